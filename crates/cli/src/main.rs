@@ -1,0 +1,3 @@
+//! The binary `indelible`.
+
+fn main() {}

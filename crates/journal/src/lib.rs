@@ -1,0 +1,1 @@
+//! The execution journal: an append-only record that fully describes an execution.
