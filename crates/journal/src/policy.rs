@@ -1,0 +1,154 @@
+//! What may be done with a call whose attempt failed, or whose outcome is unknown: fixed when the
+//! call is scheduled, and stored with it (C-1, C-38, V-17).
+
+use crate::ids::ComponentDigest;
+use crate::names::FunctionName;
+use crate::time::Micros;
+
+/// Everything that decides about another attempt (C-38). It is declared once for a function or an
+/// effect, and shared by all its calls.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RetryPolicy {
+    /// Whether it survives its caller, and whether doing it twice is safe.
+    pub class: RetryClass,
+    /// How many retries there may be.
+    pub bound: RetryBound,
+    /// How long to wait before each.
+    pub backoff: Backoff,
+    /// How long all attempts together may take.
+    pub deadline: Option<Micros>,
+    /// How long one attempt may take.
+    pub attempt_timeout: Option<Micros>,
+    /// Whom to ask whether an unknown effect happened.
+    pub reconciler: Option<Reconciler>,
+    /// What to do when nobody can know.
+    pub on_unknown: OnUnknown,
+    /// HTTP statuses that prove that the request was not processed, ascending.
+    pub not_processed: Vec<u16>,
+    /// The version that a called function runs, resolved when the call was scheduled (D6). None:
+    /// the caller's own component, or an HTTP effect.
+    pub callee: Option<ComponentDigest>,
+}
+
+/// The two declared properties of a function or effect (V-18 to V-28).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RetryClass {
+    /// Whether it is ever released without an outcome.
+    pub durability: Durability,
+    /// Whether it may be executed again.
+    pub idempotency: Idempotency,
+}
+
+/// Whether an admitted call may be released without an outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// Once admitted it is never released (V-19).
+    Persist,
+    /// It may be released when nobody waits for it any more (V-18).
+    Volatile,
+}
+
+/// Whether executing the same logical call again is safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Idempotency {
+    /// It is (V-23).
+    Idem,
+    /// It is not: an unknown outcome stays unknown (V-24).
+    NonIdem,
+}
+
+/// How many retries there may be; only some causes count (C-1, C-38).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RetryBound {
+    /// At most this many.
+    Bounded(u32),
+    /// Until it works.
+    Unbounded,
+}
+
+/// How long to wait before a retry: `base` doubled for every retry made, give or take a tenth,
+/// never more than `cap` (O-22).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Backoff {
+    /// Before the first retry.
+    pub base: Micros,
+    /// Before any.
+    pub cap: Micros,
+}
+
+/// A function that can tell whether an effect happened (D5).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Reconciler {
+    /// Whom to ask.
+    pub function: FunctionName,
+    /// For how long "did not happen" is not believed: a request on the wire can arrive after the
+    /// question.
+    pub settle: Micros,
+}
+
+/// What becomes of an effect whose outcome nobody can know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnUnknown {
+    /// The promise completes as Indeterminate, and the workflow can match on it.
+    Indeterminate,
+    /// It is held for a person.
+    Hold,
+}
+
+/// Why another attempt follows (C-38).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RetryCause {
+    /// The attempt had an outcome, and it was a failure. Counts towards the bound.
+    Failed,
+    /// The request never left. Counts towards the bound.
+    NotSent,
+    /// The engine died with the attempt in flight: its outcome is unknown.
+    EngineLost,
+    /// The reconciler said that it did not happen.
+    ReconciledNotDone,
+    /// A person said: run it again.
+    Operator,
+}
+
+impl RetryCause {
+    /// All causes, in the order of their numbers on disk.
+    pub const ALL: [Self; 5] =
+        [Self::Failed, Self::NotSent, Self::EngineLost, Self::ReconciledNotDone, Self::Operator];
+
+    /// Whether a retry for this cause counts towards the bound.
+    pub fn counts(self) -> bool {
+        matches!(self, Self::Failed | Self::NotSent)
+    }
+}
+
+impl RetryClass {
+    /// What functions of the SDK are unless they say otherwise (C-39).
+    pub const PERSIST: Self =
+        Self { durability: Durability::Persist, idempotency: Idempotency::NonIdem };
+    /// Durable, and safe to run again.
+    pub const PERSIST_IDEM: Self =
+        Self { durability: Durability::Persist, idempotency: Idempotency::Idem };
+    /// What methods of the session layer are unless they say otherwise (V-18, V-24).
+    pub const VOLATILE: Self =
+        Self { durability: Durability::Volatile, idempotency: Idempotency::NonIdem };
+    /// May be released, and safe to run again.
+    pub const VOLATILE_IDEM: Self =
+        Self { durability: Durability::Volatile, idempotency: Idempotency::Idem };
+}
+
+/// A call that is durable, not `idem`, and retried at most three times.
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            class: RetryClass::PERSIST,
+            bound: RetryBound::Bounded(3),
+            backoff: Backoff { base: Micros::from_secs(1), cap: Micros::from_secs(60) },
+            deadline: None,
+            attempt_timeout: None,
+            reconciler: None,
+            on_unknown: OnUnknown::Indeterminate,
+            not_processed: Vec::new(),
+            callee: None,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A refusal: which rule an event would break, where, and why.
+
+use std::fmt;
+
+use crate::event::Sequence;
+
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident = $id:literal,)*) => {
+        /// A rule that an event can break, by its id in the specification.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Rule {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Rule {
+            /// All rules that a journal can refuse for.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The id, such as `SE-4`.
+            pub const fn id(self) -> &'static str {
+                match self {
+                    $(Self::$name => $id,)*
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    /// `monotonic_sequence`: entry i has sequence i.
+    S1 = "S-1",
+    /// `starts_with_started`: the first event is ExecutionStarted.
+    S2 = "S-2",
+    /// `terminal_is_last`: nothing follows a terminal event. It implies S-3.
+    S4 = "S-4",
+    /// `cancelled_requires_requested`.
+    S5 = "S-5",
+    /// `started_requires_scheduled`.
+    SE1 = "SE-1",
+    /// `completed_requires_started`.
+    SE2 = "SE-2",
+    /// `retrying_requires_started`: the same attempt.
+    SE3 = "SE-3",
+    /// `no_events_after_completed`: no attempt or retry of a completed call.
+    SE4 = "SE-4",
+    /// No more retries than the call's policy allows (C-1).
+    SE5 = "SE-5",
+    /// `timer_fired_requires_scheduled`.
+    CF1 = "CF-1",
+    /// `signal_received_requires_delivered`: the same name, number and payload.
+    CF2 = "CF-2",
+    /// `signal_consumed_once`.
+    CF3 = "CF-3",
+    /// `await_signal_consistent`: a signal await waits on exactly its own promise.
+    CF4 = "CF-4",
+    /// `submit_requires_created`.
+    JS1 = "JS-1",
+    /// `no_submit_after_await`.
+    JS2 = "JS-2",
+    /// `awaited_requires_member`. With JS-5 it implies JS-6.
+    JS3 = "JS-3",
+    /// `awaited_requires_completed`.
+    JS4 = "JS-4",
+    /// `no_double_consume`.
+    JS5 = "JS-5",
+    /// `promise_single_owner`.
+    JS7 = "JS-7",
+    /// A root's hash is made of the parts that its ExecutionStarted holds (C-31).
+    J1 = "J-1",
+    /// A new promise is the execution's next child; it implies J-92 and INV-6.
+    J2 = "J-2",
+    /// An execution starts once.
+    J35 = "J-35",
+    /// A child is allocated while the guest runs.
+    J39 = "J-39",
+    /// A call completes once.
+    J41 = "J-41",
+    /// Deliveries are numbered from 1, by name, without a gap.
+    J44 = "J-44",
+    /// Signals are consumed first in, first out.
+    J45 = "J-45",
+    /// The guest can only wait while it runs.
+    J46 = "J-46",
+    /// An execution resumes when it is blocked and what it waits for is there (J-33).
+    J47 = "J-47",
+    /// A call is submitted while the guest runs.
+    J49 = "J-49",
+    /// A result is taken while the guest runs.
+    J50 = "J-50",
+    /// A signal that is already there is consumed at once, not waited for.
+    J78 = "J-78",
+    /// There are only so many child numbers.
+    J82 = "J-82",
+    /// A signal is received while the guest runs, or by the very await that waits for it.
+    C16 = "C-16",
+    /// Attempts follow one another: 1, retry, 2, retry, 3, completed.
+    C18 = "C-18",
+    /// Time does not go back, and a timer fires once, not early.
+    C19 = "C-19",
+    /// A result taken from a join set is the one that its call completed with.
+    C20 = "C-20",
+    /// A call is submitted to a set once.
+    C21 = "C-21",
+    /// Cancelling lasts until the end, and is asked for once.
+    C22 = "C-22",
+    /// A blocked execution does not complete.
+    C23 = "C-23",
+    /// What is awaited can resolve; what is submitted is a call.
+    C26 = "C-26",
+    /// An attempt whose outcome is unknown is followed by another only if that is safe.
+    C29 = "C-29",
+    /// An ExecutionStarted says what its journal's key says.
+    C32 = "C-32",
+    /// An await of a signal or others names the next child and at least one other promise.
+    C37 = "C-37",
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.id())
+    }
+}
+
+/// An event was refused; the journal is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{rule} at sequence {sequence}: {reason}")]
+pub struct Violation {
+    /// The rule that it would break.
+    pub rule: Rule,
+    /// The place that it would have taken.
+    pub sequence: Sequence,
+    /// Why, for people.
+    pub reason: String,
+}

@@ -1,0 +1,124 @@
+//! What an execution waits for (J-24, J-29, J-90, C-37).
+
+use std::sync::Arc;
+
+use crate::ids::{ExecutionId, PromiseId};
+use crate::names::SignalName;
+
+/// How much of a wait set must be there (J-29, J-33, C-37).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum AwaitKind {
+    /// The one promise.
+    Single,
+    /// At least one of several; the one that resolved first wins.
+    Any,
+    /// Every one.
+    All,
+    /// A signal, and nothing else.
+    Signal {
+        /// Its name.
+        name: SignalName,
+        /// The child that consuming it will take.
+        promise_id: PromiseId,
+    },
+    /// A signal, or any of the promises beside it.
+    SignalOr {
+        /// Its name.
+        name: SignalName,
+        /// The child that consuming it would take.
+        promise_id: PromiseId,
+    },
+}
+
+impl AwaitKind {
+    /// The kind's name, as the specification has it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Single => "Single",
+            Self::Any => "Any",
+            Self::All => "All",
+            Self::Signal { .. } => "Signal",
+            Self::SignalOr { .. } => "SignalOr",
+        }
+    }
+}
+
+/// A set of children of one execution: no duplicates, no order (J-90).
+///
+/// It holds numbers, not ids: a join set of 10,000 waits on its rest after every result.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WaitSet {
+    execution_id: ExecutionId,
+    /// Ascending.
+    numbers: Arc<[u32]>,
+}
+
+/// Why promises are not a wait set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitSetError {
+    /// A promise of another execution can never resolve here (C-26).
+    #[error("{0:#} is not a child of this execution: awaiting it would never end (C-26)")]
+    Foreign(PromiseId),
+    /// A set has each member once (J-90).
+    #[error("{0:#} stands twice in a set (J-90)")]
+    Duplicate(PromiseId),
+}
+
+impl WaitSet {
+    /// These children of `execution_id`, in any order.
+    pub fn new(
+        execution_id: &ExecutionId,
+        promises: impl IntoIterator<Item = PromiseId>,
+    ) -> Result<Self, WaitSetError> {
+        let numbers = promises
+            .into_iter()
+            .map(|promise| promise.number_in(execution_id).ok_or(WaitSetError::Foreign(promise)))
+            .collect::<Result<Vec<u32>, _>>()?;
+        Self::of_numbers(execution_id, numbers)
+    }
+
+    /// The children of `execution_id` with these numbers, in any order.
+    pub fn of_numbers(
+        execution_id: &ExecutionId,
+        mut numbers: Vec<u32>,
+    ) -> Result<Self, WaitSetError> {
+        numbers.sort_unstable();
+        if let Some(pair) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(WaitSetError::Duplicate(execution_id.child(pair[0])));
+        }
+        Ok(Self { execution_id: execution_id.clone(), numbers: numbers.into() })
+    }
+
+    /// Whose children these are.
+    pub fn execution_id(&self) -> &ExecutionId {
+        &self.execution_id
+    }
+
+    /// The children's numbers, ascending.
+    pub fn numbers(&self) -> &[u32] {
+        &self.numbers
+    }
+
+    /// The children's promises, ascending.
+    pub fn promises(&self) -> impl ExactSizeIterator<Item = PromiseId> + '_ {
+        self.numbers.iter().map(|number| self.execution_id.child(*number))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// Whether this child is one of them.
+    pub fn contains(&self, promise: &PromiseId) -> bool {
+        promise
+            .number_in(&self.execution_id)
+            .is_some_and(|number| self.numbers.binary_search(&number).is_ok())
+    }
+}
