@@ -1,5 +1,12 @@
 //! The project's own tools: `cargo xtask verify | fix | conformance | traces`.
 
+mod conformance;
+
+use std::io::{stderr, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -12,11 +19,20 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Which requirements have code and which a test.
-    Conformance,
+    Conformance {
+        /// Print JSON instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
-fn main() -> anyhow::Result<()> {
-    match Args::parse().command {
-        Command::Conformance => Ok(()),
-    }
+fn main() -> anyhow::Result<ExitCode> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
+    let passed = match Args::parse().command {
+        Command::Conformance { json } => {
+            let format = if json { conformance::Format::Json } else { conformance::Format::Table };
+            conformance::run(root, format, &mut stdout().lock(), &mut stderr().lock())?
+        }
+    };
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
