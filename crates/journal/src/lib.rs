@@ -7,6 +7,8 @@
 //! - [`ids`]: where a call stands in its tree.
 //! - [`event`]: the 20 events. [`wait`], [`policy`], [`payload`], [`names`], [`time`]: their parts.
 //! - [`status`]: the fold over them.
+//! - [`Journal`]: what may follow what, and the commands that make it follow.
+//! - [`Replay`]: a guest's way through what is recorded.
 
 pub mod event;
 pub mod ids;
@@ -14,6 +16,7 @@ mod journal;
 pub mod names;
 pub mod payload;
 pub mod policy;
+mod replay;
 pub mod status;
 pub mod time;
 pub mod violation;
@@ -24,7 +27,9 @@ pub use ids::{
     Attempt, Attempts, ComponentDigest, ExecutionId, IdError, JoinSetId, JournalKey, PromiseId,
     RootHash,
 };
-pub use journal::Journal;
+pub use journal::{
+    Ending, Invoke, InvokePhase, Journal, NextAttemptError, OpenInvoke, Taken, Waiting,
+};
 pub use names::{
     DeliveryId, FunctionName, NameError, Namespace, OperationId, OperationKey, SignalName,
 };
@@ -33,7 +38,8 @@ pub use policy::{
     Backoff, Durability, Idempotency, OnUnknown, Reconciler, RetryBound, RetryCause, RetryClass,
     RetryPolicy,
 };
+pub use replay::{Awaited, Divergence, Found, Next, Recorded, Replay, WrongComponent};
 pub use status::Status;
 pub use time::{Micros, Timestamp};
 pub use violation::{Rule, Violation};
-pub use wait::{AwaitKind, WaitSet, WaitSetError};
+pub use wait::{AwaitKind, Wait, WaitSet, WaitSetError};

@@ -105,6 +105,15 @@ impl WaitSet {
         self.numbers.iter().map(|number| self.execution_id.child(*number))
     }
 
+    /// The same set and one child more.
+    pub(crate) fn with(&self, number: u32) -> Self {
+        let mut numbers = self.numbers.to_vec();
+        if let Err(place) = numbers.binary_search(&number) {
+            numbers.insert(place, number);
+        }
+        Self { execution_id: self.execution_id.clone(), numbers: numbers.into() }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.numbers.len()
@@ -121,4 +130,19 @@ impl WaitSet {
             .number_in(&self.execution_id)
             .is_some_and(|number| self.numbers.binary_search(&number).is_ok())
     }
+}
+
+/// What a guest asks to wait for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Wait {
+    /// This promise.
+    One(PromiseId),
+    /// The first of these.
+    Any(WaitSet),
+    /// All of these.
+    All(WaitSet),
+    /// A signal of this name.
+    Signal(SignalName),
+    /// A signal of this name, or the first of these (C-37).
+    SignalOr(SignalName, WaitSet),
 }

@@ -1,0 +1,166 @@
+//! What an accepted event changes. It cannot fail: `check` has looked.
+
+use std::sync::Arc;
+
+use super::index::{Child, Delivery, InputHash, Invoke, JoinSet, LiveWait, Phase, Signal, Timer};
+use super::{Cancel, Ending, Journal};
+use crate::event::{Event, Record, Sequence};
+use crate::ids::PromiseId;
+use crate::payload::Outcome;
+use crate::status::Status;
+
+const CHECKED: &str = "check accepted the event";
+
+impl Journal {
+    pub(super) fn apply(&mut self, record: &Record) {
+        let at = record.sequence;
+        match &record.event {
+            Event::ExecutionStarted(started) => self.started = Some(started.clone()),
+            Event::ExecutionCompleted { result } => {
+                self.ending = Some(Ending::Completed(result.clone()));
+            }
+            Event::ExecutionFailed { error } => self.ending = Some(Ending::Failed(error.clone())),
+            Event::CancelRequested { reason } => {
+                self.cancel = Some(Cancel { at, reason: reason.clone() });
+            }
+            Event::ExecutionCancelled { reason } => {
+                self.ending = Some(Ending::Cancelled(reason.clone()));
+            }
+            Event::InvokeScheduled { kind, function_name, input, retry_policy, .. } => {
+                self.children.push(Child::Invoke(Invoke {
+                    scheduled_at: at,
+                    kind: *kind,
+                    function_name: function_name.clone(),
+                    input: InputHash::of(input),
+                    retry_policy: Arc::clone(retry_policy),
+                    phase: Phase::Scheduled,
+                    retries_counted: 0,
+                    join_set: None,
+                    taken: false,
+                }));
+            }
+            Event::InvokeStarted { promise_id, attempt } => {
+                self.invoke_mut(promise_id).phase = Phase::Started(*attempt);
+                self.effect_started = true;
+            }
+            Event::InvokeCompleted { promise_id, result, .. } => {
+                self.completed(promise_id, result, at);
+            }
+            Event::InvokeRetrying { promise_id, failed_attempt, cause, retry_at, .. } => {
+                let invoke = self.invoke_mut(promise_id);
+                invoke.phase = Phase::Retrying(*failed_attempt, *retry_at);
+                invoke.retries_counted += u32::from(cause.counts());
+            }
+            Event::RandomGenerated { value, .. } => {
+                self.children.push(Child::Random(value.clone()));
+            }
+            Event::TimeRecorded { time, .. } => self.children.push(Child::Time(*time)),
+            Event::TimerScheduled { duration, fire_at, .. } => {
+                let timer = Timer { duration: *duration, fire_at: *fire_at, fired_at: None };
+                self.children.push(Child::Timer(timer));
+            }
+            Event::TimerFired { promise_id } => {
+                let number = self.number(promise_id);
+                let Child::Timer(timer) = &mut self.children[number as usize] else {
+                    unreachable!("{CHECKED}")
+                };
+                timer.fired_at = Some(at);
+                self.count_resolved(number);
+            }
+            Event::SignalDelivered { signal_name, payload, .. } => {
+                self.signals.deliver(signal_name, self.deliveries.len());
+                let delivery = Delivery { name: signal_name.clone(), payload: payload.clone() };
+                self.deliveries.push(delivery);
+            }
+            Event::SignalReceived { promise_id, signal_name, payload, .. } => {
+                self.signals.consume(signal_name);
+                let (name, payload) = (signal_name.clone(), payload.clone());
+                self.children.push(Child::Signal(Signal { name, payload, received_at: at }));
+                self.count_resolved(self.number(promise_id));
+            }
+            Event::ExecutionAwaiting { waiting_on, .. } => {
+                let resolved = waiting_on.numbers().iter().filter(|number| {
+                    self.child_at(**number).and_then(Child::resolved_at).is_some()
+                });
+                self.wait = Some(LiveWait { resolved: resolved.count() });
+            }
+            Event::ExecutionResumed => {}
+            Event::JoinSetCreated { .. } => self.children.push(Child::JoinSet(Box::default())),
+            Event::JoinSetSubmitted { join_set_id, promise_id } => {
+                let set = self.number(join_set_id.place());
+                let member = self.number(promise_id);
+                let invoke = self.invoke_mut(promise_id);
+                invoke.join_set = Some(set);
+                let completed = invoke.result().is_some();
+                let set = self.join_set_mut(set);
+                set.members.push(member);
+                if completed {
+                    set.ready.push_back(member);
+                }
+            }
+            Event::JoinSetAwaited { join_set_id, promise_id, .. } => {
+                let member = self.number(promise_id);
+                self.invoke_mut(promise_id).taken = true;
+                let set = self.number(join_set_id.place());
+                self.take(set, member);
+            }
+        }
+        self.length += 1;
+        self.last_timestamp = record.timestamp;
+        self.status = Some(self.status.take().unwrap_or(Status::Running).after(&record.event));
+        if self.wait.is_some() && !matches!(self.status, Some(Status::Blocked { .. })) {
+            self.wait = None;
+        }
+    }
+
+    fn completed(&mut self, promise: &PromiseId, result: &Outcome, at: Sequence) {
+        let number = self.number(promise);
+        let invoke = self.invoke_mut(promise);
+        invoke.phase = Phase::Completed { at, result: result.clone() };
+        if let Some(set) = invoke.join_set {
+            self.join_set_mut(set).ready.push_back(number);
+        }
+        self.count_resolved(number);
+    }
+
+    /// Counts a child towards the present wait, if there is one and it is a member.
+    fn count_resolved(&mut self, number: u32) {
+        if let (Some(wait), Some(Status::Blocked { waiting_on, .. })) =
+            (&mut self.wait, &self.status)
+            && waiting_on.numbers().binary_search(&number).is_ok()
+        {
+            wait.resolved += 1;
+        }
+    }
+
+    fn take(&mut self, set: u32, member: u32) {
+        self.join_set_mut(set).taken.push(member);
+        // Usually the one taken is at the front. Where it is not, it waits there until what was
+        // before it has been taken: each member is passed over once.
+        while let Some(front) = self.join_set_mut(set).ready.front().copied() {
+            match &self.children[front as usize] {
+                Child::Invoke(invoke) if invoke.taken => self.join_set_mut(set).ready.pop_front(),
+                _ => break,
+            };
+        }
+    }
+
+    fn number(&self, promise: &PromiseId) -> u32 {
+        promise.number_in(self.key.execution_id()).expect(CHECKED)
+    }
+
+    fn invoke_mut(&mut self, promise: &PromiseId) -> &mut Invoke {
+        let number = self.number(promise);
+        match &mut self.children[number as usize] {
+            Child::Invoke(invoke) => invoke,
+            _ => unreachable!("{CHECKED}"),
+        }
+    }
+
+    fn join_set_mut(&mut self, number: u32) -> &mut JoinSet {
+        match &mut self.children[number as usize] {
+            Child::JoinSet(set) => set,
+            _ => unreachable!("{CHECKED}"),
+        }
+    }
+}

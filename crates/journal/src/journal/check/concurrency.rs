@@ -1,0 +1,82 @@
+//! Join sets (J-48 to J-50, J-67 to J-69, C-15, C-20, C-21, C-26).
+
+use super::{Check, Guest, require};
+use crate::ids::{JoinSetId, PromiseId};
+use crate::journal::Journal;
+use crate::journal::index::{Child, JoinSet};
+use crate::payload::Outcome;
+
+impl Journal {
+    /// J-49, JS-1, JS-2, JS-7, C-21, C-26.
+    pub(super) fn check_submitted(
+        &self,
+        guest: Guest,
+        join_set: &JoinSetId,
+        promise: &PromiseId,
+    ) -> Check {
+        require!(guest == Guest::Active, J49, "a blocked execution submits nothing");
+        let Some((number, set)) = self.join_set(join_set) else {
+            require!(false, JS1, "the join set {join_set:#} was never created");
+            return Ok(());
+        };
+        require!(
+            set.taken.is_empty(),
+            JS2,
+            "results were taken from {join_set:#} already: it is closed"
+        );
+        let Some(invoke) = self.invoke(promise) else {
+            require!(
+                false,
+                C26,
+                "{promise:#} is {}, not a call: it could never be taken out",
+                self.child(promise).map_or("not there", Child::noun)
+            );
+            return Ok(());
+        };
+        require!(
+            invoke.join_set != Some(number),
+            C21,
+            "{promise:#} is in the join set {join_set:#} already"
+        );
+        require!(invoke.join_set.is_none(), JS7, "{promise:#} is in another join set already");
+        Ok(())
+    }
+
+    /// J-50, JS-3, JS-4, JS-5, C-20. Each member is taken at most once, so no more are taken than
+    /// were submitted (JS-6).
+    pub(super) fn check_awaited(
+        &self,
+        guest: Guest,
+        join_set: &JoinSetId,
+        promise: &PromiseId,
+        result: &Outcome,
+    ) -> Check {
+        require!(guest == Guest::Active, J50, "a blocked execution takes no results");
+        let number = self.join_set(join_set).map(|(number, _)| number);
+        let member =
+            self.invoke(promise).filter(|invoke| number.is_some() && invoke.join_set == number);
+        let Some(invoke) = member else {
+            require!(false, JS3, "{promise:#} was never submitted to {join_set:#}");
+            return Ok(());
+        };
+        let Some(completed) = invoke.result() else {
+            require!(false, JS4, "{promise:#} has not completed");
+            return Ok(());
+        };
+        require!(!invoke.taken, JS5, "the result of {promise:#} was taken already");
+        require!(
+            completed == result,
+            C20,
+            "{promise:#} completed with another result than the one taken"
+        );
+        Ok(())
+    }
+
+    pub(in crate::journal) fn join_set(&self, id: &JoinSetId) -> Option<(u32, &JoinSet)> {
+        let number = id.number_in(self.key.execution_id())?;
+        match self.child_at(number)? {
+            Child::JoinSet(set) => Some((number, set)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Time, timers, signals and waiting (J-43 to J-47, J-63 to J-66, C-16, C-19, C-22, C-26, C-37).
+
+use super::{Check, require};
+use crate::ids::PromiseId;
+use crate::journal::Journal;
+use crate::journal::index::Child;
+use crate::names::{DeliveryId, SignalName};
+use crate::payload::Payload;
+use crate::status::Status;
+use crate::time::{Micros, Timestamp};
+use crate::wait::{AwaitKind, WaitSet};
+
+impl Journal {
+    /// C-19: `now()` is the entry's own time, so it never goes back.
+    pub(super) fn check_time(time: Timestamp, timestamp: Timestamp) -> Check {
+        require!(time == timestamp, C19, "it records {time}, but was written at {timestamp}");
+        Ok(())
+    }
+
+    /// J-20, J-51: a timer is due its duration after it was scheduled.
+    pub(super) fn check_timer(timestamp: Timestamp, duration: Micros, fire_at: Timestamp) -> Check {
+        let due = timestamp.saturating_add(duration);
+        require!(fire_at == due, C19, "{duration} from {timestamp} is {due}, not {fire_at}");
+        Ok(())
+    }
+
+    /// J-43, CF-1, C-19.
+    pub(super) fn check_timer_fired(&self, promise: &PromiseId, timestamp: Timestamp) -> Check {
+        let Some(Child::Timer(timer)) = self.child(promise) else {
+            require!(false, CF1, "{promise:#} is no timer that was scheduled");
+            return Ok(());
+        };
+        require!(timer.fired_at.is_none(), C19, "the timer {promise:#} has fired already");
+        require!(
+            timestamp >= timer.fire_at,
+            C19,
+            "the timer {promise:#} is due at {}, not at {timestamp}",
+            timer.fire_at
+        );
+        Ok(())
+    }
+
+    /// J-44.
+    pub(super) fn check_signal_delivered(&self, name: &SignalName, id: DeliveryId) -> Check {
+        let next = self.signals.next_delivery(name);
+        require!(id == next, J44, "delivery {id} of `{name}`: {next} is next");
+        Ok(())
+    }
+
+    /// J-45, CF-2, CF-3, and when (C-16, C-37).
+    pub(super) fn check_signal_received(
+        &self,
+        promise: &PromiseId,
+        name: &SignalName,
+        payload: &Payload,
+        id: DeliveryId,
+    ) -> Check {
+        self.check_may_receive(promise, name)?;
+        self.check_next(promise)?;
+        let next = self.signals.next_receipt(name);
+        require!(id >= next, CF3, "delivery {id} of `{name}` was consumed already");
+        let delivered = self.signals.next_delivery(name);
+        require!(id < delivered, CF2, "delivery {id} of `{name}` has not arrived");
+        require!(id == next, J45, "delivery {id} of `{name}` is not the oldest, {next} is");
+        let oldest = self.signals.oldest(name).map(|index| &self.deliveries[index].payload);
+        require!(oldest == Some(payload), CF2, "delivery {id} of `{name}` carried something else");
+        Ok(())
+    }
+
+    /// C-16: while active; or while blocked by the await that waits for this very signal, as long
+    /// as nothing else has satisfied it (C-37).
+    fn check_may_receive(&self, promise: &PromiseId, name: &SignalName) -> Check {
+        let Some(Status::Blocked { kind, .. }) = &self.status else { return Ok(()) };
+        let awaited = match kind {
+            AwaitKind::Signal { name, promise_id } | AwaitKind::SignalOr { name, promise_id } => {
+                Some((name, promise_id))
+            }
+            AwaitKind::Single | AwaitKind::Any | AwaitKind::All => None,
+        };
+        require!(
+            awaited == Some((name, promise)),
+            C16,
+            "the execution is blocked, and not on the signal `{name}` as {promise:#}"
+        );
+        require!(
+            self.resolved_in_wait() == 0,
+            C16,
+            "something else than the signal `{name}` has ended the wait already"
+        );
+        Ok(())
+    }
+
+    /// J-46 with C-22, CF-4, C-26, C-37, J-78.
+    pub(super) fn check_awaiting(&self, waiting_on: &WaitSet, kind: &AwaitKind) -> Check {
+        match &self.status {
+            Some(Status::Cancelling) => {
+                require!(false, C22, "an execution that is cancelling stays so until it ends");
+            }
+            Some(Status::Blocked { .. }) => require!(false, J46, "the execution waits already"),
+            _ => {}
+        }
+        require!(
+            waiting_on.execution_id() == self.key.execution_id(),
+            C26,
+            "it waits on promises of another execution, {:#}",
+            waiting_on.execution_id()
+        );
+        let next = self.next_child();
+        match kind {
+            AwaitKind::Single => require!(
+                waiting_on.len() == 1,
+                C26,
+                "a single wait has one promise, not {}",
+                waiting_on.len()
+            ),
+            AwaitKind::Any | AwaitKind::All => {
+                require!(!waiting_on.is_empty(), C26, "waiting for nothing never ends");
+            }
+            AwaitKind::Signal { name, promise_id } => {
+                require!(
+                    waiting_on.len() == 1 && waiting_on.contains(promise_id),
+                    CF4,
+                    "a wait for the signal `{name}` waits on {promise_id:#} and nothing else"
+                );
+                require!(
+                    promise_id.number_in(self.key.execution_id()) == Some(next),
+                    C26,
+                    "{promise_id:#} is not the next child, {:#}: no signal could resolve it",
+                    self.next_promise()
+                );
+                return self.check_not_buffered(name);
+            }
+            AwaitKind::SignalOr { name, promise_id } => {
+                require!(
+                    waiting_on.contains(promise_id) && waiting_on.len() > 1,
+                    C37,
+                    "it waits on {promise_id:#} for the signal `{name}`, and on something else"
+                );
+                require!(
+                    promise_id.number_in(self.key.execution_id()) == Some(next),
+                    C37,
+                    "{promise_id:#} is not the next child, {:#}: no signal could resolve it",
+                    self.next_promise()
+                );
+                self.check_not_buffered(name)?;
+            }
+        }
+        let signal_slot = matches!(kind, AwaitKind::SignalOr { .. }).then_some(next);
+        for number in waiting_on.numbers() {
+            let child = self.child_at(*number);
+            require!(
+                child.is_some_and(Child::is_awaitable) || signal_slot == Some(*number),
+                C26,
+                "{:#} can never resolve: it is {}",
+                self.key.execution_id().child(*number),
+                child.map_or("not there", Child::noun)
+            );
+        }
+        Ok(())
+    }
+
+    /// J-78: a signal that is there is consumed at once.
+    fn check_not_buffered(&self, name: &SignalName) -> Check {
+        require!(
+            self.signals.oldest(name).is_none(),
+            J78,
+            "a delivery of `{name}` is buffered: it is received, not waited for"
+        );
+        Ok(())
+    }
+
+    /// J-47: blocked, and satisfied (J-33).
+    pub(super) fn check_resumed(&self) -> Check {
+        require!(
+            !matches!(self.status, Some(Status::Cancelling)),
+            C22,
+            "an execution that is cancelling stays so until it ends"
+        );
+        require!(
+            matches!(self.status, Some(Status::Blocked { .. })),
+            J47,
+            "the execution does not wait"
+        );
+        require!(self.is_wait_satisfied(), J47, "what it waits for is not there yet");
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! The phases of a call (J-40 to J-42, J-58 to J-62, C-17, C-18, C-29).
+
+use super::{Check, require};
+use crate::ids::{Attempt, PromiseId};
+use crate::journal::Journal;
+use crate::journal::index::{Invoke, Phase};
+use crate::policy::{Idempotency, RetryBound, RetryCause};
+
+impl Journal {
+    /// J-40, SE-1, SE-4 with C-17, and the order of attempts (C-18).
+    pub(super) fn check_invoke_started(&self, promise: &PromiseId, attempt: Attempt) -> Check {
+        let Some(invoke) = self.invoke(promise) else {
+            require!(false, SE1, "{promise:#} was never scheduled");
+            return Ok(());
+        };
+        let due = match invoke.phase {
+            Phase::Scheduled => Some(Attempt::FIRST),
+            Phase::Retrying(failed, _) => failed.next(),
+            Phase::Started(running) => {
+                require!(false, C18, "attempt {running} of {promise:#} is still in flight");
+                return Ok(());
+            }
+            Phase::Completed { .. } => {
+                require!(false, SE4, "{promise:#} has completed");
+                return Ok(());
+            }
+        };
+        require!(
+            due == Some(attempt),
+            C18,
+            "attempt {attempt} of {promise:#} is out of turn: {}",
+            due.map_or("there are no more".to_owned(), |due| format!("attempt {due} is due"))
+        );
+        Ok(())
+    }
+
+    /// J-41, SE-2: once, and for the attempt in flight (C-18).
+    pub(super) fn check_invoke_completed(&self, promise: &PromiseId, attempt: Attempt) -> Check {
+        let phase = self.invoke(promise).map(|invoke| &invoke.phase);
+        match phase {
+            None | Some(Phase::Scheduled) => {
+                require!(false, SE2, "{promise:#} was never started");
+            }
+            Some(Phase::Completed { .. }) => {
+                require!(false, J41, "{promise:#} has completed already");
+            }
+            Some(Phase::Retrying(failed, _)) => {
+                require!(false, C18, "attempt {failed} of {promise:#} is over, none is in flight");
+            }
+            Some(Phase::Started(running)) => {
+                require!(
+                    *running == attempt,
+                    C18,
+                    "attempt {running} of {promise:#} is in flight, not attempt {attempt}"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// J-42, SE-3, SE-4, SE-5 with C-1, and C-29.
+    pub(super) fn check_invoke_retrying(
+        &self,
+        promise: &PromiseId,
+        failed: Attempt,
+        cause: RetryCause,
+    ) -> Check {
+        let Some(invoke) = self.invoke(promise) else {
+            require!(false, SE3, "{promise:#} was never started");
+            return Ok(());
+        };
+        match &invoke.phase {
+            Phase::Scheduled => require!(false, SE3, "{promise:#} was never started"),
+            Phase::Completed { .. } => require!(false, SE4, "{promise:#} has completed"),
+            Phase::Retrying(last, _) if failed <= *last => {
+                require!(false, C18, "attempt {failed} of {promise:#} is over already");
+            }
+            Phase::Started(running) if failed < *running => {
+                require!(false, C18, "attempt {failed} of {promise:#} is over already");
+            }
+            Phase::Retrying(last, _) => {
+                require!(false, SE3, "attempt {failed} of {promise:#} never started: {last} did");
+            }
+            Phase::Started(running) => require!(
+                failed == *running,
+                SE3,
+                "attempt {failed} of {promise:#} never started: {running} did"
+            ),
+        }
+        Self::check_retry_allowed(invoke, promise, cause)
+    }
+
+    /// What the call's own policy says about one more attempt.
+    fn check_retry_allowed(invoke: &Invoke, promise: &PromiseId, cause: RetryCause) -> Check {
+        let policy = &invoke.retry_policy;
+        match policy.bound {
+            RetryBound::Bounded(most) if cause.counts() => require!(
+                invoke.retries_counted < most,
+                SE5,
+                "{promise:#} may be retried {most} times, and has been"
+            ),
+            // So that the count cannot wrap. At one retry a second that is 136 years.
+            _ => require!(
+                invoke.retries_counted < u32::MAX,
+                SE5,
+                "{promise:#} has been retried as often as can be counted"
+            ),
+        }
+        match cause {
+            // The outcome of the lost attempt is unknown: only `idem` makes another one safe
+            // (V-24).
+            RetryCause::EngineLost => require!(
+                policy.class.idempotency == Idempotency::Idem,
+                C29,
+                "nobody knows whether {promise:#} happened, and doing it again is not safe"
+            ),
+            RetryCause::ReconciledNotDone => require!(
+                policy.reconciler.is_some(),
+                C29,
+                "{promise:#} has no reconciler that could have said so"
+            ),
+            RetryCause::Failed | RetryCause::NotSent | RetryCause::Operator => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! Start, end and cancelling (J-35 to J-38).
+
+use super::{Check, Guest, require};
+use crate::event::Started;
+use crate::ids::RootHash;
+use crate::journal::Journal;
+use crate::status::Status;
+
+impl Journal {
+    /// J-35: the first event says what the journal's key says (C-32), and a root's hash is made of
+    /// what it says (J-1, C-31).
+    pub(super) fn check_started(&self, started: &Started) -> Check {
+        let execution = self.key.execution_id();
+        require!(
+            started.attempts == *self.key.attempts(),
+            C32,
+            "it says attempts {}, the journal's key {}",
+            started.attempts,
+            self.key.attempts()
+        );
+        if execution.is_root() {
+            let Some(operation) = &started.idempotency_key else {
+                require!(false, J1, "a root names its namespace and operation id");
+                return Ok(());
+            };
+            let root =
+                RootHash::derive(&started.component_digest, started.parent_id.as_ref(), operation);
+            require!(
+                root == *execution.root(),
+                J1,
+                "its parts make the root {root:#}, not {:#}",
+                execution.root()
+            );
+            return Ok(());
+        }
+        require!(
+            started.parent_id == execution.parent(),
+            C32,
+            "a child's parent is its caller, the execution one level up"
+        );
+        require!(
+            started.idempotency_key.is_none() && started.retry_policy.is_none(),
+            C32,
+            "a child has no operation id or retry policy of its own: they are with its caller"
+        );
+        Ok(())
+    }
+
+    /// J-36 with C-23.
+    pub(super) fn check_completed(guest: Guest) -> Check {
+        require!(guest == Guest::Active, C23, "a blocked execution does not complete");
+        Ok(())
+    }
+
+    /// J-37 with C-22.
+    pub(super) fn check_cancel_requested(&self) -> Check {
+        require!(
+            !matches!(self.status, Some(Status::Cancelling)),
+            C22,
+            "a cancel has been requested already"
+        );
+        Ok(())
+    }
+
+    /// J-38, S-5. A requested cancel leaves the status Cancelling until the end (C-22).
+    pub(super) fn check_cancelled(&self) -> Check {
+        require!(matches!(self.status, Some(Status::Cancelling)), S5, "nobody requested a cancel");
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! Whether an event may follow: every guard and invariant (J-35 to J-70), each in a time that
+//! does not depend on the journal's length, and without allocating unless it refuses.
+
+mod concurrency;
+mod control;
+mod effects;
+mod lifecycle;
+
+use super::Journal;
+use crate::event::{Event, Record};
+use crate::ids::PromiseId;
+use crate::status::Status;
+use crate::violation::Rule;
+
+/// A rule, and why the event would break it.
+pub(super) struct Refusal {
+    pub(super) rule: Rule,
+    pub(super) reason: String,
+}
+
+pub(super) type Check = Result<(), Refusal>;
+
+/// Refuses unless the condition holds; the reason is made only then.
+macro_rules! require {
+    ($condition:expr, $rule:ident, $($reason:tt)+) => {
+        if !$condition {
+            return Err(crate::journal::check::Refusal {
+                rule: crate::violation::Rule::$rule,
+                reason: format!($($reason)+),
+            });
+        }
+    };
+}
+use require;
+
+/// Whether the guest could do something now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Guest {
+    /// Running, or cleaning up: whatever is legal when Running is legal when Cancelling (C-22).
+    Active,
+    Blocked,
+}
+
+impl Journal {
+    pub(super) fn check(&self, record: &Record) -> Check {
+        let Record { sequence, timestamp, event } = record;
+        require!(
+            sequence.get() == self.length,
+            S1,
+            "the event says sequence {sequence}, but it would be number {}",
+            self.length
+        );
+        let Some(status) = &self.status else {
+            let Event::ExecutionStarted(started) = event else {
+                require!(false, S2, "a journal begins with ExecutionStarted, not {}", event.name());
+                return Ok(());
+            };
+            return self.check_started(started);
+        };
+        // S-4, and with it S-3: after one terminal event nothing follows, so no second one either.
+        require!(
+            !status.is_terminal(),
+            S4,
+            "{} after the execution ended: it is {status}",
+            event.name()
+        );
+        require!(
+            *timestamp >= self.last_timestamp,
+            C19,
+            "the time {timestamp} is before the last event's, {}",
+            self.last_timestamp
+        );
+        let guest = match status {
+            Status::Blocked { .. } => Guest::Blocked,
+            _ => Guest::Active,
+        };
+        match event {
+            Event::ExecutionStarted(_) => {
+                require!(false, J35, "the execution has started already");
+                Ok(())
+            }
+            Event::ExecutionCompleted { .. } => Self::check_completed(guest),
+            // C-23: the runtime may impose a failure on a blocked execution too.
+            Event::ExecutionFailed { .. } => Ok(()),
+            Event::CancelRequested { .. } => self.check_cancel_requested(),
+            Event::ExecutionCancelled { .. } => self.check_cancelled(),
+            Event::InvokeScheduled { promise_id, .. }
+            | Event::RandomGenerated { promise_id, .. } => self.check_child(guest, promise_id),
+            Event::InvokeStarted { promise_id, attempt } => {
+                self.check_invoke_started(promise_id, *attempt)
+            }
+            Event::InvokeCompleted { promise_id, attempt, .. } => {
+                self.check_invoke_completed(promise_id, *attempt)
+            }
+            Event::InvokeRetrying { promise_id, failed_attempt, cause, .. } => {
+                self.check_invoke_retrying(promise_id, *failed_attempt, *cause)
+            }
+            Event::TimeRecorded { promise_id, time } => {
+                self.check_child(guest, promise_id)?;
+                Self::check_time(*time, *timestamp)
+            }
+            Event::TimerScheduled { promise_id, duration, fire_at } => {
+                self.check_child(guest, promise_id)?;
+                Self::check_timer(*timestamp, *duration, *fire_at)
+            }
+            Event::TimerFired { promise_id } => self.check_timer_fired(promise_id, *timestamp),
+            Event::SignalDelivered { signal_name, delivery_id, .. } => {
+                self.check_signal_delivered(signal_name, *delivery_id)
+            }
+            Event::SignalReceived { promise_id, signal_name, payload, delivery_id } => {
+                self.check_signal_received(promise_id, signal_name, payload, *delivery_id)
+            }
+            Event::ExecutionAwaiting { waiting_on, kind } => self.check_awaiting(waiting_on, kind),
+            Event::ExecutionResumed => self.check_resumed(),
+            Event::JoinSetCreated { join_set_id } => self.check_child(guest, join_set_id.place()),
+            Event::JoinSetSubmitted { join_set_id, promise_id } => {
+                self.check_submitted(guest, join_set_id, promise_id)
+            }
+            Event::JoinSetAwaited { join_set_id, promise_id, result } => {
+                self.check_awaited(guest, join_set_id, promise_id, result)
+            }
+        }
+    }
+
+    /// A new child (J-39): the guest is active, and it is the next one (J-2).
+    fn check_child(&self, guest: Guest, promise: &PromiseId) -> Check {
+        require!(guest == Guest::Active, J39, "a blocked execution makes no calls");
+        self.check_next(promise)
+    }
+
+    /// J-2: ids depend on position alone. Because each new child is the next one, no id is
+    /// allocated twice (J-92), and because it is a child of this execution, none is allocated by
+    /// two (J-70, INV-6).
+    fn check_next(&self, promise: &PromiseId) -> Check {
+        require!(
+            self.children.len() < u32::MAX as usize,
+            J82,
+            "the execution has as many children as there are numbers"
+        );
+        require!(
+            promise.number_in(self.key.execution_id()) == Some(self.next_child()),
+            J2,
+            "{promise:#} is not the next child, {:#}",
+            self.next_promise()
+        );
+        Ok(())
+    }
+}

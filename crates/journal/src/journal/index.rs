@@ -1,0 +1,239 @@
+//! What a journal remembers of its children and signals: one slot for each child number.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+use crate::event::{InvokeKind, Sequence};
+use crate::ids::{Attempt, PromiseId};
+use crate::names::{DeliveryId, FunctionName, SignalName};
+use crate::payload::{Outcome, Payload};
+use crate::policy::RetryPolicy;
+use crate::time::{Micros, Timestamp};
+
+/// A child, by what allocated it (J-92).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Child {
+    Invoke(Invoke),
+    Timer(Timer),
+    Random(Bytes),
+    Time(Timestamp),
+    Signal(Signal),
+    JoinSet(Box<JoinSet>),
+}
+
+impl Child {
+    /// Where the event is that resolved it; random, time and join sets never resolve (J-34).
+    pub(crate) fn resolved_at(&self) -> Option<Sequence> {
+        match self {
+            Self::Invoke(invoke) => match &invoke.phase {
+                Phase::Completed { at, .. } => Some(*at),
+                _ => None,
+            },
+            Self::Timer(timer) => timer.fired_at,
+            Self::Signal(signal) => Some(signal.received_at),
+            Self::Random(_) | Self::Time(_) | Self::JoinSet(_) => None,
+        }
+    }
+
+    /// Whether it is resolved or can still be: awaiting anything else would never end (C-26).
+    pub(crate) fn is_awaitable(&self) -> bool {
+        matches!(self, Self::Invoke(_) | Self::Timer(_) | Self::Signal(_))
+    }
+
+    /// What kind of thing it is, for people.
+    pub(crate) fn noun(&self) -> &'static str {
+        match self {
+            Self::Invoke(_) => "a call",
+            Self::Timer(_) => "a timer",
+            Self::Random(_) => "a random value",
+            Self::Time(_) => "a recorded time",
+            Self::Signal(_) => "a received signal",
+            Self::JoinSet(_) => "a join set",
+        }
+    }
+}
+
+/// A call, from its InvokeScheduled on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Invoke {
+    pub(crate) scheduled_at: Sequence,
+    pub(crate) kind: InvokeKind,
+    pub(crate) function_name: FunctionName,
+    /// What a replay's call must match (C-25); the input itself is in the event.
+    pub(crate) input: InputHash,
+    pub(crate) retry_policy: Arc<RetryPolicy>,
+    pub(crate) phase: Phase,
+    /// Retries whose cause counts towards the bound (C-38).
+    pub(crate) retries_counted: u32,
+    /// The one join set that it was submitted to (JS-7).
+    pub(crate) join_set: Option<u32>,
+    /// Whether its result was taken from that set (JS-5).
+    pub(crate) taken: bool,
+}
+
+/// A call's phases (J-71, C-18): Scheduled, then Started(1), Retrying(1), Started(2), … and
+/// Completed at the last started attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Scheduled,
+    Started(Attempt),
+    Retrying(Attempt, Timestamp),
+    Completed { at: Sequence, result: Outcome },
+}
+
+impl Invoke {
+    pub(crate) fn result(&self) -> Option<&Outcome> {
+        match &self.phase {
+            Phase::Completed { result, .. } => Some(result),
+            _ => None,
+        }
+    }
+
+    pub(super) fn open(&self, promise_id: PromiseId) -> Option<OpenInvoke> {
+        let phase = match self.phase {
+            Phase::Scheduled => InvokePhase::Scheduled,
+            Phase::Started(attempt) => InvokePhase::Started(attempt),
+            Phase::Retrying(failed, retry_at) => InvokePhase::Retrying { failed, retry_at },
+            Phase::Completed { .. } => return None,
+        };
+        Some(OpenInvoke {
+            promise_id,
+            kind: self.kind,
+            function_name: self.function_name.clone(),
+            retry_policy: Arc::clone(&self.retry_policy),
+            scheduled_at: self.scheduled_at,
+            phase,
+        })
+    }
+}
+
+/// A call that has no outcome yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenInvoke {
+    /// The call's promise.
+    pub promise_id: PromiseId,
+    /// What is called.
+    pub kind: InvokeKind,
+    /// Which function, or the label of an HTTP effect.
+    pub function_name: FunctionName,
+    /// What may be done if it fails.
+    pub retry_policy: Arc<RetryPolicy>,
+    /// Where its InvokeScheduled, and so its input, is.
+    pub scheduled_at: Sequence,
+    /// How far it came.
+    pub phase: InvokePhase,
+}
+
+/// How far a call without an outcome came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvokePhase {
+    /// Nothing has left yet.
+    Scheduled,
+    /// This attempt is, or was, in flight: after a crash its outcome may be unknown (C-41).
+    Started(Attempt),
+    /// An attempt is over and the next is due.
+    Retrying {
+        /// The attempt that is over.
+        failed: Attempt,
+        /// When the next is due.
+        retry_at: Timestamp,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Timer {
+    pub(crate) duration: Micros,
+    pub(crate) fire_at: Timestamp,
+    pub(crate) fired_at: Option<Sequence>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Signal {
+    pub(crate) name: SignalName,
+    pub(crate) payload: Payload,
+    pub(crate) received_at: Sequence,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct JoinSet {
+    /// In the order of submission.
+    pub(crate) members: Vec<u32>,
+    /// Completed members in the order of completion; those taken in another order are passed
+    /// over when they come to the front.
+    pub(crate) ready: VecDeque<u32>,
+    /// In the order of their JoinSetAwaited: what replay returns (J-91).
+    pub(crate) taken: Vec<u32>,
+}
+
+/// Stands for a call's input when a replay asks for the same call again (C-25). It lives in
+/// memory only, and guards against mistakes, not against somebody who can write the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InputHash(u128);
+
+impl InputHash {
+    pub(crate) fn of(input: &Payload) -> Self {
+        Self(xxh3_128_with_seed(&input.bytes, u64::from(input.codec.number())))
+    }
+}
+
+/// A signal that arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    pub(crate) name: SignalName,
+    pub(crate) payload: Payload,
+}
+
+/// The deliveries of each name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Signals(HashMap<SignalName, Queue>);
+
+/// The deliveries of one name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Queue {
+    /// Index of each in the journal's deliveries; delivery id n is at n - 1.
+    deliveries: Vec<usize>,
+    /// How many were consumed, first in first out (J-45).
+    consumed: usize,
+}
+
+impl Signals {
+    /// The id that the next delivery of this name gets (J-44).
+    pub(crate) fn next_delivery(&self, name: &SignalName) -> DeliveryId {
+        DeliveryId::after(self.0.get(name).map_or(0, |queue| queue.deliveries.len() as u64))
+    }
+
+    /// The id that the next receipt of this name must have (J-45).
+    pub(crate) fn next_receipt(&self, name: &SignalName) -> DeliveryId {
+        DeliveryId::after(self.0.get(name).map_or(0, |queue| queue.consumed as u64))
+    }
+
+    /// Where the oldest delivery of this name is that nobody consumed.
+    pub(crate) fn oldest(&self, name: &SignalName) -> Option<usize> {
+        let queue = self.0.get(name)?;
+        queue.deliveries.get(queue.consumed).copied()
+    }
+
+    pub(crate) fn deliver(&mut self, name: &SignalName, index: usize) {
+        match self.0.get_mut(name) {
+            Some(queue) => queue.deliveries.push(index),
+            None => {
+                let queue = Queue { deliveries: vec![index], consumed: 0 };
+                self.0.insert(name.clone(), queue);
+            }
+        }
+    }
+
+    pub(crate) fn consume(&mut self, name: &SignalName) {
+        self.0.get_mut(name).expect("check found a delivery of this name").consumed += 1;
+    }
+}
+
+/// How far the present wait is satisfied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LiveWait {
+    /// How many members have a resolver.
+    pub(crate) resolved: usize,
+}

@@ -1,0 +1,238 @@
+//! The state machine: accepts an event or refuses it, and keeps what the next decision needs.
+//!
+//! [`Journal`] holds no events. It holds what they say about the present: the status, each child
+//! with its result, the signals, the join sets. So it decides about the next event in a time that
+//! does not depend on how many there were (D1), and a replay finds every result by its number.
+//!
+//! Checking and applying are apart: `check` only reads, so a refusal leaves no trace; `apply`
+//! cannot fail.
+
+mod apply;
+mod attempt;
+mod check;
+mod commands;
+mod index;
+mod waiting;
+
+pub use attempt::NextAttemptError;
+pub use commands::{Invoke, Taken};
+pub use waiting::Waiting;
+
+pub(crate) use index::{Child, InputHash};
+
+use index::{Delivery, LiveWait, Signals};
+
+use crate::event::{Entry, Event, Record, Sequence, Started};
+use crate::ids::{ComponentDigest, JournalKey, PromiseId};
+use crate::payload::{Failure, Outcome, Payload};
+use crate::status::Status;
+use crate::time::Timestamp;
+use crate::violation::Violation;
+
+/// One attempt at an execution, as its events so far describe it (J-8).
+///
+/// Two journals are equal when no future event, and no replay, could tell them apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Journal {
+    key: JournalKey,
+    /// How many events there are; also the next one's sequence.
+    length: u64,
+    /// None only while there are no events.
+    status: Option<Status>,
+    /// Timestamps never go below it (C-19).
+    last_timestamp: Timestamp,
+    /// What it was started with; none only while there are no events.
+    started: Option<Box<Started>>,
+    /// Every child by its number: the allocated children of J-8, and the replay index of J-72.
+    children: Vec<Child>,
+    /// Deliveries in the order of their arrival, consumed or not: a next attempt gets them all
+    /// (C-32).
+    deliveries: Vec<Delivery>,
+    signals: Signals,
+    /// Some exactly while the status is Blocked.
+    wait: Option<LiveWait>,
+    cancel: Option<Cancel>,
+    /// Whether any InvokeStarted was written: what a retry of this attempt may depend on (C-32).
+    effect_started: bool,
+    ending: Option<Ending>,
+}
+
+/// When and why somebody asked to cancel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Cancel {
+    at: Sequence,
+    reason: String,
+}
+
+/// How an execution ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// It returned this.
+    Completed(Payload),
+    /// It failed with this.
+    Failed(Box<Failure>),
+    /// It was cancelled for this reason.
+    Cancelled(String),
+}
+
+impl Journal {
+    /// A journal without events.
+    pub fn new(key: JournalKey) -> Self {
+        Self {
+            key,
+            length: 0,
+            status: None,
+            last_timestamp: Timestamp::EPOCH,
+            started: None,
+            children: Vec::new(),
+            deliveries: Vec::new(),
+            signals: Signals::default(),
+            wait: None,
+            cancel: None,
+            effect_started: false,
+            ending: None,
+        }
+    }
+
+    /// Accepts an event, or refuses it and stays as it was.
+    ///
+    /// Callers who hold a command for what they want use that instead: it makes ids, attempts and
+    /// delivery numbers itself.
+    pub fn append(&mut self, timestamp: Timestamp, event: Event) -> Result<Entry, Violation> {
+        let sequence = Sequence::new(self.length);
+        self.append_record(Record { sequence, timestamp, event })
+    }
+
+    /// Accepts an event that says where it stands, or refuses it and stays as it was.
+    pub fn append_record(&mut self, record: Record) -> Result<Entry, Violation> {
+        if let Err(refusal) = self.check(&record) {
+            let sequence = Sequence::new(self.length);
+            return Err(Violation { rule: refusal.rule, sequence, reason: refusal.reason });
+        }
+        self.apply(&record);
+        Ok(Entry::accepted(record))
+    }
+
+    /// Rebuilds a journal from its stored events, checking each as if it were new: every child id
+    /// is derived again, and what this code could not have written is refused (J-7, J-81).
+    pub fn recover(
+        key: JournalKey,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Result<Self, Violation> {
+        let mut journal = Self::new(key);
+        for record in records {
+            journal.append_record(record)?;
+        }
+        Ok(journal)
+    }
+
+    /// What it is stored under (C-32).
+    pub fn key(&self) -> &JournalKey {
+        &self.key
+    }
+
+    /// How many events it has: its version (J-6).
+    pub fn len(&self) -> u64 {
+        self.length
+    }
+
+    /// Whether nothing has happened yet.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The status; none while it is empty.
+    pub fn status(&self) -> Option<&Status> {
+        self.status.as_ref()
+    }
+
+    /// The timestamp of the last event.
+    pub fn last_timestamp(&self) -> Timestamp {
+        self.last_timestamp
+    }
+
+    /// What it was started with; none while it is empty.
+    pub fn started(&self) -> Option<&Started> {
+        self.started.as_deref()
+    }
+
+    /// The version of the code that it is pinned to (J-5).
+    pub fn component_digest(&self) -> Option<&ComponentDigest> {
+        self.started().map(|started| &started.component_digest)
+    }
+
+    /// The number that the next child gets (J-2).
+    pub fn next_child(&self) -> u32 {
+        u32::try_from(self.children.len()).expect("check refuses a child past the last number")
+    }
+
+    /// The promise that the next child gets.
+    pub fn next_promise(&self) -> PromiseId {
+        self.key.execution_id().child(self.next_child())
+    }
+
+    /// How it ended; none while it goes on.
+    pub fn ending(&self) -> Option<&Ending> {
+        self.ending.as_ref()
+    }
+
+    /// Where and why a cancel was asked for.
+    pub fn cancel_requested(&self) -> Option<(Sequence, &str)> {
+        self.cancel.as_ref().map(|cancel| (cancel.at, cancel.reason.as_str()))
+    }
+
+    /// Whether any invoke was ever started. A failed attempt that started none is retried even if
+    /// its function is not `idem` (C-32).
+    pub fn effect_started(&self) -> bool {
+        self.effect_started
+    }
+
+    /// The result of a completed call.
+    pub fn result(&self, promise: &PromiseId) -> Option<&Outcome> {
+        self.invoke(promise)?.result()
+    }
+
+    /// Whether a promise has a resolver: InvokeCompleted, TimerFired or SignalReceived (J-34).
+    pub fn is_resolved(&self, promise: &PromiseId) -> bool {
+        self.child(promise).and_then(Child::resolved_at).is_some()
+    }
+
+    /// The calls that are scheduled and not completed, each with its last attempt, if one was
+    /// started. What has to be settled before the end (C-40), and where recovery looks for
+    /// unknown outcomes (C-41).
+    pub fn open_invokes(&self) -> impl Iterator<Item = OpenInvoke> + '_ {
+        self.children.iter().enumerate().filter_map(|(number, child)| {
+            let Child::Invoke(invoke) = child else { return None };
+            let number = u32::try_from(number).expect("children have u32 numbers");
+            invoke.open(self.key.execution_id().child(number))
+        })
+    }
+
+    /// The timers that have not fired, with the time they are due.
+    pub fn open_timers(&self) -> impl Iterator<Item = (PromiseId, Timestamp)> + '_ {
+        self.children.iter().enumerate().filter_map(|(number, child)| {
+            let Child::Timer(timer) = child else { return None };
+            let number = u32::try_from(number).expect("children have u32 numbers");
+            let open = timer.fired_at.is_none();
+            open.then(|| (self.key.execution_id().child(number), timer.fire_at))
+        })
+    }
+
+    pub(crate) fn child(&self, promise: &PromiseId) -> Option<&Child> {
+        let number = promise.number_in(self.key.execution_id())?;
+        self.children.get(number as usize)
+    }
+
+    pub(crate) fn child_at(&self, number: u32) -> Option<&Child> {
+        self.children.get(number as usize)
+    }
+
+    fn invoke(&self, promise: &PromiseId) -> Option<&index::Invoke> {
+        match self.child(promise)? {
+            Child::Invoke(invoke) => Some(invoke),
+            _ => None,
+        }
+    }
+}
+
+pub use index::{InvokePhase, OpenInvoke};

@@ -1,0 +1,230 @@
+//! Replay: a guest runs again from the beginning, and each of its calls meets what the journal
+//! holds (J-72, J-91, C-22, C-25, C-30, C-37).
+//!
+//! [`Replay`] is the guest's place in its journal. Live or replayed, the guest asks it first:
+//! what is recorded is returned, what is absent is then appended with a command of
+//! [`Journal`]. So both paths decide alike, and replay appends nothing for what is recorded.
+
+mod join_set;
+mod wait;
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+
+use crate::event::{InvokeKind, Sequence};
+use crate::ids::{ComponentDigest, PromiseId};
+use crate::journal::{Child, InputHash, Journal};
+use crate::names::FunctionName;
+use crate::payload::{Outcome, Payload};
+use crate::time::{Micros, Timestamp};
+use crate::wait::WaitSet;
+
+/// The component that was loaded is not the one that the execution is pinned to (J-93).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the execution is pinned to another component than {loaded:#}: {}",
+    pinned.as_ref().map_or("it has not started".to_owned(), |pinned| format!("{pinned:#}")))]
+pub struct WrongComponent {
+    /// What the journal says; none if it is empty.
+    pub pinned: Option<ComponentDigest>,
+    /// What was to be run.
+    pub loaded: ComponentDigest,
+}
+
+/// The guest asked for something else than the journal holds at this place (C-25). Nothing may be
+/// appended; the execution is held, with both sides visible.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("at {promise_id:#} the journal holds {recorded}, but the guest asked for {asked}")]
+pub struct Divergence {
+    /// The place.
+    pub promise_id: PromiseId,
+    /// What the journal holds.
+    pub recorded: String,
+    /// What the guest asked for.
+    pub asked: String,
+}
+
+/// What the journal knows of a call (C-30).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// It is over: return this.
+    Completed(&'a Outcome),
+    /// It is scheduled: append nothing.
+    Pending,
+    /// It is new: append it.
+    Absent,
+}
+
+/// Whether the journal holds what the guest asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    /// It does: append nothing.
+    Present,
+    /// It does not: append it, and, where it takes no number of its own, ask again.
+    Absent,
+}
+
+/// What an await comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Awaited<'a> {
+    /// The one promise, or the one that resolved first, by its number in the journal.
+    Promise(PromiseId),
+    /// All of them.
+    All,
+    /// The signal.
+    Signal(&'a Payload),
+    /// The guest learns, once, that it is being cancelled (C-22).
+    Cancelled,
+    /// Nothing yet: write it down with [`Journal::wait`], and ask again later.
+    Pending,
+}
+
+/// What the next result of a join set is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next<'a> {
+    /// It was taken before: return it (J-91).
+    Taken(PromiseId, &'a Outcome),
+    /// One has completed: take it with [`Journal::take_next`], and ask again.
+    Ready,
+    /// None has: wait for any of these.
+    Pending(WaitSet),
+    /// All were taken.
+    Exhausted,
+    /// The guest learns, once, that it is being cancelled (C-22).
+    Cancelled,
+}
+
+/// A guest's place in its journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replay {
+    /// The number that the guest's next call gets (J-2).
+    next_child: u32,
+    /// What this run has done with each join set.
+    sets: HashMap<u32, SetView>,
+    /// Whether this run has been told that it is being cancelled.
+    told_cancelled: bool,
+}
+
+/// A join set as this run has seen it so far. The journal may be ahead.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct SetView {
+    submitted: HashSet<u32>,
+    taken: usize,
+}
+
+impl Replay {
+    /// A guest about to run from the beginning, if it is the right one (J-93).
+    pub fn begin(journal: &Journal, loaded: &ComponentDigest) -> Result<Self, WrongComponent> {
+        if journal.component_digest() != Some(loaded) {
+            let (pinned, loaded) = (journal.component_digest().copied(), *loaded);
+            return Err(WrongComponent { pinned, loaded });
+        }
+        Ok(Self { next_child: 0, sets: HashMap::new(), told_cancelled: false })
+    }
+
+    /// Whether the journal holds nothing past this place: the guest runs live.
+    pub fn is_live(&self, journal: &Journal) -> bool {
+        self.next_child >= journal.next_child()
+    }
+
+    /// The guest calls a function or makes a request.
+    pub fn invoke<'a>(
+        &mut self,
+        journal: &'a Journal,
+        kind: InvokeKind,
+        function_name: &FunctionName,
+        input: &Payload,
+    ) -> Result<(PromiseId, Found<'a>), Divergence> {
+        let (promise, child) = self.take_child(journal);
+        let found = match child {
+            None => Found::Absent,
+            Some(Child::Invoke(invoke))
+                if invoke.kind == kind
+                    && invoke.function_name == *function_name
+                    && invoke.input == InputHash::of(input) =>
+            {
+                invoke.result().map_or(Found::Pending, Found::Completed)
+            }
+            Some(other) => {
+                let same_call = matches!(other, Child::Invoke(invoke)
+                    if invoke.kind == kind && invoke.function_name == *function_name);
+                let input = if same_call { " with another input" } else { "" };
+                let asked = format!("{kind:?} {function_name}{input}");
+                return Err(diverged(promise, other, asked));
+            }
+        };
+        Ok((promise, found))
+    }
+
+    /// The guest wants `length` random bytes.
+    pub fn random<'a>(
+        &mut self,
+        journal: &'a Journal,
+        length: usize,
+    ) -> Result<Option<&'a Bytes>, Divergence> {
+        match self.take_child(journal) {
+            (_, None) => Ok(None),
+            (_, Some(Child::Random(value))) if value.len() == length => Ok(Some(value)),
+            (promise, Some(other)) => {
+                Err(diverged(promise, other, format!("{length} random bytes")))
+            }
+        }
+    }
+
+    /// The guest wants to know the time.
+    pub fn now(&mut self, journal: &Journal) -> Result<Option<Timestamp>, Divergence> {
+        match self.take_child(journal) {
+            (_, None) => Ok(None),
+            (_, Some(Child::Time(time))) => Ok(Some(*time)),
+            (promise, Some(other)) => Err(diverged(promise, other, "the time".to_owned())),
+        }
+    }
+
+    /// The guest starts a timer. Found pending or completed, it is awaited by its promise.
+    pub fn timer(
+        &mut self,
+        journal: &Journal,
+        duration: Micros,
+    ) -> Result<(PromiseId, Recorded), Divergence> {
+        match self.take_child(journal) {
+            (promise, None) => Ok((promise, Recorded::Absent)),
+            (promise, Some(Child::Timer(timer))) if timer.duration == duration => {
+                Ok((promise, Recorded::Present))
+            }
+            (promise, Some(other)) => {
+                Err(diverged(promise, other, format!("a timer of {duration}")))
+            }
+        }
+    }
+
+    /// Takes the next number, and what the journal holds there.
+    fn take_child<'a>(&mut self, journal: &'a Journal) -> (PromiseId, Option<&'a Child>) {
+        let number = self.next_child;
+        self.next_child += 1;
+        (journal.key().execution_id().child(number), journal.child_at(number))
+    }
+
+    /// Whether an await that was satisfied there, or not at all, is the one that tells the guest
+    /// of its cancelling: the first not satisfied before the CancelRequested (C-22).
+    fn tells_cancelled(&mut self, journal: &Journal, satisfied_at: Option<Sequence>) -> bool {
+        let Some((requested_at, _)) = journal.cancel_requested() else { return false };
+        let in_time = satisfied_at.is_some_and(|at| at < requested_at);
+        let tells = !self.told_cancelled && !in_time;
+        self.told_cancelled |= tells;
+        tells
+    }
+}
+
+/// Both sides of a difference (C-25).
+fn diverged(promise_id: PromiseId, recorded: &Child, asked: String) -> Divergence {
+    let recorded = match recorded {
+        Child::Invoke(invoke) => {
+            format!("{:?} {} (sequence {})", invoke.kind, invoke.function_name, invoke.scheduled_at)
+        }
+        Child::Timer(timer) => format!("a timer of {}", timer.duration),
+        Child::Random(value) => format!("{} random bytes", value.len()),
+        Child::Signal(signal) => format!("a received signal `{}`", signal.name),
+        Child::Time(_) | Child::JoinSet(_) => recorded.noun().to_owned(),
+    };
+    Divergence { promise_id, recorded, asked }
+}
