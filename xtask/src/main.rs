@@ -1,9 +1,10 @@
 //! The project's own tools: `cargo xtask verify | fix | conformance | traces`.
 
 mod conformance;
+mod traces;
 
 use std::io::{stderr, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -24,6 +25,15 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Replays traces of the journal's formal model.
+    Traces {
+        /// JSON Lines, a trace a line.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Fail unless every trace comes to this.
+        #[arg(long)]
+        expect: Option<traces::Expect>,
+    },
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -33,6 +43,7 @@ fn main() -> anyhow::Result<ExitCode> {
             let format = if json { conformance::Format::Json } else { conformance::Format::Table };
             conformance::run(root, format, &mut stdout().lock(), &mut stderr().lock())?
         }
+        Command::Traces { files, expect } => traces::check(&files, expect, &mut stdout().lock())?,
     };
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

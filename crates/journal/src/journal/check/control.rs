@@ -169,18 +169,10 @@ impl Journal {
         Ok(())
     }
 
-    /// J-47: blocked, and satisfied (J-33).
+    /// J-47: blocked, and satisfied (J-33). Not while cancelling: that lasts until the end (C-22).
     pub(super) fn check_resumed(&self) -> Check {
-        require!(
-            !matches!(self.status, Some(Status::Cancelling)),
-            C22,
-            "an execution that is cancelling stays so until it ends"
-        );
-        require!(
-            matches!(self.status, Some(Status::Blocked { .. })),
-            J47,
-            "the execution does not wait"
-        );
+        let blocked = matches!(self.status, Some(Status::Blocked { .. }));
+        require!(blocked, J47, "the execution does not wait");
         require!(self.is_wait_satisfied(), J47, "what it waits for is not there yet");
         Ok(())
     }
