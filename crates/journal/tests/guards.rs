@@ -27,7 +27,11 @@ fn refuses_start(key: JournalKey, started: Started, rule: Rule) {
 /// under any other hash is refused, and equal operation ids in two namespaces do not collide.
 #[test]
 fn j1_a_roots_hash_is_derived() {
-    refuses_start(key(), Started { component_digest: ComponentDigest::of(b"x"), ..start() }, Rule::J1);
+    refuses_start(
+        key(),
+        Started { component_digest: ComponentDigest::of(b"x"), ..start() },
+        Rule::J1,
+    );
     refuses_start(key(), Started { parent_id: Some(own()), ..start() }, Rule::J1);
     refuses_start(key(), Started { idempotency_key: None, ..start() }, Rule::J1);
     let other = OperationKey { namespace: Namespace::new("other").unwrap(), ..operation() };
@@ -59,7 +63,11 @@ fn c32_started_agrees_with_the_key() {
     let stranger = ExecutionId::new(p(4)).unwrap();
     refuses_start(key.clone(), Started { parent_id: Some(stranger), ..started.clone() }, Rule::C32);
     let operation = Some(operation());
-    refuses_start(key.clone(), Started { idempotency_key: operation, ..started.clone() }, Rule::C32);
+    refuses_start(
+        key.clone(),
+        Started { idempotency_key: operation, ..started.clone() },
+        Rule::C32,
+    );
     let policy = Some(RetryPolicy::default().into());
     refuses_start(key, Started { retry_policy: policy, ..started }, Rule::C32);
 }
@@ -243,8 +251,11 @@ fn c29_an_unknown_outcome_is_not_repeated() {
 fn c38_every_kind_of_error_is_an_outcome() {
     for kind in ErrorKind::ALL {
         let result: Outcome = Failure::new(kind, "it broke").into();
-        let event =
-            Event::InvokeCompleted { promise_id: p(0), result: result.clone(), attempt: attempt(1) };
+        let event = Event::InvokeCompleted {
+            promise_id: p(0),
+            result: result.clone(),
+            attempt: attempt(1),
+        };
         let journal = legal(steps![started(), invoke(0), begin(0, 1), event]);
         assert_eq!(journal.result(&p(0)), Some(&result));
     }

@@ -39,6 +39,10 @@ impl Replay {
             // This run has submitted it already: a second time is the guest's mistake.
             return Ok(Recorded::Absent);
         }
+        if self.sets.get(&set).is_some_and(|view| view.taken > 0) {
+            // This run has closed the set (JS-2): the submission was refused, and went elsewhere.
+            return Ok(Recorded::Absent);
+        }
         if owner != set {
             return Err(Divergence {
                 promise_id: promise.clone(),
@@ -56,6 +60,10 @@ impl Replay {
         let Some(number) = join_set.number_in(own) else { return Next::Exhausted };
         let Some(Child::JoinSet(set)) = journal.child_at(number) else { return Next::Exhausted };
         let view = self.sets.entry(number).or_default();
+        if view.taken == view.submitted.len() {
+            // There is nothing to wait for, so this is no await, and never tells of a cancel.
+            return Next::Exhausted;
+        }
 
         // What this next() came to before, or comes to now. A member that this run has not
         // submitted yet cannot be what it came to.
@@ -74,10 +82,7 @@ impl Replay {
                 Next::Taken(promise, result)
             }
             (Some(_), None) => Next::Ready,
-            (None, _) => {
-                let rest = self.remaining(journal, join_set);
-                if rest.is_empty() { Next::Exhausted } else { Next::Pending(rest) }
-            }
+            (None, _) => Next::Pending(self.remaining(journal, join_set)),
         }
     }
 

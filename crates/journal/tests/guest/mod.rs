@@ -1,0 +1,323 @@
+//! A guest for tests: a random program that reacts to what it sees, and an engine of a few lines
+//! that runs it over a real journal. Its next call depends on every value it has seen, so a replay
+//! that returned anything else would soon ask for something else.
+#![allow(unreachable_pub, reason = "shared by test binaries")]
+
+use indelible_journal::*;
+
+use crate::kit;
+
+/// splitmix64: small, good enough, the same everywhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        usize::try_from(self.next() % n as u64).unwrap()
+    }
+
+    /// A few of these, at least one, each once.
+    fn some<T: Clone>(&mut self, all: &[T]) -> Vec<T> {
+        let first = self.below(all.len());
+        let count = 1 + self.below(3.min(all.len() - first));
+        all[first..first + count].to_vec()
+    }
+}
+
+/// Where the guest stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// It waits.
+    Waiting,
+    /// It returned.
+    Returned,
+    /// It returned after it was told that it is being cancelled.
+    Cancelled,
+}
+
+/// What the guest is about to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Op {
+    Invoke(FunctionName, Payload),
+    Random(usize),
+    Now,
+    Timer(Micros),
+    JoinSet,
+    Submit(JoinSetId, PromiseId),
+    Next(JoinSetId),
+    Wait(Wait),
+    Return,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guest {
+    rng: Rng,
+    replay: Replay,
+    /// What it saw, in order.
+    pub seen: Vec<String>,
+    pending: Option<Op>,
+    handles: Vec<PromiseId>,
+    calls: Vec<PromiseId>,
+    sets: Vec<JoinSetId>,
+    ops_left: usize,
+    told_cancelled: bool,
+}
+
+impl Guest {
+    /// The program with this seed, about to run from the beginning.
+    pub fn new(seed: u64, journal: &Journal) -> Self {
+        Self {
+            rng: Rng(seed),
+            replay: Replay::begin(journal, &kit::digest()).unwrap(),
+            seen: Vec::new(),
+            pending: None,
+            handles: Vec::new(),
+            calls: Vec::new(),
+            sets: Vec::new(),
+            ops_left: 4 + (seed % 24) as usize,
+            told_cancelled: false,
+        }
+    }
+
+    fn choose(&mut self) -> Op {
+        if self.ops_left == 0 {
+            return Op::Return;
+        }
+        self.ops_left -= 1;
+        let signal = |rng: &mut Rng| kit::name(["go", "stop"][rng.below(2)]);
+        loop {
+            return match self.rng.below(18) {
+                0..3 => {
+                    let function = kit::function(["charge", "ship", "mail"][self.rng.below(3)]);
+                    Op::Invoke(function, kit::payload(&self.rng.below(100).to_string()))
+                }
+                3 => Op::Random(1 + self.rng.below(9)),
+                4 => Op::Now,
+                5 => Op::Timer(Micros::from_millis(self.rng.below(3000) as u64)),
+                6 => Op::JoinSet,
+                7 | 14 | 15 if !self.sets.is_empty() && !self.calls.is_empty() => {
+                    let set = self.sets[self.rng.below(self.sets.len())].clone();
+                    let recent = self.calls.len() - self.rng.below(self.calls.len().min(3));
+                    Op::Submit(set, self.calls[recent - 1].clone())
+                }
+                8 | 16 | 17 if !self.sets.is_empty() => {
+                    Op::Next(self.sets[self.rng.below(self.sets.len())].clone())
+                }
+                9 => Op::Wait(Wait::Signal(signal(&mut self.rng))),
+                n @ 10..14 if !self.handles.is_empty() => {
+                    let some = self.rng.some(&self.handles);
+                    let set = WaitSet::new(&kit::own(), some.clone()).unwrap();
+                    Op::Wait(match n {
+                        10 => Wait::One(some[0].clone()),
+                        11 => Wait::Any(set),
+                        12 => Wait::All(set),
+                        _ => Wait::SignalOr(signal(&mut self.rng), set),
+                    })
+                }
+                _ => continue,
+            };
+        }
+    }
+
+    fn saw(&mut self, what: String) {
+        // What it sees decides what it does.
+        for byte in what.bytes() {
+            self.rng.0 = self.rng.0.rotate_left(5) ^ u64::from(byte);
+        }
+        self.seen.push(what);
+    }
+
+    fn was_cancelled(&mut self) {
+        assert!(!self.told_cancelled, "C-22: the guest is told once");
+        self.told_cancelled = true;
+        self.ops_left = self.ops_left.min(3);
+        self.saw("cancelled".to_owned());
+    }
+
+    /// Runs until it waits or returns. What is absent is appended; `world` makes random bytes.
+    pub fn advance(&mut self, journal: &mut Journal, now: Timestamp, log: &mut Vec<Entry>) -> Stop {
+        loop {
+            let op = self.pending.take().unwrap_or_else(|| self.choose());
+            if op == Op::Return {
+                self.pending = Some(op);
+                return if self.told_cancelled { Stop::Cancelled } else { Stop::Returned };
+            }
+            if !self.perform(&op, journal, now, log) {
+                self.pending = Some(op);
+                return Stop::Waiting;
+            }
+        }
+    }
+
+    /// One call; false if the guest has to wait for it.
+    fn perform(
+        &mut self,
+        op: &Op,
+        journal: &mut Journal,
+        now: Timestamp,
+        log: &mut Vec<Entry>,
+    ) -> bool {
+        match op {
+            Op::Invoke(name, input) => {
+                let kind = InvokeKind::Http;
+                let (promise, found) = self.replay.invoke(journal, kind, name, input).unwrap();
+                let found = format!("{found:?}");
+                if found == "Absent" {
+                    let (function_name, input) = (name.clone(), input.clone());
+                    let retry_policy = RetryPolicy::default().into();
+                    let invoke = Invoke { kind, function_name, input, retry_policy };
+                    let (allocated, entry) = journal.schedule_invoke(now, invoke).unwrap();
+                    assert_eq!(allocated, promise);
+                    log.push(entry);
+                }
+                self.handles.push(promise.clone());
+                self.calls.push(promise);
+            }
+            Op::Random(length) => {
+                let value = match self.replay.random(journal, *length).unwrap() {
+                    Some(value) => value.clone(),
+                    None => {
+                        let value = vec![u8::try_from(log.len() % 251).unwrap(); *length];
+                        log.push(journal.generate_random(now, value.clone()).unwrap().1);
+                        value.into()
+                    }
+                };
+                self.saw(format!("random {value:?}"));
+            }
+            Op::Now => {
+                let time = match self.replay.now(journal).unwrap() {
+                    Some(time) => time,
+                    None => {
+                        let (time, entry) = journal.record_time(now).unwrap();
+                        log.push(entry);
+                        time
+                    }
+                };
+                self.saw(format!("time {time}"));
+            }
+            Op::Timer(duration) => {
+                let (promise, recorded) = self.replay.timer(journal, *duration).unwrap();
+                if recorded == Recorded::Absent {
+                    let (allocated, entry) = journal.schedule_timer(now, *duration).unwrap();
+                    assert_eq!(allocated, promise);
+                    log.push(entry);
+                }
+                self.handles.push(promise);
+            }
+            Op::JoinSet => {
+                let (set, recorded) = self.replay.join_set(journal).unwrap();
+                if recorded == Recorded::Absent {
+                    let (allocated, entry) = journal.create_join_set(now).unwrap();
+                    assert_eq!(allocated, set);
+                    log.push(entry);
+                }
+                self.sets.push(set);
+            }
+            Op::Submit(set, promise) => {
+                let submitted = match self.replay.submit(journal, set, promise).unwrap() {
+                    Recorded::Present => true,
+                    Recorded::Absent => match journal.submit(now, set, promise) {
+                        Ok(entry) => {
+                            log.push(entry);
+                            let again = self.replay.submit(journal, set, promise).unwrap();
+                            assert_eq!(again, Recorded::Present);
+                            true
+                        }
+                        // A guest's mistake: the same on every run.
+                        Err(_) => false,
+                    },
+                };
+                self.saw(format!("submitted {submitted}"));
+            }
+            Op::Next(set) => return self.next(set, journal, now, log),
+            Op::Wait(wait) => return self.wait(wait, journal, now, log),
+            Op::Return => unreachable!("handled by advance"),
+        }
+        true
+    }
+
+    fn next(
+        &mut self,
+        set: &JoinSetId,
+        journal: &mut Journal,
+        now: Timestamp,
+        log: &mut Vec<Entry>,
+    ) -> bool {
+        loop {
+            let seen = match self.replay.next(journal, set) {
+                Next::Taken(promise, result) => format!("next {promise:#} {result}"),
+                Next::Exhausted => "next none".to_owned(),
+                Next::Cancelled => {
+                    self.was_cancelled();
+                    return true;
+                }
+                Next::Ready => {
+                    let Taken::Result { entry, .. } = journal.take_next(now, set).unwrap() else {
+                        panic!("what is ready can be taken");
+                    };
+                    log.push(entry);
+                    continue;
+                }
+                Next::Pending(rest) => {
+                    if !matches!(journal.status(), Some(Status::Blocked { .. })) {
+                        match journal.wait(now, &Wait::Any(rest)).unwrap() {
+                            Waiting::Blocked(entry) => log.push(entry),
+                            Waiting::Quiet => {}
+                            Waiting::Received(_) => panic!("no signal was asked for"),
+                        }
+                    }
+                    return false;
+                }
+            };
+            self.saw(seen);
+            return true;
+        }
+    }
+
+    fn wait(
+        &mut self,
+        wait: &Wait,
+        journal: &mut Journal,
+        now: Timestamp,
+        log: &mut Vec<Entry>,
+    ) -> bool {
+        loop {
+            let seen = match self.replay.wait(journal, wait).unwrap() {
+                Awaited::Promise(promise) => {
+                    let result = journal.result(&promise).map(ToString::to_string);
+                    format!("promise {promise:#} {result:?}")
+                }
+                Awaited::All => "all".to_owned(),
+                Awaited::Signal(payload) => format!("signal {payload}"),
+                Awaited::Cancelled => {
+                    self.was_cancelled();
+                    return true;
+                }
+                Awaited::Pending => {
+                    if matches!(journal.status(), Some(Status::Blocked { .. })) {
+                        return false;
+                    }
+                    match journal.wait(now, wait).unwrap() {
+                        Waiting::Received(entry) => log.push(entry),
+                        Waiting::Blocked(entry) => {
+                            log.push(entry);
+                            return false;
+                        }
+                        Waiting::Quiet => return false,
+                    }
+                    continue;
+                }
+            };
+            self.saw(seen);
+            return true;
+        }
+    }
+}

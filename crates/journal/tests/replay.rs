@@ -1,0 +1,220 @@
+//! Replay: a guest that is dropped at any wait and run again from the beginning sees what it saw,
+//! asks for what it asked, and appends nothing.
+
+mod guest;
+mod kit;
+
+use guest::{Guest, Rng, Stop};
+use indelible_journal::*;
+use kit::*;
+
+/// Something happens in the world: an effect moves, a timer fires, a signal arrives, somebody
+/// cancels.
+fn world(rng: &mut Rng, journal: &mut Journal, now: Timestamp, log: &mut Vec<Entry>) {
+    let invokes: Vec<_> = journal.open_invokes().collect();
+    let timers: Vec<_> = journal.open_timers().collect();
+    match rng.below(10) {
+        0..6 if !invokes.is_empty() => {
+            let invoke = &invokes[rng.below(invokes.len())];
+            let promise = &invoke.promise_id;
+            let started = matches!(invoke.phase, InvokePhase::Started(_));
+            let entry = match (started, rng.below(4)) {
+                (false, _) => journal.start_invoke(now, promise).unwrap().1,
+                (true, 0) => {
+                    let error = Failure::new(ErrorKind::Transient, "try again");
+                    let result = journal.retry_invoke(now, promise, RetryCause::Failed, error, now);
+                    match result {
+                        Ok(entry) => entry,
+                        Err(violation) => {
+                            assert_eq!(violation.rule, Rule::SE5);
+                            return;
+                        }
+                    }
+                }
+                (true, n) => {
+                    let result = if n == 1 {
+                        Failure::new(ErrorKind::UserError, "no").into()
+                    } else {
+                        ok("yes")
+                    };
+                    journal.complete_invoke(now, promise, result).unwrap()
+                }
+            };
+            log.push(entry);
+        }
+        6 | 7 if !timers.is_empty() => {
+            log.push(journal.fire_timer(now, &timers[rng.below(timers.len())].0).unwrap());
+        }
+        8 => {
+            let signal = name(["go", "stop"][rng.below(2)]);
+            let payload = payload(&format!("signal {}", rng.below(100)));
+            log.push(journal.deliver_signal(now, &signal, payload).unwrap().1);
+        }
+        9 if rng.below(12) == 0 => {
+            log.extend(journal.request_cancel(now, "enough").unwrap());
+        }
+        _ => {}
+    }
+    log.extend(journal.wake(now).unwrap());
+}
+
+/// Runs a fresh guest over what is recorded: it must get where the parked one is, having seen the
+/// same, and append nothing.
+fn replay_matches(seed: u64, journal: &Journal, parked: &Guest, stop: Stop) {
+    let mut evicted = Guest::new(seed, journal);
+    let (mut copy, mut log) = (journal.clone(), Vec::new());
+    let again = evicted.advance(&mut copy, journal.last_timestamp(), &mut log);
+    assert_eq!((&evicted.seen, again), (&parked.seen, stop), "seed {seed}");
+    assert_eq!(log, [], "seed {seed}: replay appends nothing");
+    assert_eq!(copy, *journal, "seed {seed}");
+    assert_eq!(evicted, *parked, "seed {seed}");
+}
+
+struct Run {
+    journal: Journal,
+    log: Vec<Entry>,
+    guest: Guest,
+    stop: Stop,
+}
+
+/// One program in one world, both from this seed.
+fn run(seed: u64) -> Run {
+    let mut rng = Rng(!seed);
+    let (mut journal, first) = Journal::start(key(), secs(1), start()).unwrap();
+    let mut log = vec![first];
+    let mut guest = Guest::new(seed, &journal);
+    let mut clock = 1_000_000;
+    let stop = loop {
+        // Now and then the clock is set back.
+        clock = if rng.below(20) == 0 { clock / 2 } else { clock + rng.next() % 500_000 };
+        let now = Timestamp::from_micros(clock).unwrap();
+        let blocked = matches!(journal.status(), Some(Status::Blocked { .. }));
+        if !blocked {
+            let stop = guest.advance(&mut journal, now, &mut log);
+            replay_matches(seed, &journal, &guest, stop);
+            if stop != Stop::Waiting {
+                break stop;
+            }
+        } else if rng.below(3) == 0 {
+            replay_matches(seed, &journal, &guest, Stop::Waiting);
+        }
+        world(&mut rng, &mut journal, now, &mut log);
+        assert!(log.len() < 5_000, "seed {seed}: the guest hangs");
+    };
+    let now = journal.last_timestamp();
+    log.push(match stop {
+        Stop::Cancelled => journal.cancel(now, "enough").unwrap(),
+        _ => journal.complete(now, payload("done")).unwrap(),
+    });
+    Run { journal, log, guest, stop }
+}
+
+/// J-72, J-79, J-81, J-89, J-91, C-22, C-30, C-37: for ten thousand programs, replay at every wait
+/// and at the end gives the same observations and appends nothing; the stored events rebuild the
+/// same journal; every command kept every rule.
+#[test]
+fn replay_is_the_execution() {
+    let (mut cancelled, mut events) = (0, std::collections::BTreeMap::new());
+    for seed in 0..10_000 {
+        let Run { journal, log, guest, stop } = run(seed);
+        replay_matches(seed, &journal, &guest, stop);
+        cancelled += u32::from(stop == Stop::Cancelled);
+        for entry in &log {
+            *events.entry(entry.event().name()).or_insert(0) += 1;
+        }
+        let records = log.into_iter().map(Entry::into_record);
+        assert_eq!(Journal::recover(key(), records), Ok(journal), "seed {seed}");
+    }
+    // The programs do what they are meant to try.
+    assert!(cancelled > 50, "{cancelled} programs were cancelled");
+    for kind in ["JoinSetAwaited", "SignalReceived", "TimerFired", "InvokeRetrying"] {
+        assert!(events.get(kind).is_some_and(|count| *count > 300), "{events:?}");
+    }
+    assert_eq!(events.len(), 19, "all but ExecutionFailed: {events:?}");
+}
+
+fn journal_of(steps: Vec<Step>) -> (Journal, Replay) {
+    let journal = legal(steps);
+    let replay = Replay::begin(&journal, &digest()).unwrap();
+    (journal, replay)
+}
+
+/// J-93: another component than the one an execution is pinned to is refused.
+#[test]
+fn another_component_does_not_replay() {
+    let journal = legal(steps![started()]);
+    let loaded = ComponentDigest::of(b"a newer build");
+    let wrong = Replay::begin(&journal, &loaded).unwrap_err();
+    assert_eq!(wrong, WrongComponent { pinned: Some(digest()), loaded });
+    assert!(Replay::begin(&Journal::new(key()), &digest()).is_err());
+}
+
+/// J-74, C-25: a guest that asks for something else than is recorded is stopped, with both sides;
+/// nothing is appended.
+#[test]
+fn divergence_shows_both_sides() {
+    let (journal, replay) =
+        journal_of(steps![started(), invoke(0), random(1), timer(2, 9, 5), join_set(3)]);
+    let kind = InvokeKind::Http;
+    let other_fn = replay.clone().invoke(&journal, kind, &function("refund"), &payload("in"));
+    let error = other_fn.unwrap_err();
+    assert_eq!(error.recorded, "Http charge (sequence 1)");
+    assert_eq!(error.asked, "Http refund");
+    let other_in = replay.clone().invoke(&journal, kind, &function("charge"), &payload("other"));
+    assert_eq!(other_in.unwrap_err().asked, "Http charge with another input");
+    let kind = InvokeKind::Function;
+    assert!(replay.clone().invoke(&journal, kind, &function("charge"), &payload("in")).is_err());
+    assert!(replay.clone().now(&journal).is_err());
+    assert!(replay.clone().join_set(&journal).is_err());
+    assert!(replay.clone().wait(&journal, &Wait::Signal(name("go"))).is_err());
+
+    let mut second = replay;
+    second.invoke(&journal, InvokeKind::Http, &function("charge"), &payload("in")).unwrap();
+    assert!(second.clone().random(&journal, 4).is_err(), "three bytes are recorded");
+    assert_eq!(second.random(&journal, 3).unwrap().unwrap().as_ref(), [1, 2, 3]);
+    assert!(second.clone().timer(&journal, Micros::from_secs(6)).is_err());
+    let (promise, recorded) = second.timer(&journal, Micros::from_secs(5)).unwrap();
+    assert_eq!((promise, recorded), (p(2), Recorded::Present));
+}
+
+/// C-30, J-72: completed is returned, pending appends nothing, absent is appended; two calls may
+/// be scheduled before one wait.
+#[test]
+fn completed_pending_absent() {
+    let (journal, mut replay) =
+        journal_of(steps![started(), invoke(0), invoke(1), begin(0, 1), done(0, 1)]);
+    let mut ask =
+        || replay.invoke(&journal, InvokeKind::Http, &function("charge"), &payload("in")).unwrap();
+    assert_eq!(ask(), (p(0), Found::Completed(&ok("result"))));
+    assert_eq!(ask(), (p(1), Found::Pending));
+    assert_eq!(ask(), (p(2), Found::Absent));
+}
+
+/// C-37: the winner of a race is who resolved first in the journal, not who stands first.
+#[test]
+fn the_first_to_resolve_wins() {
+    let calls = steps![started(), invoke(0), invoke(1), begin(0, 1), begin(1, 1)];
+    let both = steps![done(1, 1), done(0, 1)];
+    let (journal, mut replay) = journal_of([calls, both].concat());
+    for _ in 0..2 {
+        replay.invoke(&journal, InvokeKind::Http, &function("charge"), &payload("in")).unwrap();
+    }
+    let any = Wait::Any(waits(&[0, 1]));
+    assert_eq!(replay.wait(&journal, &any), Ok(Awaited::Promise(p(1))));
+}
+
+/// C-22: the guest is told of its cancelling once, at the first await that was not satisfied
+/// before the request, even if that await has been satisfied since.
+#[test]
+fn cancelled_is_told_once() {
+    let before = steps![started(), invoke(0), invoke(1), begin(0, 1), begin(1, 1), done(0, 1)];
+    let after = steps![cancel_requested(), done(1, 1)];
+    let (journal, mut replay) = journal_of([before, after].concat());
+    for _ in 0..2 {
+        replay.invoke(&journal, InvokeKind::Http, &function("charge"), &payload("in")).unwrap();
+    }
+    let (early, late) = (Wait::One(p(0)), Wait::One(p(1)));
+    assert_eq!(replay.wait(&journal, &early), Ok(Awaited::Promise(p(0))));
+    assert_eq!(replay.wait(&journal, &late), Ok(Awaited::Cancelled));
+    assert_eq!(replay.wait(&journal, &late), Ok(Awaited::Promise(p(1))));
+}
