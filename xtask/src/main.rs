@@ -2,6 +2,7 @@
 
 mod conformance;
 mod traces;
+mod verify;
 
 use std::io::{stderr, stdout};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,14 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Everything that is checked before a change lands. Writes nothing.
+    Verify,
+    /// Mends format and lints.
+    Fix {
+        /// Also rewrite the expected transcripts of scenario tests.
+        #[arg(long)]
+        scenarios: bool,
+    },
     /// Which requirements have code and which a test.
     Conformance {
         /// Print JSON instead of a table.
@@ -39,6 +48,8 @@ enum Command {
 fn main() -> anyhow::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
     let passed = match Args::parse().command {
+        Command::Verify => verify::verify(root, &mut stdout().lock(), &mut stderr().lock())?,
+        Command::Fix { scenarios } => verify::fix(root, scenarios)?,
         Command::Conformance { json } => {
             let format = if json { conformance::Format::Json } else { conformance::Format::Table };
             conformance::run(root, format, &mut stdout().lock(), &mut stderr().lock())?

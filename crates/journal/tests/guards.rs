@@ -19,7 +19,7 @@ fn with(prefix: Vec<Step>, more: Vec<Step>) -> Vec<Step> {
 }
 
 fn refuses_start(key: JournalKey, started: Started, rule: Rule) {
-    let violation = Journal::start(key, secs(1), started).unwrap_err();
+    let violation = Journal::start(key, secs(1), started).expect_err("it is refused");
     assert_eq!(violation.rule, rule, "{violation}");
 }
 

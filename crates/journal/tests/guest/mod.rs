@@ -2,6 +2,7 @@
 //! that runs it over a real journal. Its next call depends on every value it has seen, so a replay
 //! that returned anything else would soon ask for something else.
 #![allow(unreachable_pub, reason = "shared by test binaries")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use indelible_journal::*;
 

@@ -1,6 +1,7 @@
 //! Short words for journals in tests: `p(0)` is the first child, `invoke(0)` schedules it, and an
 //! event without a time gets the next second.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses some of these")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
 
@@ -243,6 +244,7 @@ pub fn run(journal: &mut Journal, steps: &[Step]) -> Result<Vec<Entry>, Violatio
 }
 
 /// Every step is accepted, the stored status is the fold, and the events rebuild the journal.
+#[allow(clippy::needless_pass_by_value, reason = "so that callers write no borrow")]
 pub fn legal(steps: Vec<Step>) -> Journal {
     let mut journal = Journal::new(key());
     let entries = run(&mut journal, &steps).unwrap_or_else(|violation| panic!("{violation}"));
