@@ -7,6 +7,8 @@
 
 mod cursor;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod number;
 mod policy;
 mod read;
