@@ -10,6 +10,7 @@
 //! - [`Journal`]: what may follow what, and the commands that make it follow.
 //! - [`Replay`]: a guest's way through what is recorded.
 
+pub mod binary;
 pub mod event;
 pub mod ids;
 mod journal;

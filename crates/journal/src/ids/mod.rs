@@ -8,6 +8,8 @@ mod digest;
 mod execution;
 mod join_set;
 mod promise;
+#[cfg(test)]
+mod tests;
 
 pub use digest::{ComponentDigest, RootHash};
 pub use execution::{Attempt, Attempts, ExecutionId, JournalKey};
