@@ -1,6 +1,7 @@
 //! The project's own tools: `cargo xtask verify | fix | conformance | traces`.
 
 mod conformance;
+mod instructions;
 mod traces;
 mod verify;
 
@@ -34,6 +35,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Counts the instructions of an append at several lengths, with callgrind.
+    Instructions,
     /// Replays traces of the journal's formal model.
     Traces {
         /// JSON Lines, a trace a line.
@@ -54,6 +57,7 @@ fn main() -> anyhow::Result<ExitCode> {
             let format = if json { conformance::Format::Json } else { conformance::Format::Table };
             conformance::run(root, format, &mut stdout().lock(), &mut stderr().lock())?
         }
+        Command::Instructions => instructions::run(root, &mut stdout().lock())?,
         Command::Traces { files, expect } => traces::check(&files, expect, &mut stdout().lock())?,
     };
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })

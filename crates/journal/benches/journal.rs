@@ -1,5 +1,5 @@
-//! Append and recover at lengths 10, 1,000 and 1,000,000. What it leaves out: making the events,
-//! and dropping the journal.
+//! Append, recover, encode and decode at lengths 10, 1,000 and 1,000,000. What it leaves out:
+//! making the events, and dropping what came out.
 #![expect(clippy::disallowed_methods, reason = "a benchmark looks at the clock")]
 
 mod workload;
@@ -7,19 +7,34 @@ mod workload;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use indelible_journal::{Entry, Journal, Record};
+use indelible_journal::{Entry, ExecutionId, Journal, Record, binary};
 use workload::{Workload, journal_of, key};
 
 const LENGTHS: [usize; 3] = [10, 1_000, 1_000_000];
 
-/// Events of the workload as a store would hand them out.
-fn records(length: usize) -> Vec<Record> {
+/// Events in one stored row: two steps of a workflow.
+const BATCH: usize = 10;
+
+fn entries(length: usize) -> Vec<Entry> {
     let mut journal = Journal::new(key());
-    let entries = Workload::new()
-        .take(length)
-        .map(|(timestamp, event)| journal.append(timestamp, event).expect("the workload is legal"));
-    entries.map(Entry::into_record).collect()
+    let events = Workload::new().take(length);
+    events.map(|(at, event)| journal.append(at, event).expect("the workload is legal")).collect()
+}
+
+/// The sum of what each of `iters` runs took; what a run returns is dropped off the clock.
+fn timed<S, T>(iters: u64, setup: impl Fn() -> S, run: impl Fn(S) -> T) -> Duration {
+    (0..iters)
+        .map(|_| {
+            let given = setup();
+            let start = Instant::now();
+            let result = black_box(run(black_box(given)));
+            let elapsed = start.elapsed();
+            drop(result);
+            elapsed
+        })
+        .sum()
 }
 
 /// The next append, at a journal of this length. A journal is used for as many appends as it has
@@ -63,24 +78,56 @@ fn recover(c: &mut Criterion) {
     group.sample_size(10);
     for length in LENGTHS {
         group.throughput(Throughput::Elements(length as u64));
-        let records = records(length);
+        let records: Vec<Record> = entries(length).into_iter().map(Entry::into_record).collect();
         group.bench_function(BenchmarkId::from_parameter(length), |b| {
             b.iter_custom(|iters| {
-                (0..iters)
-                    .map(|_| {
-                        let copy = records.clone();
-                        let start = Instant::now();
-                        let journal = Journal::recover(key(), copy);
-                        let elapsed = start.elapsed();
-                        drop(black_box(journal.expect("the workload is legal")));
-                        elapsed
-                    })
-                    .sum()
+                timed(iters, || records.clone(), |records| Journal::recover(key(), records))
             });
         });
     }
     group.finish();
 }
 
-criterion_group!(benches, append, recover);
+fn encode_all(execution_id: &ExecutionId, entries: &[Entry]) -> Vec<Bytes> {
+    let rows = entries.chunks(BATCH).map(|batch| binary::encode(execution_id, batch));
+    rows.map(|row| row.expect("accepted entries can be stored").into()).collect()
+}
+
+/// Writing a journal as rows, and reading it back.
+fn encode_decode(c: &mut Criterion) {
+    let (key, execution_id) = (key(), key().execution_id().clone());
+    let mut group = c.benchmark_group("encode");
+    group.sample_size(10);
+    for length in LENGTHS {
+        group.throughput(Throughput::Elements(length as u64));
+        let entries = entries(length);
+        group.bench_function(BenchmarkId::from_parameter(length), |b| {
+            b.iter_custom(|iters| timed(iters, || (), |()| encode_all(&execution_id, &entries)));
+        });
+    }
+    group.finish();
+
+    let mut group = c.benchmark_group("decode");
+    group.sample_size(10);
+    for length in LENGTHS {
+        group.throughput(Throughput::Elements(length as u64));
+        let rows = encode_all(key.execution_id(), &entries(length));
+        group.bench_function(BenchmarkId::from_parameter(length), |b| {
+            b.iter_custom(|iters| {
+                timed(
+                    iters,
+                    || rows.clone(),
+                    |rows| {
+                        let decoded =
+                            rows.into_iter().map(|row| binary::decode(&execution_id, row));
+                        decoded.collect::<Result<Vec<_>, _>>().expect("what was encoded decodes")
+                    },
+                )
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, append, recover, encode_decode);
 criterion_main!(benches);

@@ -4,7 +4,12 @@
 //! InvokeCompleted, ExecutionResumed. Every tenth also sleeps, takes a random value, and gets and
 //! consumes a signal.
 
-#![allow(unreachable_pub, missing_docs, clippy::new_without_default, reason = "shared by measurements")]
+#![allow(
+    unreachable_pub,
+    missing_docs,
+    clippy::new_without_default,
+    reason = "shared by measurements"
+)]
 
 use std::sync::Arc;
 

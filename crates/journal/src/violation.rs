@@ -89,7 +89,7 @@ rules! {
     J50 = "J-50",
     /// A signal that is already there is consumed at once, not waited for.
     J78 = "J-78",
-    /// There are only so many child numbers.
+    /// There are only so many child numbers, and members of a wait or a join set.
     J82 = "J-82",
     /// A signal is received while the guest runs, or by the very await that waits for it.
     C16 = "C-16",

@@ -5,6 +5,10 @@ use std::sync::Arc;
 use crate::ids::{ExecutionId, PromiseId};
 use crate::names::SignalName;
 
+/// How many promises one wait, and so one join set, can have: 4 MiB of numbers. A row of the
+/// stored form holds no more (J-82).
+pub const WAIT_MEMBERS_MAX: usize = 1 << 20;
+
 /// How much of a wait set must be there (J-29, J-33, C-37).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AwaitKind {

@@ -453,3 +453,23 @@ fn j90_a_wait_set_is_a_set() {
     let foreign = p(0).child(0).unwrap();
     assert_eq!(WaitSet::new(&own(), [foreign.clone()]), Err(WaitSetError::Foreign(foreign)));
 }
+
+/// J-82: a wait and a join set have bounded members.
+#[test]
+fn j82_waits_and_sets_are_bounded() {
+    let too_many = u32::try_from(wait::WAIT_MEMBERS_MAX).unwrap() + 1;
+    let numbers: Vec<u32> = (0..too_many).collect();
+    refused(steps![started(), kit::wait(&numbers, AwaitKind::Any)], Rule::J82);
+
+    let mut journal = legal(steps![started(), join_set(0)]);
+    let now = journal.last_timestamp();
+    let mut submit_one_more = |n| {
+        journal.append(now, invoke(n)).unwrap();
+        journal.append(now, submit(0, n))
+    };
+    for n in 1..too_many - 1 {
+        submit_one_more(n).unwrap();
+    }
+    let violation = submit_one_more(too_many - 1).unwrap_err();
+    assert_eq!(violation.rule, Rule::J82);
+}

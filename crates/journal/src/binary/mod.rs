@@ -22,14 +22,12 @@ use bytes::Bytes;
 pub use self::error::{DecodeError, EncodeError};
 use crate::event::{Entry, Event, Record};
 use crate::ids::ExecutionId;
+/// The most members that the wait sets of one batch have in all. A range of them takes a few
+/// bytes, so it is the one thing in a row that grows in memory without a limit of its own.
+pub use crate::wait::WAIT_MEMBERS_MAX;
 
 /// The version that is written: a row's first byte.
 pub const VERSION: u8 = 1;
-
-/// The most members that the wait sets of one batch have in all. A range of them takes a few
-/// bytes, so it is the one thing in a row that grows in memory without a limit of its own: this
-/// is 4 MiB.
-pub const WAIT_MEMBERS_MAX: usize = 1 << 20;
 
 /// What a row needs beside its payloads, roughly: the header, and a few bytes an event.
 const ROW_BYTES_GUESS: usize = 64;
@@ -70,7 +68,7 @@ pub fn batches(entries: &[Entry]) -> impl Iterator<Item = &[Entry]> {
             }
             waiting > WAIT_MEMBERS_MAX
         });
-        // A first entry that is over by itself stands alone, for `encode` to refuse.
+        // No entry is over by itself: the journal refuses it.
         let (batch, after) = rest.split_at(over.unwrap_or(rest.len()).max(1).min(rest.len()));
         rest = after;
         (!batch.is_empty()).then_some(batch)

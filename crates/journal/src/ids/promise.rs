@@ -70,7 +70,8 @@ impl PromiseId {
     /// For callers that know that this id is not yet as deep as ids go.
     pub(super) fn child_unchecked(&self, number: u32) -> Self {
         debug_assert!(self.path.len() < DEPTH_MAX);
-        let mut path = self.path.clone();
+        // A copy of the slice: cloning a path goes segment by segment.
+        let mut path = Path::from_slice(&self.path);
         path.push(number);
         Self { root: self.root, path }
     }

@@ -5,6 +5,7 @@ use crate::ids::{JoinSetId, PromiseId};
 use crate::journal::Journal;
 use crate::journal::index::{Child, JoinSet};
 use crate::payload::Outcome;
+use crate::wait::WAIT_MEMBERS_MAX;
 
 impl Journal {
     /// J-49, JS-1, JS-2, JS-7, C-21, C-26.
@@ -23,6 +24,13 @@ impl Journal {
             set.taken.is_empty(),
             JS2,
             "results were taken from {join_set:#} already: it is closed"
+        );
+        // One more, and its rest could not be waited for, alone or beside a signal.
+        require!(
+            set.members.len() < WAIT_MEMBERS_MAX - 1,
+            J82,
+            "the join set {join_set:#} has {} members already",
+            set.members.len()
         );
         let Some(invoke) = self.invoke(promise) else {
             require!(

@@ -8,7 +8,7 @@ use crate::names::{DeliveryId, SignalName};
 use crate::payload::Payload;
 use crate::status::Status;
 use crate::time::{Micros, Timestamp};
-use crate::wait::{AwaitKind, WaitSet};
+use crate::wait::{AwaitKind, WAIT_MEMBERS_MAX, WaitSet};
 
 impl Journal {
     /// C-19: `now()` is the entry's own time, so it never goes back.
@@ -104,6 +104,12 @@ impl Journal {
             C26,
             "it waits on promises of another execution, {:#}",
             waiting_on.execution_id()
+        );
+        require!(
+            waiting_on.len() <= WAIT_MEMBERS_MAX,
+            J82,
+            "it waits on {} promises; at most {WAIT_MEMBERS_MAX} are allowed",
+            waiting_on.len()
         );
         let next = self.next_child();
         match kind {
