@@ -8,6 +8,7 @@
 //! - [`event`]: the 20 events. [`wait`], [`policy`], [`payload`], [`names`], [`time`]: their parts.
 //! - [`status`]: the fold over them.
 
+mod describe;
 pub mod event;
 pub mod ids;
 mod journal;
