@@ -12,6 +12,7 @@ mod describe;
 pub mod event;
 pub mod ids;
 mod journal;
+pub mod json;
 pub mod names;
 pub mod payload;
 pub mod policy;
