@@ -11,9 +11,11 @@
 //! - [`Replay`]: a guest's way through what is recorded.
 
 pub mod binary;
+mod describe;
 pub mod event;
 pub mod ids;
 mod journal;
+pub mod json;
 pub mod names;
 pub mod payload;
 pub mod policy;

@@ -1,0 +1,121 @@
+//! Numbers and names for people.
+
+use std::fmt::Write as _;
+
+/// A length of time, as precise as people need it: `250us`, `12.5ms`, `4.204s`, `2m05s`, `3h02m`,
+/// `9d04h`. Cut, not rounded: nothing takes longer than it took.
+pub(super) fn duration(micros: u64) -> String {
+    let secs = micros / 1_000_000;
+    match micros {
+        0..1_000 => format!("{micros}us"),
+        1_000..10_000 => format!("{}ms", decimals(micros / 10, 2)),
+        10_000..100_000 => format!("{}ms", decimals(micros / 100, 1)),
+        100_000..1_000_000 => format!("{}ms", micros / 1_000),
+        1_000_000..60_000_000 => format!("{}s", decimals(micros / 1_000, 3)),
+        _ => match secs {
+            0..3_600 => two_units(secs, 60, 'm', 1, 's'),
+            3_600..86_400 => two_units(secs, 3_600, 'h', 60, 'm'),
+            _ => two_units(secs, 86_400, 'd', 3_600, 'h'),
+        },
+    }
+}
+
+/// A whole number of `1 / 10^places`, without trailing zeros.
+fn decimals(number: u64, places: usize) -> String {
+    let unit = 10_u64.pow(places as u32);
+    let (whole, rest) = (number / unit, number % unit);
+    let mut text = whole.to_string();
+    if rest > 0 {
+        _ = write!(text, ".{rest:0places$}");
+        text.truncate(text.trim_end_matches('0').len());
+    }
+    text
+}
+
+/// `2m05s`, or `2m` when there is no rest to speak of.
+fn two_units(secs: u64, large: u64, large_name: char, small: u64, small_name: char) -> String {
+    match secs % large / small {
+        0 => format!("{}{large_name}", secs / large),
+        rest => format!("{}{large_name}{rest:02}{small_name}", secs / large),
+    }
+}
+
+/// A time since the start, for a column: `+1.204s`, `+2h03m04s`. With `total` under a second,
+/// microseconds: or all would read the same.
+pub(super) fn offset(micros: u64, total: u64) -> String {
+    let secs = micros / 1_000_000;
+    if total < 1_000_000 {
+        return format!("+{secs}.{:06}s", micros % 1_000_000);
+    }
+    match secs {
+        0..3_600 => format!("+{secs}.{:03}s", micros / 1_000 % 1_000),
+        3_600..86_400 => {
+            format!("+{}h{:02}m{:02}s", secs / 3_600, secs / 60 % 60, secs % 60)
+        }
+        _ => format!("+{}d{:02}h{:02}m", secs / 86_400, secs / 3_600 % 24, secs / 60 % 60),
+    }
+}
+
+/// `1 event`, `2 events`.
+pub(super) fn count(number: u64, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{s}")
+}
+
+/// At most `chars_max` characters, none of which could rewrite the terminal: names and reasons
+/// come from the file.
+pub(super) fn plain(text: &str, chars_max: usize) -> String {
+    let hostile = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut chars = text.chars().map(|c| if hostile(c) { '\u{fffd}' } else { c });
+    let mut shown: String = chars.by_ref().take(chars_max).collect();
+    if chars.next().is_some() {
+        shown.pop();
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_fitting_unit() {
+        let check = |micros, expected| assert_eq!(duration(micros), expected);
+        check(0, "0us");
+        check(999, "999us");
+        check(1_000, "1ms");
+        check(1_999, "1.99ms");
+        check(12_500, "12.5ms");
+        check(20_000, "20ms");
+        check(438_592, "438ms");
+        check(1_000_000, "1s");
+        check(4_204_900, "4.204s");
+        check(59_999_999, "59.999s");
+        check(125_000_000, "2m05s");
+        check(900_000_000, "15m");
+        check(3_720_000_000, "1h02m");
+        check(86_400_000_000, "1d");
+        check(u64::MAX, "213503982d08h");
+    }
+
+    #[test]
+    fn offsets_line_up() {
+        let check = |micros, total, expected| assert_eq!(offset(micros, total), expected);
+        check(0, 0, "+0.000000s");
+        check(120, 999_999, "+0.000120s");
+        check(1_204_999, 5_000_000, "+1.204s");
+        check(3_723_000_000, 5_000_000_000, "+1h02m03s");
+        check(90_000_000_000, 90_000_000_000, "+1d01h00m");
+    }
+
+    #[test]
+    fn names_are_plain() {
+        assert_eq!(plain("a\u{1b}b\u{202e}", 9), "a\u{fffd}b\u{fffd}");
+        assert_eq!(plain("abcdef", 6), "abcdef");
+        assert_eq!(plain("abcdefg", 6), "abcde…");
+    }
+}

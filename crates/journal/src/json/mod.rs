@@ -1,0 +1,38 @@
+//! Journals as JSON Lines: the export for people and tools, and the way back.
+//!
+//! One line is one event and says everything about itself, so lines of several executions may be
+//! mixed in one file. The format is described in `docs/formats/journal-jsonl.md`. It is exact:
+//! what is read back equals what was written, down to the bytes of every payload.
+//!
+//! It knows nothing of files, and it does not judge: whether an event may stand where it stands
+//! is for [`crate::Journal`] to say.
+//!
+//! - `wire`: what a line looks like, as types of their own. The domain's types are no promise to
+//!   anybody who reads files; these are.
+//! - `parts`: how wire types are read more strictly than `serde` does by itself.
+//! - `export`, `import`: the two conversions.
+
+mod export;
+mod import;
+mod parts;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use export::write_line;
+pub use import::parse_line;
+
+/// The version that is written, and the only one that is read.
+pub const VERSION: u64 = 1;
+
+/// Why a line is not an event.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {message}")]
+pub struct ParseError {
+    /// Where in the line reading stopped, in bytes from 1: at the offending token, or right
+    /// after a value that was read and refused.
+    pub column: usize,
+    /// Why, for people: one short line, free of control characters whatever the input was.
+    pub message: String,
+}

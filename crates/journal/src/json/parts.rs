@@ -1,0 +1,145 @@
+//! How the parts of a line are read: more strictly than `serde` does by itself.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use data_encoding::BASE64;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+use crate::ids::{ExecutionId, PromiseId};
+use crate::wait::{WaitSet, WaitSetError};
+
+/// A value in its text form: ids, names, times. A refusal carries the domain's own reason, and
+/// arises while `serde_json` still knows the column.
+pub(super) struct Text<T>(pub(super) T);
+
+impl<T: fmt::Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(TextVisitor(|text: &str| text.parse().map(Self)))
+    }
+}
+
+/// Bytes as base64, padded, in the standard alphabet.
+pub(super) struct Base64(pub(super) Bytes);
+
+impl Serialize for Base64 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&BASE64.encode_display(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Base64 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(TextVisitor(|text: &str| {
+            BASE64
+                .decode(text.as_bytes())
+                .map(|bytes| Self(bytes.into()))
+                .map_err(|error| format!("not base64: {error}"))
+        }))
+    }
+}
+
+struct TextVisitor<F>(F);
+
+impl<T, E: fmt::Display, F: FnOnce(&str) -> Result<T, E>> Visitor<'_> for TextVisitor<F> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<R: de::Error>(self, text: &str) -> Result<T, R> {
+        (self.0)(text).map_err(R::custom)
+    }
+}
+
+/// A struct that is read from an object only. `serde` also takes an array of the fields' values
+/// in order: then adding a field would change what old files mean.
+#[derive(Default)]
+pub(super) struct Object<T>(pub(super) T);
+
+impl<T: Serialize> Serialize for Object<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData)).map(Self)
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
+/// For an optional field whose value may itself be `null`: there is a difference between a JSON
+/// payload `null` and none at all.
+pub(super) fn present<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A wait set on its way out.
+pub(super) struct Members<'a>(pub(super) &'a WaitSet);
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.promises().map(Text))
+    }
+}
+
+/// A wait set on its way in: children of this execution, each once (C-26, J-90). Members are
+/// checked one by one, so that an error has its column and only numbers are kept.
+pub(super) struct MembersOf<'a>(pub(super) &'a ExecutionId);
+
+impl<'de> de::DeserializeSeed<'de> for MembersOf<'_> {
+    type Value = WaitSet;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<WaitSet, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for MembersOf<'_> {
+    type Value = WaitSet;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of promise ids")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<WaitSet, A::Error> {
+        let mut numbers = Vec::new();
+        while let Some(Text(promise)) = seq.next_element::<Text<PromiseId>>()? {
+            match promise.number_in(self.0) {
+                Some(number) => numbers.push(number),
+                None => return Err(de::Error::custom(WaitSetError::Foreign(promise))),
+            }
+        }
+        WaitSet::of_numbers(self.0, numbers).map_err(de::Error::custom)
+    }
+}
