@@ -39,7 +39,7 @@ pub use names::{
 pub use payload::{Codec, ErrorKind, Failure, Outcome, Payload};
 pub use policy::{
     Backoff, Durability, Idempotency, OnUnknown, Reconciler, RetryBound, RetryCause, RetryClass,
-    RetryPolicy,
+    RetryPolicy, Statuses,
 };
 pub use replay::{Awaited, Divergence, Found, Next, Recorded, Replay, WrongComponent};
 pub use status::Status;

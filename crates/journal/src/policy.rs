@@ -1,6 +1,8 @@
 //! What may be done with a call whose attempt failed, or whose outcome is unknown: fixed when the
 //! call is scheduled, and stored with it (C-1, C-38, V-17).
 
+use std::fmt;
+
 use crate::ids::ComponentDigest;
 use crate::names::FunctionName;
 use crate::time::Micros;
@@ -23,8 +25,8 @@ pub struct RetryPolicy {
     pub reconciler: Option<Reconciler>,
     /// What to do when nobody can know.
     pub on_unknown: OnUnknown,
-    /// HTTP statuses that prove that the request was not processed, ascending.
-    pub not_processed: Vec<u16>,
+    /// HTTP statuses that prove that the request was not processed.
+    pub not_processed: Statuses,
     /// The version that a called function runs, resolved when the call was scheduled (D6). None:
     /// the caller's own component, or an HTTP effect.
     pub callee: Option<ComponentDigest>,
@@ -64,6 +66,38 @@ pub enum RetryBound {
     Bounded(u32),
     /// Until it works.
     Unbounded,
+}
+
+/// A set of HTTP statuses: ascending, none twice, so that equal sets are stored alike.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Statuses(Box<[u16]>);
+
+impl Statuses {
+    /// These statuses, if they are in order and none stands twice.
+    pub fn ascending(statuses: Vec<u16>) -> Option<Self> {
+        statuses.is_sorted_by(|a, b| a < b).then(|| Self(statuses.into()))
+    }
+
+    /// The statuses, ascending.
+    pub fn as_slice(&self) -> &[u16] {
+        &self.0
+    }
+}
+
+/// In any order, and as often as it likes.
+impl FromIterator<u16> for Statuses {
+    fn from_iter<I: IntoIterator<Item = u16>>(statuses: I) -> Self {
+        let mut statuses: Vec<u16> = statuses.into_iter().collect();
+        statuses.sort_unstable();
+        statuses.dedup();
+        Self(statuses.into())
+    }
+}
+
+impl fmt::Debug for Statuses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
 }
 
 /// How long to wait before a retry: `base` doubled for every retry made, give or take a tenth,
@@ -147,8 +181,23 @@ impl Default for RetryPolicy {
             attempt_timeout: None,
             reconciler: None,
             on_unknown: OnUnknown::Indeterminate,
-            not_processed: Vec::new(),
+            not_processed: Statuses::default(),
             callee: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C-38: equal sets of statuses are equal, however they were given.
+    #[test]
+    fn statuses_are_a_set() {
+        let set: Statuses = [503, 429, 503].into_iter().collect();
+        assert_eq!(set.as_slice(), [429, 503]);
+        assert_eq!(Statuses::ascending(vec![429, 503]), Some(set));
+        assert_eq!(Statuses::ascending(vec![503, 429]), None);
+        assert_eq!(Statuses::ascending(vec![429, 429]), None);
     }
 }

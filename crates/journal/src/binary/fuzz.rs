@@ -111,7 +111,7 @@ impl Held {
     }
 
     fn policy(&mut self, policy: &RetryPolicy) {
-        self.bytes += policy.not_processed.len();
+        self.bytes += policy.not_processed.as_slice().len();
         self.bytes += policy.reconciler.iter().map(|r| r.function.as_str().len()).sum::<usize>();
     }
 

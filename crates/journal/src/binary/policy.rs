@@ -3,12 +3,13 @@
 
 use super::cursor::Cursor;
 use super::error::DecodeError;
+use super::varint;
 use super::write::Writer;
-use super::{EncodeError, varint};
 use crate::ids::ComponentDigest;
 use crate::names::FunctionName;
 use crate::policy::{
     Backoff, Durability, Idempotency, OnUnknown, Reconciler, RetryBound, RetryClass, RetryPolicy,
+    Statuses,
 };
 use crate::time::Micros;
 
@@ -39,12 +40,10 @@ fn bit(flag: u8, on: bool) -> u8 {
 }
 
 impl Writer<'_> {
-    pub(super) fn policy(&mut self, policy: &RetryPolicy) -> Result<(), EncodeError> {
-        if !policy.not_processed.is_sorted_by(|a, b| a < b) {
-            return Err(self.unstorable("its not_processed statuses are not ascending"));
-        }
+    pub(super) fn policy(&mut self, policy: &RetryPolicy) {
+        let statuses = policy.not_processed.as_slice();
         let more = bit(RECONCILER, policy.reconciler.is_some())
-            | bit(NOT_PROCESSED, !policy.not_processed.is_empty())
+            | bit(NOT_PROCESSED, !statuses.is_empty())
             | bit(CALLEE, policy.callee.is_some());
         let flags = bit(VOLATILE, policy.class.durability == Durability::Volatile)
             | bit(IDEM, policy.class.idempotency == Idempotency::Idem)
@@ -72,16 +71,15 @@ impl Writer<'_> {
             self.bytes(reconciler.function.as_str().as_bytes());
             varint::write(self.out, reconciler.settle.get());
         }
-        if !policy.not_processed.is_empty() {
-            varint::write(self.out, policy.not_processed.len() as u64);
-            for status in &policy.not_processed {
+        if !statuses.is_empty() {
+            varint::write(self.out, statuses.len() as u64);
+            for status in statuses {
                 varint::write(self.out, (*status).into());
             }
         }
         if let Some(callee) = &policy.callee {
             self.out.extend_from_slice(callee.as_bytes());
         }
-        Ok(())
     }
 }
 
@@ -133,7 +131,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<RetryPolicy, DecodeError> 
         }
     };
     let not_processed = match more & NOT_PROCESSED {
-        0 => Vec::new(),
+        0 => Statuses::default(),
         _ => not_processed(cursor)?,
     };
     let callee = match more & CALLEE {
@@ -153,7 +151,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<RetryPolicy, DecodeError> 
     })
 }
 
-fn not_processed(cursor: &mut Cursor<'_>) -> Result<Vec<u16>, DecodeError> {
+fn not_processed(cursor: &mut Cursor<'_>) -> Result<Statuses, DecodeError> {
     let offset = cursor.offset();
     let malformed = |what| DecodeError::Malformed { offset, what };
     let count = cursor.count(1)?;
@@ -163,12 +161,8 @@ fn not_processed(cursor: &mut Cursor<'_>) -> Result<Vec<u16>, DecodeError> {
     // Two bytes in memory for each byte of the row, at most.
     let mut statuses = Vec::with_capacity(count);
     for _ in 0..count {
-        let status =
-            u16::try_from(cursor.varint()?).map_err(|_| malformed("a status is not 16 bits"))?;
-        if statuses.last().is_some_and(|last| *last >= status) {
-            return Err(malformed("statuses are not ascending"));
-        }
-        statuses.push(status);
+        let status = u16::try_from(cursor.varint()?);
+        statuses.push(status.map_err(|_| malformed("a status is not 16 bits"))?);
     }
-    Ok(statuses)
+    Statuses::ascending(statuses).ok_or(malformed("statuses are not ascending"))
 }

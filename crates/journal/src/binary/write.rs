@@ -76,7 +76,7 @@ impl Writer<'_> {
                 self.promise(promise_id)?;
                 self.out.push(kind.number());
                 self.bytes(function_name.as_str().as_bytes());
-                self.policy(retry_policy)?;
+                self.policy(retry_policy);
                 self.payload(input);
             }
             Event::InvokeStarted { promise_id, attempt } => {
@@ -194,7 +194,7 @@ impl Writer<'_> {
             self.bytes(key.operation_id.as_str().as_bytes());
         }
         if let Some(policy) = retry_policy {
-            self.policy(policy)?;
+            self.policy(policy);
         }
         self.payload(input);
         Ok(())

@@ -184,7 +184,7 @@ fn policy(policy: &RetryPolicy) -> Object<wire::RetryPolicy> {
             })
         }),
         on_unknown: policy.on_unknown.into(),
-        not_processed: policy.not_processed.clone(),
+        not_processed: policy.not_processed.as_slice().to_vec(),
         callee: policy.callee.map(Text),
     })
 }

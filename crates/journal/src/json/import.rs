@@ -287,7 +287,7 @@ fn policy(Object(wire): Object<wire::RetryPolicy>) -> Arc<RetryPolicy> {
             settle: Micros::new(reconciler.settle_us),
         }),
         on_unknown: wire.on_unknown.into(),
-        not_processed: wire.not_processed,
+        not_processed: wire.not_processed.into_iter().collect(),
         callee: wire.callee.map(|Text(digest)| digest),
     })
 }

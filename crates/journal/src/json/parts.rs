@@ -104,6 +104,16 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
+/// HTTP statuses as they are exported: a set has one order.
+pub(super) fn ascending<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u16>, D::Error> {
+    let statuses = Vec::<u16>::deserialize(deserializer)?;
+    if statuses.is_sorted_by(|a, b| a < b) {
+        Ok(statuses)
+    } else {
+        Err(de::Error::custom("statuses stand in ascending order, each once"))
+    }
+}
+
 /// A wait set on its way out.
 pub(super) struct Members<'a>(pub(super) &'a WaitSet);
 

@@ -7,7 +7,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::parts::{Base64, Object, Text, present};
+use super::parts::{Base64, Object, Text, ascending, present};
 use crate::ids::{Attempts, ComponentDigest, ExecutionId, JoinSetId, JournalKey, PromiseId};
 use crate::names::{FunctionName, Namespace, OperationId, SignalName};
 use crate::payload::{self, Codec};
@@ -167,6 +167,7 @@ pub(super) struct RetryPolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reconciler: Option<Object<Reconciler>>,
     pub(super) on_unknown: OnUnknown,
+    #[serde(deserialize_with = "ascending")]
     pub(super) not_processed: Vec<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) callee: Option<Text<ComponentDigest>>,

@@ -56,8 +56,11 @@ fn policies() -> Vec<RetryPolicy> {
         bound: RetryBound::Unbounded,
         ..usual.clone()
     };
-    let not_processed =
-        RetryPolicy { class: RetryClass::VOLATILE, not_processed: vec![429, 503], ..usual.clone() };
+    let not_processed = RetryPolicy {
+        class: RetryClass::VOLATILE,
+        not_processed: [429, 503].into_iter().collect(),
+        ..usual.clone()
+    };
     let callee =
         RetryPolicy { callee: Some(ComponentDigest::from_bytes([0xc0; 32])), ..usual.clone() };
     let all = RetryPolicy {
@@ -71,7 +74,7 @@ fn policies() -> Vec<RetryPolicy> {
             settle: Micros::from_secs(120),
         }),
         on_unknown: OnUnknown::Hold,
-        not_processed: vec![0, 429, u16::MAX],
+        not_processed: [0, 429, u16::MAX].into_iter().collect(),
         callee: Some(ComponentDigest::from_bytes([0xca; 32])),
     };
     vec![usual, unbounded, not_processed, callee, all]
@@ -253,7 +256,7 @@ fn the_documented_example() {
         function_name: function("charge-card"),
         input: Payload::json(r#"{"eur":42}"#),
         retry_policy: Arc::new(RetryPolicy {
-            not_processed: vec![429],
+            not_processed: [429].into_iter().collect(),
             attempt_timeout: Some(Micros::from_secs(30)),
             ..RetryPolicy::default()
         }),

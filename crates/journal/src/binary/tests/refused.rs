@@ -92,18 +92,6 @@ fn a_start_of_something_else() {
     );
 }
 
-/// C-38: statuses have one order.
-#[test]
-fn statuses_out_of_order() {
-    for statuses in [vec![503, 429], vec![429, 429]] {
-        let [mut scheduled, _, _] = step(&root(), 0);
-        if let Event::InvokeScheduled { retry_policy, .. } = &mut scheduled {
-            Arc::make_mut(retry_policy).not_processed = statuses;
-        }
-        assert_eq!(unstorable(&root(), scheduled), "its not_processed statuses are not ascending");
-    }
-}
-
 fn awaiting(members: usize) -> Event {
     let members = u32::try_from(members).unwrap();
     let waiting_on = WaitSet::of_numbers(&root(), (0..members).collect()).unwrap();

@@ -9,6 +9,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use crate::Statuses;
 use crate::event::{Event, InvokeKind, Limits, Record, Sequence, Started};
 use crate::ids::{
     Attempt, Attempts, ComponentDigest, DEPTH_MAX, ExecutionId, JoinSetId, PromiseId, RootHash,
@@ -108,8 +109,10 @@ fn policy() -> impl Strategy<Value = Arc<RetryPolicy>> {
     let reconciler =
         (function(), micros()).prop_map(|(function, settle)| Reconciler { function, settle });
     let on_unknown = select(vec![OnUnknown::Indeterminate, OnUnknown::Hold]);
-    let statuses =
-        prop_oneof![Just(vec![]), btree_set(any::<u16>(), 0..4).prop_map(Vec::from_iter)];
+    let statuses = prop_oneof![
+        Just(Statuses::default()),
+        btree_set(any::<u16>(), 0..4).prop_map(Statuses::from_iter)
+    ];
     let parts = (
         (class, bound, backoff, option::of(micros()), option::of(micros())),
         (option::weighted(0.3, reconciler), on_unknown, statuses, option::weighted(0.3, digest())),

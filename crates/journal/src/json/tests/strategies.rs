@@ -143,7 +143,7 @@ fn policy() -> impl Strategy<Value = Arc<RetryPolicy>> {
             attempt_timeout: times.3,
             reconciler: unknown.0.map(|(function, settle)| Reconciler { function, settle }),
             on_unknown: unknown.1,
-            not_processed: unknown.2,
+            not_processed: unknown.2.into_iter().collect(),
             callee: unknown.3,
         })
     })
