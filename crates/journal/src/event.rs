@@ -31,7 +31,7 @@ pub enum Event {
         /// What went wrong.
         error: Box<Failure>,
     },
-    /// J-12: somebody asked to cancel; cleaning up is allowed from here on.
+    /// J-12: somebody asked to cancel; cleaning up is allowed from here on (J-80).
     CancelRequested {
         /// Why, for people.
         reason: String,

@@ -7,7 +7,7 @@ use crate::ids::ComponentDigest;
 use crate::names::FunctionName;
 use crate::time::Micros;
 
-/// Everything that decides about another attempt (C-38). It is declared once for a function or an
+/// Everything that decides about another attempt (C-38). In the model it is a name (J-95). It is declared once for a function or an
 /// effect, and shared by all its calls.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RetryPolicy {

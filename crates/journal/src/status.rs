@@ -1,4 +1,5 @@
-//! An execution's status: a fold over its events, nothing else (J-31, J-32, INV-4).
+//! An execution's status: a fold over its events, nothing else (J-31, J-32, J-56,
+//! INV-4).
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! A refusal: which rule an event would break, where, and why.
+//! A refusal: which rule an event would break, where, and why. Rules go by their ids and names in
+//! the specification (J-87).
 
 use std::fmt;
 
@@ -27,43 +28,43 @@ macro_rules! rules {
 }
 
 rules! {
-    /// `monotonic_sequence`: entry i has sequence i.
+    /// `monotonic_sequence` (J-54, INV-2): entry i has sequence i.
     S1 = "S-1",
-    /// `starts_with_started`: the first event is ExecutionStarted.
+    /// `starts_with_started` (J-53, INV-1): the first event is ExecutionStarted.
     S2 = "S-2",
-    /// `terminal_is_last`: nothing follows a terminal event. It implies S-3.
+    /// `terminal_is_last` (J-55, INV-3): nothing follows a terminal event. It implies S-3.
     S4 = "S-4",
-    /// `cancelled_requires_requested`.
+    /// `cancelled_requires_requested` (J-57).
     S5 = "S-5",
-    /// `started_requires_scheduled`.
+    /// `started_requires_scheduled` (J-58, INV-5).
     SE1 = "SE-1",
-    /// `completed_requires_started`.
+    /// `completed_requires_started` (J-59).
     SE2 = "SE-2",
-    /// `retrying_requires_started`: the same attempt.
+    /// `retrying_requires_started` (J-60): the same attempt.
     SE3 = "SE-3",
-    /// `no_events_after_completed`: no attempt or retry of a completed call.
+    /// `no_events_after_completed` (J-61): no attempt or retry of a completed call.
     SE4 = "SE-4",
-    /// No more retries than the call's policy allows (C-1).
+    /// No more retries than the call's policy allows (J-62, C-1).
     SE5 = "SE-5",
-    /// `timer_fired_requires_scheduled`.
+    /// `timer_fired_requires_scheduled` (J-63).
     CF1 = "CF-1",
-    /// `signal_received_requires_delivered`: the same name, number and payload.
+    /// `signal_received_requires_delivered` (J-64): the same name, number and payload.
     CF2 = "CF-2",
-    /// `signal_consumed_once`.
+    /// `signal_consumed_once` (J-65).
     CF3 = "CF-3",
-    /// `await_signal_consistent`: a signal await waits on exactly its own promise.
+    /// `await_signal_consistent` (J-66): a signal await waits on exactly its own promise.
     CF4 = "CF-4",
-    /// `submit_requires_created`.
+    /// `submit_requires_created` (J-67).
     JS1 = "JS-1",
-    /// `no_submit_after_await`.
+    /// `no_submit_after_await` (J-67).
     JS2 = "JS-2",
-    /// `awaited_requires_member`. With JS-5 it implies JS-6.
+    /// `awaited_requires_member` (J-68). With JS-5 it implies JS-6.
     JS3 = "JS-3",
-    /// `awaited_requires_completed`.
+    /// `awaited_requires_completed` (J-68).
     JS4 = "JS-4",
-    /// `no_double_consume`.
+    /// `no_double_consume` (J-69).
     JS5 = "JS-5",
-    /// `promise_single_owner`.
+    /// `promise_single_owner` (J-69).
     JS7 = "JS-7",
     /// A root's hash is made of the parts that its ExecutionStarted holds (C-31).
     J1 = "J-1",

@@ -29,7 +29,7 @@ use crate::status::Status;
 use crate::time::Timestamp;
 use crate::violation::Violation;
 
-/// One attempt at an execution, as its events so far describe it (J-8).
+/// One attempt at an execution, as its events so far describe it (J-8, J-86).
 ///
 /// Two journals are equal when no future event, and no replay, could tell them apart.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! Replay: a guest runs again from the beginning, and each of its calls meets what the journal
-//! holds (J-72, J-91, C-22, C-25, C-30, C-37).
+//! holds (J-72, J-74, J-79, J-91, C-22, C-25, C-30, C-37).
 //!
 //! [`Replay`] is the guest's place in its journal. Live or replayed, the guest asks it first:
 //! what is recorded is returned, what is absent is then appended with a command of
