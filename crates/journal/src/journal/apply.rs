@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::index::{Child, Delivery, InputHash, Invoke, JoinSet, LiveWait, Phase, Signal, Timer};
+use super::index::{
+    Child, Delivery, InputHash, InvokeState, JoinSet, LiveWait, Membership, Phase, Signal, Timer,
+};
 use super::{Cancel, Ending, Journal};
 use crate::event::{Event, Record, Sequence};
 use crate::ids::PromiseId;
@@ -10,6 +12,11 @@ use crate::payload::Outcome;
 use crate::status::Status;
 
 const CHECKED: &str = "check accepted the event";
+
+/// Where the last one stands. There are no more of them than children.
+fn last_index(members: &[u32]) -> u32 {
+    u32::try_from(members.len() - 1).expect("children have u32 numbers")
+}
 
 impl Journal {
     pub(super) fn apply(&mut self, record: &Record) {
@@ -27,7 +34,7 @@ impl Journal {
                 self.ending = Some(Ending::Cancelled(reason.clone()));
             }
             Event::InvokeScheduled { kind, function_name, input, retry_policy, .. } => {
-                self.children.push(Child::Invoke(Invoke {
+                self.children.push(Child::Invoke(InvokeState {
                     scheduled_at: at,
                     kind: *kind,
                     function_name: function_name.clone(),
@@ -35,8 +42,7 @@ impl Journal {
                     retry_policy: Arc::clone(retry_policy),
                     phase: Phase::Scheduled,
                     retries_counted: 0,
-                    join_set: None,
-                    taken: false,
+                    membership: None,
                 }));
             }
             Event::InvokeStarted { promise_id, attempt } => {
@@ -89,20 +95,19 @@ impl Journal {
             Event::JoinSetSubmitted { join_set_id, promise_id } => {
                 let set = self.number(join_set_id.place());
                 let member = self.number(promise_id);
+                let submitted = {
+                    let set = self.join_set_mut(set);
+                    set.members.push(member);
+                    last_index(&set.members)
+                };
                 let invoke = self.invoke_mut(promise_id);
-                invoke.join_set = Some(set);
-                let completed = invoke.result().is_some();
-                let set = self.join_set_mut(set);
-                set.members.push(member);
-                if completed {
-                    set.ready.push_back(member);
+                invoke.membership = Some(Membership { set, submitted, taken: None });
+                if invoke.result().is_some() {
+                    self.join_set_mut(set).ready.push_back(member);
                 }
             }
             Event::JoinSetAwaited { join_set_id, promise_id, .. } => {
-                let member = self.number(promise_id);
-                self.invoke_mut(promise_id).taken = true;
-                let set = self.number(join_set_id.place());
-                self.take(set, member);
+                self.take(self.number(join_set_id.place()), promise_id);
             }
         }
         self.length += 1;
@@ -117,7 +122,7 @@ impl Journal {
         let number = self.number(promise);
         let invoke = self.invoke_mut(promise);
         invoke.phase = Phase::Completed { at, result: result.clone() };
-        if let Some(set) = invoke.join_set {
+        if let Some(set) = invoke.join_set() {
             self.join_set_mut(set).ready.push_back(number);
         }
         self.count_resolved(number);
@@ -133,13 +138,21 @@ impl Journal {
         }
     }
 
-    fn take(&mut self, set: u32, member: u32) {
-        self.join_set_mut(set).taken.push(member);
+    fn take(&mut self, set: u32, promise: &PromiseId) {
+        let member = self.number(promise);
+        let taken = {
+            let set = self.join_set_mut(set);
+            set.taken.push(member);
+            last_index(&set.taken)
+        };
+        self.invoke_mut(promise).membership.as_mut().expect(CHECKED).taken = Some(taken);
         // Usually the one taken is at the front. Where it is not, it waits there until what was
         // before it has been taken: each member is passed over once.
         while let Some(front) = self.join_set_mut(set).ready.front().copied() {
             match &self.children[front as usize] {
-                Child::Invoke(invoke) if invoke.taken => self.join_set_mut(set).ready.pop_front(),
+                Child::Invoke(invoke) if invoke.is_taken() => {
+                    self.join_set_mut(set).ready.pop_front()
+                }
                 _ => break,
             };
         }
@@ -149,7 +162,7 @@ impl Journal {
         promise.number_in(self.key.execution_id()).expect(CHECKED)
     }
 
-    fn invoke_mut(&mut self, promise: &PromiseId) -> &mut Invoke {
+    fn invoke_mut(&mut self, promise: &PromiseId) -> &mut InvokeState {
         let number = self.number(promise);
         match &mut self.children[number as usize] {
             Child::Invoke(invoke) => invoke,

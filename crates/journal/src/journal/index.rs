@@ -16,7 +16,7 @@ use crate::time::{Micros, Timestamp};
 /// A child, by what allocated it (J-92).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Child {
-    Invoke(Invoke),
+    Invoke(InvokeState),
     Timer(Timer),
     Random(Bytes),
     Time(Timestamp),
@@ -28,10 +28,7 @@ impl Child {
     /// Where the event is that resolved it; random, time and join sets never resolve (J-34).
     pub(crate) fn resolved_at(&self) -> Option<Sequence> {
         match self {
-            Self::Invoke(invoke) => match &invoke.phase {
-                Phase::Completed { at, .. } => Some(*at),
-                _ => None,
-            },
+            Self::Invoke(invoke) => invoke.completed_at(),
             Self::Timer(timer) => timer.fired_at,
             Self::Signal(signal) => Some(signal.received_at),
             Self::Random(_) | Self::Time(_) | Self::JoinSet(_) => None,
@@ -58,7 +55,7 @@ impl Child {
 
 /// A call, from its InvokeScheduled on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Invoke {
+pub(crate) struct InvokeState {
     pub(crate) scheduled_at: Sequence,
     pub(crate) kind: InvokeKind,
     pub(crate) function_name: FunctionName,
@@ -69,9 +66,18 @@ pub(crate) struct Invoke {
     /// Retries whose cause counts towards the bound (C-38).
     pub(crate) retries_counted: u32,
     /// The one join set that it was submitted to (JS-7).
-    pub(crate) join_set: Option<u32>,
-    /// Whether its result was taken from that set (JS-5).
-    pub(crate) taken: bool,
+    pub(crate) membership: Option<Membership>,
+}
+
+/// A call's place in the join set that it was submitted to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Membership {
+    /// The set's number.
+    pub(crate) set: u32,
+    /// Which of the set's members it is, in the order of submission.
+    pub(crate) submitted: u32,
+    /// Which of the results taken from the set is its own, once it was taken (JS-5).
+    pub(crate) taken: Option<u32>,
 }
 
 /// A call's phases (J-71, C-18): Scheduled, then Started(1), Retrying(1), Started(2), … and
@@ -84,7 +90,24 @@ pub(crate) enum Phase {
     Completed { at: Sequence, result: Outcome },
 }
 
-impl Invoke {
+impl InvokeState {
+    /// The set that it was submitted to.
+    pub(crate) fn join_set(&self) -> Option<u32> {
+        self.membership.map(|membership| membership.set)
+    }
+
+    /// Whether its result was taken from that set.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.membership.is_some_and(|membership| membership.taken.is_some())
+    }
+
+    pub(crate) fn completed_at(&self) -> Option<Sequence> {
+        match self.phase {
+            Phase::Completed { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+
     pub(crate) fn result(&self) -> Option<&Outcome> {
         match &self.phase {
             Phase::Completed { result, .. } => Some(result),

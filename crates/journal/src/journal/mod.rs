@@ -16,9 +16,10 @@ mod waiting;
 
 pub use attempt::NextAttemptError;
 pub use commands::{Invoke, Taken};
+pub use index::{InvokePhase, OpenInvoke};
 pub use waiting::Waiting;
 
-pub(crate) use index::{Child, InputHash};
+pub(crate) use index::{Child, InputHash, InvokeState, Membership};
 
 use index::{Delivery, LiveWait, Signals};
 
@@ -227,12 +228,10 @@ impl Journal {
         self.children.get(number as usize)
     }
 
-    fn invoke(&self, promise: &PromiseId) -> Option<&index::Invoke> {
+    fn invoke(&self, promise: &PromiseId) -> Option<&index::InvokeState> {
         match self.child(promise)? {
             Child::Invoke(invoke) => Some(invoke),
             _ => None,
         }
     }
 }
-
-pub use index::{InvokePhase, OpenInvoke};

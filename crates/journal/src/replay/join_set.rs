@@ -2,7 +2,7 @@
 
 use super::{Divergence, Next, Recorded, Replay, SetView, diverged};
 use crate::ids::{JoinSetId, PromiseId};
-use crate::journal::{Child, Journal};
+use crate::journal::{Child, InvokeState, Journal, Membership};
 use crate::wait::WaitSet;
 
 impl Replay {
@@ -31,27 +31,35 @@ impl Replay {
         let (Some(set), Some(member)) = (join_set.number_in(own), promise.number_in(own)) else {
             return Ok(Recorded::Absent);
         };
-        let Some(Child::Invoke(invoke)) = journal.child_at(member) else {
+        let (Some(Child::Invoke(invoke)), Some(Child::JoinSet(recorded))) =
+            (journal.child_at(member), journal.child_at(set))
+        else {
             return Ok(Recorded::Absent);
         };
-        let Some(owner) = invoke.join_set else { return Ok(Recorded::Absent) };
-        if self.sets.get(&owner).is_some_and(|view| view.submitted.contains(&member)) {
-            // This run has submitted it already: a second time is the guest's mistake.
+        let view = self.view(set);
+        let next = recorded.members.get(view.submitted as usize).copied();
+        if next == Some(member) {
+            self.sets.insert(set, SetView { submitted: view.submitted + 1, ..view });
+            return Ok(Recorded::Present);
+        }
+        // Refused before, as it will be now: this run has closed the set (JS-2), or has submitted
+        // the call already, here (C-21) or to another set (JS-7).
+        let submitted = invoke
+            .membership
+            .is_some_and(|membership| membership.submitted < self.view(membership.set).submitted);
+        if view.taken > 0 || submitted {
             return Ok(Recorded::Absent);
         }
-        if self.sets.get(&set).is_some_and(|view| view.taken > 0) {
-            // This run has closed the set (JS-2): the submission was refused, and went elsewhere.
-            return Ok(Recorded::Absent);
+        let elsewhere =
+            invoke.join_set().map(|set| format!("a submission to {:#}", own.child(set)));
+        let here = next.map(|next| format!("a submission of {:#}", own.child(next)));
+        match elsewhere.or(here) {
+            None => Ok(Recorded::Absent),
+            Some(recorded) => {
+                let asked = format!("a submission of {promise:#} to {join_set:#}");
+                Err(Divergence { promise_id: promise.clone(), recorded, asked })
+            }
         }
-        if owner != set {
-            return Err(Divergence {
-                promise_id: promise.clone(),
-                recorded: format!("a submission to {:#}", own.child(owner)),
-                asked: format!("a submission to {join_set:#}"),
-            });
-        }
-        self.sets.entry(set).or_default().submitted.insert(member);
-        Ok(Recorded::Present)
     }
 
     /// The guest wants the next result of a set.
@@ -59,27 +67,29 @@ impl Replay {
         let own = journal.key().execution_id();
         let Some(number) = join_set.number_in(own) else { return Next::Exhausted };
         let Some(Child::JoinSet(set)) = journal.child_at(number) else { return Next::Exhausted };
-        let view = self.sets.entry(number).or_default();
-        if view.taken == view.submitted.len() {
+        let view = self.view(number);
+        if view.taken == view.submitted {
             // There is nothing to wait for, so this is no await, and never tells of a cancel.
             return Next::Exhausted;
         }
 
         // What this next() came to before, or comes to now. A member that this run has not
         // submitted yet cannot be what it came to.
-        let recorded = set.taken.get(view.taken).copied();
+        let recorded = set.taken.get(view.taken as usize).copied();
         let first = recorded.or_else(|| set.ready.front().copied());
-        let first = first.filter(|member| view.submitted.contains(member));
-        let completed_at = first.and_then(|member| journal.child_at(member)?.resolved_at());
+        let first = first.and_then(|member| {
+            let (invoke, membership) = member_of(journal, member)?;
+            (membership.submitted < view.submitted).then_some((member, invoke))
+        });
+        let completed_at = first.and_then(|(_, invoke)| invoke.completed_at());
         if self.tells_cancelled(journal, completed_at) {
             return Next::Cancelled;
         }
         match (first, recorded) {
-            (Some(member), Some(_)) => {
-                self.sets.entry(number).or_default().taken += 1;
-                let promise = own.child(member);
-                let result = journal.result(&promise).expect("what was taken has completed");
-                Next::Taken(promise, result)
+            (Some((member, invoke)), Some(_)) => {
+                self.sets.insert(number, SetView { taken: view.taken + 1, ..view });
+                let result = invoke.result().expect("what was taken has completed");
+                Next::Taken(own.child(member), result)
             }
             (Some(_), None) => Next::Ready,
             (None, _) => Next::Pending(self.remaining(journal, join_set)),
@@ -89,18 +99,30 @@ impl Replay {
     /// What this run has submitted to a set and not taken from it (J-90).
     pub fn remaining(&self, journal: &Journal, join_set: &JoinSetId) -> WaitSet {
         let own = journal.key().execution_id();
-        let number = join_set.number_in(own);
         let mut rest = Vec::new();
-        if let Some(number) = number
-            && let (Some(Child::JoinSet(set)), Some(view)) =
-                (journal.child_at(number), self.sets.get(&number))
+        if let Some(number) = join_set.number_in(own)
+            && let Some(Child::JoinSet(set)) = journal.child_at(number)
         {
-            let mut open = view.submitted.clone();
-            for member in set.taken.iter().take(view.taken) {
-                open.remove(member);
-            }
-            rest.extend(open);
+            let view = self.view(number);
+            let submitted = set.members.iter().take(view.submitted as usize).copied();
+            rest.extend(submitted.filter(|member| {
+                let taken =
+                    member_of(journal, *member).and_then(|(_, membership)| membership.taken);
+                taken.is_none_or(|taken| taken >= view.taken)
+            }));
         }
-        WaitSet::of_numbers(own, rest).expect("a set has no duplicates")
+        WaitSet::of_numbers(own, rest).expect("a call is submitted once")
+    }
+
+    fn view(&self, set: u32) -> SetView {
+        self.sets.get(&set).copied().unwrap_or_default()
+    }
+}
+
+/// A call that was submitted to a set, and its place there.
+fn member_of(journal: &Journal, number: u32) -> Option<(&InvokeState, Membership)> {
+    match journal.child_at(number)? {
+        Child::Invoke(invoke) => Some((invoke, invoke.membership?)),
+        _ => None,
     }
 }

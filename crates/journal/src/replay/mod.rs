@@ -8,7 +8,7 @@
 mod join_set;
 mod wait;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use bytes::Bytes;
 
@@ -105,11 +105,12 @@ pub struct Replay {
     told_cancelled: bool,
 }
 
-/// A join set as this run has seen it so far. The journal may be ahead.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// A join set as this run has seen it so far: as much of the recorded submissions, and of the
+/// recorded results, as this. The journal may be ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct SetView {
-    submitted: HashSet<u32>,
-    taken: usize,
+    submitted: u32,
+    taken: u32,
 }
 
 impl Replay {

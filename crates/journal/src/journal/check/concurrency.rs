@@ -42,11 +42,11 @@ impl Journal {
             return Ok(());
         };
         require!(
-            invoke.join_set != Some(number),
+            invoke.join_set() != Some(number),
             C21,
             "{promise:#} is in the join set {join_set:#} already"
         );
-        require!(invoke.join_set.is_none(), JS7, "{promise:#} is in another join set already");
+        require!(invoke.membership.is_none(), JS7, "{promise:#} is in another join set already");
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl Journal {
         require!(guest == Guest::Active, J50, "a blocked execution takes no results");
         let number = self.join_set(join_set).map(|(number, _)| number);
         let member =
-            self.invoke(promise).filter(|invoke| number.is_some() && invoke.join_set == number);
+            self.invoke(promise).filter(|invoke| number.is_some() && invoke.join_set() == number);
         let Some(invoke) = member else {
             require!(false, JS3, "{promise:#} was never submitted to {join_set:#}");
             return Ok(());
@@ -71,7 +71,7 @@ impl Journal {
             require!(false, JS4, "{promise:#} has not completed");
             return Ok(());
         };
-        require!(!invoke.taken, JS5, "the result of {promise:#} was taken already");
+        require!(!invoke.is_taken(), JS5, "the result of {promise:#} was taken already");
         require!(
             completed == result,
             C20,

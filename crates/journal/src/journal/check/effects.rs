@@ -3,7 +3,7 @@
 use super::{Check, require};
 use crate::ids::{Attempt, PromiseId};
 use crate::journal::Journal;
-use crate::journal::index::{Invoke, Phase};
+use crate::journal::index::{InvokeState, Phase};
 use crate::policy::{Idempotency, RetryBound, RetryCause};
 
 impl Journal {
@@ -91,7 +91,7 @@ impl Journal {
     }
 
     /// What the call's own policy says about one more attempt.
-    fn check_retry_allowed(invoke: &Invoke, promise: &PromiseId, cause: RetryCause) -> Check {
+    fn check_retry_allowed(invoke: &InvokeState, promise: &PromiseId, cause: RetryCause) -> Check {
         let policy = &invoke.retry_policy;
         match policy.bound {
             RetryBound::Bounded(most) if cause.counts() => require!(
