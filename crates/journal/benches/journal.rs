@@ -2,6 +2,7 @@
 //! making the events, and dropping what came out.
 #![expect(clippy::disallowed_methods, reason = "a benchmark looks at the clock")]
 
+mod fan_in;
 mod workload;
 
 use std::hint::black_box;
@@ -129,5 +130,20 @@ fn encode_decode(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, append, recover, encode_decode);
+/// Taking the results of a join set one by one, each after a wait for what is left (J-90): all of
+/// it, from the first wait to the last result.
+fn fan_in_of(c: &mut Criterion) {
+    let mut group = c.benchmark_group("fan_in");
+    group.sample_size(10);
+    for members in [100, 1_000, 10_000] {
+        group.throughput(Throughput::Elements(members as u64));
+        let given = fan_in::submitted(members);
+        group.bench_function(BenchmarkId::from_parameter(members), |b| {
+            b.iter_custom(|iters| timed(iters, || given.clone(), fan_in::take_all));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, append, recover, encode_decode, fan_in_of);
 criterion_main!(benches);

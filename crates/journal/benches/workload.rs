@@ -16,13 +16,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use indelible_journal::*;
 
-const PAYLOAD: Bytes = Bytes::from_static(&[b'x'; 100]);
+pub const PAYLOAD: Bytes = Bytes::from_static(&[b'x'; 100]);
 
 /// Makes the events of a journal one after the other, and knows nothing of what they cost.
 pub struct Workload {
     execution_id: ExecutionId,
-    policy: Arc<RetryPolicy>,
-    function: FunctionName,
+    pub policy: Arc<RetryPolicy>,
+    pub function: FunctionName,
     signal: SignalName,
     next_child: u32,
     steps: u64,
