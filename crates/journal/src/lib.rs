@@ -21,6 +21,8 @@ pub mod payload;
 pub mod policy;
 mod replay;
 pub mod status;
+#[cfg(test)]
+mod strategies;
 pub mod time;
 pub mod violation;
 pub mod wait;

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 
-use super::tests::any_batch;
 use super::{WAIT_MEMBERS_MAX, decode, encode_records, varint};
 use crate::event::{Event, Record};
 use crate::ids::ExecutionId;
 use crate::payload::{Failure, Outcome, Payload};
 use crate::policy::RetryPolicy;
+use crate::strategies::any_batch;
 
 const ROWS: usize = 200;
 const MUTATIONS: usize = 100_000;

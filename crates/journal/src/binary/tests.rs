@@ -3,14 +3,12 @@
 mod golden;
 mod hostile;
 mod refused;
-mod strategies;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
 
-pub(super) use self::strategies::any_batch;
 use super::*;
 use crate::event::{InvokeKind, Sequence};
 use crate::ids::{Attempt, RootHash};
@@ -18,6 +16,7 @@ use crate::journal::Journal;
 use crate::names::FunctionName;
 use crate::payload::{Outcome, Payload};
 use crate::policy::RetryPolicy;
+use crate::strategies::any_batch;
 use crate::time::Timestamp;
 use crate::wait::{AwaitKind, WaitSet};
 

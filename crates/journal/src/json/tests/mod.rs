@@ -1,10 +1,9 @@
 //! The way there and back is exact, and whatever is wrong is said clearly.
 
-mod strategies;
-
 use proptest::prelude::*;
 
 use super::*;
+use crate::strategies::any_record;
 use crate::{
     Codec, Event, ExecutionId, JournalKey, Payload, Record, RootHash, Sequence, Timestamp,
 };
@@ -21,7 +20,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn every_event_comes_back_as_it_was((key, record) in strategies::line()) {
+    fn every_event_comes_back_as_it_was((key, record) in any_record()) {
         let line = written(&key, &record);
         prop_assert_eq!(line.find('\n'), Some(line.len() - 1), "one line: {}", line);
         let read = parse_line(&line);
@@ -29,7 +28,7 @@ proptest! {
     }
 
     #[test]
-    fn every_event_is_described_on_one_short_line((_, record) in strategies::line()) {
+    fn every_event_is_described_on_one_short_line((_, record) in any_record()) {
         let line = record.event.describe().to_string();
         prop_assert!(!line.chars().any(crate::describe::rewrites_the_line), "{line:?}");
         prop_assert!(line.chars().count() < 2_000, "{line}");

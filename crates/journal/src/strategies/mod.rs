@@ -1,148 +1,33 @@
-//! Arbitrary batches of arbitrary executions: everything the types can say that an accepted
-//! journal could, in any order.
+//! Arbitrary events for property tests, of arbitrary executions: everything the types can say, in
+//! any order.
 
-use std::sync::Arc;
+mod parts;
 
-use bytes::Bytes;
-use proptest::collection::{btree_set, vec};
+use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::Statuses;
-use crate::event::{Event, InvokeKind, Limits, Record, Sequence, Started};
-use crate::ids::{
-    Attempt, Attempts, ComponentDigest, DEPTH_MAX, ExecutionId, JoinSetId, PromiseId, RootHash,
+use self::parts::{
+    attempt, bytes, delivery, digest, failure, function, micros, name, number, number_u32, outcome,
+    payload, policy, signal, text, timestamp,
 };
-use crate::names::{DeliveryId, FunctionName, Namespace, OperationId, OperationKey, SignalName};
-use crate::payload::{Codec, ErrorKind, Failure, Outcome, Payload};
-use crate::policy::{
-    Backoff, Durability, Idempotency, OnUnknown, Reconciler, RetryBound, RetryCause, RetryClass,
-    RetryPolicy,
-};
-use crate::time::{Micros, Timestamp};
-use crate::wait::{AwaitKind, WaitSet};
-
-/// Numbers of every length on disk, not mostly the longest.
-fn number() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        4 => 0_u64..4,
-        4 => (0_u32..64, any::<u64>()).prop_map(|(bits, value)| value >> bits),
-        1 => Just(u64::MAX),
-    ]
-}
-
-fn number_u32() -> impl Strategy<Value = u32> {
-    number()
-        .prop_map(|value| u32::try_from(value >> 32).unwrap_or(u32::MAX))
-        .prop_flat_map(|wide| prop_oneof![3 => 0_u32..300, 1 => Just(wide)])
-}
-
-fn micros() -> impl Strategy<Value = Micros> {
-    number().prop_map(Micros::new)
-}
-
-fn timestamp() -> impl Strategy<Value = Timestamp> {
-    number().prop_map(|micros| Timestamp::EPOCH.saturating_add(Micros::new(micros)))
-}
-
-fn text() -> impl Strategy<Value = String> {
-    prop_oneof![Just(String::new()), "[a-z0-9 ]{0,20}", ".{0,20}"]
-}
-
-/// Any text that is a name: the pattern's first character is never blank.
-fn name() -> impl Strategy<Value = String> {
-    prop_oneof!["[a-z]{1,3}", "[a-zäß漢][a-z0-9 ./äß漢-]{0,40}", "x{255}"]
-}
-
-fn function() -> impl Strategy<Value = FunctionName> {
-    name().prop_map(|name| FunctionName::new(&name).unwrap())
-}
-
-fn signal() -> impl Strategy<Value = SignalName> {
-    name().prop_map(|name| SignalName::new(&name).unwrap())
-}
-
-fn bytes() -> impl Strategy<Value = Bytes> {
-    prop_oneof![vec(any::<u8>(), 0..8), vec(any::<u8>(), 0..300)].prop_map(Bytes::from)
-}
-
-fn payload() -> impl Strategy<Value = Payload> {
-    let codec = prop_oneof![0_u8..8, any::<u8>()].prop_map(Codec::from_number);
-    (codec, bytes()).prop_map(|(codec, bytes)| Payload { codec, bytes })
-}
-
-fn failure() -> impl Strategy<Value = Box<Failure>> {
-    (select(&ErrorKind::ALL[..]), text(), option::of(payload()))
-        .prop_map(|(kind, message, detail)| Box::new(Failure { kind, message, detail }))
-}
-
-fn outcome() -> impl Strategy<Value = Outcome> {
-    prop_oneof![payload().prop_map(Outcome::Ok), failure().prop_map(Outcome::Err)]
-}
-
-fn attempt() -> impl Strategy<Value = Attempt> {
-    number_u32().prop_map(|number| Attempt::new(number).unwrap_or(Attempt::FIRST))
-}
-
-fn delivery() -> impl Strategy<Value = DeliveryId> {
-    number().prop_map(|number| DeliveryId::new(number).unwrap_or(DeliveryId::FIRST))
-}
-
-fn digest() -> impl Strategy<Value = ComponentDigest> {
-    any::<[u8; 32]>().prop_map(ComponentDigest::from_bytes)
-}
-
-fn policy() -> impl Strategy<Value = Arc<RetryPolicy>> {
-    let class = select(vec![
-        RetryClass { durability: Durability::Persist, idempotency: Idempotency::NonIdem },
-        RetryClass { durability: Durability::Persist, idempotency: Idempotency::Idem },
-        RetryClass { durability: Durability::Volatile, idempotency: Idempotency::NonIdem },
-        RetryClass { durability: Durability::Volatile, idempotency: Idempotency::Idem },
-    ]);
-    let bound =
-        prop_oneof![number_u32().prop_map(RetryBound::Bounded), Just(RetryBound::Unbounded)];
-    let backoff = prop_oneof![
-        Just(RetryPolicy::default().backoff),
-        (micros(), micros()).prop_map(|(base, cap)| Backoff { base, cap }),
-    ];
-    let reconciler =
-        (function(), micros()).prop_map(|(function, settle)| Reconciler { function, settle });
-    let on_unknown = select(vec![OnUnknown::Indeterminate, OnUnknown::Hold]);
-    let statuses = prop_oneof![
-        Just(Statuses::default()),
-        btree_set(any::<u16>(), 0..4).prop_map(Statuses::from_iter)
-    ];
-    let parts = (
-        (class, bound, backoff, option::of(micros()), option::of(micros())),
-        (option::weighted(0.3, reconciler), on_unknown, statuses, option::weighted(0.3, digest())),
-    );
-    let any = parts.prop_map(|((class, bound, backoff, deadline, attempt_timeout), rest)| {
-        let (reconciler, on_unknown, not_processed, callee) = rest;
-        RetryPolicy {
-            class,
-            bound,
-            backoff,
-            deadline,
-            attempt_timeout,
-            reconciler,
-            on_unknown,
-            not_processed,
-            callee,
-        }
-    });
-    // Often the same one, so that the sharing of equal ones is tried too.
-    prop_oneof![Just(RetryPolicy::default()), any].prop_map(Arc::new)
-}
+use crate::ids::DEPTH_MAX;
+use crate::*;
 
 /// An execution at any depth, mostly shallow.
-pub(super) fn execution() -> impl Strategy<Value = ExecutionId> {
+pub(crate) fn execution() -> impl Strategy<Value = ExecutionId> {
     let depth = prop_oneof![3 => Just(0), 4 => 1..6_usize, 1 => Just(DEPTH_MAX - 1)];
     let path = depth.prop_flat_map(|depth| vec(number_u32(), depth));
     (any::<[u8; 32]>(), path).prop_map(|(root, path)| {
         let promise = PromiseId::new(RootHash::from_bytes(root), &path).unwrap();
         ExecutionId::new(promise).unwrap()
     })
+}
+
+fn children(own: &ExecutionId) -> BoxedStrategy<PromiseId> {
+    let own = own.clone();
+    number_u32().prop_map(move |number| own.child(number)).boxed()
 }
 
 fn started(own: &ExecutionId) -> impl Strategy<Value = Event> + use<> {
@@ -206,11 +91,7 @@ fn awaiting(own: &ExecutionId) -> impl Strategy<Value = Event> + use<> {
     })
 }
 
-fn invoke(own: &ExecutionId) -> impl Strategy<Value = Event> + use<> {
-    let child = {
-        let own = own.clone();
-        number_u32().prop_map(move |number| own.child(number)).boxed()
-    };
+fn invoke(child: BoxedStrategy<PromiseId>) -> impl Strategy<Value = Event> {
     let kind = select(vec![InvokeKind::Function, InvokeKind::Http]);
     prop_oneof![
         (child.clone(), kind, function(), payload(), policy()).prop_map(
@@ -239,12 +120,12 @@ fn invoke(own: &ExecutionId) -> impl Strategy<Value = Event> + use<> {
     ]
 }
 
-/// An event of `own`, written at a time that it may depend on.
-fn event(own: &ExecutionId, at: Timestamp) -> impl Strategy<Value = Event> + use<> {
-    let child = {
-        let own = own.clone();
-        number_u32().prop_map(move |number| own.child(number)).boxed()
-    };
+/// An event of `own` about these promises, written at a time that it may depend on.
+fn event(
+    own: &ExecutionId,
+    child: BoxedStrategy<PromiseId>,
+    at: Timestamp,
+) -> impl Strategy<Value = Event> + use<> {
     let set = child.clone().prop_map(JoinSetId::at).boxed();
     let control = prop_oneof![
         (child.clone(), bytes())
@@ -271,21 +152,21 @@ fn event(own: &ExecutionId, at: Timestamp) -> impl Strategy<Value = Event> + use
         (set.clone(), child.clone()).prop_map(|(join_set_id, promise_id)| {
             Event::JoinSetSubmitted { join_set_id, promise_id }
         }),
-        (set, child, outcome()).prop_map(|(join_set_id, promise_id, result)| {
+        (set, child.clone(), outcome()).prop_map(|(join_set_id, promise_id, result)| {
             Event::JoinSetAwaited { join_set_id, promise_id, result }
         }),
     ];
     prop_oneof![
-        2 => started(own),
+        2 => started(own).boxed(),
         1 => payload().prop_map(|result| Event::ExecutionCompleted { result }),
         1 => failure().prop_map(|error| Event::ExecutionFailed { error }),
         1 => text().prop_map(|reason| Event::CancelRequested { reason }),
         1 => text().prop_map(|reason| Event::ExecutionCancelled { reason }),
         1 => Just(Event::ExecutionResumed),
-        4 => invoke(own),
-        4 => control,
-        2 => awaiting(own),
-        3 => join,
+        4 => invoke(child).boxed(),
+        4 => control.boxed(),
+        2 => awaiting(own).boxed(),
+        3 => join.boxed(),
     ]
 }
 
@@ -301,9 +182,28 @@ pub(crate) fn any_batch() -> impl Strategy<Value = (ExecutionId, Vec<Record>)> {
             .map(|(index, step)| {
                 at = at.saturating_add(Micros::new(step));
                 let (sequence, timestamp) = (Sequence::new(first + index as u64), at);
-                event(&own, at).prop_map(move |event| Record { sequence, timestamp, event })
+                event(&own, children(&own), at).prop_map(move |event| Record {
+                    sequence,
+                    timestamp,
+                    event,
+                })
             })
             .collect();
         (Just(own), records)
+    })
+}
+
+/// Any record of any journal, with promises of any execution: legal or not, as long as it can be
+/// said.
+pub(crate) fn any_record() -> impl Strategy<Value = (JournalKey, Record)> {
+    (execution(), number(), timestamp()).prop_flat_map(|(own, sequence, timestamp)| {
+        let anywhere = (execution(), number_u32()).prop_map(|(other, number)| other.child(number));
+        let attempts = vec(attempt(), own.depth() + 1);
+        let events = event(&own, anywhere.boxed(), timestamp);
+        (attempts, events).prop_map(move |(attempts, event)| {
+            let attempts = Attempts::new(&attempts).unwrap();
+            let key = JournalKey::new(own.clone(), attempts).unwrap();
+            (key, Record { sequence: Sequence::new(sequence), timestamp, event })
+        })
     })
 }
