@@ -1,7 +1,11 @@
 //! Broken lines: whatever is done to a valid one, reading it never panics, and what still reads
 //! is exported to a line that reads as the same.
 
+#[path = "support/prng.rs"]
+mod prng;
+
 use indelible_journal::json;
+use prng::Prng;
 
 const FIXTURE: &str = include_str!("fixtures/journal-v1.jsonl");
 const MUTATIONS: u32 = 200_000;
@@ -34,52 +38,35 @@ const PIECES: [&[u8]; 24] = [
     b"\"v\":2,",
 ];
 
-/// SplitMix64: the seed is the whole test.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() >> 1) as usize % bound.max(1)
-    }
-}
-
-fn mutate(line: &mut Vec<u8>, other: &[u8], random: &mut Random) {
-    let at = random.below(line.len() + 1);
-    match random.below(7) {
-        0 if at < line.len() => line[at] ^= 1 << random.below(8),
+fn mutate(line: &mut Vec<u8>, other: &[u8], random: &mut Prng) {
+    let at = random.index(line.len() + 1);
+    match random.index(7) {
+        0 if at < line.len() => line[at] ^= 1 << random.index(8),
         1 => {
-            let end = (at + 1 + random.below(12)).min(line.len());
+            let end = (at + 1 + random.index(12)).min(line.len());
             line.drain(at.min(end)..end);
         }
         2 => line.truncate(at),
         3 => {
-            let from = random.below(other.len());
-            let to = (from + random.below(80)).min(other.len());
+            let from = random.index(other.len());
+            let to = (from + random.index(80)).min(other.len());
             line.splice(at..at, other[from..to].iter().copied());
         }
         4 => {
             // The tails of two lines swapped: often still valid JSON.
-            let from = random.below(other.len());
+            let from = random.index(other.len());
             line.truncate(at);
             line.extend_from_slice(&other[from..]);
         }
         5 if at < line.len() => {
             // Digits stay digits: still JSON, but another number, id or time.
             match line[at..].iter().position(u8::is_ascii_digit) {
-                Some(digit) => line[at + digit] = b"0123456789"[random.below(10)],
+                Some(digit) => line[at + digit] = b"0123456789"[random.index(10)],
                 None => line[at] = b'0',
             }
         }
         _ => {
-            let piece = PIECES[random.below(PIECES.len())];
+            let piece = PIECES[random.index(PIECES.len())];
             line.splice(at..at, piece.iter().copied());
         }
     }
@@ -88,12 +75,12 @@ fn mutate(line: &mut Vec<u8>, other: &[u8], random: &mut Random) {
 #[test]
 fn mutated_lines_never_panic_and_what_reads_is_stable() {
     let lines: Vec<&[u8]> = FIXTURE.lines().map(str::as_bytes).collect();
-    let mut random = Random(0x1de1_1b1e);
+    let mut random = Prng::new(0x1de1_1b1e);
     let (mut read, mut refused) = (0_u32, 0_u32);
     for _ in 0..MUTATIONS {
-        let mut line = lines[random.below(lines.len())].to_vec();
-        for _ in 0..=random.below(3) {
-            mutate(&mut line, lines[random.below(lines.len())], &mut random);
+        let mut line = lines[random.index(lines.len())].to_vec();
+        for _ in 0..=random.index(3) {
+            mutate(&mut line, lines[random.index(lines.len())], &mut random);
         }
         let line = String::from_utf8_lossy(&line);
         match json::parse_line(&line) {

@@ -7,21 +7,22 @@ mod guest;
 mod kit;
 mod support;
 
-use guest::{Guest, Rng, Stop};
+use guest::{Guest, Stop};
 use indelible_journal::*;
 use kit::*;
+use support::prng::Prng;
 
 /// Something happens in the world: an effect moves, a timer fires, a signal arrives, somebody
 /// cancels.
-fn world(rng: &mut Rng, journal: &mut Journal, now: Timestamp, log: &mut Vec<Entry>) {
+fn world(rng: &mut Prng, journal: &mut Journal, now: Timestamp, log: &mut Vec<Entry>) {
     let invokes: Vec<_> = journal.open_invokes().collect();
     let timers: Vec<_> = journal.open_timers().collect();
-    match rng.below(10) {
+    match rng.index(10) {
         0..6 if !invokes.is_empty() => {
-            let invoke = &invokes[rng.below(invokes.len())];
+            let invoke = &invokes[rng.index(invokes.len())];
             let promise = &invoke.promise_id;
             let started = matches!(invoke.phase, InvokePhase::Started(_));
-            let entry = match (started, rng.below(4)) {
+            let entry = match (started, rng.index(4)) {
                 (false, _) => journal.start_invoke(now, promise).unwrap().1,
                 (true, 0) => {
                     let error = Failure::new(ErrorKind::Transient, "try again");
@@ -46,14 +47,14 @@ fn world(rng: &mut Rng, journal: &mut Journal, now: Timestamp, log: &mut Vec<Ent
             log.push(entry);
         }
         6 | 7 if !timers.is_empty() => {
-            log.push(journal.fire_timer(now, &timers[rng.below(timers.len())].0).unwrap());
+            log.push(journal.fire_timer(now, &timers[rng.index(timers.len())].0).unwrap());
         }
         8 => {
-            let signal = name(["go", "stop"][rng.below(2)]);
-            let payload = payload(&format!("signal {}", rng.below(100)));
+            let signal = name(["go", "stop"][rng.index(2)]);
+            let payload = payload(&format!("signal {}", rng.index(100)));
             log.push(journal.deliver_signal(now, &signal, payload).unwrap().1);
         }
-        9 if rng.below(12) == 0 => {
+        9 if rng.index(12) == 0 => {
             log.extend(journal.request_cancel(now, "enough").unwrap());
         }
         _ => {}
@@ -82,14 +83,14 @@ struct Run {
 
 /// One program in one world, both from this seed.
 fn run(seed: u64) -> Run {
-    let mut rng = Rng(!seed);
+    let mut rng = Prng::new(!seed);
     let (mut journal, first) = Journal::start(key(), secs(1), start()).unwrap();
     let mut log = vec![first];
     let mut guest = Guest::new(seed, &journal);
     let mut clock = 1_000_000;
     let stop = loop {
         // Now and then the clock is set back.
-        clock = if rng.below(20) == 0 { clock / 2 } else { clock + rng.next() % 500_000 };
+        clock = if rng.index(20) == 0 { clock / 2 } else { clock + rng.next() % 500_000 };
         let now = Timestamp::from_micros(clock).unwrap();
         let blocked = matches!(journal.status(), Some(Status::Blocked { .. }));
         if !blocked {
@@ -98,7 +99,7 @@ fn run(seed: u64) -> Run {
             if stop != Stop::Waiting {
                 break stop;
             }
-        } else if rng.below(3) == 0 {
+        } else if rng.index(3) == 0 {
             replay_matches(seed, &journal, &guest, Stop::Waiting);
         }
         world(&mut rng, &mut journal, now, &mut log);

@@ -12,45 +12,27 @@ use crate::ids::ExecutionId;
 use crate::payload::{Failure, Outcome, Payload};
 use crate::policy::RetryPolicy;
 use crate::strategies::any_batch;
+use prng::Prng;
+
+#[path = "../../tests/support/prng.rs"]
+mod prng;
 
 const ROWS: usize = 200;
 const MUTATIONS: usize = 100_000;
 
-/// SplitMix64: small, and good enough to choose mutations.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`, or 0.
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound.max(1) as u64).expect("it is below a usize")
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.next().to_le_bytes()[0]
-    }
-
-    /// A number of any length on disk.
-    fn number(&mut self) -> u64 {
-        let bits = self.below(64);
-        self.next() >> bits
-    }
+/// A number of any length on disk.
+fn any_length(random: &mut Prng) -> u64 {
+    let bits = random.index(64);
+    random.next() >> bits
 }
 
 /// Changes a row in one way. `other` is a row to take a piece of.
-fn mutate(random: &mut Random, row: &mut Vec<u8>, other: &[u8]) {
+fn mutate(random: &mut Prng, row: &mut Vec<u8>, other: &[u8]) {
     // Half of all changes are near the front, where the structure is.
     let span = if random.next().is_multiple_of(2) { row.len().min(24) } else { row.len() };
-    let at = random.below(span);
-    match random.below(9) {
-        0 | 1 if !row.is_empty() => row[at] ^= 1 << random.below(8),
+    let at = random.index(span);
+    match random.index(9) {
+        0 | 1 if !row.is_empty() => row[at] ^= 1 << random.index(8),
         2 if !row.is_empty() => row[at] = random.byte(),
         3 => row.truncate(at),
         4 => row.insert(at, random.byte()),
@@ -60,7 +42,7 @@ fn mutate(random: &mut Random, row: &mut Vec<u8>, other: &[u8]) {
         // A number in place of a byte: a length or count that is a lie.
         6 if !row.is_empty() => {
             let mut number = Vec::new();
-            varint::write(&mut number, random.number());
+            varint::write(&mut number, any_length(random));
             row.splice(at..=at, number);
         }
         // The same in a longer form than it needs.
@@ -70,9 +52,9 @@ fn mutate(random: &mut Random, row: &mut Vec<u8>, other: &[u8]) {
         }
         // A piece of another row.
         _ => {
-            let from = random.below(other.len());
-            let to = from + random.below(other.len() - from);
-            let end = at + random.below(row.len() - at);
+            let from = random.index(other.len());
+            let to = from + random.index(other.len() - from);
+            let end = at + random.index(row.len() - at);
             row.splice(at..end, other[from..to].iter().copied());
         }
     }
@@ -180,13 +162,13 @@ fn corpus() -> Vec<(ExecutionId, Vec<u8>)> {
 #[test]
 fn mutated_rows() {
     let corpus = corpus();
-    let mut random = Random(1);
+    let mut random = Prng::new(1);
     let mut read = 0;
     for _ in 0..MUTATIONS {
-        let (execution_id, row) = &corpus[random.below(ROWS)];
-        let (_, other) = &corpus[random.below(ROWS)];
+        let (execution_id, row) = &corpus[random.index(ROWS)];
+        let (_, other) = &corpus[random.index(ROWS)];
         let mut row = row.clone();
-        for _ in 0..=random.below(3) {
+        for _ in 0..=random.index(3) {
             mutate(&mut random, &mut row, other);
         }
         read += usize::from(try_row(execution_id, &row));
@@ -199,10 +181,10 @@ fn mutated_rows() {
 #[test]
 fn random_bytes() {
     let (execution_id, _) = &corpus()[0];
-    let mut random = Random(2);
+    let mut random = Prng::new(2);
     for _ in 0..MUTATIONS {
         let mut row: Vec<u8> =
-            (0..random.below(40)).map(|_| random.byte() >> random.below(8)).collect();
+            (0..random.index(40)).map(|_| random.byte() >> random.index(8)).collect();
         if !random.next().is_multiple_of(4) {
             row.splice(..0, [super::VERSION, 0, 1 + random.byte() % 3]);
         }

@@ -7,30 +7,13 @@
 use indelible_journal::*;
 
 use crate::kit;
+use crate::support::prng::Prng;
 
-/// splitmix64: small, good enough, the same everywhere.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.next() % n as u64).unwrap()
-    }
-
-    /// A few of these, at least one, each once.
-    fn some<T: Clone>(&mut self, all: &[T]) -> Vec<T> {
-        let first = self.below(all.len());
-        let count = 1 + self.below(3.min(all.len() - first));
-        all[first..first + count].to_vec()
-    }
+/// A few of these, at least one, each once.
+fn some<T: Clone>(rng: &mut Prng, all: &[T]) -> Vec<T> {
+    let first = rng.index(all.len());
+    let count = 1 + rng.index(3.min(all.len() - first));
+    all[first..first + count].to_vec()
 }
 
 /// Where the guest stopped.
@@ -60,7 +43,7 @@ enum Op {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guest {
-    rng: Rng,
+    rng: Prng,
     replay: Replay,
     /// What it saw, in order.
     pub seen: Vec<String>,
@@ -76,7 +59,7 @@ impl Guest {
     /// The program with this seed, about to run from the beginning.
     pub fn new(seed: u64, journal: &Journal) -> Self {
         Self {
-            rng: Rng(seed),
+            rng: Prng::new(seed),
             replay: Replay::begin(journal, &kit::digest()).unwrap(),
             seen: Vec::new(),
             pending: None,
@@ -93,28 +76,28 @@ impl Guest {
             return Op::Return;
         }
         self.ops_left -= 1;
-        let signal = |rng: &mut Rng| kit::name(["go", "stop"][rng.below(2)]);
+        let signal = |rng: &mut Prng| kit::name(["go", "stop"][rng.index(2)]);
         loop {
-            return match self.rng.below(18) {
+            return match self.rng.index(18) {
                 0..3 => {
-                    let function = kit::function(["charge", "ship", "mail"][self.rng.below(3)]);
-                    Op::Invoke(function, kit::payload(&self.rng.below(100).to_string()))
+                    let function = kit::function(["charge", "ship", "mail"][self.rng.index(3)]);
+                    Op::Invoke(function, kit::payload(&self.rng.index(100).to_string()))
                 }
-                3 => Op::Random(1 + self.rng.below(9)),
+                3 => Op::Random(1 + self.rng.index(9)),
                 4 => Op::Now,
-                5 => Op::Timer(Micros::from_millis(self.rng.below(3000) as u64)),
+                5 => Op::Timer(Micros::from_millis(self.rng.index(3000) as u64)),
                 6 => Op::JoinSet,
                 7 | 14 | 15 if !self.sets.is_empty() && !self.calls.is_empty() => {
-                    let set = self.sets[self.rng.below(self.sets.len())].clone();
-                    let recent = self.calls.len() - self.rng.below(self.calls.len().min(3));
+                    let set = self.sets[self.rng.index(self.sets.len())].clone();
+                    let recent = self.calls.len() - self.rng.index(self.calls.len().min(3));
                     Op::Submit(set, self.calls[recent - 1].clone())
                 }
                 8 | 16 | 17 if !self.sets.is_empty() => {
-                    Op::Next(self.sets[self.rng.below(self.sets.len())].clone())
+                    Op::Next(self.sets[self.rng.index(self.sets.len())].clone())
                 }
                 9 => Op::Wait(Wait::Signal(signal(&mut self.rng))),
                 n @ 10..14 if !self.handles.is_empty() => {
-                    let some = self.rng.some(&self.handles);
+                    let some = some(&mut self.rng, &self.handles);
                     let set = WaitSet::new(&kit::own(), some.clone()).unwrap();
                     Op::Wait(match n {
                         10 => Wait::One(some[0].clone()),
@@ -130,9 +113,7 @@ impl Guest {
 
     fn saw(&mut self, what: String) {
         // What it sees decides what it does.
-        for byte in what.bytes() {
-            self.rng.0 = self.rng.0.rotate_left(5) ^ u64::from(byte);
-        }
+        self.rng.mix(what.as_bytes());
         self.seen.push(what);
     }
 

@@ -1,6 +1,8 @@
 //! A small generator of numbers (splitmix64): a journal is a function of its seed alone, on every
 //! machine and with every version of every library.
+#![allow(dead_code, reason = "each test uses some of it")]
 
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prng(u64);
 
 impl Prng {
@@ -16,13 +18,25 @@ impl Prng {
         z ^ (z >> 31)
     }
 
+    /// Lets what was seen decide what comes next.
+    pub(crate) fn mix(&mut self, seen: &[u8]) {
+        for byte in seen {
+            self.0 = self.0.rotate_left(5) ^ u64::from(*byte);
+        }
+    }
+
+    pub(crate) fn byte(&mut self) -> u8 {
+        self.next().to_le_bytes()[0]
+    }
+
     /// A number from 0 to `end - 1`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
+    /// An index into so many; 0 if there are none.
     pub(crate) fn index(&mut self, len: usize) -> usize {
-        let len = u64::try_from(len).expect("lengths are small");
+        let len = u64::try_from(len.max(1)).expect("lengths are small");
         usize::try_from(self.below(len)).expect("lengths are small")
     }
 
