@@ -1,4 +1,4 @@
-//! The project's own tools: `cargo xtask verify | fix | conformance | traces`.
+//! The project's own tools: `cargo xtask verify | fix | conformance | instructions | traces`.
 
 mod conformance;
 mod instructions;

@@ -53,7 +53,11 @@ pub(crate) fn verify(
         }
     }
     writeln!(err, "verify: conformance")?;
-    conformance::run(root, conformance::Format::Table, out, err)
+    let passed = conformance::run(root, conformance::Format::Table, out, err)?;
+    if passed {
+        writeln!(err, "verify: passed")?;
+    }
+    Ok(passed)
 }
 
 /// Mends what can be mended by itself; with `scenarios`, also rewrites the expected transcripts.

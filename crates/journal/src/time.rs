@@ -16,13 +16,15 @@ pub struct Micros(u64);
 
 /// Why a text or number is not a timestamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a time between 1970 and 9999 in RFC 3339, with microseconds at the finest")]
+#[error(
+    "not a time in RFC 3339, from 1970 to 9999-12-30T22:00:00Z, with microseconds at the finest"
+)]
 pub struct TimestampError;
 
 impl Timestamp {
     /// 1970-01-01T00:00:00Z.
     pub const EPOCH: Self = Self(0);
-    /// The last time that can be written as text: the end of the year 9999, less a day.
+    /// The last time that can be written as text: 9999-12-30T22:00:00Z.
     pub const MAX: Self = Self(253_402_207_200_000_000);
 
     /// Microseconds since 1970; none past [`Timestamp::MAX`].

@@ -113,7 +113,7 @@ fn errors_of_the_line_have_reason_and_column() {
         "18446744073709551616",
         "u64",
     );
-    refused(&broken("2026-", "1969-"), "1969-01-02T03:04:05Z\"", "between 1970 and 9999");
+    refused(&broken("2026-", "1969-"), "1969-01-02T03:04:05Z\"", "from 1970 to 9999");
     refused(&broken("@1", ""), &format!("{ROOT}\""), "ID@ATTEMPTS");
     refused(&broken("@1", "@1.1"), "@1.1\"", "2 attempts");
     refused(&broken("9c9c", "9C9c"), "@1\"", "64 lower-case");
