@@ -109,6 +109,14 @@ impl WaitSet {
         self.numbers.iter().map(|number| self.execution_id.child(*number))
     }
 
+    /// One promise, whosever child it is; a root, which is nobody's, makes an empty set. The
+    /// journal refuses to wait for what is not its own (C-26).
+    pub(crate) fn of_one(promise: &PromiseId) -> Self {
+        let number = promise.path().last().copied();
+        let execution_id = promise.parent().unwrap_or_else(|| promise.execution_root());
+        Self { execution_id, numbers: number.into_iter().collect() }
+    }
+
     /// The same set and one child more.
     pub(crate) fn with(&self, number: u32) -> Self {
         let mut numbers = self.numbers.to_vec();

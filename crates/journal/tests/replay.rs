@@ -223,3 +223,28 @@ fn cancelled_is_told_once() {
     assert_eq!(replay.wait(&journal, &late), Ok(Awaited::Cancelled));
     assert_eq!(replay.wait(&journal, &late), Ok(Awaited::Promise(p(1))));
 }
+
+/// C-26: a guest that waits for what is not its own is refused, whatever it is, and nothing is
+/// written.
+#[test]
+fn foreign_promises_are_not_waited_for() {
+    let mut journal = legal(steps![started(), invoke(0), begin(0, 1), done(0, 1)]);
+    let before = journal.clone();
+    let foreign = ExecutionId::new(p(0)).unwrap().child(0);
+    let root = own().as_promise().clone();
+    let elsewhere = WaitSet::new(&ExecutionId::new(p(0)).unwrap(), [foreign.clone()]).unwrap();
+    let mut replay = Replay::begin(&journal, &digest()).unwrap();
+    replay.invoke(&journal, InvokeKind::Http, &function("charge"), &payload("in")).unwrap();
+    for wait in [
+        Wait::One(foreign),
+        Wait::One(root),
+        Wait::Any(elsewhere.clone()),
+        Wait::All(elsewhere.clone()),
+        Wait::SignalOr(name("go"), elsewhere),
+    ] {
+        assert_eq!(replay.wait(&journal, &wait), Ok(Awaited::Pending));
+        let violation = journal.wait(secs(9), &wait).unwrap_err();
+        assert!([Rule::C26, Rule::C37].contains(&violation.rule), "{violation}");
+    }
+    assert_eq!(journal, before);
+}

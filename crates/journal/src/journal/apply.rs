@@ -85,10 +85,8 @@ impl Journal {
                 self.count_resolved(self.number(promise_id));
             }
             Event::ExecutionAwaiting { waiting_on, .. } => {
-                let resolved = waiting_on.numbers().iter().filter(|number| {
-                    self.child_at(**number).and_then(Child::resolved_at).is_some()
-                });
-                self.wait = Some(LiveWait { resolved: resolved.count() });
+                let resolved = self.resolutions(waiting_on).filter(|(_, at)| at.is_some()).count();
+                self.wait = Some(LiveWait { resolved });
             }
             Event::ExecutionResumed => {}
             Event::JoinSetCreated { .. } => self.children.push(Child::JoinSet(Box::default())),

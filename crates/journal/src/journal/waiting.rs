@@ -2,8 +2,7 @@
 
 use super::Journal;
 use super::index::Child;
-use crate::event::{Entry, Event};
-use crate::ids::PromiseId;
+use crate::event::{Entry, Event, Sequence};
 use crate::names::SignalName;
 use crate::status::Status;
 use crate::time::Timestamp;
@@ -58,30 +57,31 @@ impl Journal {
     /// buffered (C-37).
     fn has_winner(&self, wait: &Wait) -> bool {
         let Wait::SignalOr(_, others) = wait else { return false };
-        others
-            .numbers()
-            .iter()
-            .any(|number| self.child_at(*number).and_then(Child::resolved_at).is_some())
+        self.resolutions(others).any(|(_, resolved_at)| resolved_at.is_some())
+    }
+
+    /// Each member of a set, and where it was resolved. Members of another execution's set never
+    /// are: their numbers mean nothing here.
+    pub(crate) fn resolutions(
+        &self,
+        set: &WaitSet,
+    ) -> impl Iterator<Item = (u32, Option<Sequence>)> {
+        let own = set.execution_id() == self.key.execution_id();
+        set.numbers().iter().map(move |number| {
+            let child = if own { self.child_at(*number) } else { None };
+            (*number, child.and_then(Child::resolved_at))
+        })
     }
 
     fn awaiting(&self, wait: &Wait) -> (WaitSet, AwaitKind) {
-        let own = self.key.execution_id();
-        let one = |promise: &PromiseId| {
-            WaitSet::new(own, [promise.clone()])
-                // A foreign promise is refused by the check below, under its own execution.
-                .or_else(|_| match promise.parent() {
-                    Some(parent) => WaitSet::new(&parent, [promise.clone()]),
-                    None => WaitSet::of_numbers(own, Vec::new()),
-                })
-                .expect("a set of one, or none, has no duplicates")
-        };
         match wait {
-            Wait::One(promise) => (one(promise), AwaitKind::Single),
+            Wait::One(promise) => (WaitSet::of_one(promise), AwaitKind::Single),
             Wait::Any(set) => (set.clone(), AwaitKind::Any),
             Wait::All(set) => (set.clone(), AwaitKind::All),
             Wait::Signal(name) => {
                 let promise_id = self.next_promise();
-                (one(&promise_id), AwaitKind::Signal { name: name.clone(), promise_id })
+                let waiting_on = WaitSet::of_one(&promise_id);
+                (waiting_on, AwaitKind::Signal { name: name.clone(), promise_id })
             }
             Wait::SignalOr(name, others) => {
                 let promise_id = self.next_promise();

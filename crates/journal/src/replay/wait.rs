@@ -27,9 +27,9 @@ impl Replay {
             }
             Wait::All(set) => {
                 // Satisfied where the last of them resolved; a set of none from the start.
-                let at = set.numbers().iter().try_fold(Sequence::ZERO, |last, number| {
-                    resolved_at(journal, *number).map(|at| last.max(at))
-                });
+                let at = journal
+                    .resolutions(set)
+                    .try_fold(Sequence::ZERO, |last, (_, at)| at.map(|at| last.max(at)));
                 Ok(self.promises(journal, at, || Awaited::All))
             }
             Wait::Signal(name) => self.signal(journal, name, None),
@@ -99,14 +99,9 @@ fn received<'a>(child: &'a Child, name: &SignalName) -> Option<(Sequence, &'a Pa
     }
 }
 
-fn resolved_at(journal: &Journal, number: u32) -> Option<Sequence> {
-    journal.child_at(number).and_then(Child::resolved_at)
-}
-
 /// Which member's resolver has the lowest sequence (C-37).
 fn first_resolved(journal: &Journal, set: &WaitSet) -> Option<(Sequence, u32)> {
-    let resolved = set.numbers().iter();
-    resolved.filter_map(|number| Some((resolved_at(journal, *number)?, *number))).min()
+    journal.resolutions(set).filter_map(|(number, at)| Some((at?, number))).min()
 }
 
 fn winner<'a>(set: &WaitSet, number: u32) -> Awaited<'a> {
