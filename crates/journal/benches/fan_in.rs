@@ -40,9 +40,9 @@ pub fn take_all((mut journal, mut replay, join_set): (Journal, Replay, JoinSetId
     order.sort_by_key(|index| index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7);
     let mut order = order.into_iter();
     loop {
-        match replay.next(&journal, &join_set) {
-            Next::Pending(rest) => {
-                journal.wait(now, &Wait::Any(rest)).expect(LEGAL);
+        match replay.next(&journal, &join_set).expect(LEGAL) {
+            Next::Pending(wait) => {
+                journal.wait(now, &wait).expect(LEGAL);
                 let promise = &open[order.next().expect("as many as were submitted")];
                 let result = Outcome::Ok(Payload::new(Codec::JSON, PAYLOAD));
                 journal.complete_invoke(now, promise, result).expect(LEGAL);

@@ -55,6 +55,7 @@ impl Workload {
             attempts: Attempts::first(0),
             limits: Limits { memory_bytes_max: 1, stack_bytes_max: 1, table_elements_max: 1 },
             retry_policy: None,
+            trace_parent: None,
         };
         Self {
             execution_id: key().execution_id().clone(),

@@ -174,12 +174,15 @@ struct Members<'a>(&'a WaitSet);
 
 impl fmt::Display for Members<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(join_set) = self.0.join_set() {
+            return write!(f, "rest of {}", Id(join_set.place()));
+        }
         f.write_char('[')?;
         for (index, promise) in self.0.promises().take(MEMBERS_MAX).enumerate() {
             let comma = if index == 0 { "" } else { "," };
             write!(f, "{comma}{}", Id(&promise))?;
         }
-        match self.0.len().checked_sub(MEMBERS_MAX) {
+        match self.0.promises().len().checked_sub(MEMBERS_MAX) {
             None | Some(0) => f.write_char(']'),
             Some(more) => write!(f, ",… {more} more]"),
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::ids::{Attempt, Attempts, ComponentDigest, ExecutionId, JoinSetId, PromiseId};
-use crate::names::{DeliveryId, FunctionName, OperationKey, SignalName};
+use crate::names::{DeliveryId, FunctionName, OperationKey, SignalName, TraceParent};
 use crate::payload::{Failure, Outcome, Payload};
 use crate::policy::{RetryCause, RetryPolicy};
 use crate::time::{Micros, Timestamp};
@@ -191,6 +191,9 @@ pub struct Started {
     pub limits: Limits,
     /// For a root; a child's is in its caller's journal.
     pub retry_policy: Option<Arc<RetryPolicy>>,
+    /// The trace of whoever started it. Nothing depends on it; it is here so that an execution
+    /// stays in its trace when it goes on after a crash.
+    pub trace_parent: Option<TraceParent>,
 }
 
 /// Limits that a guest can notice, pinned so that replay cannot take another path (D6).

@@ -33,17 +33,20 @@ pub use ids::{
     RootHash,
 };
 pub use journal::{
-    Ending, Invoke, InvokePhase, Journal, NextAttemptError, OpenInvoke, Taken, Waiting,
+    Ending, Invoke, InvokePhase, Journal, NextAttemptError, OpenInvoke, OpenTimer, Waiting,
 };
 pub use names::{
     DeliveryId, FunctionName, NameError, Namespace, OperationId, OperationKey, SignalName,
+    TraceParent,
 };
 pub use payload::{Codec, ErrorKind, Failure, Outcome, Payload};
 pub use policy::{
     Backoff, Durability, Idempotency, OnUnknown, Reconciler, RetryBound, RetryCause, RetryClass,
     RetryPolicy, Statuses,
 };
-pub use replay::{Awaited, Divergence, Found, Next, Recorded, Replay, WrongComponent};
+pub use replay::{
+    Awaited, BeginError, Divergence, Found, Hopeless, Next, Recorded, Replay, WaitError,
+};
 pub use status::Status;
 pub use time::{Micros, Timestamp};
 pub use violation::{Rule, Violation};

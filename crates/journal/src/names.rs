@@ -96,6 +96,11 @@ name_newtype! {
     OperationId
 }
 
+name_newtype! {
+    /// The trace that an execution belongs to, as W3C's `traceparent` header has it.
+    TraceParent
+}
+
 /// What makes two roots of one component different: the third part of a root's hash (C-31).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OperationKey {

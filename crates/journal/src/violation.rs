@@ -108,12 +108,27 @@ rules! {
     C23 = "C-23",
     /// What is awaited can resolve; what is submitted is a call.
     C26 = "C-26",
+    /// What a function returned is its outcome: it is not tried again for that.
+    C28 = "C-28",
     /// An attempt whose outcome is unknown is followed by another only if that is safe.
     C29 = "C-29",
     /// An ExecutionStarted says what its journal's key says.
     C32 = "C-32",
     /// An await of a signal or others names the next child and at least one other promise.
     C37 = "C-37",
+    /// A persist function is never unknown.
+    C41 = "C-41",
+}
+
+impl Rule {
+    /// Whether a guest can break it by what it asks for: then the guest gets an error, live and
+    /// replayed alike. Breaking any other is a mistake of the engine (D1).
+    pub const fn is_guests(self) -> bool {
+        matches!(
+            self,
+            Self::JS1 | Self::JS2 | Self::JS7 | Self::C21 | Self::C26 | Self::C37 | Self::J82
+        )
+    }
 }
 
 impl fmt::Display for Rule {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::{ExecutionId, PromiseId};
+use crate::ids::{ExecutionId, JoinSetId, PromiseId};
 use crate::names::SignalName;
 
 /// How many promises one wait, and so one join set, can have: 4 MiB of numbers. A row of the
@@ -48,13 +48,20 @@ impl AwaitKind {
 }
 
 /// A set of children of one execution: no duplicates, no order (J-90).
-///
-/// It holds numbers, not ids: a join set of 10,000 waits on its rest after every result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WaitSet {
     execution_id: ExecutionId,
-    /// Ascending.
-    numbers: Arc<[u32]>,
+    members: Members,
+}
+
+/// Which children.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Members {
+    /// Their numbers, ascending.
+    Listed(Arc<[u32]>),
+    /// The members of this join set that were not taken from it. Which those are is in the
+    /// journal: listing them after every result of a large set would cost its square.
+    RestOf(u32),
 }
 
 /// Why promises are not a wait set.
@@ -91,7 +98,18 @@ impl WaitSet {
         if let Some(pair) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(WaitSetError::Duplicate(execution_id.child(pair[0])));
         }
-        Ok(Self { execution_id: execution_id.clone(), numbers: numbers.into() })
+        Ok(Self::listing(execution_id, numbers))
+    }
+
+    fn listing(execution_id: &ExecutionId, numbers: Vec<u32>) -> Self {
+        Self { execution_id: execution_id.clone(), members: Members::Listed(numbers.into()) }
+    }
+
+    /// What was submitted to a join set and not taken from it.
+    pub fn rest_of(join_set: &JoinSetId) -> Option<Self> {
+        let execution_id = join_set.place().parent()?;
+        let number = join_set.number_in(&execution_id)?;
+        Some(Self { execution_id, members: Members::RestOf(number) })
     }
 
     /// Whose children these are.
@@ -99,14 +117,26 @@ impl WaitSet {
         &self.execution_id
     }
 
-    /// The children's numbers, ascending.
-    pub fn numbers(&self) -> &[u32] {
-        &self.numbers
+    /// The children's numbers, ascending; none if it is the rest of a join set.
+    pub fn listed(&self) -> Option<&[u32]> {
+        match &self.members {
+            Members::Listed(numbers) => Some(numbers),
+            Members::RestOf(_) => None,
+        }
     }
 
-    /// The children's promises, ascending.
+    /// The join set whose rest this is; none if members are listed.
+    pub fn join_set(&self) -> Option<JoinSetId> {
+        match self.members {
+            Members::Listed(_) => None,
+            Members::RestOf(number) => Some(JoinSetId::at(self.execution_id.child(number))),
+        }
+    }
+
+    /// The listed children's promises, ascending.
     pub fn promises(&self) -> impl ExactSizeIterator<Item = PromiseId> + '_ {
-        self.numbers.iter().map(|number| self.execution_id.child(*number))
+        let numbers = self.listed().unwrap_or_default();
+        numbers.iter().map(|number| self.execution_id.child(*number))
     }
 
     /// One promise, whosever child it is; a root, which is nobody's, makes an empty set. The
@@ -114,33 +144,30 @@ impl WaitSet {
     pub(crate) fn of_one(promise: &PromiseId) -> Self {
         let number = promise.path().last().copied();
         let execution_id = promise.parent().unwrap_or_else(|| promise.execution_root());
-        Self { execution_id, numbers: number.into_iter().collect() }
+        Self::listing(&execution_id, number.into_iter().collect())
     }
 
-    /// The same set and one child more.
+    /// The listed children and one more.
     pub(crate) fn with(&self, number: u32) -> Self {
-        let mut numbers = self.numbers.to_vec();
+        let mut numbers = self.listed().unwrap_or_default().to_vec();
         if let Err(place) = numbers.binary_search(&number) {
             numbers.insert(place, number);
         }
-        Self { execution_id: self.execution_id.clone(), numbers: numbers.into() }
+        Self::listing(&self.execution_id, numbers)
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.numbers.len()
+    /// Whether it lists members, and none.
+    pub fn is_listing_none(&self) -> bool {
+        self.listed().is_some_and(<[u32]>::is_empty)
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.numbers.is_empty()
+    /// Whether this child is listed.
+    pub fn lists(&self, promise: &PromiseId) -> bool {
+        promise.number_in(&self.execution_id).is_some_and(|number| self.lists_number(number))
     }
 
-    /// Whether this child is one of them.
-    pub fn contains(&self, promise: &PromiseId) -> bool {
-        promise
-            .number_in(&self.execution_id)
-            .is_some_and(|number| self.numbers.binary_search(&number).is_ok())
+    pub(crate) fn lists_number(&self, number: u32) -> bool {
+        self.listed().is_some_and(|numbers| numbers.binary_search(&number).is_ok())
     }
 }
 

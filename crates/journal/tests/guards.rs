@@ -246,6 +246,108 @@ fn c29_an_unknown_outcome_is_not_repeated() {
     legal(reconciled(Some(reconciler)));
 }
 
+fn failed_with(kind: InvokeKind, class: RetryClass, error: ErrorKind) -> Vec<Step> {
+    let policy = RetryPolicy { class, ..RetryPolicy::default() };
+    let Event::InvokeScheduled { promise_id, function_name, input, retry_policy, .. } =
+        invoke_with(0, policy)
+    else {
+        unreachable!("it schedules an invoke")
+    };
+    let scheduled = Event::InvokeScheduled { promise_id, kind, function_name, input, retry_policy };
+    let retrying = Event::InvokeRetrying {
+        promise_id: p(0),
+        failed_attempt: attempt(1),
+        cause: RetryCause::Failed,
+        error: Box::new(Failure::new(error, "it broke")),
+        retry_at: secs(9),
+    };
+    steps![started(), scheduled, begin(0, 1), retrying]
+}
+
+/// C-29, V-24: a request that was sent and not answered in time is unknown, not failed; nor is an
+/// Indeterminate attempt.
+#[test]
+fn c29_a_timeout_of_a_request_is_unknown() {
+    use ErrorKind::{Indeterminate, Timeout, Transient};
+    use InvokeKind::{Function, Http};
+    refused(failed_with(Http, RetryClass::PERSIST, Timeout), Rule::C29);
+    legal(failed_with(Http, RetryClass::PERSIST_IDEM, Timeout));
+    legal(failed_with(Http, RetryClass::PERSIST, Transient));
+    legal(failed_with(Function, RetryClass::PERSIST, Timeout));
+    for class in [RetryClass::PERSIST, RetryClass::PERSIST_IDEM] {
+        refused(failed_with(Http, class, Indeterminate), Rule::C29);
+        refused(failed_with(Function, class, Indeterminate), Rule::C29);
+    }
+}
+
+/// C-28: what a function returned is its outcome; a trap or a passing error is a failed attempt.
+#[test]
+fn c28_what_was_returned_is_not_tried_again() {
+    use InvokeKind::{Function, Http};
+    for error in [ErrorKind::UserError, ErrorKind::Cancelled] {
+        refused(failed_with(Function, RetryClass::PERSIST_IDEM, error), Rule::C28);
+        legal(failed_with(Http, RetryClass::PERSIST_IDEM, error));
+    }
+    for error in [ErrorKind::Trap, ErrorKind::Transient, ErrorKind::Timeout] {
+        legal(failed_with(Function, RetryClass::PERSIST, error));
+    }
+}
+
+/// C-41: a persist function is never unknown, however safe it is to run again: its own journal
+/// goes on.
+#[test]
+fn c41_a_persist_function_is_never_unknown() {
+    let reconciler = Some(Reconciler { function: function("ask"), settle: Micros::ZERO });
+    let lost = |class, cause| {
+        let policy =
+            RetryPolicy { class, reconciler: reconciler.clone(), ..RetryPolicy::default() };
+        let mut all = failed_with(InvokeKind::Function, class, ErrorKind::Trap);
+        let Event::InvokeScheduled { retry_policy, .. } = &mut all[1].event else {
+            unreachable!("it schedules an invoke")
+        };
+        *retry_policy = policy.into();
+        all[3] = retry_for(0, 1, cause).into();
+        all
+    };
+    for cause in [RetryCause::EngineLost, RetryCause::ReconciledNotDone] {
+        refused(lost(RetryClass::PERSIST, cause), Rule::C41);
+        refused(lost(RetryClass::PERSIST_IDEM, cause), Rule::C41);
+        legal(lost(RetryClass::VOLATILE_IDEM, cause));
+    }
+    legal(lost(RetryClass::PERSIST, RetryCause::Operator));
+}
+
+/// J-90: the rest of a join set is what was submitted and not taken: any or all of it can be
+/// waited for, without listing it.
+#[test]
+fn j90_the_rest_of_a_join_set() {
+    let rest =
+        |kind| Event::ExecutionAwaiting { waiting_on: WaitSet::rest_of(&set(0)).unwrap(), kind };
+    let members = || {
+        let set = steps![started(), join_set(0), invoke(1), invoke(2), submit(0, 1), submit(0, 2)];
+        with(set, steps![begin(1, 1), begin(2, 1)])
+    };
+    for (kind, needs_both) in [(AwaitKind::Any, false), (AwaitKind::All, true)] {
+        let waiting = with(members(), steps![rest(kind.clone())]);
+        refused(with(waiting.clone(), steps![resumed()]), Rule::J47);
+        let one = with(waiting, steps![done(2, 1)]);
+        if needs_both {
+            refused(with(one.clone(), steps![resumed()]), Rule::J47);
+        } else {
+            legal(with(one.clone(), steps![resumed()]));
+        }
+        let both = with(one, steps![done(1, 1), resumed(), take(0, 1)]);
+        legal(with(both.clone(), steps![rest(kind.clone()), resumed(), take(0, 2)]));
+        // Nothing is left.
+        refused(with(both, steps![take(0, 2), rest(kind)]), Rule::C26);
+    }
+    refused(with(members(), steps![rest(AwaitKind::Single)]), Rule::C26);
+    refused(steps![started(), join_set(0), rest(AwaitKind::Any)], Rule::C26);
+    refused(steps![started(), invoke(0), rest(AwaitKind::Any)], Rule::C26);
+    let signal = AwaitKind::SignalOr { name: name("go"), promise_id: p(3) };
+    refused(with(members(), steps![rest(signal)]), Rule::C37);
+}
+
 /// C-38, J-94: a final failure, Indeterminate and NotPerformed too, is an outcome of the call.
 #[test]
 fn c38_every_kind_of_error_is_an_outcome() {

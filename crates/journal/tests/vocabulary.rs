@@ -106,7 +106,10 @@ fn a_call_has_three_phases() {
     let mut all = steps![started(), invoke(0)];
     assert_eq!(phase(all.clone()), Some(InvokePhase::Scheduled));
     all.extend(steps![begin(0, 1)]);
-    assert_eq!(phase(all.clone()), Some(InvokePhase::Started(attempt(1))));
+    assert_eq!(
+        phase(all.clone()),
+        Some(InvokePhase::Started { attempt: attempt(1), since: secs(3) })
+    );
     all.extend(steps![retry(0, 1)]);
     let retrying = InvokePhase::Retrying { failed: attempt(1), retry_at: secs(1) };
     assert_eq!(phase(all.clone()), Some(retrying));
@@ -130,4 +133,52 @@ fn only_a_failed_attempt_is_followed_by_another() {
     let (next, entries) = legal(steps![started(), failed()]).next_attempt(secs(9)).unwrap();
     assert_eq!(next.key().attempts().own(), attempt(2));
     assert_eq!(entries.len(), 1);
+}
+
+/// SE-2: what was never sent, or waits for its next attempt, can be settled: started and completed
+/// in one go.
+#[test]
+fn a_call_is_settled_without_an_attempt_in_flight() {
+    let outcome = || Outcome::from(Failure::new(ErrorKind::NotPerformed, "an operator said so"));
+    let settled = |steps| {
+        let mut journal = legal(steps);
+        let entries = journal.settle_invoke(secs(9), &p(0), outcome()).unwrap();
+        assert_eq!(journal.result(&p(0)), Some(&outcome()));
+        assert_eq!(journal.open_invoke(&p(0)), None);
+        entries.len()
+    };
+    assert_eq!(settled(steps![started(), invoke(0)]), 2);
+    assert_eq!(settled(steps![started(), invoke(0), begin(0, 1), retry(0, 1)]), 2);
+    assert_eq!(settled(steps![started(), invoke(0), begin(0, 1)]), 1);
+    let mut over = legal(steps![started(), invoke(0), begin(0, 1), done(0, 1)]);
+    assert_eq!(over.settle_invoke(secs(9), &p(0), outcome()).unwrap_err().rule, Rule::J41);
+}
+
+/// C-22, J-44: what comes from outside when it is too late is no violation, and writes nothing.
+#[test]
+fn too_late_is_no_violation() {
+    let mut over = legal(steps![started(), completed()]);
+    assert_eq!(over.request_cancel(secs(9), "too late"), Ok(None));
+    assert_eq!(over.deliver_signal(secs(9), &name("go"), payload("late")), Ok(None));
+    let mut cancelling = legal(steps![started(), cancel_requested()]);
+    assert_eq!(cancelling.request_cancel(secs(9), "again"), Ok(None));
+}
+
+/// C-27, C-38, SE-5: an open call knows how many of its retries count, so whether there may be
+/// another is known before it is tried.
+#[test]
+fn an_open_call_knows_its_retries() {
+    let policy = RetryPolicy { bound: RetryBound::Bounded(1), ..RetryPolicy::default() };
+    let mut journal = legal(steps![started(), invoke_with(0, policy), begin(0, 1)]);
+    let open = journal.open_invoke(&p(0)).unwrap();
+    assert_eq!((open.retries_counted, open.scheduled_time), (0, secs(2)));
+    assert!(open.may_retry(RetryCause::Failed));
+    let more = steps![retry_for(0, 1, RetryCause::Operator), begin(0, 2)];
+    run(&mut journal, &more).unwrap();
+    assert!(journal.open_invoke(&p(0)).unwrap().may_retry(RetryCause::Failed));
+    let more = steps![retry(0, 2), begin(0, 3)];
+    run(&mut journal, &more).unwrap();
+    let open = journal.open_invoke(&p(0)).unwrap();
+    assert_eq!(open.retries_counted, 1);
+    assert!(!open.may_retry(RetryCause::Failed) && open.may_retry(RetryCause::Operator));
 }

@@ -265,6 +265,7 @@ impl Names {
                         table_elements_max: 0,
                     },
                     retry_policy: None,
+                    trace_parent: None,
                 }))
             }
             M::ExecutionCompleted { result } => {

@@ -40,6 +40,7 @@ impl Script {
                 table_elements_max: 10_000,
             },
             retry_policy: Some(Arc::new(RetryPolicy::default())),
+            trace_parent: None,
         })));
         script
     }

@@ -83,6 +83,16 @@ impl<'a> Cursor<'a> {
     pub(super) fn count(&mut self, bytes_each: usize) -> Result<usize, DecodeError> {
         let offset = self.offset();
         let count = self.varint()?;
+        self.room_for(count, bytes_each, offset)
+    }
+
+    /// The same for a count that was read at `offset`.
+    pub(super) fn room_for(
+        &self,
+        count: u64,
+        bytes_each: usize,
+        offset: usize,
+    ) -> Result<usize, DecodeError> {
         match usize::try_from(count) {
             Ok(count) if count <= self.rest.len() / bytes_each => Ok(count),
             _ => Err(DecodeError::Truncated { offset }),

@@ -128,7 +128,9 @@ impl Held {
                 self.bytes += signal_name.as_str().len();
                 self.payload(payload);
             }
-            Event::ExecutionAwaiting { waiting_on, .. } => self.members += waiting_on.len(),
+            Event::ExecutionAwaiting { waiting_on, .. } => {
+                self.members += waiting_on.promises().len();
+            }
             _ => {}
         }
     }

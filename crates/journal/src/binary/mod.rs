@@ -64,7 +64,8 @@ pub fn batches(entries: &[Entry]) -> impl Iterator<Item = &[Entry]> {
         let mut waiting = 0_usize;
         let over = rest.iter().position(|entry| {
             if let Event::ExecutionAwaiting { waiting_on, .. } = entry.event() {
-                waiting = waiting.saturating_add(waiting_on.len());
+                let members = waiting_on.listed().map_or(0, <[u32]>::len);
+                waiting = waiting.saturating_add(members);
             }
             waiting > WAIT_MEMBERS_MAX
         });

@@ -133,7 +133,16 @@ pub(super) mod started {
     pub(crate) const PARENT: u8 = 1 << 0;
     pub(crate) const IDEMPOTENCY_KEY: u8 = 1 << 1;
     pub(crate) const RETRY_POLICY: u8 = 1 << 2;
-    pub(crate) const KNOWN: u8 = PARENT | IDEMPOTENCY_KEY | RETRY_POLICY;
+    pub(crate) const TRACE_PARENT: u8 = 1 << 3;
+    pub(crate) const KNOWN: u8 = PARENT | IDEMPOTENCY_KEY | RETRY_POLICY | TRACE_PARENT;
+}
+
+/// The number that a wait set begins with.
+pub(super) mod wait_set {
+    /// The rest of a join set, whose number follows.
+    pub(crate) const REST_OF: u64 = 0;
+    /// Members, in this many runs more.
+    pub(crate) const LISTED: u64 = 1;
 }
 
 #[cfg(test)]

@@ -9,11 +9,14 @@ use smallvec::SmallVec;
 
 use super::cursor::{Cursor, Memo};
 use super::error::DecodeError;
+use super::number::wait_set::LISTED;
 use super::number::{await_kind, outcome, started, tag};
 use super::{VERSION, WAIT_MEMBERS_MAX, policy};
 use crate::event::{Event, Limits, Record, Sequence, Started};
 use crate::ids::{Attempt, Attempts, ComponentDigest, ExecutionId, JoinSetId, PromiseId, RootHash};
-use crate::names::{DeliveryId, FunctionName, Namespace, OperationId, OperationKey, SignalName};
+use crate::names::{
+    DeliveryId, FunctionName, Namespace, OperationId, OperationKey, SignalName, TraceParent,
+};
 use crate::payload::{Codec, Failure, Outcome, Payload};
 use crate::policy::RetryPolicy;
 use crate::time::Timestamp;
@@ -196,6 +199,10 @@ impl<'a> Reader<'a> {
             0 => None,
             _ => Some(self.policy()?),
         };
+        let trace_parent = match flags & started::TRACE_PARENT {
+            0 => None,
+            _ => Some(self.cursor.name(TraceParent::new)?),
+        };
         let input = self.payload()?;
         Ok(Started {
             component_digest,
@@ -206,6 +213,7 @@ impl<'a> Reader<'a> {
             attempts,
             limits,
             retry_policy,
+            trace_parent,
         })
     }
 
@@ -310,9 +318,15 @@ impl<'a> Reader<'a> {
     }
 
     fn wait_set(&mut self) -> Result<WaitSet, DecodeError> {
+        let offset = self.cursor.offset();
+        let Some(runs) = self.cursor.varint()?.checked_sub(LISTED) else {
+            let join_set = self.join_set()?;
+            return Ok(WaitSet::rest_of(&join_set).expect("it is a child of this execution"));
+        };
+        let runs = self.cursor.room_for(runs, RUN_BYTES_MIN, offset)?;
         let mut numbers = Vec::new();
         let mut least = 0_u64;
-        for _ in 0..self.cursor.count(RUN_BYTES_MIN)? {
+        for _ in 0..runs {
             let offset = self.cursor.offset();
             let (gap, more) = (self.cursor.varint()?, self.cursor.varint()?);
             let child = |number: Option<u64>| {

@@ -2,6 +2,7 @@
 //! different from how it was accepted.
 
 use super::error::EncodeError;
+use super::number::wait_set::{LISTED, REST_OF};
 use super::number::{Numbered, await_kind, outcome, started, tag_of};
 use super::{VERSION, WAIT_MEMBERS_MAX, varint};
 use crate::event::{Event, Record, Sequence, Started};
@@ -153,6 +154,7 @@ impl Writer<'_> {
             attempts,
             limits,
             retry_policy,
+            trace_parent,
         } = started;
         let caller = self.execution_id.parent();
         if caller.is_some() && *parent_id != caller {
@@ -172,6 +174,9 @@ impl Writer<'_> {
         }
         if retry_policy.is_some() {
             flags |= started::RETRY_POLICY;
+        }
+        if trace_parent.is_some() {
+            flags |= started::TRACE_PARENT;
         }
         self.out.push(flags);
         self.out.extend_from_slice(component_digest.as_bytes());
@@ -195,6 +200,9 @@ impl Writer<'_> {
         }
         if let Some(policy) = retry_policy {
             self.policy(policy);
+        }
+        if let Some(trace_parent) = trace_parent {
+            self.bytes(trace_parent.as_str().as_bytes());
         }
         self.payload(input);
         Ok(())
@@ -271,13 +279,18 @@ impl Writer<'_> {
         if set.execution_id() != self.execution_id {
             return Err(self.unstorable("it waits on promises of another execution (C-26)"));
         }
-        self.waiting = self.waiting.saturating_add(set.len());
+        if let Some(join_set) = set.join_set() {
+            varint::write(self.out, REST_OF);
+            return self.join_set(&join_set);
+        }
+        let numbers = set.listed().unwrap_or_default();
+        self.waiting = self.waiting.saturating_add(numbers.len());
         if self.waiting > WAIT_MEMBERS_MAX {
             return Err(EncodeError::TooManyWaiting { sequence: self.sequence });
         }
         // The set is ascending, so only the last number can be `u32::MAX`.
-        let runs = || set.numbers().chunk_by(|number, next| number + 1 == *next);
-        varint::write(self.out, runs().count() as u64);
+        let runs = || numbers.chunk_by(|number, next| number + 1 == *next);
+        varint::write(self.out, LISTED + runs().count() as u64);
         let mut least = 0;
         for run in runs() {
             let (first, more) = (u64::from(run[0]), run.len() as u64 - 1);

@@ -45,6 +45,7 @@ fn started() -> Started {
         attempts: Attempts::first(0),
         limits: Limits { memory_bytes_max: 1, stack_bytes_max: 1, table_elements_max: 1 },
         retry_policy: None,
+        trace_parent: None,
     }
 }
 

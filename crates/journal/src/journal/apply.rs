@@ -36,6 +36,7 @@ impl Journal {
             Event::InvokeScheduled { kind, function_name, input, retry_policy, .. } => {
                 self.children.push(Child::Invoke(InvokeState {
                     scheduled_at: at,
+                    scheduled_time: record.timestamp,
                     kind: *kind,
                     function_name: function_name.clone(),
                     input: InputHash::of(input),
@@ -46,7 +47,7 @@ impl Journal {
                 }));
             }
             Event::InvokeStarted { promise_id, attempt } => {
-                self.invoke_mut(promise_id).phase = Phase::Started(*attempt);
+                self.invoke_mut(promise_id).phase = Phase::Started(*attempt, record.timestamp);
                 self.effect_started = true;
             }
             Event::InvokeCompleted { promise_id, result, .. } => {
@@ -85,8 +86,9 @@ impl Journal {
                 self.count_resolved(self.number(promise_id));
             }
             Event::ExecutionAwaiting { waiting_on, .. } => {
-                let resolved = self.resolutions(waiting_on).filter(|(_, at)| at.is_some()).count();
-                self.wait = Some(LiveWait { resolved });
+                self.wait = waiting_on.listed().map(|_| LiveWait {
+                    resolved: self.resolutions(waiting_on).filter(|(_, at)| at.is_some()).count(),
+                });
             }
             Event::ExecutionResumed => {}
             Event::JoinSetCreated { .. } => self.children.push(Child::JoinSet(Box::default())),
@@ -100,8 +102,8 @@ impl Journal {
                 };
                 let invoke = self.invoke_mut(promise_id);
                 invoke.membership = Some(Membership { set, submitted, taken: None });
-                if invoke.result().is_some() {
-                    self.join_set_mut(set).ready.push_back(member);
+                if let Some(at) = invoke.completed_at() {
+                    self.ready(set, member, at);
                 }
             }
             Event::JoinSetAwaited { join_set_id, promise_id, .. } => {
@@ -121,7 +123,7 @@ impl Journal {
         let invoke = self.invoke_mut(promise);
         invoke.phase = Phase::Completed { at, result: result.clone() };
         if let Some(set) = invoke.join_set() {
-            self.join_set_mut(set).ready.push_back(number);
+            self.ready(set, number, at);
         }
         self.count_resolved(number);
     }
@@ -130,10 +132,26 @@ impl Journal {
     fn count_resolved(&mut self, number: u32) {
         if let (Some(wait), Some(Status::Blocked { waiting_on, .. })) =
             (&mut self.wait, &self.status)
-            && waiting_on.numbers().binary_search(&number).is_ok()
+            && waiting_on.lists_number(number)
         {
             wait.resolved += 1;
         }
+    }
+
+    /// Queues a completed member by when it completed, whenever it was submitted (C-37). Nearly
+    /// always that is last.
+    fn ready(&mut self, set: u32, member: u32, at: Sequence) {
+        let Child::JoinSet(state) = &self.children[set as usize] else { unreachable!("{CHECKED}") };
+        let earlier = |other: &u32| {
+            self.children[*other as usize].resolved_at().is_some_and(|resolved| resolved < at)
+        };
+        let place = match state.ready.back() {
+            Some(last) if !earlier(last) => state.ready.partition_point(earlier),
+            _ => state.ready.len(),
+        };
+        let state = self.join_set_mut(set);
+        state.ready.insert(place, member);
+        state.ready_count += 1;
     }
 
     fn take(&mut self, set: u32, promise: &PromiseId) {
@@ -141,6 +159,7 @@ impl Journal {
         let taken = {
             let set = self.join_set_mut(set);
             set.taken.push(member);
+            set.ready_count -= 1;
             last_index(&set.taken)
         };
         self.invoke_mut(promise).membership.as_mut().expect(CHECKED).taken = Some(taken);

@@ -33,8 +33,8 @@ impl Journal {
         let (mut next, first) = Self::start(key, now, started).expect(SAME);
         let mut entries = vec![first];
         for (name, payload) in self.deliveries() {
-            let (_, entry) = next.deliver_signal(now, name, payload.clone()).expect(SAME);
-            entries.push(entry);
+            let delivered = next.deliver_signal(now, name, payload.clone()).expect(SAME);
+            entries.extend(delivered.map(|(_, entry)| entry));
         }
         if let Some(cancel) = &self.cancel {
             let event = Event::CancelRequested { reason: cancel.reason.clone() };

@@ -31,22 +31,6 @@ pub struct Invoke {
     pub retry_policy: Arc<RetryPolicy>,
 }
 
-/// What there is to take from a join set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Taken {
-    /// This result, now recorded as taken.
-    Result {
-        /// Whose.
-        promise_id: PromiseId,
-        /// What.
-        result: Outcome,
-        /// What was written.
-        entry: Entry,
-    },
-    /// Nothing has completed that was not taken.
-    Nothing,
-}
-
 impl Journal {
     /// Starts an execution (J-35).
     pub fn start(
@@ -69,13 +53,13 @@ impl Journal {
         self.stamp(now, Event::ExecutionFailed { error: Box::new(error) })
     }
 
-    /// Somebody asks to cancel. None if that was asked before (C-22).
+    /// Somebody asks to cancel. None if that was asked before (C-22), or comes too late.
     pub fn request_cancel(
         &mut self,
         now: Timestamp,
         reason: impl Into<String>,
     ) -> Result<Option<Entry>, Violation> {
-        if self.cancel.is_some() && self.ending.is_none() {
+        if self.cancel.is_some() || self.ending.is_some() {
             return Ok(None);
         }
         self.stamp(now, Event::CancelRequested { reason: reason.into() }).map(Some)
@@ -134,6 +118,26 @@ impl Journal {
         self.stamp(now, Event::InvokeCompleted { promise_id: promise.clone(), result, attempt })
     }
 
+    /// Completes a call whether or not an attempt is in flight: an operator ends a retry, a
+    /// deadline passes between two attempts, a request may not be sent at all. Where none is in
+    /// flight, the attempt that is due is started first, because nothing completes unstarted
+    /// (SE-2): both entries belong into one commit, or a crash between them would make unknown
+    /// what never happened.
+    pub fn settle_invoke(
+        &mut self,
+        now: Timestamp,
+        promise: &PromiseId,
+        result: Outcome,
+    ) -> Result<Vec<Entry>, Violation> {
+        let mut entries = Vec::new();
+        let phase = self.invoke(promise).map(|invoke| &invoke.phase);
+        if matches!(phase, Some(Phase::Scheduled | Phase::Retrying(..))) {
+            entries.push(self.start_invoke(now, promise)?.1);
+        }
+        entries.push(self.complete_invoke(now, promise, result)?);
+        Ok(entries)
+    }
+
     /// Records that the attempt in flight is over and when the next is due.
     pub fn retry_invoke(
         &mut self,
@@ -152,7 +156,7 @@ impl Journal {
     /// The attempt in flight; where there is none, the check refuses whatever number this is.
     fn attempt_in_flight(&self, promise: &PromiseId) -> Attempt {
         match self.invoke(promise).map(|invoke| &invoke.phase) {
-            Some(Phase::Started(attempt) | Phase::Retrying(attempt, _)) => *attempt,
+            Some(Phase::Started(attempt, _) | Phase::Retrying(attempt, _)) => *attempt,
             _ => Attempt::FIRST,
         }
     }
@@ -189,7 +193,8 @@ impl Journal {
         Ok((id, self.append(timestamp, event)?))
     }
 
-    /// Fires a timer that is due: it is never written as earlier than that (C-19).
+    /// Fires a timer that is due: it is never written as earlier than that (C-19). Whether it is
+    /// due is for the caller to know: the clock may have been set back.
     pub fn fire_timer(&mut self, now: Timestamp, promise: &PromiseId) -> Result<Entry, Violation> {
         let due = match self.child(promise) {
             Some(super::Child::Timer(timer)) => timer.fire_at,
@@ -198,16 +203,19 @@ impl Journal {
         self.stamp(now.max(due), Event::TimerFired { promise_id: promise.clone() })
     }
 
-    /// Buffers a signal that arrived.
+    /// Buffers a signal that arrived. None if it comes too late.
     pub fn deliver_signal(
         &mut self,
         now: Timestamp,
         name: &SignalName,
         payload: Payload,
-    ) -> Result<(DeliveryId, Entry), Violation> {
+    ) -> Result<Option<(DeliveryId, Entry)>, Violation> {
+        if self.ending.is_some() {
+            return Ok(None);
+        }
         let (signal_name, delivery_id) = (name.clone(), self.signals.next_delivery(name));
         let event = Event::SignalDelivered { signal_name, payload, delivery_id };
-        Ok((delivery_id, self.stamp(now, event)?))
+        Ok(Some((delivery_id, self.stamp(now, event)?)))
     }
 
     /// Creates a join set as the next child (C-15).
@@ -228,19 +236,19 @@ impl Journal {
         self.stamp(now, Event::JoinSetSubmitted { join_set_id, promise_id })
     }
 
-    /// Takes the result that completed first among those not taken.
-    pub fn take_next(&mut self, now: Timestamp, join_set: &JoinSetId) -> Result<Taken, Violation> {
+    /// Takes the result that completed first among those not taken. None if there is none. The
+    /// guest gets it from [`Replay::next`](crate::Replay::next), which now finds it taken.
+    pub fn take_next(
+        &mut self,
+        now: Timestamp,
+        join_set: &JoinSetId,
+    ) -> Result<Option<Entry>, Violation> {
         let ready = self.join_set(join_set).and_then(|(_, set)| set.ready.front().copied());
-        let Some(number) = ready else { return Ok(Taken::Nothing) };
+        let Some(number) = ready else { return Ok(None) };
         let promise_id = self.key.execution_id().child(number);
         let result = self.result(&promise_id).expect("what is ready has completed").clone();
-        let event = Event::JoinSetAwaited {
-            join_set_id: join_set.clone(),
-            promise_id: promise_id.clone(),
-            result: result.clone(),
-        };
-        let entry = self.stamp(now, event)?;
-        Ok(Taken::Result { promise_id, result, entry })
+        let join_set_id = join_set.clone();
+        self.stamp(now, Event::JoinSetAwaited { join_set_id, promise_id, result }).map(Some)
     }
 
     /// Appends at `now`, or at the last event's time if that is later (C-19).

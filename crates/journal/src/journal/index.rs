@@ -10,7 +10,7 @@ use crate::event::{InvokeKind, Sequence};
 use crate::ids::{Attempt, PromiseId};
 use crate::names::{DeliveryId, FunctionName, SignalName};
 use crate::payload::{Outcome, Payload};
-use crate::policy::RetryPolicy;
+use crate::policy::{RetryBound, RetryCause, RetryPolicy};
 use crate::time::{Micros, Timestamp};
 
 /// A child, by what allocated it (J-92).
@@ -57,6 +57,7 @@ impl Child {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InvokeState {
     pub(crate) scheduled_at: Sequence,
+    pub(crate) scheduled_time: Timestamp,
     pub(crate) kind: InvokeKind,
     pub(crate) function_name: FunctionName,
     /// What a replay's call must match (C-25); the input itself is in the event.
@@ -85,9 +86,14 @@ pub(crate) struct Membership {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Phase {
     Scheduled,
-    Started(Attempt),
+    /// An attempt is in flight since then.
+    Started(Attempt, Timestamp),
+    /// An attempt is over, and the next is due then.
     Retrying(Attempt, Timestamp),
-    Completed { at: Sequence, result: Outcome },
+    Completed {
+        at: Sequence,
+        result: Outcome,
+    },
 }
 
 impl InvokeState {
@@ -118,7 +124,7 @@ impl InvokeState {
     pub(super) fn open(&self, promise_id: PromiseId) -> Option<OpenInvoke> {
         let phase = match self.phase {
             Phase::Scheduled => InvokePhase::Scheduled,
-            Phase::Started(attempt) => InvokePhase::Started(attempt),
+            Phase::Started(attempt, since) => InvokePhase::Started { attempt, since },
             Phase::Retrying(failed, retry_at) => InvokePhase::Retrying { failed, retry_at },
             Phase::Completed { .. } => return None,
         };
@@ -128,6 +134,8 @@ impl InvokeState {
             function_name: self.function_name.clone(),
             retry_policy: Arc::clone(&self.retry_policy),
             scheduled_at: self.scheduled_at,
+            scheduled_time: self.scheduled_time,
+            retries_counted: self.retries_counted,
             phase,
         })
     }
@@ -146,8 +154,23 @@ pub struct OpenInvoke {
     pub retry_policy: Arc<RetryPolicy>,
     /// Where its InvokeScheduled, and so its input, is.
     pub scheduled_at: Sequence,
+    /// When that was written: its deadline counts from there.
+    pub scheduled_time: Timestamp,
+    /// How many retries count towards the bound so far (C-38): the n of its backoff (C-27).
+    pub retries_counted: u32,
     /// How far it came.
     pub phase: InvokePhase,
+}
+
+impl OpenInvoke {
+    /// Whether its policy allows another attempt for this cause; otherwise the journal refuses
+    /// it.
+    pub fn may_retry(&self, cause: RetryCause) -> bool {
+        match self.retry_policy.bound {
+            RetryBound::Bounded(most) if cause.counts() => self.retries_counted < most,
+            _ => self.retries_counted < u32::MAX,
+        }
+    }
 }
 
 /// How far a call without an outcome came.
@@ -156,7 +179,12 @@ pub enum InvokePhase {
     /// Nothing has left yet.
     Scheduled,
     /// This attempt is, or was, in flight: after a crash its outcome may be unknown (C-41).
-    Started(Attempt),
+    Started {
+        /// Which attempt.
+        attempt: Attempt,
+        /// When it was started.
+        since: Timestamp,
+    },
     /// An attempt is over and the next is due.
     Retrying {
         /// The attempt that is over.
@@ -164,6 +192,18 @@ pub enum InvokePhase {
         /// When the next is due.
         retry_at: Timestamp,
     },
+}
+
+/// A timer that has not fired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenTimer {
+    /// The timer's promise.
+    pub promise_id: PromiseId,
+    /// How long it sleeps.
+    pub duration: Micros,
+    /// When it is due, by the journal's time. A clock that ran ahead and was set back makes that
+    /// later than its duration says.
+    pub fire_at: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,6 +229,15 @@ pub(crate) struct JoinSet {
     pub(crate) ready: VecDeque<u32>,
     /// In the order of their JoinSetAwaited: what replay returns (J-91).
     pub(crate) taken: Vec<u32>,
+    /// How many have completed and were not taken.
+    pub(crate) ready_count: usize,
+}
+
+impl JoinSet {
+    /// How many were not taken.
+    pub(crate) fn rest_count(&self) -> usize {
+        self.members.len() - self.taken.len()
+    }
 }
 
 /// Stands for a call's input when a replay asks for the same call again (C-25). It lives in
@@ -254,7 +303,7 @@ impl Signals {
     }
 }
 
-/// How far the present wait is satisfied.
+/// How far the present wait for listed members is satisfied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LiveWait {
     /// How many members have a resolver.

@@ -15,8 +15,8 @@ mod index;
 mod waiting;
 
 pub use attempt::NextAttemptError;
-pub use commands::{Invoke, Taken};
-pub use index::{InvokePhase, OpenInvoke};
+pub use commands::Invoke;
+pub use index::{InvokePhase, OpenInvoke, OpenTimer};
 pub use waiting::Waiting;
 
 pub(crate) use index::{Child, InputHash, InvokeState, Membership};
@@ -50,7 +50,7 @@ pub struct Journal {
     /// (C-32).
     deliveries: Vec<Delivery>,
     signals: Signals,
-    /// Some exactly while the status is Blocked.
+    /// Some exactly while the status is Blocked on listed members.
     wait: Option<LiveWait>,
     cancel: Option<Cancel>,
     /// Whether any InvokeStarted was written: what a retry of this attempt may depend on (C-32).
@@ -107,8 +107,7 @@ impl Journal {
     /// Accepts an event that says where it stands, or refuses it and stays as it was.
     pub fn append_record(&mut self, record: Record) -> Result<Entry, Violation> {
         if let Err(refusal) = self.check(&record) {
-            let sequence = Sequence::new(self.length);
-            return Err(Violation { rule: refusal.rule, sequence, reason: refusal.reason });
+            return Err(refusal.at(self.length));
         }
         self.apply(&record);
         Ok(Entry::accepted(record))
@@ -209,13 +208,21 @@ impl Journal {
         })
     }
 
-    /// The timers that have not fired, with the time they are due.
-    pub fn open_timers(&self) -> impl Iterator<Item = (PromiseId, Timestamp)> + '_ {
+    /// A call that is scheduled and not completed.
+    pub fn open_invoke(&self, promise: &PromiseId) -> Option<OpenInvoke> {
+        self.invoke(promise)?.open(promise.clone())
+    }
+
+    /// The timers that have not fired.
+    pub fn open_timers(&self) -> impl Iterator<Item = OpenTimer> + '_ {
         self.children.iter().enumerate().filter_map(|(number, child)| {
             let Child::Timer(timer) = child else { return None };
             let number = u32::try_from(number).expect("children have u32 numbers");
-            let open = timer.fired_at.is_none();
-            open.then(|| (self.key.execution_id().child(number), timer.fire_at))
+            timer.fired_at.is_none().then(|| OpenTimer {
+                promise_id: self.key.execution_id().child(number),
+                duration: timer.duration,
+                fire_at: timer.fire_at,
+            })
         })
     }
 

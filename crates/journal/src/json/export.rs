@@ -158,6 +158,7 @@ fn execution_started(started: &Started) -> wire::ExecutionStarted {
             table_elements_max: started.limits.table_elements_max,
         }),
         retry_policy: started.retry_policy.as_deref().map(policy),
+        trace_parent: started.trace_parent.clone().map(Text),
     }
 }
 

@@ -265,6 +265,7 @@ fn started(wire: wire::ExecutionStarted) -> Started {
             table_elements_max: limits.table_elements_max,
         },
         retry_policy: wire.retry_policy.map(policy),
+        trace_parent: wire.trace_parent.map(|Text(trace_parent)| trace_parent),
     }
 }
 

@@ -10,7 +10,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use crate::ids::{ExecutionId, PromiseId};
+use crate::ids::{ExecutionId, JoinSetId, PromiseId};
 use crate::wait::{WaitSet, WaitSetError};
 
 /// A value in its text form: ids, names, times. A refusal carries the domain's own reason, and
@@ -114,12 +114,18 @@ pub(super) fn ascending<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ve
     }
 }
 
-/// A wait set on its way out.
+/// The key under which a wait set names the join set whose rest it is.
+const REST_OF: &str = "rest_of";
+
+/// A wait set on its way out: an array, or an object with the join set whose rest it is.
 pub(super) struct Members<'a>(pub(super) &'a WaitSet);
 
 impl Serialize for Members<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.promises().map(Text))
+        match self.0.join_set() {
+            Some(join_set) => serializer.collect_map([(REST_OF, Text(join_set))]),
+            None => serializer.collect_seq(self.0.promises().map(Text)),
+        }
     }
 }
 
@@ -131,7 +137,7 @@ impl<'de> de::DeserializeSeed<'de> for MembersOf<'_> {
     type Value = WaitSet;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<WaitSet, D::Error> {
-        deserializer.deserialize_seq(self)
+        deserializer.deserialize_any(self)
     }
 }
 
@@ -139,7 +145,24 @@ impl<'de> Visitor<'de> for MembersOf<'_> {
     type Value = WaitSet;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of promise ids")
+        f.write_str("an array of promise ids, or {\"rest_of\": a join set's id}")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WaitSet, A::Error> {
+        let Some(key) = map.next_key::<String>()? else {
+            return Err(de::Error::missing_field(REST_OF));
+        };
+        if key != REST_OF {
+            return Err(de::Error::unknown_field(&key, &[REST_OF]));
+        }
+        let Text(join_set) = map.next_value::<Text<JoinSetId>>()?;
+        if map.next_key::<de::IgnoredAny>()?.is_some() {
+            return Err(de::Error::custom("a rest is of one join set"));
+        }
+        match WaitSet::rest_of(&join_set) {
+            Some(set) if set.execution_id() == self.0 => Ok(set),
+            _ => Err(de::Error::custom(WaitSetError::Foreign(join_set.place().clone()))),
+        }
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<WaitSet, A::Error> {

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::parts::{Base64, Object, Text, ascending, present};
 use crate::ids::{Attempts, ComponentDigest, ExecutionId, JoinSetId, JournalKey, PromiseId};
-use crate::names::{FunctionName, Namespace, OperationId, SignalName};
+use crate::names::{FunctionName, Namespace, OperationId, SignalName, TraceParent};
 use crate::payload::{self, Codec};
 use crate::time::Timestamp;
 use crate::{event, policy};
@@ -100,6 +100,8 @@ pub(super) struct ExecutionStarted {
     pub(super) limits: Object<Limits>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) retry_policy: Option<Object<RetryPolicy>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) trace_parent: Option<Text<TraceParent>>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use super::{Divergence, Next, Recorded, Replay, SetView, diverged};
 use crate::ids::{JoinSetId, PromiseId};
 use crate::journal::{Child, InvokeState, Journal, Membership};
-use crate::wait::WaitSet;
+use crate::wait::{Wait, WaitSet};
 
 impl Replay {
     /// The guest creates a join set.
@@ -63,14 +63,20 @@ impl Replay {
     }
 
     /// The guest wants the next result of a set.
-    pub fn next<'a>(&mut self, journal: &'a Journal, join_set: &JoinSetId) -> Next<'a> {
+    pub fn next<'a>(
+        &mut self,
+        journal: &'a Journal,
+        join_set: &JoinSetId,
+    ) -> Result<Next<'a>, Divergence> {
         let own = journal.key().execution_id();
-        let Some(number) = join_set.number_in(own) else { return Next::Exhausted };
-        let Some(Child::JoinSet(set)) = journal.child_at(number) else { return Next::Exhausted };
+        let Some(number) = join_set.number_in(own) else { return Ok(Next::Exhausted) };
+        let Some(Child::JoinSet(set)) = journal.child_at(number) else {
+            return Ok(Next::Exhausted);
+        };
         let view = self.view(number);
         if view.taken == view.submitted {
             // There is nothing to wait for, so this is no await, and never tells of a cancel.
-            return Next::Exhausted;
+            return Ok(Next::Exhausted);
         }
 
         // What this next() came to before, or comes to now. A member that this run has not
@@ -83,20 +89,26 @@ impl Replay {
         });
         let completed_at = first.and_then(|(_, invoke)| invoke.completed_at());
         if self.tells_cancelled(journal, completed_at) {
-            return Next::Cancelled;
+            return Ok(Next::Cancelled);
         }
         match (first, recorded) {
             (Some((member, invoke)), Some(_)) => {
                 self.sets.insert(number, SetView { taken: view.taken + 1, ..view });
                 let result = invoke.result().expect("what was taken has completed");
-                Next::Taken(own.child(member), result)
+                Ok(Next::Taken(own.child(member), result))
             }
-            (Some(_), None) => Next::Ready,
-            (None, _) => Next::Pending(self.remaining(journal, join_set)),
+            (Some(_), None) => Ok(Next::Ready),
+            (None, _) => {
+                let rest = WaitSet::rest_of(join_set).expect("it is a child of this execution");
+                let wait = Wait::Any(rest);
+                self.pending(journal, &wait)?;
+                Ok(Next::Pending(wait))
+            }
         }
     }
 
-    /// What this run has submitted to a set and not taken from it (J-90).
+    /// What this run has submitted to a set and not taken from it (J-90), listed: to race it
+    /// against a signal. To wait for it alone, [`WaitSet::rest_of`] costs less.
     pub fn remaining(&self, journal: &Journal, join_set: &JoinSetId) -> WaitSet {
         let own = journal.key().execution_id();
         let mut rest = Vec::new();

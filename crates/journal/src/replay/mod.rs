@@ -18,17 +18,48 @@ use crate::journal::{Child, InputHash, Journal};
 use crate::names::FunctionName;
 use crate::payload::{Outcome, Payload};
 use crate::time::{Micros, Timestamp};
-use crate::wait::WaitSet;
+use crate::violation::Rule;
+use crate::wait::Wait;
 
-/// The component that was loaded is not the one that the execution is pinned to (J-93).
+/// Why a guest cannot run over a journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the execution is pinned to another component than {loaded:#}: {}",
-    pinned.as_ref().map_or("it has not started".to_owned(), |pinned| format!("{pinned:#}")))]
-pub struct WrongComponent {
-    /// What the journal says; none if it is empty.
-    pub pinned: Option<ComponentDigest>,
-    /// What was to be run.
-    pub loaded: ComponentDigest,
+#[non_exhaustive]
+pub enum BeginError {
+    /// The component that was loaded is not the one that the execution is pinned to (J-93).
+    #[error("the execution is pinned to another component than {loaded:#}: {}",
+        pinned.as_ref().map_or("it has not started".to_owned(), |pinned| format!("{pinned:#}")))]
+    WrongComponent {
+        /// What the journal says; none if it is empty.
+        pinned: Option<ComponentDigest>,
+        /// What was to be run.
+        loaded: ComponentDigest,
+    },
+    /// The process died between what ended a wait and the ExecutionResumed: write what is missing
+    /// with [`Journal::wake`] first, or the guest's next call would be refused.
+    #[error("the execution is blocked, but its wait is over: wake it first")]
+    NotWoken,
+}
+
+/// A guest's wait that can never end, as a function of what this run has done: refused live and
+/// replayed alike, before anything is answered or written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{rule}: {reason}")]
+pub struct Hopeless {
+    /// The rule that it breaks.
+    pub rule: Rule,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Why an await has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WaitError {
+    /// The guest's mistake.
+    #[error(transparent)]
+    Hopeless(#[from] Hopeless),
+    /// The guest asked for something else than is recorded.
+    #[error(transparent)]
+    Diverged(#[from] Divergence),
 }
 
 /// The guest asked for something else than the journal holds at this place (C-25). Nothing may be
@@ -45,10 +76,11 @@ pub struct Divergence {
 }
 
 /// What the journal knows of a call (C-30).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found<'a> {
-    /// It is over: return this.
-    Completed(&'a Outcome),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// It is over. Its result is for whoever awaits it: an await may first tell of a cancel that
+    /// came before (C-22).
+    Completed,
     /// It is scheduled: append nothing.
     Pending,
     /// It is new: append it.
@@ -86,8 +118,8 @@ pub enum Next<'a> {
     Taken(PromiseId, &'a Outcome),
     /// One has completed: take it with [`Journal::take_next`], and ask again.
     Ready,
-    /// None has: wait for any of these.
-    Pending(WaitSet),
+    /// None has: write this wait down with [`Journal::wait`], and ask again later.
+    Pending(Wait),
     /// All were taken.
     Exhausted,
     /// The guest learns, once, that it is being cancelled (C-22).
@@ -115,10 +147,13 @@ struct SetView {
 
 impl Replay {
     /// A guest about to run from the beginning, if it is the right one (J-93).
-    pub fn begin(journal: &Journal, loaded: &ComponentDigest) -> Result<Self, WrongComponent> {
+    pub fn begin(journal: &Journal, loaded: &ComponentDigest) -> Result<Self, BeginError> {
         if journal.component_digest() != Some(loaded) {
             let (pinned, loaded) = (journal.component_digest().copied(), *loaded);
-            return Err(WrongComponent { pinned, loaded });
+            return Err(BeginError::WrongComponent { pinned, loaded });
+        }
+        if journal.can_wake() {
+            return Err(BeginError::NotWoken);
         }
         Ok(Self { next_child: 0, sets: HashMap::new(), told_cancelled: false })
     }
@@ -126,16 +161,45 @@ impl Replay {
     /// Whether the journal holds nothing past this place: the guest runs live.
     pub fn is_live(&self, journal: &Journal) -> bool {
         self.next_child >= journal.next_child()
+            && self.sets.iter().all(|(number, view)| match journal.child_at(*number) {
+                Some(Child::JoinSet(set)) => {
+                    view.submitted as usize >= set.members.len()
+                        && view.taken as usize >= set.taken.len()
+                }
+                _ => true,
+            })
+    }
+
+    /// The guest returns: the journal must hold nothing that this run did not ask for (C-25).
+    /// Only then is its result written.
+    pub fn finish(&self, journal: &Journal) -> Result<(), Divergence> {
+        self.ends_here(journal, "to return")
+    }
+
+    /// The journal must hold nothing past this place.
+    fn ends_here(&self, journal: &Journal, asked: &str) -> Result<(), Divergence> {
+        if self.is_live(journal) {
+            return Ok(());
+        }
+        let promise = journal.key().execution_id().child(self.next_child);
+        Err(match journal.child_at(self.next_child) {
+            Some(recorded) => diverged(promise, recorded, asked.to_owned()),
+            None => Divergence {
+                promise_id: promise,
+                recorded: "more of a join set".to_owned(),
+                asked: asked.to_owned(),
+            },
+        })
     }
 
     /// The guest calls a function or makes a request.
-    pub fn invoke<'a>(
+    pub fn invoke(
         &mut self,
-        journal: &'a Journal,
+        journal: &Journal,
         kind: InvokeKind,
         function_name: &FunctionName,
         input: &Payload,
-    ) -> Result<(PromiseId, Found<'a>), Divergence> {
+    ) -> Result<(PromiseId, Found), Divergence> {
         let (promise, child) = self.take_child(journal);
         let found = match child {
             None => Found::Absent,
@@ -144,7 +208,11 @@ impl Replay {
                     && invoke.function_name == *function_name
                     && invoke.input == InputHash::of(input) =>
             {
-                invoke.result().map_or(Found::Pending, Found::Completed)
+                if invoke.result().is_some() {
+                    Found::Completed
+                } else {
+                    Found::Pending
+                }
             }
             Some(other) => {
                 let same_call = matches!(other, Child::Invoke(invoke)

@@ -1,11 +1,15 @@
 //! Awaits on replay: satisfied by what came first in the journal, live and replayed alike (C-37).
 
-use super::{Awaited, Divergence, Replay, diverged};
+use std::borrow::Cow;
+
+use super::{Awaited, Divergence, Hopeless, Replay, WaitError};
 use crate::event::Sequence;
 use crate::journal::{Child, Journal};
 use crate::names::SignalName;
 use crate::payload::Payload;
-use crate::wait::{Wait, WaitSet};
+use crate::status::Status;
+use crate::violation::Rule;
+use crate::wait::{WAIT_MEMBERS_MAX, Wait, WaitSet};
 
 impl Replay {
     /// The guest waits.
@@ -13,27 +17,87 @@ impl Replay {
         &mut self,
         journal: &'a Journal,
         wait: &Wait,
-    ) -> Result<Awaited<'a>, Divergence> {
-        match wait {
+    ) -> Result<Awaited<'a>, WaitError> {
+        self.check(journal, wait)?;
+        let awaited = match wait {
             Wait::One(promise) => {
                 let at = journal.child(promise).and_then(Child::resolved_at);
-                Ok(self.promises(journal, at, || Awaited::Promise(promise.clone())))
+                self.promises(journal, at, || Awaited::Promise(promise.clone()))
             }
             Wait::Any(set) => {
-                let first = first_resolved(journal, set);
-                Ok(self.promises(journal, first.map(|(at, _)| at), || {
+                let first = first_resolved(journal, &self.listed(journal, set));
+                self.promises(journal, first.map(|(at, _)| at), || {
                     winner(set, first.expect("only asked for when satisfied").1)
-                }))
+                })
             }
             Wait::All(set) => {
                 // Satisfied where the last of them resolved; a set of none from the start.
                 let at = journal
-                    .resolutions(set)
+                    .resolutions(&self.listed(journal, set))
                     .try_fold(Sequence::ZERO, |last, (_, at)| at.map(|at| last.max(at)));
-                Ok(self.promises(journal, at, || Awaited::All))
+                self.promises(journal, at, || Awaited::All)
             }
             Wait::Signal(name) => self.signal(journal, name, None),
             Wait::SignalOr(name, others) => self.signal(journal, name, Some(others)),
+        };
+        if awaited == Awaited::Pending {
+            self.pending(journal, wait)?;
+        }
+        Ok(awaited)
+    }
+
+    /// C-26, C-37: whether a wait can end at all. It depends on nothing but what this run has done
+    /// so far, so a replay refuses what was refused.
+    fn check(&self, journal: &Journal, wait: &Wait) -> Result<(), Hopeless> {
+        let refused = |rule, reason: &str| Err(Hopeless { rule, reason: reason.to_owned() });
+        let set = match wait {
+            Wait::One(promise) => &WaitSet::of_one(promise),
+            Wait::Any(set) | Wait::All(set) | Wait::SignalOr(_, set) => set,
+            Wait::Signal(_) => return Ok(()),
+        };
+        if set.execution_id() != journal.key().execution_id() {
+            return refused(Rule::C26, "a promise of another execution never resolves here");
+        }
+        if matches!(wait, Wait::SignalOr(..)) && set.join_set().is_some() {
+            return refused(Rule::C37, "what a signal is raced against is listed");
+        }
+        if set.listed().is_some_and(|numbers| numbers.len() >= WAIT_MEMBERS_MAX) {
+            return refused(Rule::J82, "a wait has too many members");
+        }
+        let listed = self.listed(journal, set);
+        let numbers = listed.listed().unwrap_or_default();
+        if numbers.is_empty() && matches!(wait, Wait::One(_) | Wait::Any(_)) {
+            return refused(Rule::C26, "waiting for nothing never ends");
+        }
+        let hopeless = |number: &&u32| {
+            **number >= self.next_child
+                || !journal.child_at(**number).is_none_or(Child::is_awaitable)
+        };
+        match numbers.iter().find(hopeless) {
+            Some(_) => refused(Rule::C26, "something that never resolves is awaited"),
+            None => Ok(()),
+        }
+    }
+
+    /// A wait that nothing has satisfied is the last thing that this run does: the journal holds
+    /// nothing past it, and if it is blocked, then on this (C-25).
+    pub(super) fn pending(&self, journal: &Journal, wait: &Wait) -> Result<(), Divergence> {
+        self.ends_here(journal, "to wait")?;
+        match journal.status() {
+            Some(Status::Blocked { kind, .. }) if !journal.is_blocked_on(wait) => Err(Divergence {
+                promise_id: journal.next_promise(),
+                recorded: format!("a wait of kind {}", kind.name()),
+                asked: format!("another wait, {wait:?}"),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The members of a set, by what this run has submitted and taken.
+    fn listed<'s>(&self, journal: &Journal, set: &'s WaitSet) -> Cow<'s, WaitSet> {
+        match set.join_set() {
+            None => Cow::Borrowed(set),
+            Some(join_set) => Cow::Owned(self.remaining(journal, &join_set)),
         }
     }
 
@@ -55,7 +119,7 @@ impl Replay {
         journal: &'a Journal,
         name: &SignalName,
         others: Option<&WaitSet>,
-    ) -> Result<Awaited<'a>, Divergence> {
+    ) -> Awaited<'a> {
         let slot = journal.child_at(self.next_child);
         let signal = slot.and_then(|child| received(child, name));
         let other = others.and_then(|set| first_resolved(journal, set).map(|won| (set, won)));
@@ -69,23 +133,15 @@ impl Replay {
             _ => None,
         };
         if self.tells_cancelled(journal, satisfied_at) {
-            return Ok(Awaited::Cancelled);
+            return Awaited::Cancelled;
         }
         if let (true, Some((_, payload))) = (signal_wins, signal) {
             self.next_child += 1;
-            return Ok(Awaited::Signal(payload));
+            return Awaited::Signal(payload);
         }
-        if let Some((set, (_, number))) = other {
-            return Ok(winner(set, number));
-        }
-        // Nothing has satisfied it. If the journal goes on at this place all the same, the guest
-        // that wrote it did something else here.
-        match slot {
-            None => Ok(Awaited::Pending),
-            Some(recorded) => {
-                let promise = journal.key().execution_id().child(self.next_child);
-                Err(diverged(promise, recorded, format!("the signal `{name}`")))
-            }
+        match other {
+            Some((set, (_, number))) => winner(set, number),
+            None => Awaited::Pending,
         }
     }
 }

@@ -48,10 +48,10 @@ fn started(own: &ExecutionId) -> impl Strategy<Value = Event> + use<> {
     let attempts = vec(attempt(), own.depth() + 1).prop_map(|all| Attempts::new(&all).unwrap());
     (
         (digest(), function(), payload(), parent),
-        (option::of(key), attempts, limits, option::of(policy())),
+        (option::of(key), attempts, limits, option::of(policy()), option::of(name())),
     )
         .prop_map(|((component_digest, function_name, input, parent_id), rest)| {
-            let (idempotency_key, attempts, limits, retry_policy) = rest;
+            let (idempotency_key, attempts, limits, retry_policy, trace) = rest;
             Event::ExecutionStarted(Box::new(Started {
                 component_digest,
                 function_name,
@@ -61,6 +61,7 @@ fn started(own: &ExecutionId) -> impl Strategy<Value = Event> + use<> {
                 attempts,
                 limits,
                 retry_policy,
+                trace_parent: trace.map(|trace| TraceParent::new(&trace).unwrap()),
             }))
         })
 }
@@ -85,8 +86,11 @@ fn awaiting(own: &ExecutionId) -> impl Strategy<Value = Event> + use<> {
             _ => AwaitKind::SignalOr { name, promise_id },
         }
     });
-    (members, kind).prop_map(move |(members, kind)| {
-        let waiting_on = WaitSet::of_numbers(&own, members).unwrap();
+    (members, option::weighted(0.2, number_u32()), kind).prop_map(move |(members, rest, kind)| {
+        let waiting_on = match rest {
+            Some(set) => WaitSet::rest_of(&JoinSetId::at(own.child(set))).unwrap(),
+            None => WaitSet::of_numbers(&own, members).unwrap(),
+        };
         Event::ExecutionAwaiting { waiting_on, kind }
     })
 }

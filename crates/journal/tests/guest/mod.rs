@@ -78,7 +78,7 @@ impl Guest {
         self.ops_left -= 1;
         let signal = |rng: &mut Prng| kit::name(["go", "stop"][rng.index(2)]);
         loop {
-            return match self.rng.index(18) {
+            return match self.rng.index(20) {
                 0..3 => {
                     let function = kit::function(["charge", "ship", "mail"][self.rng.index(3)]);
                     Op::Invoke(function, kit::payload(&self.rng.index(100).to_string()))
@@ -96,6 +96,27 @@ impl Guest {
                     Op::Next(self.sets[self.rng.index(self.sets.len())].clone())
                 }
                 9 => Op::Wait(Wait::Signal(signal(&mut self.rng))),
+                18 if !self.sets.is_empty() => {
+                    let set = &self.sets[self.rng.index(self.sets.len())];
+                    let rest = WaitSet::rest_of(set).unwrap();
+                    Op::Wait(match self.rng.index(4) {
+                        0 => Wait::Any(rest),
+                        1 => Wait::SignalOr(signal(&mut self.rng), rest),
+                        _ => Wait::All(rest),
+                    })
+                }
+                // Mistakes: waits that can never end.
+                19 => {
+                    let number = u32::try_from(self.rng.index(12)).unwrap();
+                    let one = WaitSet::of_numbers(&kit::own(), vec![number]).unwrap();
+                    let none = WaitSet::of_numbers(&kit::own(), Vec::new()).unwrap();
+                    Op::Wait(match self.rng.index(4) {
+                        0 => Wait::Any(none),
+                        1 => Wait::SignalOr(signal(&mut self.rng), none),
+                        2 => Wait::All(one),
+                        _ => Wait::One(kit::p(number)),
+                    })
+                }
                 n @ 10..14 if !self.handles.is_empty() => {
                     let some = some(&mut self.rng, &self.handles);
                     let set = WaitSet::new(&kit::own(), some.clone()).unwrap();
@@ -151,8 +172,7 @@ impl Guest {
             Op::Invoke(name, input) => {
                 let kind = InvokeKind::Http;
                 let (promise, found) = self.replay.invoke(journal, kind, name, input).unwrap();
-                let found = format!("{found:?}");
-                if found == "Absent" {
+                if found == Found::Absent {
                     let (function_name, input) = (name.clone(), input.clone());
                     let retry_policy = RetryPolicy::default().into();
                     let invoke = Invoke { kind, function_name, input, retry_policy };
@@ -234,7 +254,7 @@ impl Guest {
         log: &mut Vec<Entry>,
     ) -> bool {
         loop {
-            let seen = match self.replay.next(journal, set) {
+            let seen = match self.replay.next(journal, set).unwrap() {
                 Next::Taken(promise, result) => format!("next {promise:#} {result}"),
                 Next::Exhausted => "next none".to_owned(),
                 Next::Cancelled => {
@@ -242,22 +262,10 @@ impl Guest {
                     return true;
                 }
                 Next::Ready => {
-                    let Taken::Result { entry, .. } = journal.take_next(now, set).unwrap() else {
-                        panic!("what is ready can be taken");
-                    };
-                    log.push(entry);
+                    log.extend(journal.take_next(now, set).unwrap());
                     continue;
                 }
-                Next::Pending(rest) => {
-                    if !matches!(journal.status(), Some(Status::Blocked { .. })) {
-                        match journal.wait(now, &Wait::Any(rest)).unwrap() {
-                            Waiting::Blocked(entry) => log.push(entry),
-                            Waiting::Quiet => {}
-                            Waiting::Received(_) => panic!("no signal was asked for"),
-                        }
-                    }
-                    return false;
-                }
+                Next::Pending(wait) => return self.suspend(&wait, journal, now, log),
             };
             self.saw(seen);
             return true;
@@ -272,34 +280,49 @@ impl Guest {
         log: &mut Vec<Entry>,
     ) -> bool {
         loop {
-            let seen = match self.replay.wait(journal, wait).unwrap() {
-                Awaited::Promise(promise) => {
+            let seen = match self.replay.wait(journal, wait) {
+                Ok(Awaited::Promise(promise)) => {
                     let result = journal.result(&promise).map(ToString::to_string);
                     format!("promise {promise:#} {result:?}")
                 }
-                Awaited::All => "all".to_owned(),
-                Awaited::Signal(payload) => format!("signal {payload}"),
-                Awaited::Cancelled => {
+                Ok(Awaited::All) => "all".to_owned(),
+                Ok(Awaited::Signal(payload)) => format!("signal {payload}"),
+                Ok(Awaited::Cancelled) => {
                     self.was_cancelled();
                     return true;
                 }
-                Awaited::Pending => {
-                    if matches!(journal.status(), Some(Status::Blocked { .. })) {
-                        return false;
+                Ok(Awaited::Pending) => {
+                    if self.suspend(wait, journal, now, log) {
+                        continue;
                     }
-                    match journal.wait(now, wait).unwrap() {
-                        Waiting::Received(entry) => log.push(entry),
-                        Waiting::Blocked(entry) => {
-                            log.push(entry);
-                            return false;
-                        }
-                        Waiting::Quiet => return false,
-                    }
-                    continue;
+                    return false;
                 }
+                Err(WaitError::Hopeless(hopeless)) => format!("hopeless {}", hopeless.rule),
+                Err(WaitError::Diverged(divergence)) => panic!("{divergence}"),
             };
             self.saw(seen);
             return true;
+        }
+    }
+
+    /// Writes a wait down; true if it is over already.
+    fn suspend(
+        &self,
+        wait: &Wait,
+        journal: &mut Journal,
+        now: Timestamp,
+        log: &mut Vec<Entry>,
+    ) -> bool {
+        match journal.wait(now, wait).unwrap() {
+            Waiting::Received(entry) => {
+                log.push(entry);
+                true
+            }
+            Waiting::Blocked(entry) => {
+                log.push(entry);
+                false
+            }
+            Waiting::Already | Waiting::Quiet => false,
         }
     }
 }

@@ -77,6 +77,7 @@ pub fn start() -> Started {
         attempts: Attempts::first(0),
         limits: limits(),
         retry_policy: None,
+        trace_parent: None,
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn replay(journal: &Journal, calls: &str) -> String {
         let call = line.split(" -> ").next().unwrap().trim_end();
         writeln!(written, "{call:<48} -> {}", meet(&mut replay, journal, call)).unwrap();
     }
-    assert!(replay.is_live(journal), "the journal holds more than the guest asked for");
+    replay.finish(journal).expect("the journal holds what the guest asked for");
     written
 }
 
@@ -37,12 +37,7 @@ fn meet(replay: &mut Replay, journal: &Journal, call: &str) -> String {
             let (kind, name) = invoke_kind(first);
             let (promise, found) =
                 replay.invoke(journal, kind, &kit::function(name), &payload(more)).unwrap();
-            let found = match found {
-                Found::Completed(result) => format!("{result}"),
-                Found::Pending => "pending".to_owned(),
-                Found::Absent => "absent".to_owned(),
-            };
-            format!("{} {found}", short(&promise))
+            format!("{} {found:?}", short(&promise)).to_lowercase()
         }
         "random" => {
             let value = replay.random(journal, first.parse().unwrap()).unwrap();
@@ -64,12 +59,15 @@ fn meet(replay: &mut Replay, journal: &Journal, call: &str) -> String {
             let recorded = replay.submit(journal, &join_set(first), &promise(more)).unwrap();
             format!("{recorded:?}").to_lowercase()
         }
-        "next" => match replay.next(journal, &join_set(first)) {
+        "next" => match replay.next(journal, &join_set(first)).unwrap() {
             Next::Taken(promise, result) => format!("{} {result}", short(&promise)),
             other => format!("{other:?}").to_lowercase(),
         },
         "await" => match replay.wait(journal, &wait(rest)).unwrap() {
-            Awaited::Promise(promise) => short(&promise),
+            Awaited::Promise(promise) => {
+                let result = journal.result(&promise).map(|result| format!(" {result}"));
+                format!("{}{}", short(&promise), result.unwrap_or_default())
+            }
             Awaited::Signal(payload) => format!("signal {payload}"),
             other => format!("{other:?}").to_lowercase(),
         },

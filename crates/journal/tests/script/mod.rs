@@ -77,12 +77,15 @@ fn wait_set(ids: &str) -> WaitSet {
     WaitSet::new(&kit::own(), ids.split(' ').map(promise)).unwrap()
 }
 
-/// `root.1`, `any root.1 root.2`, `all …`, `signal NAME`, `signal NAME or root.1 …`.
+/// `root.1`, `any root.1 root.2`, `all …`, `next SET` and `rest SET` for any and all of what is left
+/// of a join set, `signal NAME`, `signal NAME or root.1 …`.
 fn wait(text: &str) -> Wait {
     match text.split_once(' ') {
         None => Wait::One(promise(text)),
         Some(("any", ids)) => Wait::Any(wait_set(ids)),
         Some(("all", ids)) => Wait::All(wait_set(ids)),
+        Some(("next", set)) => Wait::Any(WaitSet::rest_of(&join_set(set)).unwrap()),
+        Some(("rest", set)) => Wait::All(WaitSet::rest_of(&join_set(set)).unwrap()),
         Some(("signal", rest)) => match rest.split_once(" or ") {
             None => Wait::Signal(kit::name(rest)),
             Some((name, ids)) => Wait::SignalOr(kit::name(name), wait_set(ids)),
@@ -190,18 +193,15 @@ impl Script {
             "fire" => journal.fire_timer(now, &promise(first)),
             "signal" => {
                 let delivered = journal.deliver_signal(now, &kit::name(first), payload(more));
-                delivered.map(|(_, entry)| entry)
+                delivered.map(|delivered| delivered.expect("it is not over").1)
             }
             "await" => match journal.wait(now, &wait(rest)).unwrap() {
                 Waiting::Blocked(entry) | Waiting::Received(entry) => Ok(entry),
-                Waiting::Quiet => panic!("nothing is written: leave the line out"),
+                Waiting::Quiet | Waiting::Already => panic!("nothing is written: leave it out"),
             },
             "join-set" => journal.create_join_set(now).map(|(_, entry)| entry),
             "submit" => journal.submit(now, &join_set(first), &promise(more)),
-            "take" => match journal.take_next(now, &join_set(first)).unwrap() {
-                Taken::Result { entry, .. } => Ok(entry),
-                Taken::Nothing => panic!("nothing has completed"),
-            },
+            "take" => journal.take_next(now, &join_set(first)).map(Option::unwrap),
             "cancel" => journal.request_cancel(now, rest).map(Option::unwrap),
             "cancelled" => journal.cancel(now, rest),
             "finish" => journal.complete(now, payload(rest)),

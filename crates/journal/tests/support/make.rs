@@ -52,6 +52,7 @@ impl Execution {
             attempts: attempts.clone(),
             limits: Limits { memory_bytes_max: 1, stack_bytes_max: 1, table_elements_max: 1 },
             retry_policy,
+            trace_parent: None,
         };
         Self { key: JournalKey::new(id, attempts).expect("one attempt for each call"), started }
     }
@@ -151,14 +152,18 @@ pub(crate) fn policy(bound: u32) -> Arc<RetryPolicy> {
     Arc::new(RetryPolicy { bound: RetryBound::Bounded(bound), ..RetryPolicy::default() })
 }
 
-/// The sixteen policies that the rules can tell apart: four bounds, `idem` or not, a reconciler
-/// or none.
+/// The 32 policies that the rules can tell apart: four bounds, four classes, a reconciler or none.
 pub(crate) fn any_policy(n: u64) -> Arc<RetryPolicy> {
     let bound = match n % 4 {
         3 => RetryBound::Unbounded,
         bound => RetryBound::Bounded(u32::try_from(bound).expect("below 3")),
     };
-    let class = if n & 4 == 0 { RetryClass::PERSIST } else { RetryClass::VOLATILE_IDEM };
+    let class = match (n & 4, n & 16) {
+        (0, 0) => RetryClass::PERSIST,
+        (0, _) => RetryClass::VOLATILE,
+        (_, 0) => RetryClass::PERSIST_IDEM,
+        _ => RetryClass::VOLATILE_IDEM,
+    };
     let ask = Reconciler { function: function("ask"), settle: Micros::ZERO };
     let reconciler = (n & 8 != 0).then_some(ask);
     Arc::new(RetryPolicy { bound, class, reconciler, ..RetryPolicy::default() })

@@ -160,9 +160,9 @@ fn alter(rng: &mut Prng, legal: &Generated, event: &mut Event) {
         }
         Event::ExecutionAwaiting { waiting_on, kind } => match field {
             0 => *kind = other_kind(rng, kind, &other),
-            1 => *waiting_on = wait_set(&foreign(), waiting_on.numbers()),
+            1 => *waiting_on = wait_set(&foreign(), waiting_on.listed().unwrap_or(&[0])),
             _ => {
-                let mut numbers = waiting_on.numbers().to_vec();
+                let mut numbers = waiting_on.listed().unwrap_or_default().to_vec();
                 if !numbers.is_empty() && rng.one_in(2) {
                     numbers.swap_remove(rng.index(numbers.len()));
                 } else {

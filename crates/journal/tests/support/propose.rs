@@ -3,8 +3,9 @@
 
 use bytes::Bytes;
 use indelible_journal::{
-    Attempt, AwaitKind, ComponentDigest, DeliveryId, Event, InvokeKind, JoinSetId, Micros, Outcome,
-    Payload, PromiseId, Record, RetryCause, Sequence, SignalName, Status, Timestamp,
+    Attempt, AwaitKind, ComponentDigest, DeliveryId, ErrorKind, Event, InvokeKind, JoinSetId,
+    Micros, Outcome, Payload, PromiseId, Record, RetryCause, Sequence, SignalName, Status,
+    Timestamp, WaitSet,
 };
 
 use super::checker;
@@ -284,7 +285,11 @@ impl Proposer<'_> {
         let promise_id = self.promise(&pool);
         let failed_attempt = self.attempt(self.progress(&promise_id).0.max(1));
         let cause = self.rng.pick(&RetryCause::ALL).expect("there are five");
-        Event::InvokeRetrying { promise_id, failed_attempt, cause, error: failure(), retry_at: now }
+        let mut error = failure();
+        if self.rng.one_in(6) {
+            error.kind = self.rng.pick(&ErrorKind::ALL).expect("there are nine");
+        }
+        Event::InvokeRetrying { promise_id, failed_attempt, cause, error, retry_at: now }
     }
 
     fn timer_scheduled(&mut self, now: Timestamp) -> Event {
@@ -389,6 +394,13 @@ impl Proposer<'_> {
             2 => numbers.push(self.any_number()),
             3 => numbers.retain(|number| *number != own),
             _ => {}
+        }
+        if self.rng.one_in(6) {
+            let sets = self.sets();
+            let set = JoinSetId::at(self.promise(&sets));
+            if let Some(waiting_on) = WaitSet::rest_of(&set) {
+                return Event::ExecutionAwaiting { waiting_on, kind };
+            }
         }
         let foreign = foreign();
         let whose = if self.rng.one_in(60) { &foreign } else { self.execution.id() };

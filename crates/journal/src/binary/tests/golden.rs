@@ -4,7 +4,7 @@
 use super::*;
 use crate::event::{Limits, Started};
 use crate::ids::{Attempts, ComponentDigest, JoinSetId};
-use crate::names::{DeliveryId, Namespace, OperationId, OperationKey, SignalName};
+use crate::names::{DeliveryId, Namespace, OperationId, OperationKey, SignalName, TraceParent};
 use crate::payload::{Codec, ErrorKind, Failure};
 use crate::policy::{Backoff, OnUnknown, Reconciler, RetryBound, RetryCause, RetryClass};
 use crate::time::Micros;
@@ -44,6 +44,7 @@ pub(super) fn started() -> (ExecutionId, Event) {
             table_elements_max: 10_000,
         },
         retry_policy: Some(Arc::new(RetryPolicy::default())),
+        trace_parent: None,
     };
     (ExecutionId::root_of(root), Event::ExecutionStarted(Box::new(started)))
 }
@@ -165,6 +166,10 @@ fn events(own: &ExecutionId) -> Vec<Event> {
         Event::ExecutionResumed,
         Event::JoinSetCreated { join_set_id: set(30) },
         Event::JoinSetSubmitted { join_set_id: set(30), promise_id: child(31) },
+        Event::ExecutionAwaiting {
+            waiting_on: WaitSet::rest_of(&set(30)).unwrap(),
+            kind: AwaitKind::Any,
+        },
         Event::JoinSetAwaited {
             join_set_id: set(30),
             promise_id: child(31),
@@ -184,6 +189,8 @@ fn root_records() -> (ExecutionId, Vec<Record>) {
     let (own, start) = started();
     let Event::ExecutionStarted(mut by_another) = start.clone() else { panic!("it is a start") };
     by_another.parent_id = Some(child_records().0);
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    by_another.trace_parent = Some(TraceParent::new(trace).unwrap());
     let last = Event::ExecutionStarted(by_another);
     let records = records(0, [start].into_iter().chain(events(&own)).chain([last]));
     (own, records)

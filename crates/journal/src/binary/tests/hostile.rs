@@ -131,7 +131,7 @@ fn policies() {
 /// C-32: a start says only what its execution's id does not.
 #[test]
 fn starts() {
-    for reserved in [0x08, 0x10, 0x20, 0x40, 0x80] {
+    for reserved in [0x10, 0x20, 0x40, 0x80] {
         let what = "a reserved flag of ExecutionStarted is set";
         assert_eq!(malformed(tag::EXECUTION_STARTED, &[reserved]), (0, what));
     }
@@ -156,7 +156,7 @@ fn starts() {
 fn wait_sets() {
     let set = |runs: &[(u64, u64)]| {
         let mut bytes = vec![1];
-        varint::write(&mut bytes, runs.len() as u64);
+        varint::write(&mut bytes, runs.len() as u64 + 1);
         for (gap, more) in runs {
             varint::write(&mut bytes, *gap);
             varint::write(&mut bytes, *more);
@@ -185,7 +185,10 @@ fn wait_sets() {
     assert!(matches!(decoded(&row), Err(DecodeError::Malformed { what, .. }) if what == large));
     // More runs than there are bytes for.
     assert_eq!(
-        read(tag::EXECUTION_AWAITING, &[1, 2, 0, 0]),
+        read(tag::EXECUTION_AWAITING, &[1, 3, 0, 0]),
         Err(DecodeError::Truncated { offset: 6 })
     );
+    // The rest of a join set is its number.
+    assert!(read(tag::EXECUTION_AWAITING, &[1, 0, 7]).is_ok());
+    assert_eq!(read(tag::EXECUTION_AWAITING, &[1, 0]), Err(DecodeError::Truncated { offset: 7 }));
 }

@@ -1,7 +1,7 @@
 //! Time, timers, signals and waiting (J-43 to J-47, J-63 to J-66, C-16, C-19, C-22, C-26, C-37).
 
 use super::{Check, require};
-use crate::ids::PromiseId;
+use crate::ids::{JoinSetId, PromiseId};
 use crate::journal::Journal;
 use crate::journal::index::Child;
 use crate::names::{DeliveryId, SignalName};
@@ -99,63 +99,78 @@ impl Journal {
             Some(Status::Blocked { .. }) => require!(false, J46, "the execution waits already"),
             _ => {}
         }
+        self.check_waited(waiting_on, kind)?;
+        match kind {
+            AwaitKind::Signal { name, .. } | AwaitKind::SignalOr { name, .. } => {
+                self.check_not_buffered(name)
+            }
+            AwaitKind::Single | AwaitKind::Any | AwaitKind::All => Ok(()),
+        }
+    }
+
+    /// What is waited for, whatever the status: CF-4, C-26, C-37.
+    pub(in crate::journal) fn check_waited(&self, waiting_on: &WaitSet, kind: &AwaitKind) -> Check {
         require!(
             waiting_on.execution_id() == self.key.execution_id(),
             C26,
             "it waits on promises of another execution, {:#}",
             waiting_on.execution_id()
         );
+        let listed = waiting_on.listed();
+        let count = listed.map_or(0, <[u32]>::len);
         require!(
-            waiting_on.len() <= WAIT_MEMBERS_MAX,
+            count <= WAIT_MEMBERS_MAX,
             J82,
-            "it waits on {} promises; at most {WAIT_MEMBERS_MAX} are allowed",
-            waiting_on.len()
+            "it waits on {count} promises; at most {WAIT_MEMBERS_MAX} are allowed"
         );
-        let next = self.next_child();
-        match kind {
-            AwaitKind::Single => require!(
-                waiting_on.len() == 1,
-                C26,
-                "a single wait has one promise, not {}",
-                waiting_on.len()
-            ),
+        let slot = match kind {
+            AwaitKind::Single => {
+                require!(count == 1, C26, "a single wait lists one promise, not {count}");
+                None
+            }
             AwaitKind::Any | AwaitKind::All => {
-                require!(!waiting_on.is_empty(), C26, "waiting for nothing never ends");
+                let rest = waiting_on.join_set().map(|set| self.rest_count(&set));
+                require!(rest.unwrap_or(count) > 0, C26, "waiting for nothing never ends");
+                None
             }
             AwaitKind::Signal { name, promise_id } => {
                 require!(
-                    waiting_on.len() == 1 && waiting_on.contains(promise_id),
+                    count == 1 && waiting_on.lists(promise_id),
                     CF4,
                     "a wait for the signal `{name}` waits on {promise_id:#} and nothing else"
                 );
                 require!(
-                    promise_id.number_in(self.key.execution_id()) == Some(next),
+                    promise_id.number_in(self.key.execution_id()) == Some(self.next_child()),
                     C26,
                     "{promise_id:#} is not the next child, {:#}: no signal could resolve it",
                     self.next_promise()
                 );
-                return self.check_not_buffered(name);
+                Some(self.next_child())
             }
             AwaitKind::SignalOr { name, promise_id } => {
                 require!(
-                    waiting_on.contains(promise_id) && waiting_on.len() > 1,
+                    count > 1 && waiting_on.lists(promise_id),
                     C37,
                     "it waits on {promise_id:#} for the signal `{name}`, and on something else"
                 );
                 require!(
-                    promise_id.number_in(self.key.execution_id()) == Some(next),
+                    promise_id.number_in(self.key.execution_id()) == Some(self.next_child()),
                     C37,
                     "{promise_id:#} is not the next child, {:#}: no signal could resolve it",
                     self.next_promise()
                 );
-                self.check_not_buffered(name)?;
+                Some(self.next_child())
             }
-        }
-        let signal_slot = matches!(kind, AwaitKind::SignalOr { .. }).then_some(next);
-        for number in waiting_on.numbers() {
+        };
+        self.check_members(listed.unwrap_or_default(), slot)
+    }
+
+    /// C-26: each of these is, or can be, resolved; the slot is where a signal would be received.
+    fn check_members(&self, numbers: &[u32], slot: Option<u32>) -> Check {
+        for number in numbers {
             let child = self.child_at(*number);
             require!(
-                child.is_some_and(Child::is_awaitable) || signal_slot == Some(*number),
+                child.is_some_and(Child::is_awaitable) || slot == Some(*number),
                 C26,
                 "{:#} can never resolve: it is {}",
                 self.key.execution_id().child(*number),
@@ -163,6 +178,11 @@ impl Journal {
             );
         }
         Ok(())
+    }
+
+    /// How many members of a join set were not taken; none of what is no join set.
+    fn rest_count(&self, join_set: &JoinSetId) -> usize {
+        self.join_set(join_set).map_or(0, |(_, set)| set.rest_count())
     }
 
     /// J-78: a signal that is there is consumed at once.

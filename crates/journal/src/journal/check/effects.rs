@@ -1,10 +1,12 @@
-//! The phases of a call (J-40 to J-42, J-58 to J-62, C-17, C-18, C-29).
+//! The phases of a call (J-40 to J-42, J-58 to J-62, C-17, C-18, C-28, C-29, C-41).
 
 use super::{Check, require};
+use crate::event::InvokeKind;
 use crate::ids::{Attempt, PromiseId};
 use crate::journal::Journal;
 use crate::journal::index::{InvokeState, Phase};
-use crate::policy::{Idempotency, RetryBound, RetryCause};
+use crate::payload::ErrorKind;
+use crate::policy::{Durability, Idempotency, RetryBound, RetryCause};
 
 impl Journal {
     /// J-40, SE-1, SE-4 with C-17, and the order of attempts (C-18).
@@ -16,7 +18,7 @@ impl Journal {
         let due = match invoke.phase {
             Phase::Scheduled => Some(Attempt::FIRST),
             Phase::Retrying(failed, _) => failed.next(),
-            Phase::Started(running) => {
+            Phase::Started(running, _) => {
                 require!(false, C18, "attempt {running} of {promise:#} is still in flight");
                 return Ok(());
             }
@@ -47,7 +49,7 @@ impl Journal {
             Some(Phase::Retrying(failed, _)) => {
                 require!(false, C18, "attempt {failed} of {promise:#} is over, none is in flight");
             }
-            Some(Phase::Started(running)) => {
+            Some(Phase::Started(running, _)) => {
                 require!(
                     *running == attempt,
                     C18,
@@ -58,12 +60,13 @@ impl Journal {
         Ok(())
     }
 
-    /// J-42, SE-3, SE-4, SE-5 with C-1, and C-29.
+    /// J-42, SE-3, SE-4, SE-5 with C-1, and C-28, C-29, C-41.
     pub(super) fn check_invoke_retrying(
         &self,
         promise: &PromiseId,
         failed: Attempt,
         cause: RetryCause,
+        error: ErrorKind,
     ) -> Check {
         let Some(invoke) = self.invoke(promise) else {
             require!(false, SE3, "{promise:#} was never started");
@@ -75,25 +78,25 @@ impl Journal {
             Phase::Retrying(last, _) if failed <= *last => {
                 require!(false, C18, "attempt {failed} of {promise:#} is over already");
             }
-            Phase::Started(running) if failed < *running => {
+            Phase::Started(running, _) if failed < *running => {
                 require!(false, C18, "attempt {failed} of {promise:#} is over already");
             }
             Phase::Retrying(last, _) => {
                 require!(false, SE3, "attempt {failed} of {promise:#} never started: {last} did");
             }
-            Phase::Started(running) => require!(
+            Phase::Started(running, _) => require!(
                 failed == *running,
                 SE3,
                 "attempt {failed} of {promise:#} never started: {running} did"
             ),
         }
-        Self::check_retry_allowed(invoke, promise, cause)
+        Self::check_retry_allowed(invoke, promise, cause)?;
+        Self::check_retry_safe(invoke, promise, cause, error)
     }
 
-    /// What the call's own policy says about one more attempt.
+    /// Whether the call's policy has an attempt left.
     fn check_retry_allowed(invoke: &InvokeState, promise: &PromiseId, cause: RetryCause) -> Check {
-        let policy = &invoke.retry_policy;
-        match policy.bound {
+        match invoke.retry_policy.bound {
             RetryBound::Bounded(most) if cause.counts() => require!(
                 invoke.retries_counted < most,
                 SE5,
@@ -106,11 +109,29 @@ impl Journal {
                 "{promise:#} has been retried as often as can be counted"
             ),
         }
+        Ok(())
+    }
+
+    /// Whether another attempt could do twice what happens once: never where the outcome of the
+    /// last one is unknown, unless that is safe (V-24).
+    fn check_retry_safe(
+        invoke: &InvokeState,
+        promise: &PromiseId,
+        cause: RetryCause,
+        error: ErrorKind,
+    ) -> Check {
+        let policy = &invoke.retry_policy;
+        let idem = policy.class.idempotency == Idempotency::Idem;
+        let function = invoke.kind == InvokeKind::Function;
+        let persist_function = function && policy.class.durability == Durability::Persist;
         match cause {
-            // The outcome of the lost attempt is unknown: only `idem` makes another one safe
-            // (V-24).
+            RetryCause::EngineLost | RetryCause::ReconciledNotDone if persist_function => require!(
+                false,
+                C41,
+                "{promise:#} is a persist function: its own journal goes on, nothing is unknown"
+            ),
             RetryCause::EngineLost => require!(
-                policy.class.idempotency == Idempotency::Idem,
+                idem,
                 C29,
                 "nobody knows whether {promise:#} happened, and doing it again is not safe"
             ),
@@ -119,7 +140,25 @@ impl Journal {
                 C29,
                 "{promise:#} has no reconciler that could have said so"
             ),
-            RetryCause::Failed | RetryCause::NotSent | RetryCause::Operator => {}
+            RetryCause::Failed => {
+                require!(
+                    error != ErrorKind::Indeterminate,
+                    C29,
+                    "an attempt at {promise:#} that is Indeterminate has not failed"
+                );
+                require!(
+                    error != ErrorKind::Timeout || idem || function,
+                    C29,
+                    "nobody knows whether {promise:#} happened in time, and doing it again is not \
+                     safe"
+                );
+                require!(
+                    !function || !matches!(error, ErrorKind::UserError | ErrorKind::Cancelled),
+                    C28,
+                    "{promise:#} returned {error}: that is its outcome, not a failed attempt"
+                );
+            }
+            RetryCause::NotSent | RetryCause::Operator => {}
         }
         Ok(())
     }

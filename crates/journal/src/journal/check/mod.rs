@@ -7,15 +7,22 @@ mod effects;
 mod lifecycle;
 
 use super::Journal;
-use crate::event::{Event, Record};
-use crate::ids::PromiseId;
+use crate::event::{Event, InvokeKind, Record, Sequence};
+use crate::ids::{DEPTH_MAX, PromiseId};
 use crate::status::Status;
-use crate::violation::Rule;
+use crate::violation::{Rule, Violation};
 
 /// A rule, and why the event would break it.
 pub(super) struct Refusal {
     pub(super) rule: Rule,
     pub(super) reason: String,
+}
+
+impl Refusal {
+    /// The refusal of the event that would have taken this place.
+    pub(super) fn at(self, length: u64) -> Violation {
+        Violation { rule: self.rule, sequence: Sequence::new(length), reason: self.reason }
+    }
 }
 
 pub(super) type Check = Result<(), Refusal>;
@@ -84,16 +91,19 @@ impl Journal {
             Event::ExecutionFailed { .. } => Ok(()),
             Event::CancelRequested { .. } => self.check_cancel_requested(),
             Event::ExecutionCancelled { .. } => self.check_cancelled(),
-            Event::InvokeScheduled { promise_id, .. }
-            | Event::RandomGenerated { promise_id, .. } => self.check_child(guest, promise_id),
+            Event::InvokeScheduled { promise_id, kind, .. } => {
+                self.check_child(guest, promise_id)?;
+                Self::check_depth(promise_id, *kind)
+            }
+            Event::RandomGenerated { promise_id, .. } => self.check_child(guest, promise_id),
             Event::InvokeStarted { promise_id, attempt } => {
                 self.check_invoke_started(promise_id, *attempt)
             }
             Event::InvokeCompleted { promise_id, attempt, .. } => {
                 self.check_invoke_completed(promise_id, *attempt)
             }
-            Event::InvokeRetrying { promise_id, failed_attempt, cause, .. } => {
-                self.check_invoke_retrying(promise_id, *failed_attempt, *cause)
+            Event::InvokeRetrying { promise_id, failed_attempt, cause, error, .. } => {
+                self.check_invoke_retrying(promise_id, *failed_attempt, *cause, error.kind)
             }
             Event::TimeRecorded { promise_id, time } => {
                 self.check_child(guest, promise_id)?;
@@ -126,6 +136,16 @@ impl Journal {
     fn check_child(&self, guest: Guest, promise: &PromiseId) -> Check {
         require!(guest == Guest::Active, J39, "a blocked execution makes no calls");
         self.check_next(promise)
+    }
+
+    /// J-82: a function that is called is an execution, and must be able to have children.
+    fn check_depth(promise: &PromiseId, kind: InvokeKind) -> Check {
+        require!(
+            kind != InvokeKind::Function || promise.depth() < DEPTH_MAX,
+            J82,
+            "calls nest at most {DEPTH_MAX} deep"
+        );
+        Ok(())
     }
 
     /// J-2: ids depend on position alone. Because each new child is the next one, no id is

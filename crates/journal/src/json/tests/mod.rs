@@ -177,11 +177,19 @@ fn wait_sets_are_sets_of_the_executions_own_children() {
     let foreign = format!("\"{ROOT}.1.0\"");
     refused(&awaiting(&format!("{first},{foreign}")), &foreign, "not a child of this execution");
     refused(&awaiting(&format!("{first},3")), "3]", "expected a string");
+    let rest =
+        |of: &str| with("ExecutionAwaiting", &format!("{{\"waiting_on\":{of},\"kind\":\"All\"}}"));
+    parse_line(&rest(&format!("{{\"rest_of\":{first}}}"))).unwrap();
+    refused(&rest("{}"), "{},", "missing field `rest_of`");
+    refused(&rest("true"), "true", "expected an array of promise ids");
+    refused(&rest(&format!("{{\"of\":{first}}}")), "\"of\"", "unknown field `of`");
     refused(
-        &with("ExecutionAwaiting", "{\"waiting_on\":{},\"kind\":\"All\"}"),
-        "{}",
-        "expected an array of promise ids",
+        &rest(&format!("{{\"rest_of\":{foreign}}}")),
+        &foreign,
+        "not a child of this execution",
     );
+    let two = format!("{{\"rest_of\":{first},\"rest_of\":{first}}}");
+    refused(&rest(&two), ",\"rest_of\"", "of one join set");
     refused(
         &with("ExecutionAwaiting", "{\"waiting_on\":[],\"kind\":\"Some\"}"),
         "\"Some\"",

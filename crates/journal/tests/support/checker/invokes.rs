@@ -1,20 +1,11 @@
 //! Rules about calls and their attempts.
 
 use indelible_journal::{
-    Attempt, Event, Idempotency, PromiseId, RetryBound, RetryCause, RetryPolicy,
+    Attempt, Durability, ErrorKind, Event, Idempotency, InvokeKind, PromiseId, RetryBound,
+    RetryCause, RetryPolicy,
 };
 
 use super::Step;
-
-/// The policy that a call was scheduled with.
-fn policy<'a>(step: &'a Step<'_>, promise: &PromiseId) -> Option<&'a RetryPolicy> {
-    step.before.iter().find_map(|record| match &record.event {
-        Event::InvokeScheduled { promise_id, retry_policy, .. } if promise_id == promise => {
-            Some(&**retry_policy)
-        }
-        _ => None,
-    })
-}
 
 fn last_started(step: &Step<'_>, promise: &PromiseId) -> Option<Attempt> {
     step.before.iter().rev().find_map(|record| match &record.event {
@@ -95,7 +86,7 @@ pub(super) fn se_5(step: &Step<'_>) -> bool {
         )
     };
     let count = step.count(counts) + u64::from(counts(step.event()));
-    match policy(step, promise).map(|policy| policy.bound) {
+    match call(step, promise).map(|(_, policy)| policy.bound) {
         Some(RetryBound::Bounded(bound)) => count <= u64::from(bound),
         Some(RetryBound::Unbounded) | None => true,
     }
@@ -128,14 +119,49 @@ pub(super) fn c_18(step: &Step<'_>) -> bool {
     }
 }
 
-/// C-29: "retry only if the callee is idem" when the engine was lost; a reconciler's word needs a
-/// reconciler (C-38).
+/// What a call is, and the policy that it was scheduled with.
+fn call<'a>(step: &'a Step<'_>, promise: &PromiseId) -> Option<(InvokeKind, &'a RetryPolicy)> {
+    step.before.iter().find_map(|record| match &record.event {
+        Event::InvokeScheduled { promise_id, kind, retry_policy, .. } if promise_id == promise => {
+            Some((*kind, &**retry_policy))
+        }
+        _ => None,
+    })
+}
+
+/// C-28: what a function returned is its outcome, and no failed attempt.
+pub(super) fn c_28(step: &Step<'_>) -> bool {
+    let Event::InvokeRetrying { promise_id, cause, error, .. } = step.event() else { return true };
+    let returned = matches!(error.kind, ErrorKind::UserError | ErrorKind::Cancelled);
+    let function = call(step, promise_id).is_some_and(|(kind, _)| kind == InvokeKind::Function);
+    !(*cause == RetryCause::Failed && returned && function)
+}
+
+/// C-29: "retry only if the callee is idem" when nobody knows what the last attempt did: the engine
+/// was lost, or a request was sent and not answered in time. An attempt that is Indeterminate has
+/// not failed. A reconciler's word needs a reconciler (C-38).
 pub(super) fn c_29(step: &Step<'_>) -> bool {
-    let Event::InvokeRetrying { promise_id, cause, .. } = step.event() else { return true };
-    let Some(policy) = policy(step, promise_id) else { return true };
+    let Event::InvokeRetrying { promise_id, cause, error, .. } = step.event() else { return true };
+    let Some((kind, policy)) = call(step, promise_id) else { return true };
+    let idem = policy.class.idempotency == Idempotency::Idem;
     match cause {
-        RetryCause::EngineLost => policy.class.idempotency == Idempotency::Idem,
+        RetryCause::EngineLost => idem,
         RetryCause::ReconciledNotDone => policy.reconciler.is_some(),
-        RetryCause::Failed | RetryCause::NotSent | RetryCause::Operator => true,
+        RetryCause::Failed => match error.kind {
+            ErrorKind::Indeterminate => false,
+            ErrorKind::Timeout => idem || kind == InvokeKind::Function,
+            _ => true,
+        },
+        RetryCause::NotSent | RetryCause::Operator => true,
     }
+}
+
+/// C-41: "A persist function is never unknown: its own journal goes on."
+pub(super) fn c_41(step: &Step<'_>) -> bool {
+    let Event::InvokeRetrying { promise_id, cause, .. } = step.event() else { return true };
+    let unknown = matches!(cause, RetryCause::EngineLost | RetryCause::ReconciledNotDone);
+    !unknown
+        || !call(step, promise_id).is_some_and(|(kind, policy)| {
+            kind == InvokeKind::Function && policy.class.durability == Durability::Persist
+        })
 }

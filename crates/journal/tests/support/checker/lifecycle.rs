@@ -1,6 +1,6 @@
 //! Rules about the journal as a whole: its order, its start and end, its time, its children.
 
-use indelible_journal::{Event, RootHash, Status};
+use indelible_journal::{Event, InvokeKind, RootHash, Status};
 
 use super::{Step, allocated};
 
@@ -68,8 +68,12 @@ pub(super) fn j_2(step: &Step<'_>) -> bool {
 
 /// J-82: "child counter u32 with checked overflow."
 pub(super) fn j_82(step: &Step<'_>) -> bool {
-    allocated(step.event()).is_none()
-        || step.count(|event| allocated(event).is_some()) < u64::from(u32::MAX)
+    let too_deep = matches!(step.event(),
+        Event::InvokeScheduled { promise_id, kind: InvokeKind::Function, .. }
+            if promise_id.depth() == 64);
+    let room = allocated(step.event()).is_none()
+        || step.count(|event| allocated(event).is_some()) < u64::from(u32::MAX);
+    room && !too_deep
 }
 
 /// J-39: "status Running; allocate child"; C-22: or Cancelling. SignalReceived has C-16 instead.
