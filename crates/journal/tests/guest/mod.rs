@@ -145,8 +145,15 @@ impl Guest {
         self.saw("cancelled".to_owned());
     }
 
-    /// Runs until it waits or returns. What is absent is appended; `world` makes random bytes.
-    pub fn advance(&mut self, journal: &mut Journal, now: Timestamp, log: &mut Vec<Entry>) -> Stop {
+    /// Runs until it waits or returns. What is absent is appended; `world` goes on between any two
+    /// calls.
+    pub fn advance(
+        &mut self,
+        journal: &mut Journal,
+        now: Timestamp,
+        log: &mut Vec<Entry>,
+        mut world: impl FnMut(&mut Journal, &mut Vec<Entry>),
+    ) -> Stop {
         loop {
             let op = self.pending.take().unwrap_or_else(|| self.choose());
             if op == Op::Return {
@@ -157,7 +164,18 @@ impl Guest {
                 self.pending = Some(op);
                 return Stop::Waiting;
             }
+            world(journal, log);
         }
+    }
+
+    /// Repeats what is recorded, and stops where it would go on by itself. It appends nothing.
+    pub fn repeat(&mut self, journal: &Journal) {
+        let (mut copy, mut log) = (journal.clone(), Vec::new());
+        while !self.replay.is_live(journal) {
+            let op = self.choose();
+            assert!(self.perform(&op, &mut copy, journal.last_timestamp(), &mut log));
+        }
+        assert_eq!(log, []);
     }
 
     /// One call; false if the guest has to wait for it.
