@@ -9,6 +9,66 @@
 //! - [`status`]: the fold over them.
 //! - [`Journal`]: what may follow what, and the commands that make it follow.
 //! - [`Replay`]: a guest's way through what is recorded.
+//! - [`binary`]: the stored form. [`json`]: the exported form. [`Event::describe`]: a line for people.
+//!
+//! # An execution, written and recovered
+//!
+//! ```
+//! use indelible_journal::*;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let component_digest = ComponentDigest::of(b"the component's bytes");
+//! let operation = OperationKey {
+//!     namespace: Namespace::new("shop")?,
+//!     operation_id: OperationId::new("0198c0de-0000-7000-8000-000000000001")?,
+//! };
+//! let root = RootHash::derive(&component_digest, None, &operation);
+//! let key = JournalKey::first(ExecutionId::root_of(root));
+//! let now = Timestamp::EPOCH; // time is a value here, never a clock
+//!
+//! let (mut journal, started) = Journal::start(
+//!     key.clone(),
+//!     now,
+//!     Started {
+//!         component_digest,
+//!         function_name: FunctionName::new("order")?,
+//!         input: Payload::json("{}"),
+//!         parent_id: None,
+//!         idempotency_key: Some(operation),
+//!         attempts: key.attempts().clone(),
+//!         limits: Limits {
+//!             memory_bytes_max: 64 << 20,
+//!             stack_bytes_max: 1 << 20,
+//!             table_elements_max: 10_000,
+//!         },
+//!         retry_policy: None,
+//!         trace_parent: None,
+//!     },
+//! )?;
+//!
+//! // The guest calls a function. `Replay` says that this is new, so it is appended.
+//! let mut guest = Replay::begin(&journal, &component_digest)?;
+//! let (name, input) = (FunctionName::new("charge_card")?, Payload::json("500"));
+//! let (promise, found) = guest.invoke(&journal, InvokeKind::Http, &name, &input)?;
+//! assert_eq!(found, Found::Absent);
+//! let retry_policy = RetryPolicy::default().into();
+//! let call = Invoke { kind: InvokeKind::Http, function_name: name, input, retry_policy };
+//! let (_, scheduled) = journal.schedule_invoke(now, call)?;
+//!
+//! // An attempt is recorded before it leaves, and its outcome when it is known.
+//! let (_, begun) = journal.start_invoke(now, &promise)?;
+//! let done = journal.complete_invoke(now, &promise, Outcome::Ok(Payload::json("true")))?;
+//!
+//! // What cannot follow is refused, and leaves no trace.
+//! assert_eq!(journal.start_invoke(now, &promise).unwrap_err().rule, Rule::SE4);
+//!
+//! // What a commit wrote is one row; what was stored is checked as if it were new.
+//! let row = binary::encode(key.execution_id(), &[started, scheduled, begun, done])?;
+//! let records = binary::decode(key.execution_id(), row.into())?;
+//! assert_eq!(Journal::recover(key, records)?, journal);
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod binary;
 mod describe;
