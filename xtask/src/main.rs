@@ -5,7 +5,7 @@ mod instructions;
 mod traces;
 mod verify;
 
-use std::io::{stderr, stdout};
+use std::io::{self, Write as _, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -48,17 +48,32 @@ enum Command {
     },
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> ExitCode {
+    match run(Args::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // A reader that has seen enough (`| head`) need not be told.
+            let closed = error.downcast_ref::<io::Error>().map(io::Error::kind);
+            if closed != Some(io::ErrorKind::BrokenPipe) {
+                _ = writeln!(stderr(), "error: {error:#}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all is well.
+fn run(command: Command) -> anyhow::Result<bool> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
-    let passed = match Args::parse().command {
-        Command::Verify => verify::verify(root, &mut stdout().lock(), &mut stderr().lock())?,
-        Command::Fix { scenarios } => verify::fix(root, scenarios)?,
+    match command {
+        Command::Verify => verify::verify(root, &mut stdout().lock(), &mut stderr().lock()),
+        Command::Fix { scenarios } => verify::fix(root, scenarios),
         Command::Conformance { json } => {
             let format = if json { conformance::Format::Json } else { conformance::Format::Table };
-            conformance::run(root, format, &mut stdout().lock(), &mut stderr().lock())?
+            conformance::run(root, format, &mut stdout().lock(), &mut stderr().lock())
         }
-        Command::Instructions => instructions::run(root, &mut stdout().lock())?,
-        Command::Traces { files, expect } => traces::check(&files, expect, &mut stdout().lock())?,
-    };
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Command::Instructions => instructions::run(root, &mut stdout().lock()),
+        Command::Traces { files, expect } => traces::check(&files, expect, &mut stdout().lock()),
+    }
 }
