@@ -7,6 +7,7 @@
 
 mod failure;
 mod journal;
+mod screen;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
@@ -14,11 +15,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::failure::{Failure, Verdict};
-
-/// How wide a drawing is when the terminal does not say.
-const COLUMNS_DEFAULT: usize = 100;
-/// Below this nothing can be drawn; above, bars only get longer.
-const COLUMNS_RANGE: std::ops::RangeInclusive<usize> = 60..=400;
+use crate::screen::Screen;
 
 /// Durable execution: what is accepted takes effect once.
 #[derive(Parser)]
@@ -37,15 +34,14 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let columns = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|columns| columns.parse().ok())
-        .map_or(COLUMNS_DEFAULT, |columns: usize| {
-            columns.clamp(*COLUMNS_RANGE.start(), *COLUMNS_RANGE.end())
-        });
+    let terminal = terminal_size::terminal_size_of(io::stdout());
+    let screen = Screen::new(
+        terminal.map(|(width, _)| usize::from(width.0)),
+        std::env::var("COLUMNS").ok().as_deref(),
+    );
     let mut out = BufWriter::new(io::stdout().lock());
     let result = match arguments.command {
-        Command::Journal(command) => journal::run(command, columns, &mut out),
+        Command::Journal(command) => journal::run(command, screen, &mut out),
     };
     // What was shown comes before what is wrong with it.
     let flushed = failure::quiet(out.flush());

@@ -1,11 +1,19 @@
 //! `indelible journal`: journals in files, in the format of `docs/formats/journal-jsonl.md`.
 //!
-//! - `input`: the file, line by line. The only one here that touches anything outside.
-//! - `verify`, `show`: the two commands. `select`: which execution of many is meant.
-//! - `table`, `spans`, `timeline`: an execution as rows, as stretches of time, as bars.
+//! - `input`: the file, line by line. The only one here that touches anything outside. `name`:
+//!   what it is called. `damage`: the lines that could not be read.
+//! - `verify`, `show`: the two commands. `checked`: one execution and what can be said of it.
+//!   `select`: which execution of many is meant.
+//! - `table`, `spans`, `timeline`, `bars`, `document`: an execution as rows, as stretches of
+//!   time, as bars, as JSON.
 //! - `text`: numbers and names for people.
 
+mod bars;
+mod checked;
+mod damage;
+mod document;
 mod input;
+mod name;
 mod select;
 mod show;
 mod spans;
@@ -17,18 +25,58 @@ mod verify;
 use std::io::Write;
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 
 use crate::failure::{Failure, Verdict};
+use crate::screen::Screen;
+
+/// The version of what `--json` prints, described in `docs/formats/cli-json.md`.
+const JSON_VERSION: u32 = 1;
+
+const VERIFY_HELP: &str = "\
+Verdicts:
+  ok   legal, and nothing of it can be missing
+  bad  breaks a rule; the rule, the line and the reason follow
+  cut  legal as far as it can be read; the line that is in the way follows
+
+Exit codes:
+  0  every execution is ok and every line could be read
+  1  an execution is not ok, a line could not be read, or the file could not
+  2  the arguments make no sense
+
+Examples:
+  indelible journal verify journal.jsonl
+  zcat journal.jsonl.gz | indelible journal verify --json -";
+
+const SHOW_HELP: &str = "\
+With --json, the events of the table, each with its time and state; with --timeline --json, the
+spans that bars are drawn from, each with its states, in microseconds since the start.
+
+Bars are as wide as the terminal, or the variable COLUMNS, or 100. On a terminal, the events of a
+table are cut so that rows fit; in a pipe they are whole.
+
+Exit codes:
+  0  it is shown, it is legal, and every line of the file could be read
+  1  it breaks a rule, a line of the file could not be read, or there is nothing to show
+  2  the arguments make no sense
+
+Examples:
+  indelible journal show journal.jsonl
+  indelible journal show journal.jsonl --timeline --execution root.1
+  indelible journal show - --json < journal.jsonl";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Check that journals are legal
     ///
-    /// Every execution in the file is checked against all rules of the journal. Exits with 0 if
-    /// all are legal, with 1 if one is not or a line cannot be read.
+    /// Every execution in the file is checked against all rules of the journal.
+    #[command(after_long_help = VERIFY_HELP)]
     Verify(VerifyArguments),
     /// Show one execution, as a table of its events or as bars over time
+    ///
+    /// It is shown up to the first event that breaks a rule or cannot be read.
+    #[command(after_long_help = SHOW_HELP)]
     Show(ShowArguments),
 }
 
@@ -46,7 +94,12 @@ pub(crate) struct ShowArguments {
     /// A file of JSON Lines, or - for standard input
     file: PathBuf,
     /// Which execution: its key, its id, or the beginning of one
-    #[arg(long, value_name = "ID")]
+    ///
+    /// A key is printed in full (`9c4f…2b.1@1.1`) or short (`9c4f1a2b.1@1.1`). Also taken: an id
+    /// without the attempts after the @, the beginning of either, fewer digits of the root, and
+    /// `root.1` as tables print it, if only one tree in the file has it. The best fit is meant;
+    /// needed only if the file holds several executions.
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     execution: Option<String>,
     /// Draw bars over time instead of a table
     #[arg(long)]
@@ -58,11 +111,11 @@ pub(crate) struct ShowArguments {
 
 pub(crate) fn run(
     command: Command,
-    columns: usize,
+    screen: Screen,
     out: &mut impl Write,
 ) -> Result<Verdict, Failure> {
     match command {
         Command::Verify(arguments) => verify::run(&arguments, out),
-        Command::Show(arguments) => show::run(arguments, columns, out),
+        Command::Show(arguments) => show::run(arguments, screen, out),
     }
 }

@@ -1,21 +1,26 @@
 //! Which execution of a file is meant.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use indelible_journal::JournalKey;
+use indelible_journal::{Event, JournalKey, Record, Status};
 
-use super::text::count;
+use super::name::Name;
+use super::text::{count, pad, plain, width};
 use crate::failure::Failure;
 
 /// How many executions an error lists.
 const LISTED_MAX: usize = 20;
+/// A listed name is cut here.
+const NAME_WIDTH_MAX: usize = 40;
+/// What stands for the root's digits in tables.
+const ROOT: &str = "root";
 
 /// How well a key fits what was asked for; the best fit wins, whatever comes first in the file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     /// It begins so.
-    Prefix,
-    /// The short form that we print: first digits of the root, then the whole path.
+    Beginning,
+    /// The first digits of the root, or `root`, then the whole path; attempts may be left out.
     Short,
     /// The execution's id; there may be several attempts.
     Execution,
@@ -23,37 +28,52 @@ enum Fit {
     Key,
 }
 
+/// What a list says of an execution.
+struct Seen {
+    function: Option<String>,
+    status: &'static str,
+}
+
 /// Follows the keys of a file as they come, and holds the one that is meant so far.
 pub(super) struct Selection {
     wanted: Option<String>,
-    seen: BTreeSet<JournalKey>,
+    seen: BTreeMap<JournalKey, Seen>,
     fit: Option<Fit>,
-    /// All that fit so well, in the order of their first lines.
+    /// All that fit so well.
     fitting: Vec<JournalKey>,
 }
 
 impl Selection {
     pub(super) fn new(wanted: Option<String>) -> Self {
-        Self { wanted, seen: BTreeSet::new(), fit: None, fitting: Vec::new() }
+        Self { wanted, seen: BTreeMap::new(), fit: None, fitting: Vec::new() }
     }
 
-    /// Takes note of a key, and says whether it is the one, as far as is known.
-    pub(super) fn meets(&mut self, key: &JournalKey) -> bool {
-        if !self.seen.contains(key) {
-            self.seen.insert(key.clone());
-            let fit = match &self.wanted {
-                None => Some(Fit::Prefix),
-                Some(wanted) => fit(wanted, key),
-            };
-            if fit.is_some() && fit >= self.fit {
-                if fit > self.fit {
-                    self.fitting.clear();
-                    self.fit = fit;
-                }
-                self.fitting.push(key.clone());
+    /// Takes note of a line, and says whether it is of the one, as far as is known.
+    pub(super) fn meets(&mut self, key: &JournalKey, record: &Record) -> bool {
+        match self.seen.get_mut(key) {
+            Some(seen) => seen.note(&record.event),
+            None => {
+                let mut seen = Seen { function: None, status: "-" };
+                seen.note(&record.event);
+                self.seen.insert(key.clone(), seen);
+                self.consider(key);
             }
         }
         self.chosen() == Some(key)
+    }
+
+    fn consider(&mut self, key: &JournalKey) {
+        let fit = match &self.wanted {
+            None => Some(Fit::Beginning),
+            Some(wanted) => fit(wanted, key),
+        };
+        if fit.is_some() && fit >= self.fit {
+            if fit > self.fit {
+                self.fitting.clear();
+                self.fit = fit;
+            }
+            self.fitting.push(key.clone());
+        }
     }
 
     /// The key that is meant, if it is one.
@@ -69,37 +89,83 @@ impl Selection {
         self.seen.is_empty()
     }
 
-    /// Why there is none.
-    pub(super) fn failure(&self, file: &str) -> Failure {
+    /// Why there is none, after what else is wrong.
+    pub(super) fn failure(&self, mut errors: Vec<String>, file: &Name) -> Failure {
         let seen = count(self.seen.len() as u64, "execution");
-        match &self.wanted {
-            None => Failure::new(format!("{file} holds {seen}"))
-                .list(listed(self.seen.iter()))
-                .hint("name one with --execution; its first digits are enough"),
-            Some(wanted) if self.fitting.is_empty() => {
-                Failure::new(format!("none of {seen} in {file} is `{}`", wanted.escape_debug()))
-                    .list(listed(self.seen.iter()))
-                    .hint("--execution takes a key, an execution's id, or the beginning of one")
-            }
+        let (error, list, hint) = match &self.wanted {
+            None => (
+                format!("{file} holds {seen}"),
+                self.listed(self.seen.keys().collect()),
+                "name one with --execution; its first digits are enough",
+            ),
+            Some(wanted) if self.fitting.is_empty() => (
+                format!("none of {seen} in {file} is `{}`", wanted.escape_debug()),
+                self.listed(self.seen.keys().collect()),
+                "--execution takes a key, an execution's id, or the beginning of one",
+            ),
             Some(wanted) => {
-                let fitting = count(self.fitting.len() as u64, "execution");
-                Failure::new(format!("`{}` means {fitting} in {file}", wanted.escape_debug()))
-                    .list(listed(self.fitting.iter()))
-                    .hint("give more digits, or the attempts after an @")
+                let mut fitting: Vec<&JournalKey> = self.fitting.iter().collect();
+                fitting.sort();
+                let many = count(fitting.len() as u64, "execution");
+                (
+                    format!("`{}` means {many} in {file}", wanted.escape_debug()),
+                    self.listed(fitting),
+                    "give more digits, or the attempts after an @",
+                )
             }
+        };
+        errors.push(error);
+        Failure::many(errors).list(list).hint(hint)
+    }
+
+    /// Keys, functions and statuses, in columns.
+    fn listed(&self, keys: Vec<&JournalKey>) -> Vec<String> {
+        let more = keys.len().saturating_sub(LISTED_MAX);
+        let rows: Vec<[String; 3]> = keys
+            .into_iter()
+            .take(LISTED_MAX)
+            .map(|key| {
+                let seen = &self.seen[key];
+                let function = seen.function.as_deref().unwrap_or("-").to_owned();
+                [key.to_string(), function, seen.status.to_owned()]
+            })
+            .collect();
+        let widest = |column: usize| rows.iter().map(|row| width(&row[column])).max().unwrap_or(0);
+        let (keys, functions) = (widest(0), widest(1));
+        let mut list: Vec<String> = rows
+            .iter()
+            .map(|[key, function, status]| {
+                format!("{}  {}  {status}", pad(key, keys), pad(function, functions))
+            })
+            .collect();
+        if more > 0 {
+            list.push(format!("… and {more} more"));
         }
+        list
     }
 }
 
-fn listed<'a>(keys: impl ExactSizeIterator<Item = &'a JournalKey>) -> Vec<String> {
-    let more = keys.len().saturating_sub(LISTED_MAX);
-    let mut list: Vec<String> = keys.take(LISTED_MAX).map(JournalKey::to_string).collect();
-    if more > 0 {
-        list.push(format!("… and {more} more"));
+impl Seen {
+    /// The status after an event, legal or not.
+    fn note(&mut self, event: &Event) {
+        if let Event::ExecutionStarted(started) = event {
+            let name = plain(started.function_name.as_str(), NAME_WIDTH_MAX);
+            self.function.get_or_insert(name);
+        }
+        self.status = match event {
+            Event::ExecutionStarted(_)
+            | Event::ExecutionResumed
+            | Event::ExecutionAwaiting { .. }
+            | Event::CancelRequested { .. }
+            | Event::ExecutionCompleted { .. }
+            | Event::ExecutionFailed { .. }
+            | Event::ExecutionCancelled { .. } => Status::Running.after(event).name(),
+            _ => self.status,
+        };
     }
-    list
 }
 
+/// How well a key fits `ROOT.PATH@ATTEMPTS`, where the end may be left out.
 fn fit(wanted: &str, key: &JournalKey) -> Option<Fit> {
     let text = key.to_string();
     let (id, attempts) = text.split_once('@')?;
@@ -115,11 +181,16 @@ fn fit(wanted: &str, key: &JournalKey) -> Option<Fit> {
     };
     let (root, path) = halves(id);
     let (wanted_root, wanted_path) = halves(wanted_id);
-    let same_attempts = wanted_attempts.is_none_or(|wanted| wanted == attempts);
-    if !wanted.is_empty() && root.starts_with(wanted_root) && path == wanted_path && same_attempts {
-        return Some(Fit::Short);
+    if wanted_root.is_empty() || !(wanted_root == ROOT || root.starts_with(wanted_root)) {
+        return None;
     }
-    text.starts_with(wanted).then_some(Fit::Prefix)
+    match wanted_attempts {
+        None if path == wanted_path => Some(Fit::Short),
+        None => path.starts_with(wanted_path).then_some(Fit::Beginning),
+        Some(_) if path != wanted_path => None,
+        Some(wanted) if attempts == wanted => Some(Fit::Short),
+        Some(wanted) => attempts.starts_with(wanted).then_some(Fit::Beginning),
+    }
 }
 
 /// The root's digits, and the path with its leading dot.
@@ -129,32 +200,48 @@ fn halves(id: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use indelible_journal::{Sequence, Timestamp};
+
     use super::*;
 
-    const ROOT: &str = "9c4f1a2b9c4f1a2b9c4f1a2b9c4f1a2b9c4f1a2b9c4f1a2b9c4f1a2b9c4f1a2b";
+    const HASH: &str = "9c4f1a2b9c4f1a2b9c4f1a2b9c4f1a2b9c4f1a2b9c4f1a2b9c4f1a2b9c4f1a2b";
 
     fn chosen(wanted: &str, keys: &[&str]) -> Option<String> {
         let mut selection = Selection::new(Some(wanted.to_owned()));
+        let (sequence, timestamp) = (Sequence::new(0), Timestamp::EPOCH);
+        let record = Record { sequence, timestamp, event: Event::ExecutionResumed };
         for key in keys {
-            selection.meets(&key.parse().unwrap());
+            selection.meets(&key.parse().unwrap(), &record);
         }
         selection.chosen().map(ToString::to_string)
     }
 
     #[test]
     fn the_best_fit_wins() {
-        let (first, second) = (format!("{ROOT}@1"), format!("{ROOT}@2"));
-        let (child, grandchild) = (format!("{ROOT}.1@1.1"), format!("{ROOT}.1.0@1.1.1"));
+        let (first, second) = (format!("{HASH}@1"), format!("{HASH}@2"));
+        let (child, grandchild) = (format!("{HASH}.1@1.1"), format!("{HASH}.1.0@1.1.1"));
         let keys = [&*grandchild, &child, &first];
         assert_eq!(chosen("9c4f", &keys), Some(first.clone()), "the root before its children");
-        assert_eq!(chosen(ROOT, &keys), Some(first.clone()));
+        assert_eq!(chosen(HASH, &keys), Some(first.clone()));
         assert_eq!(chosen("9c4f1a2b.1", &keys), Some(child.clone()), "the form that we print");
         assert_eq!(chosen("9c4f1a2b.1.0@1.1.1", &keys), Some(grandchild.clone()));
-        assert_eq!(chosen(&format!("{ROOT}.1.0@1"), &keys), Some(grandchild.clone()), "a prefix");
+        assert_eq!(chosen(&format!("{HASH}.1.0@1"), &keys), Some(grandchild.clone()), "beginning");
+        assert_eq!(chosen("9c4f.1.0@1", &keys), Some(grandchild.clone()), "the same in short");
+        assert_eq!(chosen("9c4f.1.", &keys), Some(grandchild.clone()));
         assert_eq!(chosen("9c4e", &keys), None);
         assert_eq!(chosen("9c4f", &[&first, &second]), None, "two attempts");
         assert_eq!(chosen("9c4f@2", &[&first, &second]), Some(second));
-        assert_eq!(chosen("", &[&first]), Some(first.clone()));
-        assert_eq!(chosen("", &[&first, &child]), None);
+    }
+
+    #[test]
+    fn root_stands_for_the_digits_of_the_only_tree() {
+        let (first, child) = (format!("{HASH}@1"), format!("{HASH}.1@1.1"));
+        let other = child.replace("9c", "ab");
+        assert_eq!(chosen("root", &[&child, &first]), Some(first.clone()));
+        assert_eq!(chosen("root.1", &[&first, &child]), Some(child.clone()));
+        assert_eq!(chosen("root.1@1.1", &[&first, &child]), Some(child.clone()));
+        assert_eq!(chosen("root.1", &[&first, &child, &other]), None, "two trees");
+        assert_eq!(chosen("roo", &[&first]), None);
+        assert_eq!(chosen(".1", &[&first, &child]), None);
     }
 }

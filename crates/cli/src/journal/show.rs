@@ -1,26 +1,23 @@
 //! `indelible journal show`: one execution of a file, as a table or as bars over time.
 
-use std::io::{self, Write};
+use std::io::Write;
 
-use indelible_journal::{Entry, Event, Journal, JournalKey, Started, Status, Timestamp, Violation};
-use serde::Serialize;
+use indelible_journal::{Entry, Event, JournalKey, Started, Timestamp};
 
 use super::ShowArguments;
+use super::checked::{Checked, Finding};
+use super::damage::Damage;
 use super::input::{Line, Lines};
 use super::select::Selection;
 use super::spans::Timeline;
-use super::text::plain;
-use super::{table, timeline};
+use super::{document, table, timeline};
 use crate::failure::{Failure, Verdict, quiet};
+use crate::screen::Screen;
 
-/// A reason is one line, but it is not ours.
-const REASON_CHARS_MAX: usize = 500;
-
-/// One execution, as far as it is legal.
+/// One execution, as far as it is legal and can be read.
 pub(super) struct Shown {
-    journal: Journal,
+    pub(super) checked: Checked,
     pub(super) rows: Vec<Row>,
-    pub(super) refused: Option<Refused>,
 }
 
 /// An event, and where it left the execution.
@@ -30,124 +27,79 @@ pub(super) struct Row {
     pub(super) state: &'static str,
 }
 
-/// The first event that may not stand where it stands.
-pub(super) struct Refused {
-    pub(super) timestamp: Timestamp,
-    pub(super) description: String,
-    pub(super) violation: Violation,
-    line: u64,
-}
-
-/// A violation, as JSON.
-#[derive(Serialize)]
-pub(super) struct Refusal {
-    rule: &'static str,
-    line: u64,
-    sequence: u64,
-    reason: String,
-}
-
-impl Refusal {
-    pub(super) fn new(line: u64, violation: &Violation) -> Self {
-        Self {
-            rule: violation.rule.id(),
-            line,
-            sequence: violation.sequence.get(),
-            reason: violation.reason.clone(),
-        }
-    }
-}
-
 pub(super) fn run(
     arguments: ShowArguments,
-    columns: usize,
+    screen: Screen,
     out: &mut impl Write,
 ) -> Result<Verdict, Failure> {
     let mut lines = Lines::open(&arguments.file)?;
     let mut selection = Selection::new(arguments.execution);
     let mut shown: Option<Shown> = None;
-    let mut malformed = None;
     while let Some(line) = lines.next()? {
-        match line {
-            Ok(line) if selection.meets(&line.key) => {
-                let shown = match &mut shown {
-                    Some(shown) if *shown.key() == line.key => shown,
-                    other => other.insert(Shown::new(line.key.clone())),
-                };
-                shown.append(line);
-            }
-            Ok(_) => {
-                // Several are meant so far: nothing is kept of either.
-                if selection.chosen().is_none() {
-                    shown = None;
-                }
-            }
-            Err(error) => {
-                malformed = Some(lines.describe(&error));
-                break;
-            }
+        if selection.meets(&line.key, &line.record) {
+            let shown = match &mut shown {
+                Some(shown) if *shown.key() == line.key => shown,
+                other => other.insert(Shown::new(line.key.clone())),
+            };
+            shown.append(line, lines.damage());
+        } else if selection.chosen().is_none() {
+            // Several are meant so far: nothing is kept of either.
+            shown = None;
         }
     }
+    let (name, damage) = (lines.name(), lines.damage());
     let Some(shown) = shown else {
-        return Err(match malformed {
-            Some(error) => {
-                Failure::new(error).hint("the format is described in docs/formats/journal-jsonl.md")
-            }
-            None if selection.is_empty() => lines.empty(),
-            None => selection.failure(lines.name()),
+        return Err(match selection.is_empty() {
+            true if damage.is_none() => lines.empty(),
+            true => damage.failure(name),
+            false => selection.failure(damage.errors(name), name),
         });
     };
 
     let written = match (arguments.timeline, arguments.json) {
-        (false, false) => table::write(&shown, columns, out),
-        (true, false) => timeline::write(&shown, &Timeline::of(&shown), columns, out),
-        (false, true) => shown.write_json(Body::Events(shown.events()), out),
-        (true, true) => shown.write_json(Body::Spans(Timeline::of(&shown)), out),
+        (false, false) => table::write(&shown, damage, screen, out),
+        (true, false) => timeline::write(&shown, damage, screen.columns, out),
+        (timeline, true) => {
+            let spans = timeline.then(|| Timeline::of(&shown));
+            document::write(&shown, spans, damage, out)
+        }
     };
     quiet(written).map_err(|error| Failure::output(&error))?;
 
-    let mut errors = Vec::new();
-    if let Some(Refused { line, violation, .. }) = &shown.refused {
-        let violation = plain(&violation.to_string(), REASON_CHARS_MAX);
-        errors.push(format!("{}, line {line}: {violation}", lines.name()));
+    let mut errors = damage.errors(name);
+    if let Finding::Bad(refused) = shown.checked.finding(damage) {
+        let (rule, sequence) = (refused.violation.rule, refused.violation.sequence);
+        let (line, reason) = (refused.line, refused.reason());
+        errors.push(format!("{name}, line {line}: {rule} at sequence {sequence}: {reason}"));
     }
-    errors.extend(malformed);
     if errors.is_empty() {
         return Ok(Verdict::Well);
     }
-    let hint = format!("`indelible journal verify {}` checks all of it", lines.argument());
-    Ok(Verdict::Wrong(Failure::many(errors).hint(hint)))
+    let failure = Failure::many(errors);
+    Ok(Verdict::Wrong(match name.command("verify") {
+        Some(command) => failure.hint(format!("{command} checks all of it")),
+        None => failure,
+    }))
 }
 
 impl Shown {
     fn new(key: JournalKey) -> Self {
-        Self { journal: Journal::new(key), rows: Vec::new(), refused: None }
+        Self { checked: Checked::new(key), rows: Vec::new() }
     }
 
-    fn append(&mut self, line: Line) {
-        if self.refused.is_some() {
-            return;
-        }
-        let description = line.record.event.describe().to_string();
-        let timestamp = line.record.timestamp;
-        match self.journal.append_record(line.record) {
-            Ok(entry) => {
-                let state = self.status();
-                self.rows.push(Row { entry, description, state });
-            }
-            Err(violation) => {
-                let line = line.number;
-                self.refused = Some(Refused { timestamp, description, violation, line });
-            }
+    fn append(&mut self, line: Line, damage: &Damage) {
+        if let Some((entry, description)) = self.checked.append(line, damage) {
+            let state = self.status();
+            self.rows.push(Row { entry, description, state });
         }
     }
 
     pub(super) fn key(&self) -> &JournalKey {
-        self.journal.key()
+        self.checked.key()
     }
 
     pub(super) fn status(&self) -> &'static str {
-        self.journal.status().map_or("-", Status::name)
+        self.checked.status().unwrap_or("-")
     }
 
     /// What it was started with, if its first event is legal.
@@ -158,85 +110,19 @@ impl Shown {
         }
     }
 
-    /// When it began.
-    pub(super) fn start(&self) -> Timestamp {
-        self.rows.first().map_or(Timestamp::EPOCH, |row| row.entry.timestamp())
+    /// A time, in microseconds since it began; none if it has not.
+    pub(super) fn since_start(&self, at: Timestamp) -> Option<u64> {
+        let start = self.rows.first()?.entry.timestamp();
+        Some(at.saturating_since(start).get())
     }
 
-    /// A time, in microseconds since it began.
-    pub(super) fn micros(&self, at: Timestamp) -> u64 {
-        at.saturating_since(self.start()).get()
+    /// When a row happened, in microseconds since the first.
+    pub(super) fn micros(&self, row: &Row) -> u64 {
+        self.since_start(row.entry.timestamp()).unwrap_or(0)
     }
 
     /// From its first event to its last, in microseconds.
     pub(super) fn total(&self) -> u64 {
-        self.rows.last().map_or(0, |row| self.micros(row.entry.timestamp()))
+        self.rows.last().map_or(0, |row| self.micros(row))
     }
-
-    fn events(&self) -> Vec<JsonEvent<'_>> {
-        self.rows
-            .iter()
-            .map(|row| JsonEvent {
-                sequence: row.entry.sequence().get(),
-                time_us: self.micros(row.entry.timestamp()),
-                event: row.entry.event().name(),
-                description: &row.description,
-                state: row.state,
-            })
-            .collect()
-    }
-
-    fn write_json(&self, body: Body<'_>, out: &mut impl Write) -> io::Result<()> {
-        let started = self.started();
-        let document = Document {
-            execution: self.key().to_string(),
-            function: started.map(|started| started.function_name.as_str()),
-            component: started.map(|started| started.component_digest.to_string()),
-            attempts: self.key().attempts().to_string(),
-            status: self.status(),
-            length: self.journal.len(),
-            started: self.rows.first().map(|row| row.entry.timestamp().to_string()),
-            duration_us: self.total(),
-            body,
-            violation: self
-                .refused
-                .as_ref()
-                .map(|refused| Refusal::new(refused.line, &refused.violation)),
-        };
-        serde_json::to_writer_pretty(&mut *out, &document)?;
-        writeln!(out)
-    }
-}
-
-#[derive(Serialize)]
-struct Document<'a> {
-    execution: String,
-    function: Option<&'a str>,
-    component: Option<String>,
-    attempts: String,
-    status: &'static str,
-    length: u64,
-    started: Option<String>,
-    duration_us: u64,
-    #[serde(flatten)]
-    body: Body<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    violation: Option<Refusal>,
-}
-
-/// One field, by what was asked for.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Body<'a> {
-    Events(Vec<JsonEvent<'a>>),
-    Spans(Timeline),
-}
-
-#[derive(Serialize)]
-struct JsonEvent<'a> {
-    sequence: u64,
-    time_us: u64,
-    event: &'static str,
-    description: &'a str,
-    state: &'static str,
 }

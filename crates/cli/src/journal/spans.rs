@@ -54,7 +54,7 @@ pub(super) enum End {
     Ok,
     #[serde(serialize_with = "as_name")]
     Err(ErrorKind),
-    /// A signal that was no longer waited for: something else came first.
+    /// A signal that was no longer waited for (something else came first), or that nobody took.
     Abandoned,
     /// The journal ends before it does.
     Open,
@@ -119,21 +119,34 @@ impl Span {
         self.leave(at);
         self.end = end;
     }
+
+    /// The state that it is in at the end of the journal; none if it has ended.
+    pub(super) fn now(&self) -> Option<State> {
+        match self.end {
+            End::Open => self.segments.last().map(|segment| segment.state),
+            End::Ok | End::Err(_) | End::Abandoned => None,
+        }
+    }
+
+    /// Its number was not taken: the next child has it, and must not be mistaken for this one.
+    pub(super) fn gave_number_back(&self) -> bool {
+        self.end == End::Abandoned && self.promise_id.is_some()
+    }
 }
 
 impl Timeline {
+    /// Nothing at all for a journal without a legal event.
     pub(super) fn of(shown: &Shown) -> Self {
-        let name = shown.started().map_or("-", |started| started.function_name.as_str());
-        let own = Span::new(Kind::Execution, None, name.to_owned(), (State::Running, 0));
+        let total_us = shown.total();
+        let Some(started) = shown.started() else { return Self { total_us, rows: Vec::new() } };
+        let name = started.function_name.to_string();
+        let own = Span::new(Kind::Execution, None, name, (State::Running, 0));
         let mut builder =
             Builder { rows: vec![own], open: BTreeMap::new(), delivered: BTreeMap::new() };
         for row in &shown.rows {
-            builder.step(row.entry.event(), shown.micros(row.entry.timestamp()));
+            builder.step(row.entry.event(), shown.micros(row));
         }
-        let total_us = shown.total();
-        for row in builder.rows.iter_mut().filter(|row| row.end == End::Open) {
-            row.leave(total_us);
-        }
+        builder.finish(total_us);
         Self { total_us, rows: builder.rows }
     }
 }
@@ -142,6 +155,7 @@ struct Builder {
     rows: Vec<Span>,
     /// The rows that something may still happen to.
     open: BTreeMap<PromiseId, usize>,
+    /// The deliveries that nobody has taken yet.
     delivered: BTreeMap<(SignalName, DeliveryId), u64>,
 }
 
@@ -200,9 +214,9 @@ impl Builder {
                 self.delivered.insert((signal_name.clone(), *delivery_id), at);
             }
             Event::SignalReceived { promise_id, signal_name, delivery_id, .. } => {
+                let delivered = self.delivered.remove(&(signal_name.clone(), *delivery_id));
                 if !self.open.contains_key(promise_id) {
-                    let delivered = self.delivered.get(&(signal_name.clone(), *delivery_id));
-                    let first = (State::Buffered, delivered.copied().unwrap_or(at));
+                    let first = (State::Buffered, delivered.unwrap_or(at));
                     self.begin(Kind::Signal, promise_id, signal_name.to_string(), first);
                 }
                 self.end(promise_id, End::Ok, at);
@@ -215,6 +229,23 @@ impl Builder {
             | Event::JoinSetSubmitted { .. }
             | Event::JoinSetAwaited { .. } => {}
         }
+    }
+
+    /// The journal ends here: signals that nobody took get rows, and what is open stays so.
+    fn finish(&mut self, at: u64) {
+        let is_over = self.rows[0].end != End::Open;
+        for ((name, _), delivered) in std::mem::take(&mut self.delivered) {
+            let first = (State::Buffered, delivered);
+            let mut row = Span::new(Kind::Signal, None, name.to_string(), first);
+            if is_over {
+                row.finish(End::Abandoned, at);
+            }
+            self.rows.push(row);
+        }
+        for row in self.rows.iter_mut().filter(|row| row.end == End::Open) {
+            row.leave(at);
+        }
+        self.rows[1..].sort_by_key(|row| row.start_us);
     }
 
     fn begin(&mut self, kind: Kind, promise: &PromiseId, name: String, first: (State, u64)) {

@@ -2,26 +2,32 @@
 
 use std::io::{self, Write};
 
+use super::checked::Finding;
+use super::damage::Damage;
 use super::show::Shown;
-use super::text::{count, duration, offset, plain};
+use super::text::{count, cut, duration, offset, pad, plain, width};
+use crate::screen::Screen;
 
 /// A name is at most 255 bytes; a header line shows most of it.
-const NAME_CHARS_MAX: usize = 80;
-/// The longest state, `Cancelling`, and the blanks between the columns.
-const BESIDE_EVENT: usize = 10 + 2 * 3;
+const NAME_WIDTH_MAX: usize = 80;
 /// The event column is never narrower, whatever the terminal.
-const EVENT_CHARS_MIN: usize = 40;
+const EVENT_WIDTH_MIN: usize = 40;
 
 /// Who it is and how it stands.
-pub(super) fn write_header(shown: &Shown, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write_header(shown: &Shown, damage: &Damage, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "execution  {}", shown.key())?;
     if let Some(started) = shown.started() {
-        writeln!(out, "function   {}", plain(started.function_name.as_str(), NAME_CHARS_MAX))?;
+        writeln!(out, "function   {}", plain(started.function_name.as_str(), NAME_WIDTH_MAX))?;
         writeln!(out, "component  {:#}", started.component_digest)?;
     }
     writeln!(out, "attempts   {}", shown.key().attempts())?;
     writeln!(out, "status     {}", shown.status())?;
-    writeln!(out, "length     {}", count(shown.rows.len() as u64, "event"))?;
+    write!(out, "length     {}", count(shown.checked.len(), "event"))?;
+    match shown.checked.finding(damage) {
+        Finding::Ok => writeln!(out)?,
+        Finding::Bad(refused) => writeln!(out, ", then line {} is refused", refused.line)?,
+        Finding::Cut(cut) => writeln!(out, ", {cut}")?,
+    }
     if let Some(first) = shown.rows.first() {
         writeln!(out, "started    {}", first.entry.timestamp())?;
         writeln!(out, "duration   {}", duration(shown.total()))?;
@@ -29,32 +35,83 @@ pub(super) fn write_header(shown: &Shown, out: &mut impl Write) -> io::Result<()
     writeln!(out)
 }
 
-pub(super) fn write(shown: &Shown, columns: usize, out: &mut impl Write) -> io::Result<()> {
-    write_header(shown, out)?;
+pub(super) fn write(
+    shown: &Shown,
+    damage: &Damage,
+    screen: Screen,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    write_header(shown, damage, out)?;
     let total = shown.total();
-    let rows = shown.rows.iter().map(|row| {
-        let time = offset(shown.micros(row.entry.timestamp()), total);
-        [row.entry.sequence().to_string(), time, row.description.clone(), row.state.to_owned()]
-    });
-    let refused = shown.refused.iter().map(|refused| {
-        let time = offset(shown.micros(refused.timestamp), total);
+    let mut rows: Vec<[String; 4]> = shown
+        .rows
+        .iter()
+        .map(|row| {
+            let time = offset(shown.micros(row), total);
+            [row.entry.sequence().to_string(), time, row.description.clone(), row.state.to_owned()]
+        })
+        .collect();
+    if let Finding::Bad(refused) = shown.checked.finding(damage) {
+        let since = shown.since_start(refused.timestamp);
+        let time = since.map_or_else(|| "-".to_owned(), |micros| offset(micros, total));
         let state = format!("refused: {}", refused.violation.rule);
-        [refused.violation.sequence.to_string(), time, refused.description.clone(), state]
-    });
-    let rows: Vec<[String; 4]> = rows.chain(refused).collect();
+        rows.push([refused.sequence.to_string(), time, refused.description.clone(), state]);
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    write_rows(&rows, screen, out)
+}
 
-    let width = |column: usize, least: usize| {
-        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).max(least)
+/// On a terminal, events are cut so that rows fit; in a pipe, all of them are there.
+fn write_rows(rows: &[[String; 4]], screen: Screen, out: &mut impl Write) -> io::Result<()> {
+    let widest = |column: usize, title: &str| {
+        rows.iter().map(|row| width(&row[column])).max().unwrap_or(0).max(title.len())
     };
-    let (seq, time) = (width(0, "seq".len()), width(1, "time".len()));
-    // One very long event must not push all states out of sight: its row alone is longer.
-    let room = columns.saturating_sub(seq + time + BESIDE_EVENT).max(EVENT_CHARS_MIN);
-    let event = width(2, "event".len()).min(room);
+    let (seq, time, state) = (widest(0, "seq"), widest(1, "time"), widest(3, "state"));
+    let mut event = widest(2, "event");
+    if screen.is_terminal {
+        let beside = seq + 2 + time + 2 + 2 + state;
+        event = event.min(screen.columns.saturating_sub(beside).max(EVENT_WIDTH_MIN));
+    }
     writeln!(out, "{:>seq$}  {:>time$}  {:event$}  state", "seq", "time", "event")?;
     let rule = |width: usize| "─".repeat(width);
     writeln!(out, "{}  {}  {}  {}", rule(seq), rule(time), rule(event), rule("state".len()))?;
-    for [number, at, what, state] in &rows {
-        writeln!(out, "{number:>seq$}  {at:>time$}  {what:event$}  {state}")?;
+    for [number, at, what, state] in rows {
+        let what = pad(&cut(what, event), event);
+        writeln!(out, "{number:>seq$}  {at:>time$}  {what}  {state}")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(is_terminal: bool, columns: usize) -> Vec<String> {
+        let row = |event: &str, state: &str| ["0", "+0.001s", event, state].map(str::to_owned);
+        let rows = [row(&"日本".repeat(30), "Blocked"), row("Resumed", "Running")];
+        let mut out = Vec::new();
+        write_rows(&rows, Screen { is_terminal, columns }, &mut out).unwrap();
+        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn rows_fit_a_terminal_and_line_up() {
+        for columns in [70, 80, 100] {
+            let rows = written(true, columns);
+            assert_eq!(width(&rows[2]), width(&rows[3]), "{rows:#?}");
+            assert!((columns - 1..=columns).contains(&width(&rows[2])), "{rows:#?}");
+            assert!(rows[2].ends_with("…  Blocked") || rows[2].ends_with("…   Blocked"));
+        }
+        let narrow = written(true, 10);
+        assert_eq!(width(&narrow[1]), 3 + 2 + 7 + 2 + EVENT_WIDTH_MIN + 2 + 5);
+    }
+
+    #[test]
+    fn a_pipe_gets_everything_in_columns() {
+        let rows = written(false, 60);
+        assert!(rows[2].ends_with("日本  Blocked"), "{rows:#?}");
+        assert_eq!(width(&rows[2]), width(&rows[3]));
+    }
 }

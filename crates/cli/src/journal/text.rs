@@ -1,13 +1,16 @@
-//! Numbers and names for people.
+//! Numbers and names for people, in columns that line up.
 
 use std::fmt::Write as _;
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// A length of time, as precise as people need it: `250us`, `12.5ms`, `4.204s`, `2m05s`, `3h02m`,
 /// `9d04h`. Cut, not rounded: nothing takes longer than it took.
 pub(super) fn duration(micros: u64) -> String {
     let secs = micros / 1_000_000;
     match micros {
-        0..1_000 => format!("{micros}us"),
+        0 => "0s".to_owned(),
+        1..1_000 => format!("{micros}us"),
         1_000..10_000 => format!("{}ms", decimals(micros / 10, 2)),
         10_000..100_000 => format!("{}ms", decimals(micros / 100, 1)),
         100_000..1_000_000 => format!("{}ms", micros / 1_000),
@@ -18,6 +21,20 @@ pub(super) fn duration(micros: u64) -> String {
             _ => two_units(secs, 86_400, 'd', 3_600, 'h'),
         },
     }
+}
+
+/// A length of time for an axis: as [`duration`], rounded to the last digit that it shows.
+pub(super) fn rounded(micros: u64) -> String {
+    let step = match micros {
+        0..10_000 => 10,
+        10_000..100_000 => 100,
+        100_000..60_000_000 => 1_000,
+        60_000_000..3_600_000_000 => 1_000_000,
+        3_600_000_000..86_400_000_000 => 60_000_000,
+        _ => 3_600_000_000,
+    };
+    let step = if micros < 1_000 { 1 } else { step };
+    duration(micros.saturating_add(step / 2) / step * step)
 }
 
 /// A whole number of `1 / 10^places`, without trailing zeros.
@@ -62,20 +79,70 @@ pub(super) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{s}")
 }
 
-/// At most `chars_max` characters, none of which could rewrite the terminal: names and reasons
-/// come from the file.
-pub(super) fn plain(text: &str, chars_max: usize) -> String {
-    let hostile = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    let mut chars = text.chars().map(|c| if hostile(c) { '\u{fffd}' } else { c });
-    let mut shown: String = chars.by_ref().take(chars_max).collect();
-    if chars.next().is_some() {
-        shown.pop();
-        shown.push('…');
+/// Control characters, and the marks that break a line or turn the direction of its text: names
+/// and reasons come from the file, and must not rewrite the terminal.
+pub(super) fn rewrites(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A text that cannot rewrite the terminal, at most `width_max` columns wide.
+pub(super) fn plain(text: &str, width_max: usize) -> String {
+    // Even of characters without width there are only so many.
+    let chars = text.chars().take(4 * width_max + 1);
+    let shown: String = chars.map(|c| if rewrites(c) { '\u{fffd}' } else { c }).collect();
+    cut(&shown, width_max)
+}
+
+/// How many columns of a terminal a text takes.
+pub(super) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The text, and blanks up to a width.
+pub(super) fn pad(text: &str, to: usize) -> String {
+    format!("{text}{:1$}", "", to.saturating_sub(width(text)))
+}
+
+/// The beginning that fits a width, with `…` if there is more.
+pub(super) fn cut(text: &str, width_max: usize) -> String {
+    if width(text) <= width_max {
+        return text.to_owned();
     }
+    let mut left = width_max.saturating_sub(1);
+    let fits = |c: &char| {
+        let wide = c.width().unwrap_or(0);
+        let fits = wide <= left;
+        left = left.saturating_sub(wide);
+        fits
+    };
+    let mut shown: String = text.chars().take_while(fits).collect();
+    // A sequence may be wider than its characters one by one.
+    while width(&shown) > width_max.saturating_sub(1) {
+        shown.pop();
+    }
+    shown.push('…');
     shown
+}
+
+/// Items side by side, in lines of at most `width_max` columns where an item fits.
+pub(super) fn wrap(items: &[String], width_max: usize) -> String {
+    const BETWEEN: &str = "   ";
+    let mut text = String::new();
+    let mut taken = 0;
+    for item in items {
+        let needed = BETWEEN.len() + width(item);
+        if taken > 0 && taken + needed > width_max {
+            text.push('\n');
+            taken = 0;
+        } else if taken > 0 {
+            text.push_str(BETWEEN);
+            taken += BETWEEN.len();
+        }
+        text.push_str(item);
+        taken += width(item);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -85,7 +152,7 @@ mod tests {
     #[test]
     fn durations_have_a_fitting_unit() {
         let check = |micros, expected| assert_eq!(duration(micros), expected);
-        check(0, "0us");
+        check(0, "0s");
         check(999, "999us");
         check(1_000, "1ms");
         check(1_999, "1.99ms");
@@ -117,5 +184,40 @@ mod tests {
         assert_eq!(plain("a\u{1b}b\u{202e}", 9), "a\u{fffd}b\u{fffd}");
         assert_eq!(plain("abcdef", 6), "abcdef");
         assert_eq!(plain("abcdefg", 6), "abcde…");
+    }
+
+    #[test]
+    fn an_axis_is_rounded() {
+        let check = |micros, expected| assert_eq!(rounded(micros), expected);
+        check(0, "0s");
+        check(999, "999us");
+        check(1_999_999, "2s");
+        check(499_999, "500ms");
+        check(99_999, "100ms");
+        check(1_675_776, "1.676s");
+        check(59_999_999, "1m");
+        check(86_399_999_999, "1d");
+        check(u64::MAX, "213503982d08h");
+    }
+
+    #[test]
+    fn widths_are_those_of_a_terminal() {
+        assert_eq!(width("日本"), 4);
+        assert_eq!(width("e\u{301}\u{200b}"), 1);
+        assert_eq!(pad("日本", 6), "日本  ");
+        assert_eq!(cut("日本語", 6), "日本語");
+        assert_eq!(cut("日本語", 5), "日本…");
+        assert_eq!(cut("日本語", 4), "日…");
+        assert_eq!(cut("👩\u{200d}👩\u{200d}👧 abc", 5), "👩\u{200d}👩\u{200d}…");
+        assert_eq!(cut("abc", 1), "…");
+        assert_eq!(plain(&"\u{301}".repeat(1_000), 9).chars().count(), 37);
+    }
+
+    #[test]
+    fn a_legend_wraps() {
+        let items = ["a b", "c d", "日本"].map(str::to_owned);
+        assert_eq!(wrap(&items, 9), "a b   c d\n日本");
+        assert_eq!(wrap(&items, 1), "a b\nc d\n日本");
+        assert_eq!(wrap(&items, 99), "a b   c d   日本");
     }
 }

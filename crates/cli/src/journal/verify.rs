@@ -6,170 +6,150 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use indelible_journal::{Journal, JournalKey, Status, Violation};
+use indelible_journal::JournalKey;
 use serde::Serialize;
 
 use super::VerifyArguments;
-use super::input::{Line, Lines, Malformed};
-use super::text::{count, plain};
+use super::checked::{Checked, Cut, Finding, Refused};
+use super::damage::Malformed;
+use super::input::Lines;
+use super::text::count;
 use crate::failure::{Failure, Verdict, quiet};
-
-/// A file with more broken lines than this is not an export with a few mistakes.
-const MALFORMED_MAX: usize = 20;
-/// A reason is one line, but it is not ours.
-const REASON_CHARS_MAX: usize = 500;
-
-/// One execution, as far as it is legal.
-struct Checked {
-    journal: Journal,
-    violation: Option<(u64, Violation)>,
-    /// Its events after the violation: nothing can be said about them.
-    unchecked: u64,
-}
-
-#[derive(Default)]
-struct Findings {
-    /// In the order of their first lines.
-    executions: Vec<Checked>,
-    malformed: Vec<Malformed>,
-    /// Reading stopped: too many lines were malformed.
-    gave_up: bool,
-}
 
 pub(super) fn run(arguments: &VerifyArguments, out: &mut impl Write) -> Result<Verdict, Failure> {
     let mut lines = Lines::open(&arguments.file)?;
-    let findings = check(&mut lines)?;
-    if findings.executions.is_empty() && findings.malformed.is_empty() {
+    let executions = check(&mut lines)?;
+    if executions.is_empty() && lines.damage().is_none() {
         return Err(lines.empty());
     }
     let written = if arguments.json {
-        findings.write_json(out)
+        write_json(&executions, &lines, out)
     } else {
-        findings.executions.iter().try_for_each(|checked| checked.write(out))
+        executions.iter().try_for_each(|checked| write_text(checked, &lines, out))
     };
     quiet(written).map_err(|error| Failure::output(&error))?;
-    Ok(findings.verdict(&lines))
+    Ok(verdict(&executions, &lines))
 }
 
-fn check(lines: &mut Lines) -> Result<Findings, Failure> {
-    let mut findings = Findings::default();
+/// All executions, in the order of their first lines.
+fn check(lines: &mut Lines) -> Result<Vec<Checked>, Failure> {
+    let mut executions: Vec<Checked> = Vec::new();
     let mut places: BTreeMap<JournalKey, usize> = BTreeMap::new();
     while let Some(line) = lines.next()? {
-        match line {
-            Ok(line) => {
-                let place = *places.entry(line.key.clone()).or_insert_with(|| {
-                    findings.executions.push(Checked::new(line.key.clone()));
-                    findings.executions.len() - 1
-                });
-                findings.executions[place].append(line);
-            }
-            Err(malformed) => {
-                findings.malformed.push(malformed);
-                if findings.malformed.len() == MALFORMED_MAX {
-                    findings.gave_up = true;
-                    break;
-                }
-            }
-        }
+        let place = *places.entry(line.key.clone()).or_insert_with(|| {
+            executions.push(Checked::new(line.key.clone()));
+            executions.len() - 1
+        });
+        executions[place].append(line, lines.damage());
     }
-    Ok(findings)
+    Ok(executions)
 }
 
-impl Checked {
-    fn new(key: JournalKey) -> Self {
-        Self { journal: Journal::new(key), violation: None, unchecked: 0 }
-    }
-
-    fn append(&mut self, line: Line) {
-        if self.violation.is_some() {
-            self.unchecked += 1;
-        } else if let Err(violation) = self.journal.append_record(line.record) {
-            self.violation = Some((line.number, violation));
-        }
-    }
-
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let key = self.journal.key();
-        match &self.violation {
-            None => {
-                let status = self.journal.status().map_or("-", Status::name);
-                writeln!(out, "ok   {key}  {status}  {}", count(self.journal.len(), "event"))
+fn write_text(checked: &Checked, lines: &Lines, out: &mut impl Write) -> io::Result<()> {
+    let (key, finding) = (checked.key(), checked.finding(lines.damage()));
+    let (verdict, length) = (finding.name(), count(checked.len(), "event"));
+    let status = checked.status().unwrap_or("-");
+    let unchecked = count(checked.unchecked(), "event");
+    write!(out, "{verdict:3}  {key}  ")?;
+    match finding {
+        Finding::Ok => write!(out, "{status}  {length}")?,
+        Finding::Cut(cut) => {
+            write!(out, "{status}  {length}, {cut}")?;
+            if checked.unchecked() > 0 {
+                write!(out, " ({unchecked} not checked)")?;
             }
-            Some((line, violation)) => {
-                let Violation { rule, sequence, reason } = violation;
-                let reason = plain(reason, REASON_CHARS_MAX);
-                write!(out, "bad  {key}  {rule} at line {line}, sequence {sequence}: {reason}")?;
-                match self.unchecked {
-                    0 => writeln!(out),
-                    more => writeln!(out, " ({} after it not checked)", count(more, "event")),
-                }
+        }
+        Finding::Bad(refused) => {
+            let (rule, sequence) = (refused.violation.rule, refused.violation.sequence);
+            let (line, reason) = (refused.line, refused.reason());
+            write!(out, "{rule} at line {line}, sequence {sequence}: {reason}")?;
+            if checked.unchecked() > 0 {
+                write!(out, " ({unchecked} after it not checked)")?;
             }
         }
     }
+    writeln!(out)
 }
 
-impl Findings {
-    fn verdict(&self, lines: &Lines) -> Verdict {
-        let mut errors: Vec<String> = self.malformed.iter().map(|m| lines.describe(m)).collect();
-        if self.gave_up {
-            errors.push(format!("{MALFORMED_MAX} malformed lines: the rest was not read"));
-        }
-        let bad = self.executions.iter().find(|checked| checked.violation.is_some());
-        if let Some(first) = bad {
-            let bad = self.executions.iter().filter(|checked| checked.violation.is_some()).count();
-            let all = count(self.executions.len() as u64, "execution");
-            errors.push(format!("{}: {bad} of {all} not legal", lines.name()));
-            return Verdict::Wrong(Failure::many(errors).hint(format!(
-                "`indelible journal show {} --execution {:#}` shows it up to there",
-                lines.argument(),
-                first.journal.key()
-            )));
-        }
-        if errors.is_empty() {
-            return Verdict::Well;
-        }
-        Verdict::Wrong(
-            Failure::many(errors).hint("the format is described in docs/formats/journal-jsonl.md"),
-        )
+/// What is wrong, for stderr.
+fn verdict(executions: &[Checked], lines: &Lines) -> Verdict {
+    let (name, damage) = (lines.name(), lines.damage());
+    let with = |verdict: &'static str| {
+        executions.iter().filter(move |checked| checked.finding(damage).name() == verdict)
+    };
+    let (bad, cut) = (with("bad").count(), with("cut").count());
+    let all = count(executions.len() as u64, "execution");
+    let mut errors = damage.errors(name);
+    if bad > 0 {
+        errors.push(format!("{name}: {bad} of {all} not legal"));
     }
+    if cut > 0 {
+        errors.push(format!("{name}: {cut} of {all} cut short by a line that cannot be read"));
+    }
+    if errors.is_empty() {
+        return Verdict::Well;
+    }
+    let failure = Failure::many(errors);
+    Verdict::Wrong(match with("bad").next() {
+        Some(first) => match name.command(&format!("show --execution {:#}", first.key())) {
+            Some(command) => failure.hint(format!("{command} shows it up to there")),
+            None => failure,
+        },
+        None => failure.hint(damage.hint()),
+    })
+}
 
-    fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
-        #[derive(Serialize)]
-        struct Report<'a> {
-            ok: bool,
-            executions: Vec<Execution>,
-            malformed: &'a [Malformed],
-        }
-        #[derive(Serialize)]
-        struct Execution {
-            execution: String,
-            ok: bool,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            status: Option<&'static str>,
-            length: u64,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            violation: Option<super::show::Refusal>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            unchecked: Option<u64>,
-        }
-        let executions: Vec<Execution> = self
-            .executions
-            .iter()
-            .map(|checked| Execution {
-                execution: checked.journal.key().to_string(),
-                ok: checked.violation.is_none(),
-                status: checked.journal.status().map(Status::name),
-                length: checked.journal.len(),
-                violation: checked
-                    .violation
-                    .as_ref()
-                    .map(|(line, violation)| super::show::Refusal::new(*line, violation)),
-                unchecked: checked.violation.as_ref().map(|_| checked.unchecked),
-            })
-            .collect();
-        let ok = self.malformed.is_empty() && executions.iter().all(|execution| execution.ok);
-        let report = Report { ok, executions, malformed: &self.malformed };
-        serde_json::to_writer_pretty(&mut *out, &report)?;
-        writeln!(out)
+fn write_json(executions: &[Checked], lines: &Lines, out: &mut impl Write) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Report<'a> {
+        v: u32,
+        ok: bool,
+        complete: bool,
+        executions: Vec<Execution<'a>>,
+        malformed: &'a [Malformed],
     }
+    #[derive(Serialize)]
+    struct Execution<'a> {
+        execution: String,
+        verdict: &'static str,
+        ok: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'static str>,
+        length: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        violation: Option<&'a Refused>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cut: Option<Cut>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        unchecked: Option<u64>,
+    }
+    let damage = lines.damage();
+    let executions: Vec<Execution<'_>> = executions
+        .iter()
+        .map(|checked| {
+            let finding = checked.finding(damage);
+            let (verdict, ok) = (finding.name(), matches!(finding, Finding::Ok));
+            let (violation, cut) = match finding {
+                Finding::Ok => (None, None),
+                Finding::Bad(refused) => (Some(refused), None),
+                Finding::Cut(cut) => (None, Some(cut)),
+            };
+            Execution {
+                execution: checked.key().to_string(),
+                verdict,
+                ok,
+                status: checked.status(),
+                length: checked.len(),
+                violation,
+                cut,
+                unchecked: (!ok).then_some(checked.unchecked()),
+            }
+        })
+        .collect();
+    let complete = damage.is_none();
+    let ok = complete && executions.iter().all(|execution| execution.ok);
+    let malformed = &damage.malformed;
+    let report = Report { v: super::JSON_VERSION, ok, complete, executions, malformed };
+    serde_json::to_writer_pretty(&mut *out, &report)?;
+    writeln!(out)
 }

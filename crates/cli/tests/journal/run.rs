@@ -13,8 +13,15 @@ pub(crate) struct Ran {
 /// Runs `indelible journal` with these arguments and this standard input.
 #[track_caller]
 pub(crate) fn journal(arguments: &[&str], stdin: &str) -> Ran {
+    journal_of_bytes(arguments, stdin.as_bytes())
+}
+
+/// The same with a standard input that is no text.
+#[track_caller]
+pub(crate) fn journal_of_bytes(arguments: &[&str], stdin: &[u8]) -> Ran {
     let mut child = spawn(arguments);
-    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    // It may have seen enough before all is written.
+    _ = child.stdin.take().unwrap().write_all(stdin);
     let output = child.wait_with_output().unwrap();
     Ran {
         code: output.status.code(),

@@ -105,6 +105,12 @@ impl Script {
         self.push(Event::InvokeCompleted { promise_id, result, attempt })
     }
 
+    pub(crate) fn fail(&mut self, child: u32, attempt: u32, kind: ErrorKind) -> &mut Self {
+        let result = Outcome::Err(Box::new(Failure::new(kind, "no answer")));
+        let (promise_id, attempt) = (self.child(child), Attempt::new(attempt).unwrap());
+        self.push(Event::InvokeCompleted { promise_id, result, attempt })
+    }
+
     pub(crate) fn retry(&mut self, child: u32, attempt: u32, message: &str) -> &mut Self {
         let error = Box::new(Failure::new(ErrorKind::Transient, message));
         self.push(Event::InvokeRetrying {

@@ -50,8 +50,8 @@ seq        time  event                                              state
     let (bar, legend) = drawn.split_once("\n\n").unwrap();
     let (axis, bar) = bar.split_once('\n').unwrap();
     assert_eq!(axis, "         0s");
-    assert!(bar.starts_with("greet    > ") && bar.ends_with("  … 0us"), "{bar}");
-    assert_eq!(legend, "> not ended\n");
+    assert!(bar.starts_with("greet    █> ") && bar.ends_with("  … 0s"), "{bar}");
+    assert_eq!(legend, "█ running   > not ended\n");
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn very_long_and_very_short_spans_are_drawn() {
         .push(Event::ExecutionFailed { error });
     let expected = "
                    0s              7d12h            15d             22d12h        30d
-greet              │────────────────────────────────────────────────────────────────│  ✗ 30d Timeout
+greet              ──────────────────────────────────────────────────────────────────  ✗ 30d Timeout
 sleep 30d  root.0  ──────────────────────────────────────────────────────────────────  ✓ 30d
-blink      root.1  │                                                                   ✓ 0us
+blink      root.1  │                                                                   ✓ 0s
 
 ─ waiting   │ an instant
 ";
@@ -103,18 +103,28 @@ fn cancelling_buffered_signals_and_abandoned_waits_are_drawn() {
         .push(Event::ExecutionCancelled { reason: "enough".into() });
     let drawn = body(&["show", "-", "--timeline"], &script.lines());
     let rows: Vec<&str> = drawn.lines().collect();
-    assert!(rows[1].starts_with("greet  "), "{drawn}");
-    assert!(rows[1].ends_with("▒  ✗ 1s Cancelled"), "{drawn}");
+    assert!(rows[1].starts_with("greet        "), "{drawn}");
+    assert!(rows[1].ends_with("▒  ⊘ 1s Cancelled"), "{drawn}");
     assert!(rows[2].starts_with("go           root.0") && rows[2].contains(" ╌╌"), "{drawn}");
     assert!(rows[3].starts_with("sleep 200ms  root.1") && rows[3].contains(" ──"), "{drawn}");
-    assert!(rows[4].starts_with("stop         root.2"), "{drawn}");
+    assert!(rows[4].starts_with("stop         (root.2)"), "{drawn}");
     assert!(rows[4].ends_with("- 200ms not received"), "{drawn}");
-    assert_eq!(rows[6], "█ running   ▒ cancelling   ─ waiting   ╌ signal buffered");
+    assert_eq!(
+        rows[6..],
+        [
+            "█ running   ▒ cancelling   ─ waiting   ╌ signal buffered   ⊘ cancelled",
+            "(root.N) a number given back"
+        ]
+    );
 }
 
 #[test]
 fn the_same_as_data() {
     let table = journal(&["show", "--json", FULL_EXAMPLE], "").json();
+    assert_eq!(table["v"], 1);
+    assert_eq!(table["verdict"], "ok");
+    assert_eq!(table["complete"], true);
+    assert_eq!(table["malformed"], serde_json::json!([]));
     assert_eq!(table["function"], "workflow");
     assert_eq!(table["status"], "Completed");
     assert_eq!(table["length"], 25);
@@ -147,12 +157,13 @@ fn one_of_several_executions_must_be_named() {
     let mut keys = [first.key().to_string(), second.key().to_string()];
     keys.sort();
     journal(&["show", "-"], &file).wrong(&format!(
-        "error: standard input holds 2 executions\n  {}\n  {}\n\
+        "error: standard input holds 2 executions\n  {}  greet  Running\n  {}  greet  Running\n\
          hint: name one with --execution; its first digits are enough\n",
         keys[0], keys[1]
     ));
     journal(&["show", "-", "--execution", "beef\u{1b}"], &file).wrong(&format!(
-        "error: none of 2 executions in standard input is `beef\\u{{1b}}`\n  {}\n  {}\n\
+        "error: none of 2 executions in standard input is `beef\\u{{1b}}`\n  \
+         {}  greet  Running\n  {}  greet  Running\n\
          hint: --execution takes a key, an execution's id, or the beginning of one\n",
         keys[0], keys[1]
     ));
@@ -172,7 +183,8 @@ fn two_attempts_of_one_execution_must_be_told_apart() {
     let (file, key) = (format!("{file}{again}"), greet("1").key().clone());
     let prefix = &key.to_string()[..8];
     journal(&["show", "-", "--execution", prefix], &file).wrong(&format!(
-        "error: `{prefix}` means 2 executions in standard input\n  {key}\n  {}\n\
+        "error: `{prefix}` means 2 executions in standard input\n  {key}  greet  Running\n  \
+         {}  greet  Running\n\
          hint: give more digits, or the attempts after an @\n",
         key.next_attempt().unwrap()
     ));
@@ -184,11 +196,11 @@ fn two_attempts_of_one_execution_must_be_told_apart() {
 fn a_malformed_line_is_named_after_what_could_be_read() {
     let file = format!("{}{{\"v\":7}}\n", greet("1").lines());
     let ran = journal(&["show", "-"], &file);
-    assert!(ran.stdout.contains("length     1 event\n"), "{}", ran.stdout);
+    let length = "length     1 event, then line 2 cannot be read\n";
+    assert!(ran.stdout.contains(length), "{}", ran.stdout);
     ran.wrong(
         "error: standard input, line 2, column 6: version 7 is not read here; this build reads \
-         version 1\n\
-         hint: `indelible journal verify -` checks all of it\n",
+         version 1\n",
     );
 }
 
@@ -198,4 +210,29 @@ fn an_empty_file_is_an_error() {
         "error: standard input: no events\n\
          hint: an export has one event a line; see docs/formats/journal-jsonl.md\n",
     );
+}
+
+#[test]
+fn an_execution_may_be_named_as_tables_name_it() {
+    let script = greet("1");
+    for name in ["root", "root@1", &script.key().to_string()[..3]] {
+        assert_eq!(journal(&["show", "-", "--execution", name], &script.lines()).code, Some(0));
+    }
+    let ran =
+        journal(&["show", "-", "--execution", "root"], &(script.lines() + &greet("2").lines()));
+    assert!(ran.stderr.starts_with("error: `root` means 2 executions in"), "{}", ran.stderr);
+    let ran = journal(&["show", "-", "--execution", ""], &script.lines());
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+}
+
+#[test]
+fn help_says_what_is_printed_and_how_it_exits() {
+    let show = journal(&["show", "--help"], "").stdout;
+    for part in ["COLUMNS", "Exit codes:", "Examples:", "--timeline --json", "root.1"] {
+        assert!(show.contains(part), "{part}: {show}");
+    }
+    let verify = journal(&["verify", "--help"], "").stdout;
+    for part in ["Exit codes:", "Examples:", "Verdicts:"] {
+        assert!(verify.contains(part), "{part}: {verify}");
+    }
 }

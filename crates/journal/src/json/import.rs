@@ -48,7 +48,7 @@ pub fn parse_line(line: &str) -> Result<(JournalKey, Record), ParseError> {
     let event = match event(&parsed.event, data, key.execution_id())? {
         Some(event) => event,
         None => {
-            let column = column_of(line, &parsed.event).unwrap_or(1);
+            let column = event_column(line).unwrap_or(1);
             let message = printable(&format!("unknown event `{}`", parsed.event));
             return Err(ParseError { column, message });
         }
@@ -62,6 +62,12 @@ fn other_version(line: &str) -> Option<ParseError> {
     let Object(wire::Version { v }) = serde_json::from_str(line).ok()?;
     let version: u64 = v.get().parse().ok()?;
     (version != VERSION).then(|| version_error(column_of(line, v.get()).unwrap_or(1), version))
+}
+
+/// Where the event's name stands: as it is read, a name with escapes is a copy without a place.
+fn event_column(line: &str) -> Option<usize> {
+    let Object(wire::EventName { event }) = serde_json::from_str(line).ok()?;
+    column_of(line, event.get()).map(|quote| quote + 1)
 }
 
 fn version_error(column: usize, version: u64) -> ParseError {
@@ -99,7 +105,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Where `part` starts, if it is a slice of `line`: a name with escapes is a copy.
+/// Where `part` starts, if it is a slice of `line`.
 fn column_of(line: &str, part: &str) -> Option<usize> {
     let offset = (part.as_ptr() as usize).checked_sub(line.as_ptr() as usize)?;
     (offset <= line.len()).then_some(offset + 1)

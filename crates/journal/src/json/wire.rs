@@ -34,6 +34,13 @@ pub(super) struct Version<'a> {
     pub(super) v: &'a RawValue,
 }
 
+/// The event's name as it stands in the line.
+#[derive(Deserialize)]
+pub(super) struct EventName<'a> {
+    #[serde(borrow)]
+    pub(super) event: &'a RawValue,
+}
+
 macro_rules! data {
     ($($name:ident { $($field:ident: $type:ty,)* })*) => {
         $(

@@ -117,6 +117,7 @@ fn errors_of_the_line_have_reason_and_column() {
     refused(&broken("@1", ""), &format!("{ROOT}\""), "ID@ATTEMPTS");
     refused(&broken("@1", "@1.1"), "@1.1\"", "2 attempts");
     refused(&broken("9c9c", "9C9c"), "@1\"", "64 lower-case");
+    refused(&with("\\u0045xecutionPaused", "{}"), "\\u0045xecutionPaused", "`ExecutionPaused`");
     refused(&with("ExecutionPaused", "{}"), "ExecutionPaused", "unknown event `ExecutionPaused`");
 }
 
