@@ -105,7 +105,8 @@ impl Micros {
 impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {
-            0..1_000 => (1, "us"),
+            0 => (1, "s"),
+            1..1_000 => (1, "us"),
             1_000..1_000_000 => (1_000, "ms"),
             _ => (1_000_000, "s"),
         };
