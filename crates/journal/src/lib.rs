@@ -105,7 +105,7 @@ pub use policy::{
     RetryPolicy, Statuses,
 };
 pub use replay::{
-    Awaited, BeginError, Divergence, Found, Hopeless, Next, Recorded, Replay, WaitError,
+    Awaited, BeginError, Divergence, Found, Next, Recorded, Refused, Replay, ReplayError,
 };
 pub use status::Status;
 pub use time::{Micros, Timestamp};

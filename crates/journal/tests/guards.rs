@@ -264,8 +264,8 @@ fn failed_with(kind: InvokeKind, class: RetryClass, error: ErrorKind) -> Vec<Ste
     steps![started(), scheduled, begin(0, 1), retrying]
 }
 
-/// C-29, V-24: a request that was sent and not answered in time is unknown, not failed; nor is an
-/// Indeterminate attempt.
+/// C-29, V-24: a request that was sent and not answered in time, or is Indeterminate, is unknown: it
+/// is sent again only if that is safe. A function whose descendants are Indeterminate never is.
 #[test]
 fn c29_a_timeout_of_a_request_is_unknown() {
     use ErrorKind::{Indeterminate, Timeout, Transient};
@@ -274,8 +274,9 @@ fn c29_a_timeout_of_a_request_is_unknown() {
     legal(failed_with(Http, RetryClass::PERSIST_IDEM, Timeout));
     legal(failed_with(Http, RetryClass::PERSIST, Transient));
     legal(failed_with(Function, RetryClass::PERSIST, Timeout));
-    for class in [RetryClass::PERSIST, RetryClass::PERSIST_IDEM] {
-        refused(failed_with(Http, class, Indeterminate), Rule::C29);
+    refused(failed_with(Http, RetryClass::PERSIST, Indeterminate), Rule::C29);
+    legal(failed_with(Http, RetryClass::PERSIST_IDEM, Indeterminate));
+    for class in [RetryClass::PERSIST, RetryClass::VOLATILE_IDEM] {
         refused(failed_with(Function, class, Indeterminate), Rule::C29);
     }
 }

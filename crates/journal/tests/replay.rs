@@ -24,7 +24,7 @@ fn world(rng: &mut Prng, journal: &mut Journal, now: Timestamp, log: &mut Vec<En
             let started = matches!(invoke.phase, InvokePhase::Started { .. });
             let entry = match (started, rng.index(4)) {
                 (false, _) => journal.start_invoke(now, promise).unwrap().1,
-                (true, 0) if invoke.may_retry(RetryCause::Failed) => {
+                (true, 0) if invoke.may_retry(RetryCause::Failed, ErrorKind::Transient) => {
                     let error = Failure::new(ErrorKind::Transient, "try again");
                     journal.retry_invoke(now, promise, RetryCause::Failed, error, now).unwrap()
                 }
@@ -177,11 +177,12 @@ fn divergence_shows_both_sides() {
         journal_of(steps![started(), invoke(0), random(1), timer(2, 9, 5), join_set(3)]);
     let kind = InvokeKind::Http;
     let other_fn = replay.clone().invoke(&journal, kind, &function("refund"), &payload("in"));
-    let error = other_fn.unwrap_err();
+    let ReplayError::Diverged(error) = other_fn.unwrap_err() else { panic!("it diverged") };
     assert_eq!(error.recorded, "Http charge (sequence 1)");
     assert_eq!(error.asked, "Http refund");
     let other_in = replay.clone().invoke(&journal, kind, &function("charge"), &payload("other"));
-    assert_eq!(other_in.unwrap_err().asked, "Http charge with another input");
+    let ReplayError::Diverged(error) = other_in.unwrap_err() else { panic!("it diverged") };
+    assert_eq!(error.asked, "Http charge with another input");
     let kind = InvokeKind::Function;
     assert!(replay.clone().invoke(&journal, kind, &function("charge"), &payload("in")).is_err());
     assert!(replay.clone().now(&journal).is_err());
@@ -258,7 +259,7 @@ fn foreign_promises_are_not_waited_for() {
         Wait::SignalOr(name("go"), elsewhere),
     ] {
         let hopeless = replay.wait(&journal, &wait).unwrap_err();
-        assert!(matches!(hopeless, WaitError::Hopeless(Hopeless { rule: Rule::C26, .. })));
+        assert!(matches!(hopeless, ReplayError::Refused(Refused { rule: Rule::C26, .. })));
         let violation = journal.wait(secs(9), &wait).unwrap_err();
         assert!(violation.rule.is_guests(), "{violation}");
     }
@@ -275,7 +276,7 @@ fn the_journal_holds_more_than_the_guest_asks_for() {
     charge(&mut replay);
     assert_eq!(replay.finish(&journal).unwrap_err().asked, "to return");
     let early = replay.wait(&journal, &Wait::One(p(0))).unwrap_err();
-    assert!(matches!(early, WaitError::Diverged(_)), "{early}");
+    assert!(matches!(early, ReplayError::Diverged(_)), "{early}");
     charge(&mut replay);
     assert_eq!(replay.finish(&journal), Ok(()));
     assert_eq!(replay.wait(&journal, &Wait::One(p(0))), Ok(Awaited::Pending));
@@ -284,7 +285,7 @@ fn the_journal_holds_more_than_the_guest_asks_for() {
     assert_eq!(replay.wait(&blocked, &Wait::One(p(1))), Ok(Awaited::Pending));
     for other in [Wait::One(p(0)), Wait::Signal(name("never")), Wait::Any(waits(&[1]))] {
         let diverged = replay.wait(&blocked, &other).unwrap_err();
-        assert!(matches!(diverged, WaitError::Diverged(_)), "{diverged}");
+        assert!(matches!(diverged, ReplayError::Diverged(_)), "{diverged}");
     }
     // What is written already is not written again.
     let mut again = blocked.clone();
@@ -344,4 +345,96 @@ fn a_set_gives_first_what_completed_first() {
         assert_eq!(*promise_id, expected);
     }
     assert_eq!(journal.take_next(secs(20), &set(0)), Ok(None));
+}
+
+/// C-25: nothing is answered as absent while the journal is ahead, waits, or is over: it would be
+/// appended.
+#[test]
+fn nothing_is_absent_where_the_journal_goes_on() {
+    let set_and_call = || steps![started(), join_set(0), invoke(1)];
+    let ask = |replay: &mut Replay, journal: &Journal| {
+        replay.join_set(journal).unwrap();
+        replay.invoke(journal, InvokeKind::Http, &function("charge"), &payload("in")).unwrap();
+    };
+    let diverges = |result: Result<(), ReplayError>| {
+        assert!(matches!(result, Err(ReplayError::Diverged(_))), "{result:?}");
+    };
+    let (ahead, mut replay) = journal_of([set_and_call(), steps![submit(0, 1)]].concat());
+    ask(&mut replay, &ahead);
+    diverges(replay.random(&ahead, 4).map(drop));
+
+    let (ahead, mut replay) = journal_of([set_and_call(), steps![random(2)]].concat());
+    ask(&mut replay, &ahead);
+    diverges(replay.submit(&ahead, &set(0), &p(1)).map(drop));
+
+    let done = steps![submit(0, 1), begin(1, 1), done(1, 1), random(2)];
+    let (ahead, mut replay) = journal_of([set_and_call(), done].concat());
+    ask(&mut replay, &ahead);
+    assert_eq!(replay.submit(&ahead, &set(0), &p(1)), Ok(Recorded::Present));
+    diverges(replay.next(&ahead, &set(0)).map(drop));
+
+    let (blocked, mut replay) = journal_of([set_and_call(), steps![wait_one(1)]].concat());
+    ask(&mut replay, &blocked);
+    diverges(replay.clone().now(&blocked).map(drop));
+    assert_eq!(replay.finish(&blocked).unwrap_err().recorded, "a wait of kind Single");
+
+    let (over, mut replay) = journal_of([set_and_call(), steps![completed()]].concat());
+    ask(&mut replay, &over);
+    assert_eq!(replay.finish(&over), Ok(()));
+    diverges(replay.timer(&over, Micros::ZERO).map(drop));
+}
+
+/// JS-1, JS-2, JS-7, C-21, C-26: a submission that was refused is refused again on replay, for the
+/// same reason, whatever the journal has come to since.
+#[test]
+fn a_refused_submission_stays_refused() {
+    let refused = |replay: &mut Replay, journal: &Journal, to: u32, call: u32| match replay.submit(
+        journal,
+        &set(to),
+        &p(call),
+    ) {
+        Err(ReplayError::Refused(refused)) => refused.rule,
+        other => panic!("{other:?}"),
+    };
+    let calls = steps![started(), join_set(0), join_set(1), invoke(2), random(3), submit(0, 2)];
+    let blocked = steps![wait_one(2)];
+    let over = steps![begin(2, 1), done(2, 1), take(0, 2), completed()];
+    for more in [steps![], blocked, over] {
+        let (journal, mut replay) = journal_of([calls.clone(), more].concat());
+        // Before they are there.
+        assert_eq!(refused(&mut replay, &journal, 0, 2), Rule::JS1);
+        replay.join_set(&journal).unwrap();
+        assert_eq!(refused(&mut replay, &journal, 0, 2), Rule::C26);
+        replay.join_set(&journal).unwrap();
+        replay.invoke(&journal, InvokeKind::Http, &function("charge"), &payload("in")).unwrap();
+        replay.random(&journal, 3).unwrap();
+        assert_eq!(refused(&mut replay, &journal, 0, 3), Rule::C26);
+        assert_eq!(replay.submit(&journal, &set(0), &p(2)), Ok(Recorded::Present));
+        assert_eq!(refused(&mut replay, &journal, 0, 2), Rule::C21);
+        assert_eq!(refused(&mut replay, &journal, 1, 2), Rule::JS7);
+        assert_eq!(refused(&mut replay, &journal, 2, 2), Rule::JS1);
+    }
+}
+
+/// J-82: a call that is too deep takes no number, so that what follows has the same on both sides.
+#[test]
+fn a_call_that_is_too_deep_takes_no_number() {
+    let path = vec![0; ids::DEPTH_MAX - 1];
+    let id = ExecutionId::new(PromiseId::new(*own().root(), &path).unwrap()).unwrap();
+    let started = Started {
+        parent_id: id.parent(),
+        idempotency_key: None,
+        attempts: Attempts::first(id.depth()),
+        ..start()
+    };
+    let (mut journal, _) = Journal::start(JournalKey::first(id), secs(1), started).unwrap();
+    let mut replay = Replay::begin(&journal, &digest()).unwrap();
+    let (name, input) = (function("deeper"), payload("in"));
+    let deep = replay.invoke(&journal, InvokeKind::Function, &name, &input).unwrap_err();
+    assert!(matches!(deep, ReplayError::Refused(Refused { rule: Rule::J82, .. })), "{deep}");
+    let (promise, _) = replay.timer(&journal, Micros::ZERO).unwrap();
+    assert_eq!(promise, journal.schedule_timer(secs(2), Micros::ZERO).unwrap().0);
+    // A request has no children.
+    let http = replay.invoke(&journal, InvokeKind::Http, &name, &input).unwrap();
+    assert_eq!(http.1, Found::Absent);
 }

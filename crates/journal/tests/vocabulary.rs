@@ -172,13 +172,21 @@ fn an_open_call_knows_its_retries() {
     let mut journal = legal(steps![started(), invoke_with(0, policy), begin(0, 1)]);
     let open = journal.open_invoke(&p(0)).unwrap();
     assert_eq!((open.retries_counted, open.scheduled_time), (0, secs(2)));
-    assert!(open.may_retry(RetryCause::Failed));
+    // The rules on safety are in it too.
+    assert!(!open.may_retry(RetryCause::EngineLost, ErrorKind::Uncategorized));
+    assert!(!open.may_retry(RetryCause::Failed, ErrorKind::Timeout));
+    assert!(open.may_retry(RetryCause::Failed, ErrorKind::Transient));
     let more = steps![retry_for(0, 1, RetryCause::Operator), begin(0, 2)];
     run(&mut journal, &more).unwrap();
-    assert!(journal.open_invoke(&p(0)).unwrap().may_retry(RetryCause::Failed));
+    assert!(
+        journal.open_invoke(&p(0)).unwrap().may_retry(RetryCause::Failed, ErrorKind::Transient)
+    );
     let more = steps![retry(0, 2), begin(0, 3)];
     run(&mut journal, &more).unwrap();
     let open = journal.open_invoke(&p(0)).unwrap();
     assert_eq!(open.retries_counted, 1);
-    assert!(!open.may_retry(RetryCause::Failed) && open.may_retry(RetryCause::Operator));
+    assert!(
+        !open.may_retry(RetryCause::Failed, ErrorKind::Transient)
+            && open.may_retry(RetryCause::Operator, ErrorKind::Timeout)
+    );
 }

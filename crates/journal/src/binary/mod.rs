@@ -56,8 +56,7 @@ pub fn encode_into(
 }
 
 /// Cuts entries into batches that rows can hold: nearly always one. More are needed when a guest
-/// that waits on thousands takes many results within one commit, since every wait lists its rest
-/// again ([`WAIT_MEMBERS_MAX`]).
+/// waits again and again on lists of thousands within one commit ([`WAIT_MEMBERS_MAX`]).
 pub fn batches(entries: &[Entry]) -> impl Iterator<Item = &[Entry]> {
     let mut rest = entries;
     std::iter::from_fn(move || {

@@ -95,6 +95,7 @@ impl Journal {
             Event::JoinSetSubmitted { join_set_id, promise_id } => {
                 let set = self.number(join_set_id.place());
                 let member = self.number(promise_id);
+                self.submitted += 1;
                 let submitted = {
                     let set = self.join_set_mut(set);
                     set.members.push(member);
@@ -156,6 +157,7 @@ impl Journal {
 
     fn take(&mut self, set: u32, promise: &PromiseId) {
         let member = self.number(promise);
+        self.taken += 1;
         let taken = {
             let set = self.join_set_mut(set);
             set.taken.push(member);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
+use super::check::effects::retry_refusal;
 use crate::event::{InvokeKind, Sequence};
 use crate::ids::{Attempt, PromiseId};
 use crate::names::{DeliveryId, FunctionName, SignalName};
-use crate::payload::{Outcome, Payload};
-use crate::policy::{RetryBound, RetryCause, RetryPolicy};
+use crate::payload::{ErrorKind, Outcome, Payload};
+use crate::policy::{RetryCause, RetryPolicy};
 use crate::time::{Micros, Timestamp};
 
 /// A child, by what allocated it (J-92).
@@ -163,13 +164,11 @@ pub struct OpenInvoke {
 }
 
 impl OpenInvoke {
-    /// Whether its policy allows another attempt for this cause; otherwise the journal refuses
-    /// it.
-    pub fn may_retry(&self, cause: RetryCause) -> bool {
-        match self.retry_policy.bound {
-            RetryBound::Bounded(most) if cause.counts() => self.retries_counted < most,
-            _ => self.retries_counted < u32::MAX,
-        }
+    /// Whether there may be another attempt after one that is over for this cause with this error;
+    /// if not, the journal refuses it (SE-5, C-28, C-29, C-41).
+    pub fn may_retry(&self, cause: RetryCause, error: ErrorKind) -> bool {
+        let (policy, counted) = (&self.retry_policy, self.retries_counted);
+        retry_refusal(self.kind, policy, counted, cause, error).is_none()
     }
 }
 

@@ -49,6 +49,9 @@ pub struct Journal {
     /// Deliveries in the order of their arrival, consumed or not: a next attempt gets them all
     /// (C-32).
     deliveries: Vec<Delivery>,
+    /// Submissions and results of all join sets: whether a replay has seen all of them.
+    submitted: u64,
+    taken: u64,
     signals: Signals,
     /// Some exactly while the status is Blocked on listed members.
     wait: Option<LiveWait>,
@@ -87,6 +90,8 @@ impl Journal {
             started: None,
             children: Vec::new(),
             deliveries: Vec::new(),
+            submitted: 0,
+            taken: 0,
             signals: Signals::default(),
             wait: None,
             cancel: None,
@@ -224,6 +229,10 @@ impl Journal {
                 fire_at: timer.fire_at,
             })
         })
+    }
+
+    pub(crate) fn join_set_totals(&self) -> (u64, u64) {
+        (self.submitted, self.taken)
     }
 
     pub(crate) fn child(&self, promise: &PromiseId) -> Option<&Child> {

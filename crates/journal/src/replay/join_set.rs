@@ -1,64 +1,89 @@
 //! Join sets on replay: the k-th result taken is the k-th recorded (J-91).
 
-use super::{Divergence, Next, Recorded, Replay, SetView, diverged};
+use super::{Divergence, Next, Recorded, Refused, Replay, ReplayError, SetView, diverged};
 use crate::ids::{JoinSetId, PromiseId};
 use crate::journal::{Child, InvokeState, Journal, Membership};
-use crate::wait::{Wait, WaitSet};
+use crate::violation::Rule;
+use crate::wait::{WAIT_MEMBERS_MAX, Wait, WaitSet};
 
 impl Replay {
     /// The guest creates a join set.
-    pub fn join_set(&mut self, journal: &Journal) -> Result<(JoinSetId, Recorded), Divergence> {
+    pub fn join_set(&mut self, journal: &Journal) -> Result<(JoinSetId, Recorded), ReplayError> {
         let number = self.next_child;
-        let (promise, child) = self.take_child(journal);
+        let (promise, child) = self.take_child(journal, "a join set")?;
         let recorded = match child {
             None => Recorded::Absent,
             Some(Child::JoinSet(_)) => Recorded::Present,
-            Some(other) => return Err(diverged(promise, other, "a join set".to_owned())),
+            Some(other) => return Err(diverged(promise, other, "a join set".to_owned()).into()),
         };
         self.sets.insert(number, SetView::default());
         Ok((JoinSetId::at(promise), recorded))
     }
 
-    /// The guest submits a call to a set. A submission that the rules forbid is absent here, and
-    /// refused when it is appended, live and replayed alike.
+    /// The guest submits a call to a set.
     pub fn submit(
         &mut self,
         journal: &Journal,
         join_set: &JoinSetId,
         promise: &PromiseId,
-    ) -> Result<Recorded, Divergence> {
-        let own = journal.key().execution_id();
-        let (Some(set), Some(member)) = (join_set.number_in(own), promise.number_in(own)) else {
-            return Ok(Recorded::Absent);
-        };
-        let (Some(Child::Invoke(invoke)), Some(Child::JoinSet(recorded))) =
-            (journal.child_at(member), journal.child_at(set))
-        else {
-            return Ok(Recorded::Absent);
-        };
+    ) -> Result<Recorded, ReplayError> {
+        let (set, member) = self.check_submit(journal, join_set, promise)?;
         let view = self.view(set);
-        let next = recorded.members.get(view.submitted as usize).copied();
-        if next == Some(member) {
+        // A set, or a call, that is absent was just asked for and not appended: so is this.
+        let next = match journal.child_at(set) {
+            Some(Child::JoinSet(recorded)) => recorded.members.get(view.submitted as usize),
+            _ => None,
+        };
+        if next == Some(&member) {
             self.sets.insert(set, SetView { submitted: view.submitted + 1, ..view });
+            self.submitted += 1;
             return Ok(Recorded::Present);
         }
-        // Refused before, as it will be now: this run has closed the set (JS-2), or has submitted
-        // the call already, here (C-21) or to another set (JS-7).
-        let submitted = invoke
-            .membership
-            .is_some_and(|membership| membership.submitted < self.view(membership.set).submitted);
-        if view.taken > 0 || submitted {
-            return Ok(Recorded::Absent);
+        let own = journal.key().execution_id();
+        let elsewhere = member_of(journal, member).map(|(_, membership)| membership.set);
+        let elsewhere = elsewhere.map(|set| format!("a submission to {:#}", own.child(set)));
+        let here = next.map(|next| format!("a submission of {:#}", own.child(*next)));
+        let asked = format!("a submission of {promise:#} to {join_set:#}");
+        if let Some(recorded) = elsewhere.or(here) {
+            return Err(Divergence { promise_id: promise.clone(), recorded, asked }.into());
         }
-        let elsewhere =
-            invoke.join_set().map(|set| format!("a submission to {:#}", own.child(set)));
-        let here = next.map(|next| format!("a submission of {:#}", own.child(next)));
-        match elsewhere.or(here) {
-            None => Ok(Recorded::Absent),
-            Some(recorded) => {
-                let asked = format!("a submission of {promise:#} to {join_set:#}");
-                Err(Divergence { promise_id: promise.clone(), recorded, asked })
+        self.goes_on(journal, &asked)?;
+        Ok(Recorded::Absent)
+    }
+
+    /// JS-1, JS-2, J-82, C-26, C-21, JS-7: whether this run may submit. It depends on nothing but
+    /// what this run has done, so a replay refuses what was refused.
+    fn check_submit(
+        &self,
+        journal: &Journal,
+        join_set: &JoinSetId,
+        promise: &PromiseId,
+    ) -> Result<(u32, u32), Refused> {
+        let refused = |rule, reason: String| Err(Refused { rule, reason });
+        let own = journal.key().execution_id();
+        let mine = |number: &u32| *number < self.next_child;
+        let is_set = |number: &u32| self.sets.contains_key(number);
+        let Some(set) = join_set.number_in(own).filter(mine).filter(is_set) else {
+            return refused(Rule::JS1, format!("the join set {join_set:#} was never created"));
+        };
+        let view = self.view(set);
+        if view.taken > 0 {
+            return refused(Rule::JS2, format!("results were taken from {join_set:#} already"));
+        }
+        if view.submitted as usize >= WAIT_MEMBERS_MAX - 1 {
+            return refused(Rule::J82, format!("the join set {join_set:#} is full"));
+        }
+        let is_call =
+            |number: &u32| matches!(journal.child_at(*number), None | Some(Child::Invoke(_)));
+        let Some(member) = promise.number_in(own).filter(mine).filter(is_call) else {
+            return refused(Rule::C26, format!("{promise:#} is not a call"));
+        };
+        match member_of(journal, member) {
+            Some((_, owner)) if owner.submitted < self.view(owner.set).submitted => {
+                let rule = if owner.set == set { Rule::C21 } else { Rule::JS7 };
+                refused(rule, format!("{promise:#} is in a join set already"))
             }
+            _ => Ok((set, member)),
         }
     }
 
@@ -67,7 +92,7 @@ impl Replay {
         &mut self,
         journal: &'a Journal,
         join_set: &JoinSetId,
-    ) -> Result<Next<'a>, Divergence> {
+    ) -> Result<Next<'a>, ReplayError> {
         let own = journal.key().execution_id();
         let Some(number) = join_set.number_in(own) else { return Ok(Next::Exhausted) };
         let Some(Child::JoinSet(set)) = journal.child_at(number) else {
@@ -94,10 +119,14 @@ impl Replay {
         match (first, recorded) {
             (Some((member, invoke)), Some(_)) => {
                 self.sets.insert(number, SetView { taken: view.taken + 1, ..view });
+                self.taken += 1;
                 let result = invoke.result().expect("what was taken has completed");
                 Ok(Next::Taken(own.child(member), result))
             }
-            (Some(_), None) => Ok(Next::Ready),
+            (Some(_), None) => {
+                self.goes_on(journal, "the next result of a join set")?;
+                Ok(Next::Ready)
+            }
             (None, _) => {
                 let rest = WaitSet::rest_of(join_set).expect("it is a child of this execution");
                 let wait = Wait::Any(rest);
@@ -126,7 +155,7 @@ impl Replay {
         WaitSet::of_numbers(own, rest).expect("a call is submitted once")
     }
 
-    fn view(&self, set: u32) -> SetView {
+    pub(super) fn view(&self, set: u32) -> SetView {
         self.sets.get(&set).copied().unwrap_or_default()
     }
 }

@@ -13,10 +13,11 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use crate::event::{InvokeKind, Sequence};
-use crate::ids::{ComponentDigest, PromiseId};
+use crate::ids::{ComponentDigest, DEPTH_MAX, PromiseId};
 use crate::journal::{Child, InputHash, Journal};
 use crate::names::FunctionName;
 use crate::payload::{Outcome, Payload};
+use crate::status::Status;
 use crate::time::{Micros, Timestamp};
 use crate::violation::Rule;
 use crate::wait::Wait;
@@ -40,23 +41,24 @@ pub enum BeginError {
     NotWoken,
 }
 
-/// A guest's wait that can never end, as a function of what this run has done: refused live and
-/// replayed alike, before anything is answered or written.
+/// A guest's mistake, as a function of what this run has done: it is refused live and replayed
+/// alike, before anything is answered, written or numbered. So what is answered as absent is
+/// accepted by the journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{rule}: {reason}")]
-pub struct Hopeless {
+pub struct Refused {
     /// The rule that it breaks.
     pub rule: Rule,
     /// Why, for people.
     pub reason: String,
 }
 
-/// Why an await has no answer.
+/// Why a call has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WaitError {
+pub enum ReplayError {
     /// The guest's mistake.
     #[error(transparent)]
-    Hopeless(#[from] Hopeless),
+    Refused(#[from] Refused),
     /// The guest asked for something else than is recorded.
     #[error(transparent)]
     Diverged(#[from] Divergence),
@@ -133,6 +135,9 @@ pub struct Replay {
     next_child: u32,
     /// What this run has done with each join set.
     sets: HashMap<u32, SetView>,
+    /// Submissions and results of all sets that this run has seen.
+    submitted: u64,
+    taken: u64,
     /// Whether this run has been told that it is being cancelled.
     told_cancelled: bool,
 }
@@ -155,25 +160,41 @@ impl Replay {
         if journal.can_wake() {
             return Err(BeginError::NotWoken);
         }
-        Ok(Self { next_child: 0, sets: HashMap::new(), told_cancelled: false })
+        Ok(Self {
+            next_child: 0,
+            sets: HashMap::new(),
+            submitted: 0,
+            taken: 0,
+            told_cancelled: false,
+        })
     }
 
     /// Whether the journal holds nothing past this place: the guest runs live.
     pub fn is_live(&self, journal: &Journal) -> bool {
         self.next_child >= journal.next_child()
-            && self.sets.iter().all(|(number, view)| match journal.child_at(*number) {
-                Some(Child::JoinSet(set)) => {
-                    view.submitted as usize >= set.members.len()
-                        && view.taken as usize >= set.taken.len()
-                }
-                _ => true,
-            })
+            && (self.submitted, self.taken) == journal.join_set_totals()
     }
 
     /// The guest returns: the journal must hold nothing that this run did not ask for (C-25).
     /// Only then is its result written.
     pub fn finish(&self, journal: &Journal) -> Result<(), Divergence> {
+        self.not_blocked(journal, "to return")?;
         self.ends_here(journal, "to return")
+    }
+
+    /// What is about to be answered as absent is appended next: the journal must be at this place,
+    /// neither ahead, nor in a wait, nor at its end (C-25).
+    fn goes_on(&self, journal: &Journal, asked: &str) -> Result<(), Divergence> {
+        self.ends_here(journal, asked)?;
+        self.not_blocked(journal, asked)?;
+        match journal.status() {
+            Some(status) if status.is_terminal() => Err(Divergence {
+                promise_id: journal.next_promise(),
+                recorded: format!("the end: it is {status}"),
+                asked: asked.to_owned(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The journal must hold nothing past this place.
@@ -192,6 +213,17 @@ impl Replay {
         })
     }
 
+    fn not_blocked(&self, journal: &Journal, asked: &str) -> Result<(), Divergence> {
+        match journal.status() {
+            Some(Status::Blocked { kind, .. }) => Err(Divergence {
+                promise_id: journal.next_promise(),
+                recorded: format!("a wait of kind {}", kind.name()),
+                asked: asked.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// The guest calls a function or makes a request.
     pub fn invoke(
         &mut self,
@@ -199,8 +231,12 @@ impl Replay {
         kind: InvokeKind,
         function_name: &FunctionName,
         input: &Payload,
-    ) -> Result<(PromiseId, Found), Divergence> {
-        let (promise, child) = self.take_child(journal);
+    ) -> Result<(PromiseId, Found), ReplayError> {
+        if kind == InvokeKind::Function && journal.key().execution_id().depth() + 1 >= DEPTH_MAX {
+            let reason = format!("calls nest at most {DEPTH_MAX} deep");
+            return Err(Refused { rule: Rule::J82, reason }.into());
+        }
+        let (promise, child) = self.take_child(journal, function_name.as_str())?;
         let found = match child {
             None => Found::Absent,
             Some(Child::Invoke(invoke))
@@ -219,7 +255,7 @@ impl Replay {
                     if invoke.kind == kind && invoke.function_name == *function_name);
                 let input = if same_call { " with another input" } else { "" };
                 let asked = format!("{kind:?} {function_name}{input}");
-                return Err(diverged(promise, other, asked));
+                return Err(diverged(promise, other, asked).into());
             }
         };
         Ok((promise, found))
@@ -230,22 +266,22 @@ impl Replay {
         &mut self,
         journal: &'a Journal,
         length: usize,
-    ) -> Result<Option<&'a Bytes>, Divergence> {
-        match self.take_child(journal) {
+    ) -> Result<Option<&'a Bytes>, ReplayError> {
+        match self.take_child(journal, "random bytes")? {
             (_, None) => Ok(None),
             (_, Some(Child::Random(value))) if value.len() == length => Ok(Some(value)),
             (promise, Some(other)) => {
-                Err(diverged(promise, other, format!("{length} random bytes")))
+                Err(diverged(promise, other, format!("{length} random bytes")).into())
             }
         }
     }
 
     /// The guest wants to know the time.
-    pub fn now(&mut self, journal: &Journal) -> Result<Option<Timestamp>, Divergence> {
-        match self.take_child(journal) {
+    pub fn now(&mut self, journal: &Journal) -> Result<Option<Timestamp>, ReplayError> {
+        match self.take_child(journal, "the time")? {
             (_, None) => Ok(None),
             (_, Some(Child::Time(time))) => Ok(Some(*time)),
-            (promise, Some(other)) => Err(diverged(promise, other, "the time".to_owned())),
+            (promise, Some(other)) => Err(diverged(promise, other, "the time".to_owned()).into()),
         }
     }
 
@@ -254,23 +290,35 @@ impl Replay {
         &mut self,
         journal: &Journal,
         duration: Micros,
-    ) -> Result<(PromiseId, Recorded), Divergence> {
-        match self.take_child(journal) {
+    ) -> Result<(PromiseId, Recorded), ReplayError> {
+        match self.take_child(journal, "a timer")? {
             (promise, None) => Ok((promise, Recorded::Absent)),
             (promise, Some(Child::Timer(timer))) if timer.duration == duration => {
                 Ok((promise, Recorded::Present))
             }
             (promise, Some(other)) => {
-                Err(diverged(promise, other, format!("a timer of {duration}")))
+                Err(diverged(promise, other, format!("a timer of {duration}")).into())
             }
         }
     }
 
-    /// Takes the next number, and what the journal holds there.
-    fn take_child<'a>(&mut self, journal: &'a Journal) -> (PromiseId, Option<&'a Child>) {
+    /// Takes the next number, and what the journal holds there. Where that is nothing, the journal
+    /// will accept a new child: no number is taken here that it would not give.
+    fn take_child<'a>(
+        &mut self,
+        journal: &'a Journal,
+        asked: &str,
+    ) -> Result<(PromiseId, Option<&'a Child>), ReplayError> {
         let number = self.next_child;
-        self.next_child += 1;
-        (journal.key().execution_id().child(number), journal.child_at(number))
+        let child = journal.child_at(number);
+        if child.is_none() {
+            self.goes_on(journal, asked)?;
+        }
+        self.next_child = number.checked_add(1).ok_or_else(|| Refused {
+            rule: Rule::J82,
+            reason: "the execution has as many children as there are numbers".to_owned(),
+        })?;
+        Ok((journal.key().execution_id().child(number), child))
     }
 
     /// Whether an await that was satisfied there, or not at all, is the one that tells the guest

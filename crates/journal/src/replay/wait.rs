@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::{Awaited, Divergence, Hopeless, Replay, WaitError};
+use super::{Awaited, Divergence, Refused, Replay, ReplayError};
 use crate::event::Sequence;
 use crate::journal::{Child, Journal};
 use crate::names::SignalName;
 use crate::payload::Payload;
-use crate::status::Status;
 use crate::violation::Rule;
 use crate::wait::{WAIT_MEMBERS_MAX, Wait, WaitSet};
 
@@ -17,7 +16,7 @@ impl Replay {
         &mut self,
         journal: &'a Journal,
         wait: &Wait,
-    ) -> Result<Awaited<'a>, WaitError> {
+    ) -> Result<Awaited<'a>, ReplayError> {
         self.check(journal, wait)?;
         let awaited = match wait {
             Wait::One(promise) => {
@@ -25,16 +24,22 @@ impl Replay {
                 self.promises(journal, at, || Awaited::Promise(promise.clone()))
             }
             Wait::Any(set) => {
-                let first = first_resolved(journal, &self.listed(journal, set));
+                let first = match self.rest(journal, set) {
+                    Some(rest) if rest.completed == 0 => None,
+                    _ => first_resolved(journal, &self.listed(journal, set)),
+                };
                 self.promises(journal, first.map(|(at, _)| at), || {
                     winner(set, first.expect("only asked for when satisfied").1)
                 })
             }
             Wait::All(set) => {
-                // Satisfied where the last of them resolved; a set of none from the start.
-                let at = journal
-                    .resolutions(&self.listed(journal, set))
-                    .try_fold(Sequence::ZERO, |last, (_, at)| at.map(|at| last.max(at)));
+                let at = match self.rest(journal, set) {
+                    Some(rest) if rest.completed < rest.all => None,
+                    // Satisfied where the last of them resolved; a set of none from the start.
+                    _ => journal
+                        .resolutions(&self.listed(journal, set))
+                        .try_fold(Sequence::ZERO, |last, (_, at)| at.map(|at| last.max(at))),
+                };
                 self.promises(journal, at, || Awaited::All)
             }
             Wait::Signal(name) => self.signal(journal, name, None),
@@ -48,8 +53,8 @@ impl Replay {
 
     /// C-26, C-37: whether a wait can end at all. It depends on nothing but what this run has done
     /// so far, so a replay refuses what was refused.
-    fn check(&self, journal: &Journal, wait: &Wait) -> Result<(), Hopeless> {
-        let refused = |rule, reason: &str| Err(Hopeless { rule, reason: reason.to_owned() });
+    fn check(&self, journal: &Journal, wait: &Wait) -> Result<(), Refused> {
+        let refused = |rule, reason: &str| Err(Refused { rule, reason: reason.to_owned() });
         let set = match wait {
             Wait::One(promise) => &WaitSet::of_one(promise),
             Wait::Any(set) | Wait::All(set) | Wait::SignalOr(_, set) => set,
@@ -61,36 +66,57 @@ impl Replay {
         if matches!(wait, Wait::SignalOr(..)) && set.join_set().is_some() {
             return refused(Rule::C37, "what a signal is raced against is listed");
         }
-        if set.listed().is_some_and(|numbers| numbers.len() >= WAIT_MEMBERS_MAX) {
+        let count = set.listed().map_or(0, <[u32]>::len);
+        // A signal takes one place more.
+        let most = WAIT_MEMBERS_MAX - usize::from(matches!(wait, Wait::SignalOr(..)));
+        if count > most {
             return refused(Rule::J82, "a wait has too many members");
         }
-        let listed = self.listed(journal, set);
-        let numbers = listed.listed().unwrap_or_default();
-        if numbers.is_empty() && matches!(wait, Wait::One(_) | Wait::Any(_)) {
+        let rest = match set.join_set() {
+            None => count,
+            Some(join_set) => {
+                let number = join_set.number_in(journal.key().execution_id());
+                let Some(view) = number.and_then(|number| self.sets.get(&number)) else {
+                    return refused(Rule::C26, "what is no join set has no rest");
+                };
+                (view.submitted - view.taken) as usize
+            }
+        };
+        if rest == 0 && matches!(wait, Wait::One(_) | Wait::Any(_)) {
             return refused(Rule::C26, "waiting for nothing never ends");
         }
         let hopeless = |number: &&u32| {
             **number >= self.next_child
                 || !journal.child_at(**number).is_none_or(Child::is_awaitable)
         };
-        match numbers.iter().find(hopeless) {
+        match set.listed().unwrap_or_default().iter().find(hopeless) {
             Some(_) => refused(Rule::C26, "something that never resolves is awaited"),
             None => Ok(()),
         }
+    }
+
+    /// How much of a join set's rest has completed, where this run has seen all of the set: known
+    /// without looking at its members.
+    fn rest(&self, journal: &Journal, set: &WaitSet) -> Option<Rest> {
+        let join_set = set.join_set()?;
+        let number = join_set.number_in(journal.key().execution_id())?;
+        let (Some(Child::JoinSet(set)), view) = (journal.child_at(number), self.view(number))
+        else {
+            return None;
+        };
+        let seen = (view.submitted as usize, view.taken as usize);
+        let all = (set.members.len(), set.taken.len());
+        (seen == all).then(|| Rest { completed: set.ready_count, all: set.rest_count() })
     }
 
     /// A wait that nothing has satisfied is the last thing that this run does: the journal holds
     /// nothing past it, and if it is blocked, then on this (C-25).
     pub(super) fn pending(&self, journal: &Journal, wait: &Wait) -> Result<(), Divergence> {
         self.ends_here(journal, "to wait")?;
-        match journal.status() {
-            Some(Status::Blocked { kind, .. }) if !journal.is_blocked_on(wait) => Err(Divergence {
-                promise_id: journal.next_promise(),
-                recorded: format!("a wait of kind {}", kind.name()),
-                asked: format!("another wait, {wait:?}"),
-            }),
-            _ => Ok(()),
+        if journal.is_blocked_on(wait) {
+            return Ok(());
         }
+        self.not_blocked(journal, "another wait")
     }
 
     /// The members of a set, by what this run has submitted and taken.
@@ -144,6 +170,12 @@ impl Replay {
             None => Awaited::Pending,
         }
     }
+}
+
+/// What is left of a join set.
+struct Rest {
+    completed: usize,
+    all: usize,
 }
 
 fn received<'a>(child: &'a Child, name: &SignalName) -> Option<(Sequence, &'a Payload)> {

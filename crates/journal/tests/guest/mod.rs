@@ -90,7 +90,16 @@ impl Guest {
                 7 | 14 | 15 if !self.sets.is_empty() && !self.calls.is_empty() => {
                     let set = self.sets[self.rng.index(self.sets.len())].clone();
                     let recent = self.calls.len() - self.rng.index(self.calls.len().min(3));
-                    Op::Submit(set, self.calls[recent - 1].clone())
+                    let any = |rng: &mut Prng| kit::p(u32::try_from(rng.index(12)).unwrap());
+                    match self.rng.index(8) {
+                        // Mistakes: what is no call, or no set, or not there yet.
+                        0 => Op::Submit(set, any(&mut self.rng)),
+                        1 => Op::Submit(
+                            JoinSetId::at(any(&mut self.rng)),
+                            self.calls[recent - 1].clone(),
+                        ),
+                        _ => Op::Submit(set, self.calls[recent - 1].clone()),
+                    }
                 }
                 8 | 16 | 17 if !self.sets.is_empty() => {
                     Op::Next(self.sets[self.rng.index(self.sets.len())].clone())
@@ -242,18 +251,20 @@ impl Guest {
                 self.sets.push(set);
             }
             Op::Submit(set, promise) => {
-                let submitted = match self.replay.submit(journal, set, promise).unwrap() {
-                    Recorded::Present => true,
-                    Recorded::Absent => match journal.submit(now, set, promise) {
-                        Ok(entry) => {
-                            log.push(entry);
-                            let again = self.replay.submit(journal, set, promise).unwrap();
-                            assert_eq!(again, Recorded::Present);
-                            true
-                        }
-                        // A guest's mistake: the same on every run.
-                        Err(_) => false,
-                    },
+                let submitted = match self.replay.submit(journal, set, promise) {
+                    Ok(Recorded::Present) => "yes".to_owned(),
+                    Ok(Recorded::Absent) => {
+                        log.push(journal.submit(now, set, promise).unwrap());
+                        let again = self.replay.submit(journal, set, promise);
+                        assert_eq!(again, Ok(Recorded::Present));
+                        "yes".to_owned()
+                    }
+                    // A guest's mistake: the same on every run.
+                    Err(ReplayError::Refused(refused)) => {
+                        assert!(refused.rule.is_guests());
+                        refused.rule.to_string()
+                    }
+                    Err(ReplayError::Diverged(divergence)) => panic!("{divergence}"),
                 };
                 self.saw(format!("submitted {submitted}"));
             }
@@ -315,8 +326,8 @@ impl Guest {
                     }
                     return false;
                 }
-                Err(WaitError::Hopeless(hopeless)) => format!("hopeless {}", hopeless.rule),
-                Err(WaitError::Diverged(divergence)) => panic!("{divergence}"),
+                Err(ReplayError::Refused(refused)) => format!("refused {}", refused.rule),
+                Err(ReplayError::Diverged(divergence)) => panic!("{divergence}"),
             };
             self.saw(seen);
             return true;

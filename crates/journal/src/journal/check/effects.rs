@@ -1,12 +1,13 @@
 //! The phases of a call (J-40 to J-42, J-58 to J-62, C-17, C-18, C-28, C-29, C-41).
 
-use super::{Check, require};
+use super::{Check, Refusal, require};
 use crate::event::InvokeKind;
 use crate::ids::{Attempt, PromiseId};
 use crate::journal::Journal;
-use crate::journal::index::{InvokeState, Phase};
+use crate::journal::index::Phase;
 use crate::payload::ErrorKind;
-use crate::policy::{Durability, Idempotency, RetryBound, RetryCause};
+use crate::policy::{Durability, Idempotency, RetryBound, RetryCause, RetryPolicy};
+use crate::violation::Rule;
 
 impl Journal {
     /// J-40, SE-1, SE-4 with C-17, and the order of attempts (C-18).
@@ -90,76 +91,53 @@ impl Journal {
                 "attempt {failed} of {promise:#} never started: {running} did"
             ),
         }
-        Self::check_retry_allowed(invoke, promise, cause)?;
-        Self::check_retry_safe(invoke, promise, cause, error)
-    }
-
-    /// Whether the call's policy has an attempt left.
-    fn check_retry_allowed(invoke: &InvokeState, promise: &PromiseId, cause: RetryCause) -> Check {
-        match invoke.retry_policy.bound {
-            RetryBound::Bounded(most) if cause.counts() => require!(
-                invoke.retries_counted < most,
-                SE5,
-                "{promise:#} may be retried {most} times, and has been"
-            ),
-            // So that the count cannot wrap. At one retry a second that is 136 years.
-            _ => require!(
-                invoke.retries_counted < u32::MAX,
-                SE5,
-                "{promise:#} has been retried as often as can be counted"
-            ),
+        let refusal =
+            retry_refusal(invoke.kind, &invoke.retry_policy, invoke.retries_counted, cause, error);
+        match refusal {
+            None => Ok(()),
+            Some((rule, reason)) => Err(Refusal { rule, reason: format!("{promise:#}: {reason}") }),
         }
-        Ok(())
     }
+}
 
-    /// Whether another attempt could do twice what happens once: never where the outcome of the
-    /// last one is unknown, unless that is safe (V-24).
-    fn check_retry_safe(
-        invoke: &InvokeState,
-        promise: &PromiseId,
-        cause: RetryCause,
-        error: ErrorKind,
-    ) -> Check {
-        let policy = &invoke.retry_policy;
-        let idem = policy.class.idempotency == Idempotency::Idem;
-        let function = invoke.kind == InvokeKind::Function;
-        let persist_function = function && policy.class.durability == Durability::Persist;
-        match cause {
-            RetryCause::EngineLost | RetryCause::ReconciledNotDone if persist_function => require!(
-                false,
-                C41,
-                "{promise:#} is a persist function: its own journal goes on, nothing is unknown"
-            ),
-            RetryCause::EngineLost => require!(
-                idem,
-                C29,
-                "nobody knows whether {promise:#} happened, and doing it again is not safe"
-            ),
-            RetryCause::ReconciledNotDone => require!(
-                policy.reconciler.is_some(),
-                C29,
-                "{promise:#} has no reconciler that could have said so"
-            ),
-            RetryCause::Failed => {
-                require!(
-                    error != ErrorKind::Indeterminate,
-                    C29,
-                    "an attempt at {promise:#} that is Indeterminate has not failed"
-                );
-                require!(
-                    error != ErrorKind::Timeout || idem || function,
-                    C29,
-                    "nobody knows whether {promise:#} happened in time, and doing it again is not \
-                     safe"
-                );
-                require!(
-                    !function || !matches!(error, ErrorKind::UserError | ErrorKind::Cancelled),
-                    C28,
-                    "{promise:#} returned {error}: that is its outcome, not a failed attempt"
-                );
-            }
-            RetryCause::NotSent | RetryCause::Operator => {}
+/// Why a call may not be tried again; none if it may. Another attempt never does twice what happens
+/// once: where the outcome of the last one is unknown, there is none unless that is safe (V-24).
+pub(in crate::journal) fn retry_refusal(
+    kind: InvokeKind,
+    policy: &RetryPolicy,
+    retries_counted: u32,
+    cause: RetryCause,
+    error: ErrorKind,
+) -> Option<(Rule, &'static str)> {
+    let idem = policy.class.idempotency == Idempotency::Idem;
+    let function = kind == InvokeKind::Function;
+    let persist_function = function && policy.class.durability == Durability::Persist;
+    let left = match policy.bound {
+        RetryBound::Bounded(most) if cause.counts() => retries_counted < most,
+        // So that the count cannot wrap. At one retry a second that is 136 years.
+        _ => retries_counted < u32::MAX,
+    };
+    let (rule, reason) = match (cause, error) {
+        _ if !left => (Rule::SE5, "it has been retried as often as its policy allows"),
+        (RetryCause::EngineLost | RetryCause::ReconciledNotDone, _) if persist_function => {
+            (Rule::C41, "a persist function is never unknown: its own journal goes on")
         }
-        Ok(())
-    }
+        (RetryCause::EngineLost, _) if !idem => {
+            (Rule::C29, "nobody knows whether it happened, and doing it again is not safe")
+        }
+        (RetryCause::ReconciledNotDone, _) if policy.reconciler.is_none() => {
+            (Rule::C29, "it has no reconciler that could have said so")
+        }
+        (RetryCause::Failed, ErrorKind::Indeterminate) if function || !idem => {
+            (Rule::C29, "an attempt that is Indeterminate has not failed")
+        }
+        (RetryCause::Failed, ErrorKind::Timeout) if !function && !idem => {
+            (Rule::C29, "nobody knows whether it happened in time, and doing it again is not safe")
+        }
+        (RetryCause::Failed, ErrorKind::UserError | ErrorKind::Cancelled) if function => {
+            (Rule::C28, "what a function returned is its outcome, not a failed attempt")
+        }
+        _ => return None,
+    };
+    Some((rule, reason))
 }

@@ -3,7 +3,7 @@
 
 mod concurrency;
 mod control;
-mod effects;
+pub(super) mod effects;
 mod lifecycle;
 
 use super::Journal;

@@ -138,8 +138,7 @@ pub(super) fn c_28(step: &Step<'_>) -> bool {
 }
 
 /// C-29: "retry only if the callee is idem" when nobody knows what the last attempt did: the engine
-/// was lost, or a request was sent and not answered in time. An attempt that is Indeterminate has
-/// not failed. A reconciler's word needs a reconciler (C-38).
+/// was lost, a request was sent and not answered in time, or it is said to be Indeterminate. A reconciler's word needs a reconciler (C-38).
 pub(super) fn c_29(step: &Step<'_>) -> bool {
     let Event::InvokeRetrying { promise_id, cause, error, .. } = step.event() else { return true };
     let Some((kind, policy)) = call(step, promise_id) else { return true };
@@ -148,7 +147,7 @@ pub(super) fn c_29(step: &Step<'_>) -> bool {
         RetryCause::EngineLost => idem,
         RetryCause::ReconciledNotDone => policy.reconciler.is_some(),
         RetryCause::Failed => match error.kind {
-            ErrorKind::Indeterminate => false,
+            ErrorKind::Indeterminate => idem && kind == InvokeKind::Http,
             ErrorKind::Timeout => idem || kind == InvokeKind::Function,
             _ => true,
         },
