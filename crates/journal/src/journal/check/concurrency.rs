@@ -1,6 +1,6 @@
 //! Join sets (J-48 to J-50, J-67 to J-69, C-15, C-20, C-21, C-26).
 
-use super::{Check, Guest, require};
+use super::{Check, Guest, refuse, require};
 use crate::ids::{JoinSetId, PromiseId};
 use crate::journal::Journal;
 use crate::journal::index::{Child, JoinSet};
@@ -17,8 +17,7 @@ impl Journal {
     ) -> Check {
         require!(guest == Guest::Active, J49, "a blocked execution submits nothing");
         let Some((number, set)) = self.join_set(join_set) else {
-            require!(false, JS1, "the join set {join_set:#} was never created");
-            return Ok(());
+            refuse!(JS1, "the join set {join_set:#} was never created");
         };
         require!(
             set.taken.is_empty(),
@@ -33,13 +32,11 @@ impl Journal {
             set.members.len()
         );
         let Some(invoke) = self.invoke(promise) else {
-            require!(
-                false,
+            refuse!(
                 C26,
                 "{promise:#} is {}, not a call: it could never be taken out",
                 self.child(promise).map_or("not there", Child::noun)
             );
-            return Ok(());
         };
         require!(
             invoke.join_set() != Some(number),
@@ -64,12 +61,10 @@ impl Journal {
         let member =
             self.invoke(promise).filter(|invoke| number.is_some() && invoke.join_set() == number);
         let Some(invoke) = member else {
-            require!(false, JS3, "{promise:#} was never submitted to {join_set:#}");
-            return Ok(());
+            refuse!(JS3, "{promise:#} was never submitted to {join_set:#}");
         };
         let Some(completed) = invoke.result() else {
-            require!(false, JS4, "{promise:#} has not completed");
-            return Ok(());
+            refuse!(JS4, "{promise:#} has not completed");
         };
         require!(!invoke.is_taken(), JS5, "the result of {promise:#} was taken already");
         require!(

@@ -1,6 +1,6 @@
 //! Time, timers, signals and waiting (J-43 to J-47, J-63 to J-66, C-16, C-19, C-22, C-26, C-37).
 
-use super::{Check, require};
+use super::{Check, refuse, require};
 use crate::ids::{JoinSetId, PromiseId};
 use crate::journal::Journal;
 use crate::journal::index::Child;
@@ -27,8 +27,7 @@ impl Journal {
     /// J-43, CF-1, C-19.
     pub(super) fn check_timer_fired(&self, promise: &PromiseId, timestamp: Timestamp) -> Check {
         let Some(Child::Timer(timer)) = self.child(promise) else {
-            require!(false, CF1, "{promise:#} is no timer that was scheduled");
-            return Ok(());
+            refuse!(CF1, "{promise:#} is no timer that was scheduled");
         };
         require!(timer.fired_at.is_none(), C19, "the timer {promise:#} has fired already");
         require!(
@@ -94,9 +93,9 @@ impl Journal {
     pub(super) fn check_awaiting(&self, waiting_on: &WaitSet, kind: &AwaitKind) -> Check {
         match &self.status {
             Some(Status::Cancelling) => {
-                require!(false, C22, "an execution that is cancelling stays so until it ends");
+                refuse!(C22, "an execution that is cancelling stays so until it ends");
             }
-            Some(Status::Blocked { .. }) => require!(false, J46, "the execution waits already"),
+            Some(Status::Blocked { .. }) => refuse!(J46, "the execution waits already"),
             _ => {}
         }
         self.check_waited(waiting_on, kind)?;

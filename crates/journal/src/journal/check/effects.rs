@@ -1,6 +1,6 @@
 //! The phases of a call (J-40 to J-42, J-58 to J-62, C-17, C-18, C-28, C-29, C-41).
 
-use super::{Check, Refusal, require};
+use super::{Check, Refusal, refuse, require};
 use crate::event::InvokeKind;
 use crate::ids::{Attempt, PromiseId};
 use crate::journal::Journal;
@@ -13,19 +13,16 @@ impl Journal {
     /// J-40, SE-1, SE-4 with C-17, and the order of attempts (C-18).
     pub(super) fn check_invoke_started(&self, promise: &PromiseId, attempt: Attempt) -> Check {
         let Some(invoke) = self.invoke(promise) else {
-            require!(false, SE1, "{promise:#} was never scheduled");
-            return Ok(());
+            refuse!(SE1, "{promise:#} was never scheduled");
         };
         let due = match invoke.phase {
             Phase::Scheduled => Some(Attempt::FIRST),
             Phase::Retrying(failed, _) => failed.next(),
             Phase::Started(running, _) => {
-                require!(false, C18, "attempt {running} of {promise:#} is still in flight");
-                return Ok(());
+                refuse!(C18, "attempt {running} of {promise:#} is still in flight");
             }
             Phase::Completed { .. } => {
-                require!(false, SE4, "{promise:#} has completed");
-                return Ok(());
+                refuse!(SE4, "{promise:#} has completed");
             }
         };
         require!(
@@ -42,13 +39,13 @@ impl Journal {
         let phase = self.invoke(promise).map(|invoke| &invoke.phase);
         match phase {
             None | Some(Phase::Scheduled) => {
-                require!(false, SE2, "{promise:#} was never started");
+                refuse!(SE2, "{promise:#} was never started");
             }
             Some(Phase::Completed { .. }) => {
-                require!(false, J41, "{promise:#} has completed already");
+                refuse!(J41, "{promise:#} has completed already");
             }
             Some(Phase::Retrying(failed, _)) => {
-                require!(false, C18, "attempt {failed} of {promise:#} is over, none is in flight");
+                refuse!(C18, "attempt {failed} of {promise:#} is over, none is in flight");
             }
             Some(Phase::Started(running, _)) => {
                 require!(
@@ -70,20 +67,19 @@ impl Journal {
         error: ErrorKind,
     ) -> Check {
         let Some(invoke) = self.invoke(promise) else {
-            require!(false, SE3, "{promise:#} was never started");
-            return Ok(());
+            refuse!(SE3, "{promise:#} was never started");
         };
         match &invoke.phase {
-            Phase::Scheduled => require!(false, SE3, "{promise:#} was never started"),
-            Phase::Completed { .. } => require!(false, SE4, "{promise:#} has completed"),
+            Phase::Scheduled => refuse!(SE3, "{promise:#} was never started"),
+            Phase::Completed { .. } => refuse!(SE4, "{promise:#} has completed"),
             Phase::Retrying(last, _) if failed <= *last => {
-                require!(false, C18, "attempt {failed} of {promise:#} is over already");
+                refuse!(C18, "attempt {failed} of {promise:#} is over already");
             }
             Phase::Started(running, _) if failed < *running => {
-                require!(false, C18, "attempt {failed} of {promise:#} is over already");
+                refuse!(C18, "attempt {failed} of {promise:#} is over already");
             }
             Phase::Retrying(last, _) => {
-                require!(false, SE3, "attempt {failed} of {promise:#} never started: {last} did");
+                refuse!(SE3, "attempt {failed} of {promise:#} never started: {last} did");
             }
             Phase::Started(running, _) => require!(
                 failed == *running,

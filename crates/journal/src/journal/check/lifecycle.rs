@@ -1,6 +1,6 @@
 //! Start, end and cancelling (J-35 to J-38).
 
-use super::{Check, Guest, require};
+use super::{Check, Guest, refuse, require};
 use crate::event::Started;
 use crate::ids::RootHash;
 use crate::journal::Journal;
@@ -20,8 +20,7 @@ impl Journal {
         );
         if execution.is_root() {
             let Some(operation) = &started.idempotency_key else {
-                require!(false, J1, "a root names its namespace and operation id");
-                return Ok(());
+                refuse!(J1, "a root names its namespace and operation id");
             };
             let root =
                 RootHash::derive(&started.component_digest, started.parent_id.as_ref(), operation);

@@ -27,18 +27,25 @@ impl Refusal {
 
 pub(super) type Check = Result<(), Refusal>;
 
+/// Refuses.
+macro_rules! refuse {
+    ($rule:ident, $($reason:tt)+) => {
+        return Err(crate::journal::check::Refusal {
+            rule: crate::violation::Rule::$rule,
+            reason: format!($($reason)+),
+        })
+    };
+}
+
 /// Refuses unless the condition holds; the reason is made only then.
 macro_rules! require {
     ($condition:expr, $rule:ident, $($reason:tt)+) => {
         if !$condition {
-            return Err(crate::journal::check::Refusal {
-                rule: crate::violation::Rule::$rule,
-                reason: format!($($reason)+),
-            });
+            crate::journal::check::refuse!($rule, $($reason)+);
         }
     };
 }
-use require;
+use {refuse, require};
 
 /// Whether the guest could do something now.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,8 +66,7 @@ impl Journal {
         );
         let Some(status) = &self.status else {
             let Event::ExecutionStarted(started) = event else {
-                require!(false, S2, "a journal begins with ExecutionStarted, not {}", event.name());
-                return Ok(());
+                refuse!(S2, "a journal begins with ExecutionStarted, not {}", event.name());
             };
             return self.check_started(started);
         };
@@ -82,10 +88,7 @@ impl Journal {
             _ => Guest::Active,
         };
         match event {
-            Event::ExecutionStarted(_) => {
-                require!(false, J35, "the execution has started already");
-                Ok(())
-            }
+            Event::ExecutionStarted(_) => refuse!(J35, "the execution has started already"),
             Event::ExecutionCompleted { .. } => Self::check_completed(guest),
             // C-23: the runtime may impose a failure on a blocked execution too.
             Event::ExecutionFailed { .. } => Ok(()),
