@@ -478,6 +478,8 @@ fn c26_hopeless_awaits_are_refused() {
     refused(with(all(), steps![wait(&[], AwaitKind::All)]), Rule::C26);
     refused(with(all(), steps![wait(&[], AwaitKind::Single)]), Rule::C26);
     refused(with(all(), steps![wait_signal(5, "go")]), Rule::C26);
+    // Nor does a call resolve by a signal.
+    refused(with(all(), steps![wait_signal(2, "go")]), Rule::C26);
     let elsewhere = WaitSet::of_numbers(&ExecutionId::new(p(2)).unwrap(), vec![0]).unwrap();
     let event = Event::ExecutionAwaiting { waiting_on: elsewhere, kind: AwaitKind::Single };
     refused(with(all(), steps![event]), Rule::C26);

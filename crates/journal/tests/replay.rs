@@ -432,6 +432,9 @@ fn a_call_that_is_too_deep_takes_no_number() {
     let (name, input) = (function("deeper"), payload("in"));
     let deep = replay.invoke(&journal, InvokeKind::Function, &name, &input).unwrap_err();
     assert!(matches!(deep, ReplayError::Refused(Refused { rule: Rule::J82, .. })), "{deep}");
+    let (kind, retry_policy) = (InvokeKind::Function, RetryPolicy::default().into());
+    let call = Invoke { kind, function_name: name.clone(), input: input.clone(), retry_policy };
+    assert_eq!(journal.schedule_invoke(secs(2), call).unwrap_err().rule, Rule::J82);
     let (promise, _) = replay.timer(&journal, Micros::ZERO).unwrap();
     assert_eq!(promise, journal.schedule_timer(secs(2), Micros::ZERO).unwrap().0);
     // A request has no children.
