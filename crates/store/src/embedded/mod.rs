@@ -1,0 +1,1 @@
+//! The embedded backend: fjall under the commit pipeline.

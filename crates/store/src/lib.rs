@@ -1,0 +1,3 @@
+//! How everything durable in Indelible is kept.
+
+pub mod embedded;
