@@ -1,3 +1,25 @@
 //! How everything durable in Indelible is kept.
+//!
+//! A [`Store`] is one commit pipeline over an [`Engine`](engine::Engine). Batches of writes, under
+//! preconditions, are accepted in memory and become durable in order; reads see what is accepted
+//! and say at which position. The rule for callers is output commit (D2): before anything leaves
+//! the process, the position it depends on is durable.
 
+mod batch;
+mod bounds;
 pub mod embedded;
+pub mod engine;
+mod error;
+pub mod memory;
+mod pipeline;
+mod position;
+pub mod rows;
+mod table;
+
+pub use batch::{Batch, Condition, Expect, Write};
+pub use bounds::{Bound, Bounds, OutOfBounds};
+pub use engine::Direction;
+pub use error::{Lost, Poison, ReadError, Refusal, SubmitError};
+pub use pipeline::{Durable, Page, Read, Readings, Row, Scan, Snapshot, StartError, Store};
+pub use position::{Position, Seen};
+pub use table::{Shape, TABLES_MAX, Table, TableError};

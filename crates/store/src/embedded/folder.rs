@@ -1,0 +1,294 @@
+//! A data folder: who has it open, which format it has, and its careful creation.
+//!
+//! ```text
+//! LOCK      held by the process that has the folder open, and names it
+//! FORMAT    what this folder is: written first, "ready" once the engine's folder is whole
+//! engine/   fjall's
+//! ```
+//!
+//! The bytes are described in `docs/formats/store-folder.md`.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The version that is written. A folder with a higher one is refused.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+
+const LOCK: &str = "LOCK";
+const FORMAT: &str = "FORMAT";
+const FORMAT_NEW: &str = "FORMAT.new";
+const ENGINE: &str = "engine";
+const ENGINE_NEW: &str = "engine.new";
+
+/// Why a folder cannot be opened as a store. In every case nothing in it has changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FolderError {
+    /// The operating system said no.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io {
+        /// What was being done, as in "cannot …".
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another process has it open.
+    #[error("the data folder {} is in use by {holder}", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+        /// What is known of the process.
+        holder: String,
+    },
+    /// There is something else in it.
+    #[error("{} is not empty and not a data folder: it has no file {FORMAT}", path.display())]
+    NotAStore {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// There is nothing there, and nothing was to be made.
+    #[error("there is no data folder at {}", path.display())]
+    Missing {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A newer version of the program wrote it.
+    #[error(
+        "the data folder {} has format {found}; this program reads up to {FORMAT_VERSION}",
+        path.display()
+    )]
+    Newer {
+        /// The folder.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// Its own file does not say what it is.
+    #[error("the file {} is damaged: {what}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// It was whole once, and now a part is gone.
+    #[error("the data folder {} is damaged: its folder {ENGINE} is missing", path.display())]
+    EngineMissing {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+/// Whether a folder may be made where there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Create {
+    /// If there is none.
+    IfMissing,
+    /// Never.
+    No,
+}
+
+/// A data folder that this process has open. The lock goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Held, not read: its lock is the folder's.
+    _lock: File,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Creating,
+    Ready,
+}
+
+impl Folder {
+    /// Takes a folder for this process. Where there is none yet, `engine` is asked to make an
+    /// engine's folder at a path; a crash at any moment leaves either none or a whole one.
+    pub(crate) fn open<E: From<FolderError>>(
+        path: &Path,
+        create: Create,
+        make_engine: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let folder = Self::lock(path, create)?;
+        match folder.state()? {
+            Some(State::Ready) => {
+                if !folder.engine().is_dir() {
+                    return Err(FolderError::EngineMissing { path: folder.path }.into());
+                }
+            }
+            _ if create == Create::No => {
+                return Err(FolderError::Missing { path: folder.path }.into());
+            }
+            state => {
+                if state.is_none() {
+                    folder.check_empty()?;
+                    folder.write_format(State::Creating)?;
+                }
+                folder.make(make_engine)?;
+            }
+        }
+        Ok(folder)
+    }
+
+    /// Where the engine's files are.
+    pub(crate) fn engine(&self) -> PathBuf {
+        self.path.join(ENGINE)
+    }
+
+    fn lock(path: &Path, create: Create) -> Result<Self, FolderError> {
+        let path = path.to_path_buf();
+        match create {
+            Create::IfMissing => {
+                fs::create_dir_all(&path).map_err(failed("create the folder", &path))?;
+            }
+            Create::No if !path.join(FORMAT).exists() => {
+                return Err(if path.is_dir() && has_entries(&path)? {
+                    FolderError::NotAStore { path }
+                } else {
+                    FolderError::Missing { path }
+                });
+            }
+            Create::No => {}
+        }
+        let at = path.join(LOCK);
+        let mut lock = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&at)
+            .map_err(failed("open the file", &at))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(FolderError::InUse { path, holder: holder(&mut lock) });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed("lock", &at)(source)),
+        }
+        // For the next one's message; that it is locked is what counts.
+        let name = format!("process {}\n", std::process::id());
+        let write = |lock: &mut File| {
+            lock.set_len(0)?;
+            lock.write_all(name.as_bytes())
+        };
+        write(&mut lock).map_err(failed("write to", &at))?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    fn state(&self) -> Result<Option<State>, FolderError> {
+        let at = self.path.join(FORMAT);
+        let text = match fs::read(&at) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed("read", &at)(error)),
+        };
+        let damaged = |what: &str| FolderError::Format { path: at.clone(), what: what.to_owned() };
+        let text = str::from_utf8(&text).map_err(|_| damaged("it is not text"))?;
+        let mut lines = text.lines();
+        if lines.next() != Some("indelible store") {
+            return Err(damaged("it does not begin with \"indelible store\""));
+        }
+        let version = lines.next().and_then(|line| line.strip_prefix("format "));
+        let version: u32 = version
+            .and_then(|version| version.parse().ok())
+            .ok_or_else(|| damaged("it has no format version"))?;
+        // The version decides how the rest is to be read.
+        if version > FORMAT_VERSION {
+            return Err(FolderError::Newer { path: self.path.clone(), found: version });
+        }
+        match (version, lines.next(), lines.next(), lines.next()) {
+            (1, Some("engine fjall 3"), Some("state ready"), None) => Ok(Some(State::Ready)),
+            (1, Some("engine fjall 3"), Some("state creating"), None) => Ok(Some(State::Creating)),
+            _ => Err(damaged("it does not say which engine, and in what state")),
+        }
+    }
+
+    fn check_empty(&self) -> Result<(), FolderError> {
+        if has_entries(&self.path)? {
+            return Err(FolderError::NotAStore { path: self.path.clone() });
+        }
+        Ok(())
+    }
+
+    fn make<E: From<FolderError>>(
+        &self,
+        make_engine: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let new = self.path.join(ENGINE_NEW);
+        // What an interrupted creation left; nothing was ever accepted into it.
+        for stale in [&new, &self.engine()] {
+            match fs::remove_dir_all(stale) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed("remove", stale)(error).into());
+                }
+                _ => {}
+            }
+        }
+        make_engine(&new)?;
+        let engine = self.engine();
+        fs::rename(&new, &engine).map_err(failed("rename", &new))?;
+        self.sync()?;
+        self.write_format(State::Ready)?;
+        Ok(())
+    }
+
+    fn write_format(&self, state: State) -> Result<(), FolderError> {
+        let state = match state {
+            State::Creating => "creating",
+            State::Ready => "ready",
+        };
+        let text =
+            format!("indelible store\nformat {FORMAT_VERSION}\nengine fjall 3\nstate {state}\n");
+        let new = self.path.join(FORMAT_NEW);
+        let write = || {
+            let mut file = File::create(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, self.path.join(FORMAT))
+        };
+        write().map_err(failed("write", &new))?;
+        self.sync()
+    }
+
+    /// Makes the folder's own entries durable.
+    fn sync(&self) -> Result<(), FolderError> {
+        let sync = || File::open(&self.path)?.sync_all();
+        sync().map_err(failed("sync", &self.path))
+    }
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
+    let path = path.to_path_buf();
+    move |source| FolderError::Io { doing, path, source }
+}
+
+/// Whether a folder has anything in it that is not ours to overwrite.
+fn has_entries(path: &Path) -> Result<bool, FolderError> {
+    let entries = || -> io::Result<bool> {
+        for entry in fs::read_dir(path)? {
+            let name = entry?.file_name();
+            if name != LOCK && name != FORMAT_NEW {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    entries().map_err(failed("list", path))
+}
+
+/// What a lock file says of who holds it. It may be empty for a moment.
+fn holder(lock: &mut File) -> String {
+    let mut text = String::new();
+    let read = lock.seek(SeekFrom::Start(0)).and_then(|_| lock.take(200).read_to_string(&mut text));
+    let name = text.trim();
+    match read {
+        Ok(_) if name.starts_with("process ") && !name.contains(char::is_control) => {
+            name.to_owned()
+        }
+        _ => "another process".to_owned(),
+    }
+}

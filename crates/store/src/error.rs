@@ -1,0 +1,156 @@
+//! What can go wrong, by operation: submitting, reading, waiting.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::batch::Condition;
+use crate::bounds::OutOfBounds;
+use crate::engine::EngineError;
+use crate::position::Position;
+
+/// Why a store stopped for good. Nothing is retried over a failed write or sync: what the disk
+/// holds is not known any more, and only opening the store again finds out (D12).
+#[derive(Debug, Clone)]
+pub struct Poison {
+    pub(crate) cause: Arc<EngineError>,
+    pub(crate) durable: Position,
+}
+
+impl Poison {
+    /// What failed.
+    pub fn cause(&self) -> &EngineError {
+        &self.cause
+    }
+
+    /// The last position that is known to be durable.
+    pub fn durable(&self) -> Position {
+        self.durable
+    }
+}
+
+impl fmt::Display for Poison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the store has stopped after position {}: {}; nothing is retried over it, stop the \
+             process, mend the cause and open the store again",
+            self.durable, self.cause
+        )
+    }
+}
+
+impl std::error::Error for Poison {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.cause)
+    }
+}
+
+/// Why a position is not, and will not be, durable.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Lost {
+    /// The store stopped before. Whether the batch is on disk is not known; nobody may have been
+    /// told of it.
+    #[error(transparent)]
+    Poisoned(Poison),
+    /// This store never gave this position to anybody.
+    #[error("position {asked} was never accepted; the last one is {last}")]
+    NeverAccepted {
+        /// The one asked for.
+        asked: Position,
+        /// The last one that was.
+        last: Position,
+    },
+}
+
+/// A batch was refused because of a precondition. Nothing has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which of the batch's preconditions, from 0.
+    pub index: usize,
+    /// What it demanded.
+    pub condition: Condition,
+    /// What is there instead, in accepted state.
+    pub found: Option<Bytes>,
+    /// The state that refused is durable once this position is: an answer that tells of it waits
+    /// for that (D2).
+    pub position: Position,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { index, condition, found, .. } = self;
+        write!(f, "precondition {index} on table {:?} is not met: ", condition.table.name())?;
+        match found {
+            None => f.write_str("the key has no value"),
+            Some(value) => write!(f, "the key has another value, of {} bytes", value.len()),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Why a batch was not accepted. In every case nothing has changed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// A precondition is not met: a race was lost, or the caller is behind.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// It is larger than it may be.
+    #[error(transparent)]
+    OutOfBounds(#[from] OutOfBounds),
+    /// The store was opened without this table.
+    #[error("the store was opened without the table {0:?}")]
+    UnknownTable(&'static str),
+    /// There is no room now, and the caller did not want to wait.
+    #[error("the store has no room: {waiting} batches wait for the disk")]
+    Full {
+        /// How many.
+        waiting: usize,
+    },
+    /// A precondition could not be read.
+    #[error("a precondition cannot be read: {0}")]
+    Unreadable(Arc<EngineError>),
+    /// The store has stopped.
+    #[error(transparent)]
+    Poisoned(Poison),
+    /// The store is being closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// Why something could not be read.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The engine could not: a disk that fails, or damage.
+    #[error("cannot read table {table:?}: {source}")]
+    Engine {
+        /// Which table.
+        table: &'static str,
+        /// Why.
+        source: Arc<EngineError>,
+    },
+    /// A row is not what its table's rows are like: damaged, or written by a newer version.
+    #[error("a row of table {table:?} cannot be read: {what} (key {key:?})")]
+    Row {
+        /// Which table.
+        table: &'static str,
+        /// Its key.
+        key: Bytes,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A scan asked for more than it may.
+    #[error(transparent)]
+    OutOfBounds(#[from] OutOfBounds),
+    /// The store was opened without this table.
+    #[error("the store was opened without the table {0:?}")]
+    UnknownTable(&'static str),
+    /// The store has stopped.
+    #[error(transparent)]
+    Poisoned(Poison),
+}

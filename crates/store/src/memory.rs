@@ -1,0 +1,90 @@
+//! `MemoryEngine`: the backend that keeps nothing. For tests, and as the obvious reading of what
+//! an engine has to do.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+
+use crate::batch::Write;
+use crate::engine::{Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit};
+use crate::table::Table;
+
+type Rows = BTreeMap<Bytes, Bytes>;
+type Tables = BTreeMap<&'static str, Arc<Rows>>;
+
+/// An engine in memory. A snapshot shares the tables; the next commit copies those it writes.
+#[derive(Debug, Default)]
+pub struct MemoryEngine {
+    tables: RwLock<Arc<Tables>>,
+}
+
+impl MemoryEngine {
+    /// An empty one. It takes whatever tables it is asked for.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn now(&self) -> Arc<Tables> {
+        Arc::clone(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.now().get(table, key)
+    }
+
+    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+        Box::new(self.now())
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let tables = Arc::make_mut(&mut tables);
+        for Write { table, key, value } in writes {
+            let rows = Arc::make_mut(tables.entry(table.name()).or_default());
+            match value {
+                Some(value) => rows.insert(key, value),
+                None => rows.remove(&key),
+            };
+        }
+        Ok(())
+    }
+
+    fn reclaim(&self, _table: &Table) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn disk_bytes(&self, _table: &Table) -> u64 {
+        0
+    }
+}
+
+impl EngineSnapshot for Arc<Tables> {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        Ok(Tables::get(self, table.name()).and_then(|rows| rows.get(key).cloned()))
+    }
+
+    fn scan(
+        &self,
+        table: &Table,
+        range: &KeyRange,
+        direction: Direction,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), EngineError> {
+        let Some(rows) = Tables::get(self, table.name()) else { return Ok(()) };
+        let mut rows = rows.range::<Bytes, _>((range.0.as_ref(), range.1.as_ref()));
+        let mut next = || match direction {
+            Direction::Forward => rows.next(),
+            Direction::Backward => rows.next_back(),
+        };
+        while let Some((key, value)) = next() {
+            if let ControlFlow::Break(()) = visit(key.clone(), value.clone()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,290 @@
+//! Reads of accepted state: `Snapshot`, and scans that merge the layers of the overlay with what
+//! the engine has.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::layer::{Changes, Layer};
+use super::{Shared, Store, engine_error};
+use crate::bounds::{self, at_most};
+use crate::engine::{Direction, EngineSnapshot, KeyRange};
+use crate::error::ReadError;
+use crate::position::{Position, Seen};
+use crate::table::Table;
+
+/// A row: its key and its value.
+pub type Row = (Bytes, Bytes);
+
+/// Which rows to read, from where, and how many at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scan {
+    /// Of this table,
+    pub table: Table,
+    /// the rows with keys in this range,
+    pub range: KeyRange,
+    /// in this order,
+    pub direction: Direction,
+    /// at most so many.
+    pub rows_max: usize,
+}
+
+impl Scan {
+    /// All rows whose keys begin so, in order.
+    pub fn prefix(table: Table, prefix: impl Into<Bytes>, rows_max: usize) -> Self {
+        let range = prefix_range(prefix.into());
+        Self { table, range, direction: Direction::Forward, rows_max }
+    }
+
+    /// All rows of a table, in order.
+    pub fn all(table: Table, rows_max: usize) -> Self {
+        let range = (Bound::Unbounded, Bound::Unbounded);
+        Self { table, range, direction: Direction::Forward, rows_max }
+    }
+
+    /// The same rows in the other order.
+    #[must_use]
+    pub fn reversed(mut self) -> Self {
+        self.direction = match self.direction {
+            Direction::Forward => Direction::Backward,
+            Direction::Backward => Direction::Forward,
+        };
+        self
+    }
+
+    /// The same rows, without those up to and including this key, in the scan's direction: where
+    /// a page ended, the next one goes on.
+    #[must_use]
+    pub fn after(mut self, key: Bytes) -> Self {
+        match self.direction {
+            Direction::Forward => self.range.0 = Bound::Excluded(key),
+            Direction::Backward => self.range.1 = Bound::Excluded(key),
+        }
+        self
+    }
+
+    /// Whether no key can be in the range.
+    fn is_empty(&self) -> bool {
+        match (&self.range.0, &self.range.1) {
+            (Bound::Included(start), Bound::Included(end)) => start > end,
+            (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end))
+            | (Bound::Excluded(start), Bound::Included(end)) => start >= end,
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        }
+    }
+}
+
+/// The keys that begin with these bytes.
+pub(crate) fn prefix_range(prefix: Bytes) -> KeyRange {
+    // The first key behind all of them: the last byte that can be is counted up.
+    let end = match prefix.iter().rposition(|&byte| byte != u8::MAX) {
+        None => Bound::Unbounded,
+        Some(last) => {
+            let mut end = prefix[..=last].to_vec();
+            end[last] += 1;
+            Bound::Excluded(Bytes::from(end))
+        }
+    };
+    (Bound::Included(prefix), end)
+}
+
+/// Rows of a scan.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Page {
+    /// In the scan's order.
+    pub rows: Vec<Row>,
+    /// Whether the range may have rows beyond these: ask again [`after`](Scan::after) the last.
+    pub more: bool,
+}
+
+/// Something that can be read from: the latest state, or a snapshot.
+pub trait Read {
+    /// The value of a key.
+    fn get(&self, table: Table, key: &[u8]) -> Result<Seen<Option<Bytes>>, ReadError>;
+
+    /// Rows of a table.
+    fn scan(&self, scan: &Scan) -> Result<Seen<Page>, ReadError>;
+}
+
+impl Read for Store {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Seen<Option<Bytes>>, ReadError> {
+        Store::get(self, table, key)
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Seen<Page>, ReadError> {
+        Store::scan(self, scan)
+    }
+}
+
+impl Read for Snapshot {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Seen<Option<Bytes>>, ReadError> {
+        Snapshot::get(self, table, key)
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Seen<Page>, ReadError> {
+        Snapshot::scan(self, scan)
+    }
+}
+
+/// All tables at one position. It keeps what it shows from being cleaned up: hold it for a
+/// request, not for a session.
+pub struct Snapshot {
+    shared: Arc<Shared>,
+    position: Position,
+    /// The newer first.
+    layers: [Option<Arc<Layer>>; 2],
+    engine: Box<dyn EngineSnapshot>,
+}
+
+impl Snapshot {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        position: Position,
+        layers: [Option<Arc<Layer>>; 2],
+        engine: Box<dyn EngineSnapshot>,
+    ) -> Self {
+        Self { shared, position, layers, engine }
+    }
+
+    /// The position whose state this is.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The value of a key.
+    pub fn get(&self, table: Table, key: &[u8]) -> Result<Seen<Option<Bytes>>, ReadError> {
+        self.check(&table)?;
+        let layers = self.layers.iter().flatten();
+        let value = match layers.filter_map(|layer| layer.get(&table, key)).next() {
+            Some(change) => change.clone(),
+            None => self.engine.get(&table, key).map_err(|source| engine_error(&table, source))?,
+        };
+        Ok(Seen { value, position: self.position })
+    }
+
+    /// Rows of a table.
+    pub fn scan(&self, scan: &Scan) -> Result<Seen<Page>, ReadError> {
+        self.check(&scan.table)?;
+        let bounds = &self.shared.bounds;
+        at_most(bounds::Bound::ScanRows, scan.rows_max, bounds.scan_rows_max)?;
+        let mut page = Collect {
+            page: Page::default(),
+            rows_max: scan.rows_max,
+            bytes: bounds.scan_bytes_max,
+        };
+        if scan.rows_max == 0 {
+            page.page.more = !scan.is_empty();
+        } else if !scan.is_empty() {
+            self.collect(scan, &mut page)?;
+        }
+        Ok(Seen { value: page.page, position: self.position })
+    }
+
+    fn collect(&self, scan: &Scan, page: &mut Collect) -> Result<(), ReadError> {
+        let [newer, older] = self.layers.each_ref().map(|layer| match layer {
+            Some(layer) => layer.range(&scan.table, &scan.range, scan.direction).peekable(),
+            None => Changes::None.peekable(),
+        });
+        let direction = scan.direction;
+        let mut overlay = Merged { direction, newer, older };
+        let mut next = overlay.next();
+        let mut full = false;
+        self.engine
+            .scan(&scan.table, &scan.range, direction, &mut |key, value| {
+                // Changes that come before this row, and the one that replaces it.
+                while let Some((changed, change)) = next {
+                    let order = ordered(direction, changed, &key);
+                    if order == std::cmp::Ordering::Greater {
+                        break;
+                    }
+                    next = overlay.next();
+                    if let Some(value) = change
+                        && page.take(changed.clone(), value.clone()).is_break()
+                    {
+                        full = true;
+                        return ControlFlow::Break(());
+                    }
+                    if order == std::cmp::Ordering::Equal {
+                        return ControlFlow::Continue(());
+                    }
+                }
+                let taken = page.take(key, value);
+                full = taken.is_break();
+                taken
+            })
+            .map_err(|source| engine_error(&scan.table, source))?;
+        while !full && let Some((key, change)) = next {
+            next = overlay.next();
+            if let Some(value) = change {
+                full = page.take(key.clone(), value.clone()).is_break();
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, table: &Table) -> Result<(), ReadError> {
+        self.shared.known_for_read(table)?;
+        // What a stopped store accepted last is lost: nobody may see it any more.
+        self.shared.check_readable()
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+/// A page being filled. It takes one row more than fits, to know whether there is one.
+struct Collect {
+    page: Page,
+    rows_max: usize,
+    /// How many more bytes it takes.
+    bytes: usize,
+}
+
+impl Collect {
+    fn take(&mut self, key: Bytes, value: Bytes) -> ControlFlow<()> {
+        if self.page.rows.len() == self.rows_max || self.bytes == 0 {
+            self.page.more = true;
+            return ControlFlow::Break(());
+        }
+        self.bytes = self.bytes.saturating_sub(key.len() + value.len());
+        self.page.rows.push((key, value));
+        ControlFlow::Continue(())
+    }
+}
+
+/// Two layers as one: of a key that is in both, the newer change.
+struct Merged<'a> {
+    direction: Direction,
+    newer: std::iter::Peekable<Changes<'a>>,
+    older: std::iter::Peekable<Changes<'a>>,
+}
+
+impl<'a> Iterator for Merged<'a> {
+    type Item = (&'a Bytes, &'a Option<Bytes>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (Some((newer, _)), Some((older, _))) = (self.newer.peek(), self.older.peek()) else {
+            return self.newer.next().or_else(|| self.older.next());
+        };
+        match ordered(self.direction, newer, older) {
+            std::cmp::Ordering::Less => self.newer.next(),
+            std::cmp::Ordering::Greater => self.older.next(),
+            std::cmp::Ordering::Equal => {
+                self.older.next();
+                self.newer.next()
+            }
+        }
+    }
+}
+
+/// How two keys stand in a scan's direction.
+fn ordered(direction: Direction, a: &Bytes, b: &Bytes) -> std::cmp::Ordering {
+    match direction {
+        Direction::Forward => a.cmp(b),
+        Direction::Backward => b.cmp(a),
+    }
+}

@@ -1,0 +1,336 @@
+//! Tests of the pipeline over an engine that can be held and made to fail.
+
+use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex};
+
+use bytes::Bytes;
+
+use super::*;
+use crate::batch::{Expect, Write};
+use crate::engine::EngineSnapshot;
+use crate::memory::MemoryEngine;
+use crate::table::Shape;
+
+const T: Table = Table::new(1, "t", Shape::Kept);
+const U: Table = Table::new(2, "u", Shape::Churn);
+
+/// What the next commits do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    Open,
+    Held,
+    Failing,
+    Panicking,
+}
+
+/// A memory engine whose commits can be held back or made to fail, and which says what it wrote.
+struct Gated {
+    memory: MemoryEngine,
+    gate: Mutex<Gate>,
+    changed: Condvar,
+    commits: Mutex<mpsc::Sender<Vec<Write>>>,
+}
+
+impl Gated {
+    fn new() -> (Arc<Self>, mpsc::Receiver<Vec<Write>>) {
+        let (commits, seen) = mpsc::channel();
+        let gate = Self {
+            memory: MemoryEngine::new(),
+            gate: Mutex::new(Gate::Open),
+            changed: Condvar::new(),
+            commits: Mutex::new(commits),
+        };
+        (Arc::new(gate), seen)
+    }
+
+    fn set(&self, gate: Gate) {
+        *self.gate.lock().unwrap() = gate;
+        self.changed.notify_all();
+    }
+}
+
+impl Engine for Gated {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.memory.get(table, key)
+    }
+
+    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+        self.memory.snapshot()
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+        _ = self.commits.lock().unwrap().send(writes.clone());
+        let gate = self.changed.wait_while(self.gate.lock().unwrap(), |gate| *gate == Gate::Held);
+        match *gate.unwrap() {
+            Gate::Failing => Err(EngineError::Io {
+                doing: "sync the disk",
+                source: std::io::Error::other("it is gone"),
+            }),
+            Gate::Panicking => panic!("out of its mind"),
+            Gate::Open | Gate::Held => self.memory.commit(writes),
+        }
+    }
+
+    fn reclaim(&self, _table: &Table) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn disk_bytes(&self, _table: &Table) -> u64 {
+        0
+    }
+}
+
+fn start(engine: Arc<Gated>, bounds: Bounds) -> Store {
+    Store::start(engine, &[T, U], bounds).unwrap()
+}
+
+fn put(key: &str, value: &str) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(T, key.to_owned(), value.to_owned());
+    batch
+}
+
+/// Keys and values of a commit, without the pipeline's own row.
+fn shown(writes: &[Write]) -> Vec<String> {
+    let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+    let others = writes.iter().filter(|write| write.table != PIPELINE);
+    others
+        .map(|write| match &write.value {
+            Some(value) => format!("{}={}", text(&write.key), text(value)),
+            None => format!("-{}", text(&write.key)),
+        })
+        .collect()
+}
+
+/// Submitting does not wait for the disk; reads and preconditions see what is accepted, and say
+/// at which position; nothing is durable before the engine says so.
+#[test]
+fn accepted_state_is_seen_before_it_is_durable() {
+    let (engine, commits) = Gated::new();
+    engine.set(Gate::Held);
+    let store = start(Arc::clone(&engine), Bounds::DEFAULT);
+    let first = store.try_submit(put("a", "1")).unwrap();
+    commits.recv().unwrap(); // the first group is on its way to the disk
+    let second = store.try_submit(put("a", "2")).unwrap();
+    let third = store.try_submit(put("b", "3")).unwrap();
+    assert_eq!((first.number(), second.number(), third.number()), (1, 2, 3));
+    assert_eq!(store.durable_now(), Position::START);
+
+    let seen = store.get(T, b"a").unwrap();
+    assert_eq!((seen.value.as_deref(), seen.position), (Some(&b"2"[..]), third));
+    let page = store.scan(&Scan::all(T, 10)).unwrap();
+    assert_eq!(page.position, third);
+    assert_eq!(page.value.rows, [("a".into(), "2".into()), ("b".into(), "3".into())]);
+
+    // A precondition that the disk would meet, and accepted state does not.
+    let mut stale = Batch::new();
+    stale.put(T, "c", "4").expect(T, "b", Expect::Absent).expect(T, "a", Expect::Equal("1".into()));
+    let SubmitError::Refused(refusal) = store.try_submit(stale).unwrap_err() else { panic!() };
+    assert_eq!((refusal.index, refusal.found), (0, Some("3".into())));
+    assert_eq!(refusal.position, third);
+    assert_eq!(store.accepted(), third);
+    assert_eq!(store.get(T, b"c").unwrap().value, None);
+
+    engine.set(Gate::Open);
+    store.durable(third).wait().unwrap();
+    assert_eq!(store.durable_now(), third);
+    assert_eq!(engine.memory.get(&T, b"b").unwrap().as_deref(), Some(&b"3"[..]));
+}
+
+/// Of a key written several times in a group the last write reaches the engine; a delete of a
+/// key that is not on disk does not; a delete of one that is does. Groups are not merged.
+#[test]
+fn only_the_last_write_of_a_group_reaches_the_engine() {
+    let (engine, commits) = Gated::new();
+    engine.set(Gate::Held);
+    let store = start(Arc::clone(&engine), Bounds::DEFAULT);
+    store.try_submit(put("old", "0")).unwrap();
+    assert_eq!(shown(&commits.recv().unwrap()), ["old=0"]);
+    store.try_submit(put("a", "1")).unwrap();
+    store.try_submit(put("a", "2")).unwrap();
+    store.try_submit(put("gone", "1")).unwrap();
+    let mut deletes = Batch::new();
+    deletes.delete(T, "gone").delete(T, "never").delete(T, "old").put(U, "q", "x").delete(U, "q");
+    let last = store.try_submit(deletes).unwrap();
+    engine.set(Gate::Open);
+    store.durable(last).wait().unwrap();
+    assert_eq!(shown(&commits.recv().unwrap()), ["a=2", "-old"]);
+    let position = engine.memory.get(&PIPELINE, POSITION_KEY).unwrap().unwrap();
+    assert_eq!(position.as_ref(), last.number().to_be_bytes());
+    let readings = store.readings();
+    assert_eq!((readings.groups, readings.batches), (2, 5));
+    assert_eq!((readings.writes_given, readings.writes_made), (9, 5));
+}
+
+/// A snapshot shows one position for ever, whatever is accepted, committed or deleted later.
+#[test]
+fn a_snapshot_stays_as_it_is() {
+    let (engine, commits) = Gated::new();
+    let store = start(Arc::clone(&engine), Bounds::DEFAULT);
+    let position = store.try_submit(put("a", "engine")).unwrap();
+    store.durable(position).wait().unwrap();
+    commits.recv().unwrap();
+    engine.set(Gate::Held);
+    store.try_submit(put("b", "closing")).unwrap();
+    commits.recv().unwrap();
+    let position = store.try_submit(put("c", "open")).unwrap();
+    let snapshot = store.snapshot().unwrap();
+    let show = || {
+        let page = snapshot.scan(&Scan::all(T, 10)).unwrap();
+        assert_eq!(page.position, position);
+        let single = snapshot.get(T, b"c").unwrap().value.unwrap();
+        assert_eq!(single.as_ref(), b"open");
+        page.value.rows
+    };
+    let before = show();
+    assert_eq!(before.len(), 3);
+    let mut change = Batch::new();
+    change.delete(T, "a").delete(T, "b").put(T, "c", "later").put(T, "d", "later");
+    let later = store.try_submit(change).unwrap();
+    assert_eq!(show(), before);
+    engine.set(Gate::Open);
+    store.durable(later).wait().unwrap();
+    assert_eq!(show(), before);
+    assert_eq!(store.scan(&Scan::all(T, 10)).unwrap().value.rows.len(), 2);
+}
+
+/// When there is no room, callers wait and nothing is dropped; who only tries is told.
+#[test]
+fn callers_wait_for_room() {
+    let (engine, commits) = Gated::new();
+    engine.set(Gate::Held);
+    let bounds = Bounds { waiting_batches_max: 2, ..Bounds::DEFAULT };
+    let store = start(Arc::clone(&engine), bounds);
+    store.try_submit(put("0", "")).unwrap();
+    commits.recv().unwrap();
+    store.try_submit(put("1", "")).unwrap();
+    store.try_submit(put("2", "")).unwrap();
+    let full = store.try_submit(put("3", "")).unwrap_err();
+    assert!(matches!(full, SubmitError::Full { waiting: 2 }), "{full:?}");
+    let waiting = std::thread::spawn({
+        let store = store.clone();
+        move || store.submit_blocking(put("3", "")).unwrap()
+    });
+    // A refused batch gives its room back.
+    engine.set(Gate::Open);
+    let position = waiting.join().unwrap();
+    store.durable(position).wait().unwrap();
+    let mut refused = put("4", "");
+    refused.expect(T, "3", Expect::Absent);
+    for _ in 0..5 {
+        assert!(matches!(store.submit_blocking(refused.clone()), Err(SubmitError::Refused(_))));
+    }
+    assert_eq!(store.scan(&Scan::all(T, 10)).unwrap().value.rows.len(), 4);
+}
+
+/// A failed commit stops the store: whoever waits is told, every later call says why, and what was
+/// not durable is not shown any more.
+#[test]
+fn a_failed_commit_poisons_the_store() {
+    for (gate, words) in
+        [(Gate::Failing, "sync the disk: it is gone"), (Gate::Panicking, "out of its mind")]
+    {
+        let (engine, commits) = Gated::new();
+        let store =
+            start(Arc::clone(&engine), Bounds { waiting_batches_max: 1, ..Bounds::DEFAULT });
+        let kept = store.try_submit(put("kept", "1")).unwrap();
+        store.durable(kept).wait().unwrap();
+        commits.recv().unwrap();
+        engine.set(Gate::Held);
+        let failed = store.try_submit(put("a", "1")).unwrap();
+        commits.recv().unwrap();
+        let never = store.try_submit(put("b", "1")).unwrap();
+        let snapshot = store.snapshot().unwrap();
+        let without_room = std::thread::spawn({
+            let store = store.clone();
+            move || store.submit_blocking(put("c", "1"))
+        });
+        let waits = [store.durable(failed), store.durable(never)];
+        let stopped = std::thread::spawn({
+            let store = store.clone();
+            move || blocking::block_on(store.stopped())
+        });
+        engine.set(gate);
+        for wait in waits {
+            let lost = wait.wait().unwrap_err();
+            assert!(matches!(&lost, Lost::Poisoned(poison) if poison.durable() == kept));
+            assert!(lost.to_string().contains(words), "{lost}");
+        }
+        assert_eq!(stopped.join().unwrap().durable(), kept);
+        let refused = without_room.join().unwrap().unwrap_err();
+        assert!(matches!(refused, SubmitError::Poisoned(_)), "{refused:?}");
+        assert!(matches!(store.try_submit(put("d", "1")), Err(SubmitError::Poisoned(_))));
+        assert!(matches!(store.get(T, b"kept"), Err(ReadError::Poisoned(_))));
+        assert!(matches!(store.snapshot(), Err(ReadError::Poisoned(_))));
+        assert!(matches!(snapshot.get(T, b"b"), Err(ReadError::Poisoned(_))));
+        assert!(matches!(store.durable(never).wait(), Err(Lost::Poisoned(_))));
+        store.durable(kept).wait().unwrap();
+        assert!(commits.try_recv().is_err(), "nobody writes over a failure");
+        assert!(store.close().is_err());
+    }
+}
+
+/// Closing commits what was accepted; later calls are told; a position from nowhere is not waited
+/// for.
+#[test]
+fn closing_commits_what_was_accepted() {
+    let (engine, _commits) = Gated::new();
+    let store = start(Arc::clone(&engine), Bounds::DEFAULT);
+    let handle = store.clone();
+    let last = (0..100).map(|i| store.try_submit(put(&i.to_string(), "x")).unwrap()).last();
+    store.close().unwrap();
+    assert_eq!(engine.memory.snapshot().get(&T, b"99").unwrap().as_deref(), Some(&b"x"[..]));
+    handle.durable(last.unwrap()).wait().unwrap();
+    assert!(matches!(handle.try_submit(put("a", "1")), Err(SubmitError::Closed)));
+    assert!(matches!(handle.submit_blocking(put("a", "1")), Err(SubmitError::Closed)));
+    let beyond = handle.durable(Position::new(1000)).wait().unwrap_err();
+    assert!(matches!(beyond, Lost::NeverAccepted { .. }), "{beyond:?}");
+
+    // Positions go on where they were.
+    let again = start(engine, Bounds::DEFAULT);
+    assert_eq!(again.accepted(), last.unwrap());
+    assert_eq!(again.durable_now(), last.unwrap());
+}
+
+/// A table that the store was opened without, and the pipeline's own, are nobody's to write.
+#[test]
+fn unknown_tables_are_refused() {
+    let (engine, _commits) = Gated::new();
+    let store = start(engine, Bounds::DEFAULT);
+    let other = Table::new(9, "other", Shape::Kept);
+    for table in [other, PIPELINE] {
+        let mut batch = Batch::new();
+        batch.put(table, "a", "b");
+        assert!(matches!(store.try_submit(batch), Err(SubmitError::UnknownTable(_))));
+        let mut batch = Batch::new();
+        batch.expect(table, "a", Expect::Absent);
+        assert!(matches!(store.try_submit(batch), Err(SubmitError::UnknownTable(_))));
+    }
+    assert!(matches!(store.get(other, b"a"), Err(ReadError::UnknownTable("other"))));
+    assert!(matches!(store.scan(&Scan::all(other, 1)), Err(ReadError::UnknownTable("other"))));
+    assert_eq!(store.accepted(), Position::START);
+}
+
+/// A batch larger than a bound is refused and changes nothing; one as large as the bound goes
+/// through although it needs all the room there is.
+#[test]
+fn the_largest_batch_goes_through() {
+    let (engine, _commits) = Gated::new();
+    let bounds = Bounds {
+        value_bytes_max: 1 << 20,
+        batch_bytes_max: 1 << 20,
+        waiting_bytes_max: 1 << 20,
+        ..Bounds::DEFAULT
+    };
+    let store = start(engine, bounds);
+    let mut largest = Batch::new();
+    largest.put(T, "k", vec![7; (1 << 20) - 1]);
+    let mut larger = Batch::new();
+    larger.put(T, "k", vec![7; 1 << 20]);
+    for _ in 0..3 {
+        store.submit_blocking(largest.clone()).unwrap();
+        assert!(matches!(store.submit_blocking(larger.clone()), Err(SubmitError::OutOfBounds(_))));
+    }
+    let scan = Scan::all(T, bounds.scan_rows_max + 1);
+    assert!(matches!(store.scan(&scan), Err(ReadError::OutOfBounds(_))));
+}

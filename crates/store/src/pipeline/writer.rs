@@ -1,0 +1,132 @@
+//! The writer: takes whatever is accepted, makes one engine commit of it, says how it went, and
+//! goes on. It syncs whenever something is pending and no sync runs (D2).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use bytes::Bytes;
+
+use super::layer::Layer;
+use super::{Closing, POSITION_KEY, Shared};
+use crate::batch::Write;
+use crate::engine::EngineError;
+use crate::error::{Lost, Poison};
+use crate::position::Position;
+use crate::table::PIPELINE;
+
+pub(super) fn run(shared: &Shared) {
+    while let Some(group) = shared.take() {
+        let result = caught(|| shared.commit(&group));
+        let went_well = result.is_ok();
+        shared.retire(&group, result);
+        if !went_well {
+            return;
+        }
+    }
+    if let Err(error) = caught(|| shared.engine.close()) {
+        shared.poison(error);
+    }
+}
+
+/// An engine that panics has failed like one that returns an error; nobody may be left waiting.
+fn caught<T>(work: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let what = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no message");
+        Err(EngineError::Stopped { what: format!("it panicked: {what}") })
+    })
+}
+
+impl Shared {
+    /// Waits for something to commit and takes all of it; none when the store is closed.
+    fn take(&self) -> Option<Closing> {
+        let mut state = self.lock();
+        while state.open.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let closing = Closing {
+            layer: std::mem::take(&mut state.open),
+            outcome: std::mem::take(&mut state.open_outcome),
+            last: state.accepted,
+        };
+        state.closing = Some(closing.clone());
+        let permits = std::mem::take(&mut state.open_permits);
+        drop(state);
+        self.room.add_permits(permits);
+        Some(closing)
+    }
+
+    fn commit(&self, group: &Closing) -> Result<(), EngineError> {
+        let writes = self.engine_writes(&group.layer, group.last)?;
+        let made = writes.len();
+        self.engine.commit(writes)?;
+        let count = |counter: &std::sync::atomic::AtomicU64, by: usize| {
+            counter.fetch_add(by as u64, Ordering::Relaxed);
+        };
+        count(&self.counters.groups, 1);
+        count(&self.counters.batches, group.layer.batches());
+        count(&self.counters.bytes_given, group.layer.bytes());
+        count(&self.counters.writes_given, group.layer.writes());
+        count(&self.counters.writes_made, made);
+        Ok(())
+    }
+
+    /// The last write of each key. A delete of a key that is not on disk is nothing: rows that
+    /// come and go within one group leave no trace (D7).
+    fn engine_writes(&self, layer: &Layer, last: Position) -> Result<Vec<Write>, EngineError> {
+        let mut writes = Vec::with_capacity(layer.keys() + 1);
+        for table in &self.list {
+            for (key, value) in layer.changes(table) {
+                if value.is_some() || self.engine.contains(table, key)? {
+                    writes.push(Write { table: *table, key: key.clone(), value: value.clone() });
+                }
+            }
+        }
+        writes.push(Write {
+            table: PIPELINE,
+            key: Bytes::from_static(POSITION_KEY),
+            value: Some(Bytes::copy_from_slice(&last.number().to_be_bytes())),
+        });
+        Ok(writes)
+    }
+
+    /// Ends a group: durable, or the end of the store.
+    fn retire(&self, group: &Closing, result: Result<(), EngineError>) {
+        match result {
+            Ok(()) => {
+                {
+                    let mut state = self.lock();
+                    state.durable = group.last;
+                    state.closing = None;
+                    state.retired += 1;
+                    self.retired.store(state.retired, Ordering::Release);
+                }
+                group.outcome.end(Ok(()));
+            }
+            Err(error) => self.poison(error),
+        }
+    }
+
+    /// Stops for good: everything that is not durable is lost, and everybody is told.
+    fn poison(&self, error: EngineError) {
+        let (poison, outcomes) = {
+            let mut state = self.lock();
+            let poison = Poison { cause: Arc::new(error), durable: state.durable };
+            state.poison = Some(poison.clone());
+            let closing = state.closing.as_ref().map(|closing| Arc::clone(&closing.outcome));
+            (poison, [closing, Some(Arc::clone(&state.open_outcome))])
+        };
+        self.room.close();
+        for outcome in outcomes.into_iter().flatten() {
+            outcome.end(Err(Lost::Poisoned(poison.clone())));
+        }
+        self.stopped.notify_waiters();
+    }
+}

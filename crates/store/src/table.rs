@@ -1,0 +1,127 @@
+//! `Table`: a name for an ordered set of rows, and what its rows are like.
+//!
+//! A room declares its tables as constants and passes them when the store is opened; backends
+//! make room for whatever is in the list and know none of them by name.
+
+use std::collections::HashSet;
+
+/// Table numbers are below this: layers and engines keep a slot for each.
+pub const TABLES_MAX: u8 = 64;
+
+/// The pipeline's own table: it is in every store, and its number belongs to nobody else.
+pub(crate) const PIPELINE: Table = Table::new(0, "pipeline", Shape::Kept);
+
+/// What the rows of a table are like, for the engine to arrange itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// Written once or seldom, read back later.
+    Kept,
+    /// Overwritten or deleted soon after they were written: queues, timers.
+    Churn,
+    /// A few rows of megabytes.
+    Large,
+}
+
+/// A named, ordered table of bytes.
+///
+/// The name is what a backend stores; the number only says which slot a table has while the
+/// program runs, so it may change from one version of the program to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Table {
+    number: u8,
+    name: &'static str,
+    shape: Shape,
+}
+
+impl Table {
+    /// A table. Numbers and names are unique within a store; number 0 is the store's own.
+    pub const fn new(number: u8, name: &'static str, shape: Shape) -> Self {
+        assert!(number < TABLES_MAX, "table numbers are below TABLES_MAX");
+        Self { number, name, shape }
+    }
+
+    /// Its name, by which a backend stores it.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What its rows are like.
+    pub const fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Its slot in whatever has one for each table.
+    pub fn slot(&self) -> usize {
+        usize::from(self.number)
+    }
+}
+
+/// Why a list of tables cannot be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// Two tables have this number.
+    #[error("two tables have the number {number}: {first:?} and {second:?}")]
+    NumberTwice {
+        /// Which.
+        number: u8,
+        /// The one that comes first in the list.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+    /// Two tables have this name.
+    #[error("two tables have the name {0:?}")]
+    NameTwice(&'static str),
+    /// A backend may have to use the name as an identifier.
+    #[error("the table name {0:?} is not made of one to 48 of a-z and _")]
+    Name(&'static str),
+}
+
+/// The tables of a store: those given and the pipeline's own.
+pub(crate) fn list(given: &[Table]) -> Result<Vec<Table>, TableError> {
+    let mut tables = vec![PIPELINE];
+    let mut names = HashSet::from([PIPELINE.name]);
+    for table in given {
+        let letters = |c: u8| c.is_ascii_lowercase() || c == b'_';
+        if !(1..=48).contains(&table.name.len()) || !table.name.bytes().all(letters) {
+            return Err(TableError::Name(table.name));
+        }
+        if !names.insert(table.name) {
+            return Err(TableError::NameTwice(table.name));
+        }
+        if let Some(first) = tables.iter().find(|other| other.number == table.number) {
+            return Err(TableError::NumberTwice {
+                number: table.number,
+                first: first.name,
+                second: table.name,
+            });
+        }
+        tables.push(*table);
+    }
+    Ok(tables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A list that would mix up two tables is refused before anything is opened.
+    #[test]
+    fn ambiguous_lists_are_refused() {
+        let a = Table::new(1, "a", Shape::Kept);
+        assert_eq!(list(&[a]).map(|tables| tables.len()), Ok(2));
+        assert_eq!(
+            list(&[a, Table::new(1, "b", Shape::Kept)]),
+            Err(TableError::NumberTwice { number: 1, first: "a", second: "b" })
+        );
+        assert_eq!(
+            list(&[Table::new(0, "b", Shape::Kept)]),
+            Err(TableError::NumberTwice { number: 0, first: "pipeline", second: "b" })
+        );
+        assert_eq!(list(&[a, Table::new(2, "a", Shape::Kept)]), Err(TableError::NameTwice("a")));
+        for name in ["", "A", "a-b", "a/b", "naïve"] {
+            assert!(list(&[Table::new(3, name, Shape::Kept)]).is_err(), "{name}");
+        }
+    }
+}
