@@ -7,12 +7,14 @@
 
 mod batch;
 mod bounds;
+pub mod check;
 pub mod embedded;
 pub mod engine;
 mod error;
 pub mod memory;
 mod pipeline;
 mod position;
+pub mod retention;
 pub mod rows;
 mod table;
 

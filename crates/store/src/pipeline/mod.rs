@@ -33,6 +33,7 @@ use tokio::sync::{Notify, Semaphore, TryAcquireError};
 use self::layer::Layer;
 pub use self::outcome::Durable;
 use self::outcome::Outcome;
+pub(crate) use self::read::prefix_range;
 pub use self::read::{Page, Read, Row, Scan, Snapshot};
 use crate::batch::{Batch, Condition};
 use crate::bounds::{Bounds, OutOfBounds};

@@ -1,6 +1,19 @@
 //! The tables that rooms share, each with the one place where its keys and values are made and
 //! read. Bytes are described in `docs/formats/store-rows.md`.
 
+pub(crate) mod codec;
+pub mod executions;
+pub(crate) mod index;
+pub mod journals;
+pub(crate) mod keys;
+pub mod listing;
+mod plain;
+pub mod queue;
+pub mod timers;
+pub mod windows;
+
+pub(crate) use self::plain::unseal as unseal_plain;
+pub use self::plain::{audit, components, settings};
 use crate::table::{Shape, Table};
 
 /// Components, by digest.

@@ -1,0 +1,254 @@
+//! Executions: a row for each, which says how it stands, and the one door by which a journal, its
+//! execution's row and the indexes change together (D1).
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use indelible_journal::binary::{self, EncodeError};
+use indelible_journal::{ComponentDigest, Entry, FunctionName, JournalKey, Status, Timestamp};
+
+use super::codec::{self, Malformed, Reader, put_text};
+use super::{EXECUTIONS, JOURNALS, index, keys};
+use crate::batch::{Batch, Expect};
+use crate::error::ReadError;
+use crate::pipeline::Read;
+use crate::position::Seen;
+
+const VERSION: u8 = 1;
+
+/// The longest note on why an execution is held, in bytes; longer ones are cut.
+pub const HELD_BYTES_MAX: usize = 4096;
+
+/// How an execution stands, as lists show it: its journal's status, or that it is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Standing {
+    /// The guest runs, or could.
+    Running = 1,
+    /// The guest waits.
+    Blocked = 2,
+    /// Somebody asked to cancel; the guest may clean up.
+    Cancelling = 3,
+    /// It does not go on by itself: stuck (C-25), or an outcome that a person has to settle.
+    Held = 4,
+    /// The function returned. Terminal.
+    Completed = 5,
+    /// The function failed. Terminal.
+    Failed = 6,
+    /// Cancelled. Terminal.
+    Cancelled = 7,
+}
+
+impl Standing {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Running,
+        Self::Blocked,
+        Self::Cancelling,
+        Self::Held,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// How a journal of this status stands, unless it is held.
+    pub fn of(status: &Status) -> Self {
+        match status {
+            Status::Running => Self::Running,
+            Status::Blocked { .. } => Self::Blocked,
+            Status::Cancelling => Self::Cancelling,
+            Status::Completed => Self::Completed,
+            Status::Failed => Self::Failed,
+            Status::Cancelled => Self::Cancelled,
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "Running",
+            Self::Blocked => "Blocked",
+            Self::Cancelling => "Cancelling",
+            Self::Held => "Held",
+            Self::Completed => "Completed",
+            Self::Failed => "Failed",
+            Self::Cancelled => "Cancelled",
+        }
+    }
+
+    fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|standing| *standing as u8 == number)
+    }
+}
+
+/// What is kept of an execution beside its journal: enough for lists, and to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// Which attempt at which execution.
+    pub key: JournalKey,
+    /// How many events its journal has.
+    pub length: u64,
+    /// How it stands.
+    pub standing: Standing,
+    /// When it was started: the time of its first event.
+    pub created_at: Timestamp,
+    /// The time of its last event.
+    pub updated_at: Timestamp,
+    /// The code it runs, for life.
+    pub component: ComponentDigest,
+    /// Which function of it.
+    pub function: FunctionName,
+    /// Why it is held, if it is. Cut at [`HELD_BYTES_MAX`].
+    pub held: Option<String>,
+}
+
+/// Why an execution cannot be changed like this. It is a mistake of the caller's, found before
+/// anything is submitted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdvanceError {
+    /// The journal's length after is not the length before and the entries.
+    #[error("a journal of {before} events and {entries} more does not have {after}")]
+    Length {
+        /// Before.
+        before: u64,
+        /// The new ones.
+        entries: usize,
+        /// As the caller says.
+        after: u64,
+    },
+    /// The entries do not follow on what is there.
+    #[error("the first new event has sequence {first}, not {expected}")]
+    Sequence {
+        /// Its sequence.
+        first: u64,
+        /// The journal's length.
+        expected: u64,
+    },
+    /// What an execution is for life has changed.
+    #[error("an execution's {0} does not change")]
+    Fixed(&'static str),
+    /// An entry cannot be written.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}
+
+/// Adds to a batch: the journal gets these entries, the execution's row becomes `after`, the
+/// indexes follow. It is accepted only if the execution still is as `before` says, and so its
+/// journal as long (D1): what the indexes lose is what they have.
+pub fn advance(
+    batch: &mut Batch,
+    before: Option<&Execution>,
+    after: &Execution,
+    entries: &[Entry],
+) -> Result<(), AdvanceError> {
+    check(before, after, entries)?;
+    let key = keys::journal_key(&after.key);
+    match before {
+        None => batch.expect(EXECUTIONS, key.clone(), Expect::Absent),
+        Some(before) => batch.expect(EXECUTIONS, key.clone(), Expect::Equal(encode(&key, before))),
+    };
+    for entries in binary::batches(entries) {
+        let first = entries.first().expect("no batch is empty").sequence().get();
+        let row = binary::encode(after.key.execution_id(), entries)?;
+        let key = keys::journal_row(&after.key, first);
+        let value = codec::seal(&JOURNALS, &key, super::journals::VERSION, &row);
+        batch.put(JOURNALS, key, value);
+    }
+    batch.put(EXECUTIONS, key.clone(), encode(&key, after));
+    index::replace(batch, before, Some(after));
+    Ok(())
+}
+
+fn check(
+    before: Option<&Execution>,
+    after: &Execution,
+    entries: &[Entry],
+) -> Result<(), AdvanceError> {
+    let length = before.map_or(0, |before| before.length);
+    if length.checked_add(entries.len() as u64) != Some(after.length) {
+        let (before, entries, after) = (length, entries.len(), after.length);
+        return Err(AdvanceError::Length { before, entries, after });
+    }
+    if let Some(first) = entries.first().map(|entry| entry.sequence().get())
+        && first != length
+    {
+        return Err(AdvanceError::Sequence { first, expected: length });
+    }
+    let Some(before) = before else { return Ok(()) };
+    let fixed = [
+        ("key", before.key == after.key),
+        ("time of creation", before.created_at == after.created_at),
+        ("component", before.component == after.component),
+        ("function", before.function == after.function),
+    ];
+    match fixed.iter().find(|(_, same)| !same) {
+        Some((what, _)) => Err(AdvanceError::Fixed(what)),
+        None => Ok(()),
+    }
+}
+
+/// The precondition that a journal has this length: a row begins with it.
+fn length_is(length: u64) -> Expect {
+    let mut prefix = BytesMut::with_capacity(9);
+    prefix.put_u8(VERSION);
+    prefix.put_u64(length);
+    Expect::Prefix(prefix.freeze())
+}
+
+/// Adds to a batch the demand that a journal has this length; 0 where there is none.
+pub fn expect_length(batch: &mut Batch, key: &JournalKey, length: u64) {
+    let expect = if length == 0 { Expect::Absent } else { length_is(length) };
+    batch.expect(EXECUTIONS, keys::journal_key(key), expect);
+}
+
+/// One execution.
+pub fn get(read: &impl Read, key: &JournalKey) -> Result<Seen<Option<Execution>>, ReadError> {
+    let key = keys::journal_key(key);
+    read.get(EXECUTIONS, &key)?.try_map(|value| value.map(|value| decode(&key, &value)).transpose())
+}
+
+pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {
+    let held = execution.held.as_deref().map_or("", |held| cut(held, HELD_BYTES_MAX));
+    let mut body = BytesMut::with_capacity(96 + execution.function.as_str().len() + held.len());
+    body.put_u64(execution.length);
+    body.put_u8(execution.standing as u8);
+    body.put_u64(execution.created_at.as_micros());
+    body.put_u64(execution.updated_at.as_micros());
+    body.put_slice(execution.component.as_bytes());
+    put_text(&mut body, execution.function.as_str());
+    body.put_u8(u8::from(execution.held.is_some()));
+    put_text(&mut body, held);
+    codec::seal(&EXECUTIONS, key, VERSION, &body)
+}
+
+pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError> {
+    let body = codec::unseal(&EXECUTIONS, key, VERSION, value)?;
+    let read = || -> Result<Execution, Malformed> {
+        let mut reader = Reader(key);
+        let key = keys::read_journal_key(&mut reader)?;
+        reader.end()?;
+        let mut reader = Reader(&body);
+        let length = reader.u64()?;
+        let standing = Standing::from_number(reader.u8()?).ok_or(Malformed("no such standing"))?;
+        let created_at = reader.timestamp()?;
+        let updated_at = reader.timestamp()?;
+        let component = ComponentDigest::from_bytes(reader.array()?);
+        let function = FunctionName::new(reader.text()?);
+        let function = function.map_err(|_| Malformed("its function has no proper name"))?;
+        let is_held = reader.u8()? != 0;
+        let held = reader.text()?.to_owned();
+        reader.end()?;
+        let held = is_held.then_some(held);
+        Ok(Execution { key, length, standing, created_at, updated_at, component, function, held })
+    };
+    read().map_err(|Malformed(what)| codec::damaged(&EXECUTIONS, key, what))
+}
+
+/// The beginning of a text that has at most so many bytes.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}

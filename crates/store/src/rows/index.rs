@@ -1,0 +1,141 @@
+//! Indexes of executions: which there are by status, by function, and which trees are finished.
+//! They are written with the row that they point to, in the same batch (D1), and hold nothing
+//! but keys.
+//!
+//! ```text
+//! executions_by_status      scope (1) ‖ standing (1) ‖ newest first (8) ‖ journal key
+//! executions_by_function    function ‖ 00 ‖ scope ‖ standing ‖ newest first ‖ journal key
+//! finished_trees            standing ‖ finished at (8) ‖ journal key of the root
+//! ```
+//! *Newest first* is the time of creation counted down. The scope tells roots from children, so
+//! that a tree of ten thousand does not bury the list of roots.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use indelible_journal::{FunctionName, JournalKey, Timestamp};
+
+use super::codec::{Malformed, Reader};
+use super::executions::{Execution, Standing};
+use super::{BY_FUNCTION, BY_STATUS, FINISHED, keys};
+use crate::batch::Batch;
+use crate::table::Table;
+
+/// Roots, or what they called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub(crate) enum Scope {
+    Root = 0,
+    Child = 1,
+}
+
+impl Scope {
+    pub(crate) const ALL: [Self; 2] = [Self::Root, Self::Child];
+
+    pub(crate) fn of(key: &JournalKey) -> Self {
+        if key.execution_id().is_root() { Self::Root } else { Self::Child }
+    }
+}
+
+/// Makes the indexes say `after` where they said `before`. Rows that stay are not written.
+pub(crate) fn replace(batch: &mut Batch, before: Option<&Execution>, after: Option<&Execution>) {
+    let (before, after) = (before.map(entries), after.map(entries));
+    if before == after {
+        return;
+    }
+    for (table, key) in before.into_iter().flatten().flatten() {
+        batch.delete(table, key);
+    }
+    for (table, key) in after.into_iter().flatten().flatten() {
+        batch.put(table, key, Bytes::new());
+    }
+}
+
+/// The rows that the indexes have for an execution.
+pub(crate) fn entries(execution: &Execution) -> [Option<(Table, Bytes)>; 3] {
+    let Execution { key, standing, created_at, updated_at, function, .. } = execution;
+    let partition = Partition { scope: Scope::of(key), standing: *standing };
+    let entry = |function: Option<&FunctionName>| {
+        let mut out = BytesMut::with_capacity(96);
+        partition.put(&mut out, function);
+        out.put_slice(&place(*created_at, key));
+        out.freeze()
+    };
+    let finished = (partition.scope == Scope::Root && standing.is_terminal())
+        .then(|| (FINISHED, finished(*standing, *updated_at, key)));
+    [Some((BY_STATUS, entry(None))), Some((BY_FUNCTION, entry(Some(function)))), finished]
+}
+
+/// Executions that are together in an index: in order of their [`place`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Partition {
+    pub(crate) scope: Scope,
+    pub(crate) standing: Standing,
+}
+
+impl Partition {
+    fn put(self, out: &mut BytesMut, function: Option<&FunctionName>) {
+        if let Some(function) = function {
+            // Names have no control characters, so the zero ends them.
+            out.put_slice(function.as_str().as_bytes());
+            out.put_u8(0);
+        }
+        out.put_u8(self.scope as u8);
+        out.put_u8(self.standing as u8);
+    }
+
+    /// Where it is: its table, and how its keys begin.
+    pub(crate) fn prefix(self, function: Option<&FunctionName>) -> (Table, Bytes) {
+        let mut out = BytesMut::with_capacity(64);
+        self.put(&mut out, function);
+        (if function.is_some() { BY_FUNCTION } else { BY_STATUS }, out.freeze())
+    }
+}
+
+/// How an execution stands in a list: the newest first, then by key.
+pub(crate) fn place(created_at: Timestamp, key: &JournalKey) -> Bytes {
+    let mut out = BytesMut::with_capacity(64);
+    out.put_u64(newest_first(created_at));
+    keys::put_journal_key(&mut out, key);
+    out.freeze()
+}
+
+pub(crate) fn newest_first(created_at: Timestamp) -> u64 {
+    !created_at.as_micros()
+}
+
+/// What a place says.
+pub(crate) fn read_place(place: &[u8]) -> Result<(Timestamp, JournalKey), Malformed> {
+    let mut reader = Reader(place);
+    let created_at = Timestamp::from_micros(!reader.u64()?);
+    let created_at = created_at.ok_or(Malformed("a time is past the last one"))?;
+    let key = keys::read_journal_key(&mut reader)?;
+    reader.end()?;
+    Ok((created_at, key))
+}
+
+pub(crate) fn finished(standing: Standing, at: Timestamp, key: &JournalKey) -> Bytes {
+    let mut out = BytesMut::with_capacity(64);
+    out.put_u8(standing as u8);
+    out.put_u64(at.as_micros());
+    keys::put_journal_key(&mut out, key);
+    out.freeze()
+}
+
+/// The root of a finished tree, from its entry.
+pub(crate) fn read_finished(entry: &[u8]) -> Result<JournalKey, Malformed> {
+    let mut reader = Reader(entry);
+    reader.take(9)?;
+    let key = keys::read_journal_key(&mut reader)?;
+    reader.end()?;
+    Ok(key)
+}
+
+/// The execution that an entry of a list's index points to.
+pub(crate) fn read_entry(table: &Table, entry: &[u8]) -> Result<JournalKey, Malformed> {
+    let mut reader = Reader(entry);
+    if *table == BY_FUNCTION {
+        let end = entry.iter().position(|byte| *byte == 0);
+        reader.take(end.ok_or(Malformed("its function does not end"))? + 1)?;
+    }
+    reader.take(2)?;
+    Ok(read_place(reader.0)?.1)
+}
