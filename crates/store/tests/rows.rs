@@ -1,6 +1,8 @@
 //! Tests of the typed tables: journals with their executions and indexes, lists, retention,
 //! windows, and the check that finds what does not fit.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
+
 mod support;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use indelible_journal::{
     RootHash, SignalName, Started, Timestamp, Wait, Waiting,
 };
 use indelible_store::rows::executions::{self, Execution, Standing};
-use indelible_store::{Batch, Store};
+use indelible_store::{Batch, Shape, Store, Table, rows};
 
 /// Numbers that look random and are the same each time.
 pub(crate) struct Numbers(u64);
@@ -171,4 +171,29 @@ impl Run {
         self.flush(&mut batch);
         store.submit_blocking(batch).unwrap();
     }
+}
+
+/// A row for each batch, of the tests that count them.
+pub(crate) const LOG: Table = Table::new(40, "log", Shape::Kept);
+
+pub(crate) fn log_tables() -> Vec<Table> {
+    let mut tables = rows::TABLES.to_vec();
+    tables.push(LOG);
+    tables
+}
+
+pub(crate) fn log_key(thread: u64, number: u64) -> Vec<u8> {
+    [thread.to_be_bytes(), number.to_be_bytes()].concat()
+}
+
+/// What a batch's row says of the rest of it: this journal has this length now.
+pub(crate) fn log_value(key: &JournalKey, length: u64) -> Vec<u8> {
+    format!("{length} {key}").into_bytes()
+}
+
+/// The journal and its length, from a batch's row.
+pub(crate) fn read_log_value(value: &[u8]) -> (JournalKey, u64) {
+    let text = std::str::from_utf8(value).unwrap();
+    let (length, key) = text.split_once(' ').unwrap();
+    (key.parse().unwrap(), length.parse().unwrap())
 }
