@@ -8,6 +8,7 @@
 mod failure;
 mod journal;
 mod screen;
+mod store;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
@@ -30,6 +31,9 @@ enum Command {
     /// Read and check journals
     #[command(subcommand)]
     Journal(journal::Command),
+    /// Look at a data folder
+    #[command(subcommand)]
+    Store(store::Command),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let result = match arguments.command {
         Command::Journal(command) => journal::run(command, screen, &mut out),
+        Command::Store(command) => store::run(command, &mut out),
     };
     // What was shown comes before what is wrong with it.
     let flushed = failure::quiet(out.flush());

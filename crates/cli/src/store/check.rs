@@ -1,0 +1,119 @@
+//! `indelible store check`: reads everything and says what is wrong.
+
+use std::io::{self, Write};
+
+use indelible_store::check::{self, Findings};
+use serde::Serialize;
+
+use super::text::{Align, bytes, columns};
+use super::{Arguments, JSON_VERSION, Opened};
+use crate::failure::{Failure, Verdict};
+
+#[derive(Serialize)]
+struct Document<'a> {
+    v: u32,
+    ok: bool,
+    position: u64,
+    events: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovered: Option<&'a str>,
+    tables: Vec<Table>,
+    problems_count: u64,
+    problems: Vec<Problem<'a>>,
+}
+
+#[derive(Serialize)]
+struct Table {
+    table: &'static str,
+    rows: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Problem<'a> {
+    table: &'static str,
+    key: &'a str,
+    what: &'a str,
+}
+
+pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Verdict, Failure> {
+    let Opened { store, recovered } = super::open(&arguments.folder)?;
+    let findings = check::check(&store, &mut |_| {});
+    let findings = findings.map_err(|error| Failure::new(error.to_string()))?;
+    super::close(store)?;
+    let written = if arguments.json {
+        write_json(&findings, recovered.as_deref(), out)
+    } else {
+        write_text(&findings, recovered.as_deref(), out)
+    };
+    written.map_err(|error| Failure::output(&error))?;
+    if findings.problems_count == 0 {
+        return Ok(Verdict::Well);
+    }
+    let count = findings.problems_count;
+    let failure = Failure::new(match count {
+        1 => "1 problem was found".to_owned(),
+        count => format!("{count} problems were found"),
+    });
+    Ok(Verdict::Wrong(failure.hint("nothing was mended: keep a copy of the folder as it is")))
+}
+
+fn write_json(
+    findings: &Findings,
+    recovered: Option<&str>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let tables = findings.tables.iter();
+    let problems = findings.problems.iter();
+    let document = Document {
+        v: JSON_VERSION,
+        ok: findings.problems_count == 0,
+        position: findings.position.number(),
+        events: findings.events,
+        recovered,
+        tables: tables
+            .map(|counted| Table {
+                table: counted.table,
+                rows: counted.rows,
+                bytes: counted.bytes,
+            })
+            .collect(),
+        problems_count: findings.problems_count,
+        problems: problems
+            .map(|problem| Problem {
+                table: problem.table,
+                key: &problem.key,
+                what: &problem.what,
+            })
+            .collect(),
+    };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    writeln!(out)
+}
+
+fn write_text(
+    findings: &Findings,
+    recovered: Option<&str>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if let Some(recovered) = recovered {
+        writeln!(out, "recovered  {recovered}")?;
+    }
+    writeln!(out, "position   {}", findings.position)?;
+    writeln!(out, "events     {}", findings.events)?;
+    writeln!(out)?;
+    let mut rows = vec![["table".to_owned(), "rows".to_owned(), "size".to_owned()]];
+    for counted in &findings.tables {
+        rows.push([counted.table.to_owned(), counted.rows.to_string(), bytes(counted.bytes)]);
+    }
+    columns(&rows, [Align::Left, Align::Right, Align::Right], out)?;
+    writeln!(out)?;
+    if findings.problems_count == 0 {
+        return writeln!(out, "all is well");
+    }
+    for problem in &findings.problems {
+        writeln!(out, "{}: {}\n  key {}", problem.table, problem.what, problem.key)?;
+    }
+    let more = findings.problems_count - findings.problems.len() as u64;
+    if more > 0 { writeln!(out, "and {more} more") } else { Ok(()) }
+}

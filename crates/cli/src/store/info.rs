@@ -1,0 +1,88 @@
+//! `indelible store info`: what a data folder holds.
+
+use std::io::{self, Write};
+
+use indelible_store::check::{self, Counted};
+use indelible_store::{Store, embedded};
+use serde::Serialize;
+
+use super::text::{Align, bytes, columns};
+use super::{Arguments, JSON_VERSION, Opened};
+use crate::failure::{Failure, Verdict};
+
+#[derive(Serialize)]
+struct Document<'a> {
+    v: u32,
+    format: u32,
+    engine: &'static str,
+    position: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovered: Option<&'a str>,
+    disk_bytes: u64,
+    tables: Vec<Table>,
+}
+
+#[derive(Serialize)]
+struct Table {
+    table: &'static str,
+    rows: u64,
+    bytes: u64,
+    disk_bytes: u64,
+}
+
+pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Verdict, Failure> {
+    let Opened { store, recovered } = super::open(&arguments.folder)?;
+    let counts = check::count(&store).map_err(|error| Failure::new(error.to_string()))?;
+    let disk_bytes = embedded::folder_bytes(&arguments.folder).map_err(|error| {
+        Failure::new(format!("cannot measure {}: {error}", arguments.folder.display()))
+    })?;
+    let document = Document {
+        v: JSON_VERSION,
+        format: embedded::FORMAT_VERSION,
+        engine: embedded::ENGINE_NAME,
+        position: store.durable_now().number(),
+        recovered: recovered.as_deref(),
+        disk_bytes,
+        tables: tables(&store, &counts),
+    };
+    super::close(store)?;
+    let written =
+        if arguments.json { write_json(&document, out) } else { write_text(&document, out) };
+    written.map_err(|error| Failure::output(&error))?;
+    Ok(Verdict::Well)
+}
+
+fn tables(store: &Store, counts: &[Counted]) -> Vec<Table> {
+    let disk_bytes = store.tables().iter().map(|table| store.disk_bytes(*table));
+    let table = |(counted, disk_bytes): (&Counted, u64)| Table {
+        table: counted.table,
+        rows: counted.rows,
+        bytes: counted.bytes,
+        disk_bytes,
+    };
+    counts.iter().zip(disk_bytes).map(table).collect()
+}
+
+fn write_json(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    writeln!(out)
+}
+
+fn write_text(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
+    if let Some(recovered) = document.recovered {
+        writeln!(out, "recovered  {recovered}")?;
+    }
+    writeln!(out, "format     {}", document.format)?;
+    writeln!(out, "engine     {}", document.engine)?;
+    writeln!(out, "position   {}", document.position)?;
+    writeln!(out, "on disk    {}", bytes(document.disk_bytes))?;
+    writeln!(out)?;
+    let heads = ["table", "rows", "size", "on disk"].map(str::to_owned);
+    let rows = document.tables.iter().map(|table| {
+        let sizes = [table.rows.to_string(), bytes(table.bytes), bytes(table.disk_bytes)];
+        let [rows, size, disk] = sizes;
+        [table.table.to_owned(), rows, size, disk]
+    });
+    let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
+    columns(&rows, [Align::Left, Align::Right, Align::Right, Align::Right], out)
+}

@@ -1,0 +1,106 @@
+//! `indelible store`: a data folder, from outside: what is in it, and whether it is sound.
+//!
+//! - `check`, `info`: the two commands.
+//! - `text`: sizes and columns for people.
+
+mod check;
+mod info;
+mod text;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use indelible_store::embedded::{Create, EmbeddedEngine, FolderError, OpenError, Options};
+use indelible_store::{Store, StartError, rows};
+
+use crate::failure::{Failure, Verdict};
+
+/// The version of what `--json` prints, described in `docs/formats/cli-json.md`.
+const JSON_VERSION: u32 = 1;
+
+const CHECK_HELP: &str = "\
+Everything that can be verified is: the engine's checksums, the seal of every row, each journal
+against the rules, each index against what it points to, both ways. Nothing is mended. Opening a
+folder after a crash does what starting the server would do: it drops the tail of a commit that
+the crash tore, which nobody was told of.
+
+Exit codes:
+  0  all is well
+  1  something is wrong, or the folder cannot be opened
+  2  the arguments make no sense";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Check everything that is stored
+    #[command(after_long_help = CHECK_HELP)]
+    Check(Arguments),
+    /// Show what is stored: sizes, counts, versions
+    Info(Arguments),
+}
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The data folder; no server may have it open
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Failure> {
+    match command {
+        Command::Check(arguments) => check::run(&arguments, out),
+        Command::Info(arguments) => info::run(&arguments, out),
+    }
+}
+
+/// What was opened, and what opening it had to do.
+struct Opened {
+    store: Store,
+    /// The tail of a torn commit that was cut off, in words.
+    recovered: Option<String>,
+}
+
+/// Opens a folder that is there already.
+fn open(folder: &Path) -> Result<Opened, Failure> {
+    let mut options = Options::default();
+    options.create = Create::No;
+    let opened = EmbeddedEngine::open(folder, &rows::TABLES, &options).and_then(|engine| {
+        let recovered = engine.recovered().map(ToString::to_string);
+        let store = Store::start(std::sync::Arc::new(engine), &rows::TABLES, options.bounds)?;
+        Ok(Opened { store, recovered })
+    });
+    opened.map_err(|error| refused(&error))
+}
+
+fn refused(error: &OpenError) -> Failure {
+    let failure = Failure::new(error.to_string());
+    match error {
+        OpenError::Folder(FolderError::InUse { .. }) => {
+            failure.hint("stop that process first; a folder has one user at a time")
+        }
+        OpenError::Folder(FolderError::Missing { .. }) => {
+            failure.hint("`indelible serve` makes one where it is told to")
+        }
+        OpenError::Folder(FolderError::NotAStore { .. }) => {
+            failure.hint("name the folder that has the file FORMAT in it")
+        }
+        OpenError::Folder(FolderError::Newer { .. }) => {
+            failure.hint("use the version of indelible that wrote it, or a newer one")
+        }
+        OpenError::Folder(FolderError::Io { .. }) => {
+            failure.hint("look at the folder's permissions and its disk")
+        }
+        OpenError::Start(StartError::Engine(_)) | OpenError::Engine { .. } | OpenError::Damaged { .. } => {
+            failure.hint("nothing was changed; restore the folder from a copy, or ask for help with this message")
+        }
+        _ => failure,
+    }
+}
+
+/// Ends a command: a store that could not be closed well says so.
+fn close(store: Store) -> Result<(), Failure> {
+    store.close().map_err(|poison| Failure::new(poison.to_string()))
+}
