@@ -72,19 +72,11 @@ fn write_json(
         events: findings.events,
         recovered,
         tables: tables
-            .map(|counted| Table {
-                table: counted.table,
-                rows: counted.rows,
-                bytes: counted.bytes,
-            })
+            .map(|counted| Table { table: counted.table, rows: counted.rows, bytes: counted.bytes })
             .collect(),
         problems_count: findings.problems_count,
         problems: problems
-            .map(|problem| Problem {
-                table: problem.table,
-                key: &problem.key,
-                what: &problem.what,
-            })
+            .map(|problem| Problem { table: problem.table, key: &problem.key, what: &problem.what })
             .collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;

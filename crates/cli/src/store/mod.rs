@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use indelible_store::embedded::{Create, EmbeddedEngine, FolderError, OpenError, Options};
-use indelible_store::{Store, StartError, rows};
+use indelible_store::{StartError, Store, rows};
 
 use crate::failure::{Failure, Verdict};
 

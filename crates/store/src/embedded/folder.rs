@@ -13,7 +13,10 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The version that is written. A folder with a higher one is refused.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The engine, as the folder names it.
+pub const ENGINE_NAME: &str = "fjall 3";
 
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";

@@ -9,6 +9,7 @@
 #![expect(clippy::disallowed_methods, reason = "a backend is a shell: this one owns a folder")]
 
 mod folder;
+mod preflight;
 mod tuning;
 
 use std::io;
@@ -21,7 +22,8 @@ use bytes::Bytes;
 use fjall::{Database, Keyspace, LsmError, OwnedWriteBatch, PersistMode, Readable as _};
 
 use self::folder::Folder;
-pub use self::folder::{Create, FolderError};
+pub use self::folder::{Create, ENGINE_NAME, FORMAT_VERSION, FolderError};
+use self::preflight::{PreflightError, Stage, TornTail};
 pub use self::tuning::Options;
 use crate::batch::Write;
 use crate::engine::{Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit};
@@ -80,8 +82,29 @@ pub struct EmbeddedEngine {
     /// By slot.
     keyspaces: Arc<[Option<Keyspace>]>,
     path: PathBuf,
+    recovered: Option<Recovered>,
     /// Declared last: the lock goes when everything else is closed.
     _folder: Folder,
+}
+
+/// What opening a folder had to leave behind: the write that was under way when power was lost.
+/// Nobody was told that it was durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// The engine's journal.
+    pub file: PathBuf,
+    /// Where the last whole commit ends.
+    pub at: u64,
+    /// How many bytes came after it.
+    pub bytes: u64,
+}
+
+impl std::fmt::Display for Recovered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { file, at, bytes } = self;
+        let file = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+        write!(f, "a torn commit of {bytes} bytes was cut from {file}, at byte {at}")
+    }
 }
 
 impl EmbeddedEngine {
@@ -91,8 +114,14 @@ impl EmbeddedEngine {
         let folder =
             Folder::open(path, options.create, |at| open_database(at, &tables, options).map(drop))?;
         let path = folder.engine();
+        let recovered = prepare(&path)?;
         let (database, keyspaces) = open_database(&path, &tables, options)?;
-        Ok(Self { database, keyspaces, path, _folder: folder })
+        Ok(Self { database, keyspaces, path, recovered, _folder: folder })
+    }
+
+    /// What had to be left behind when the folder was opened.
+    pub fn recovered(&self) -> Option<&Recovered> {
+        self.recovered.as_ref()
     }
 
     fn keyspace(&self, table: &Table) -> Result<&Keyspace, EngineError> {
@@ -127,6 +156,45 @@ impl EmbeddedEngine {
             error => engine_error("write to the storage engine", error),
         }
     }
+}
+
+/// Looks at the engine's files before the engine does, and cuts off a torn write.
+fn prepare(path: &Path) -> Result<Option<Recovered>, OpenError> {
+    let damaged = |path: &Path, what: String| OpenError::Damaged { path: path.to_path_buf(), what };
+    let report = preflight::examine(path).map_err(|error| match error {
+        PreflightError::Io { path, source } => {
+            OpenError::Folder(FolderError::Io { doing: "read", path, source })
+        }
+        PreflightError::Damaged(damage) => damaged(path, damage.to_string()),
+    })?;
+    if report.stage != Stage::Created {
+        // A folder that is ready has an engine that was whole.
+        return Err(damaged(path, "the engine's files are missing".to_owned()));
+    }
+    let Some(torn) = report.torn else { return Ok(None) };
+    preflight::cut(&torn).map_err(|source| FolderError::Io {
+        doing: "cut a torn write from",
+        path: torn.path.clone(),
+        source,
+    })?;
+    let TornTail { path: file, at, bytes, .. } = torn;
+    Ok(Some(Recovered { file, at, bytes }))
+}
+
+/// How much a folder takes on disk, with everything in it.
+pub fn folder_bytes(path: &Path) -> io::Result<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        let found = entry.metadata()?;
+        // Journals are as long as they may get, and only take what was written.
+        bytes += found.blocks() * 512;
+        if found.is_dir() {
+            bytes += folder_bytes(&entry.path())?;
+        }
+    }
+    Ok(bytes)
 }
 
 fn keyspace<'a>(
