@@ -11,23 +11,14 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use indelible_store::embedded::{self, Options};
 use indelible_store::rows::executions;
 use indelible_store::{Scan, Store, check};
 
-use crate::support::{LOG, Numbers, log_key, log_tables, read_log_value};
-
-/// The example, which cargo builds beside the tests.
-fn committer() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().and_then(Path::parent).unwrap();
-    let path = folder.join("examples").join("committer");
-    assert!(path.exists(), "no {}: build it with `cargo build --examples`", path.display());
-    path
-}
+use crate::support::{LOG, Numbers, committer, log_key, log_tables, read_log_value};
 
 /// What the process said before it died.
 #[derive(Default)]

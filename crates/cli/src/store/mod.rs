@@ -82,7 +82,7 @@ fn refused(error: &OpenError) -> Failure {
             failure.hint("stop that process first; a folder has one user at a time")
         }
         OpenError::Folder(FolderError::Missing { .. }) => {
-            failure.hint("`indelible serve` makes one where it is told to")
+            failure.hint("name the folder in which a server keeps its data")
         }
         OpenError::Folder(FolderError::NotAStore { .. }) => {
             failure.hint("name the folder that has the file FORMAT in it")

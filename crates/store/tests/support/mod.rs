@@ -1,6 +1,9 @@
 //! Executions with real journals, for tests of the rows: what an engine would write, without one.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test helper: a panic is how a test fails")]
+#![allow(clippy::disallowed_methods, reason = "it finds programs beside the tests")]
+
+use std::path::{Path, PathBuf};
 
 use indelible_journal::{
     Attempt, Attempts, ComponentDigest, Entry, ErrorKind, ExecutionId, Failure, FunctionName,
@@ -196,4 +199,13 @@ pub(crate) fn read_log_value(value: &[u8]) -> (JournalKey, u64) {
     let text = std::str::from_utf8(value).unwrap();
     let (length, key) = text.split_once(' ').unwrap();
     (key.parse().unwrap(), length.parse().unwrap())
+}
+
+/// The example, which cargo builds beside the tests.
+pub(crate) fn committer() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(Path::parent).unwrap();
+    let path = folder.join("examples").join("committer");
+    assert!(path.exists(), "no {}: build it with `cargo build --examples`", path.display());
+    path
 }
