@@ -5,6 +5,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the binary reads its environment, once, here")]
 
+mod bench;
 mod failure;
 mod journal;
 mod screen;
@@ -30,6 +31,9 @@ enum Command {
     /// Read and check journals
     #[command(subcommand)]
     Journal(journal::Command),
+    /// Measure what this machine can do
+    #[command(subcommand)]
+    Bench(bench::Command),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let result = match arguments.command {
         Command::Journal(command) => journal::run(command, screen, &mut out),
+        Command::Bench(command) => bench::run(command, &mut out),
     };
     // What was shown comes before what is wrong with it.
     let flushed = failure::quiet(out.flush());
