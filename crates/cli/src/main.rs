@@ -5,6 +5,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the binary reads its environment, once, here")]
 
+mod bench;
 mod failure;
 mod journal;
 mod screen;
@@ -34,6 +35,9 @@ enum Command {
     /// Look at a data folder
     #[command(subcommand)]
     Store(store::Command),
+    /// Measure what this machine can do
+    #[command(subcommand)]
+    Bench(bench::Command),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Journal(command) => journal::run(command, screen, &mut out),
         Command::Store(command) => store::run(command, &mut out),
+        Command::Bench(command) => bench::run(command, &mut out),
     };
     // What was shown comes before what is wrong with it.
     let flushed = failure::quiet(out.flush());

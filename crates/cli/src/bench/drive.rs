@@ -1,0 +1,171 @@
+//! Producers that commit one thing after the other for a while, each waiting for the disk, and
+//! how long that took them.
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio::task::{JoinError, JoinSet};
+
+use super::histogram::Histogram;
+use super::meters::Usage;
+use crate::failure::Failure;
+
+/// Makes things and commits them, one at a time.
+pub(super) trait Producer: Send + 'static {
+    type Input: Send;
+
+    /// Makes the next one. Not part of what is measured.
+    fn prepare(&mut self) -> Self::Input;
+
+    /// Returns when it is durable.
+    fn commit(&mut self, input: Self::Input) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// A stretch of time, and what was done in it.
+#[derive(Debug, Default)]
+pub(super) struct Stretch {
+    pub(super) seconds: f64,
+    pub(super) latencies: Histogram,
+    pub(super) usage: Usage,
+}
+
+impl Stretch {
+    pub(super) fn per_s(&self) -> f64 {
+        self.latencies.count() as f64 / self.seconds.max(f64::MIN_POSITIVE)
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.seconds += other.seconds;
+        self.latencies.merge(&other.latencies);
+        self.usage = self.usage.and(other.usage);
+    }
+}
+
+/// How the time is divided.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Windows {
+    pub(super) length: Duration,
+    pub(super) count: u32,
+}
+
+/// All of it.
+pub(super) struct Driven {
+    pub(super) all: Stretch,
+    /// The longest time without anything done.
+    pub(super) stall: Duration,
+}
+
+/// What all producers add to.
+struct Tally {
+    start: Instant,
+    end: Instant,
+    /// One for each producer, so that none waits for another.
+    latencies: Vec<Mutex<Histogram>>,
+    /// When something was done last, and the longest gap, in nanoseconds since the start.
+    last: AtomicU64,
+    gap: AtomicU64,
+}
+
+impl Tally {
+    fn of(&self, producer: usize) -> MutexGuard<'_, Histogram> {
+        self.latencies[producer].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, producer: usize, began: Instant, done: Instant) {
+        self.of(producer).add(nanos(done - began));
+        let now = nanos(done - self.start);
+        // Two that are done at once may pass each other: then the gap between them is none.
+        let before = self.last.fetch_max(now, Ordering::Relaxed);
+        self.gap.fetch_max(now.saturating_sub(before), Ordering::Relaxed);
+    }
+
+    /// Takes what was done since it was asked last.
+    fn take(&self) -> Histogram {
+        let mut all = Histogram::default();
+        for producer in 0..self.latencies.len() {
+            let one = std::mem::take(&mut *self.of(producer));
+            all.merge(&one);
+        }
+        all
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Runs producers until the time is up; `each` is told of every window when it is over. The first
+/// error ends everything.
+pub(super) fn drive<P: Producer>(
+    runtime: &Runtime,
+    producers: Vec<P>,
+    windows: Windows,
+    mut each: impl FnMut(&Stretch) -> Result<(), Failure>,
+) -> Result<Driven, Failure> {
+    let mut usage = Usage::now();
+    let start = Instant::now();
+    let tally = Arc::new(Tally {
+        start,
+        end: start + windows.length * windows.count,
+        latencies: producers.iter().map(|_| Mutex::default()).collect(),
+        last: AtomicU64::new(0),
+        gap: AtomicU64::new(0),
+    });
+    runtime.block_on(async {
+        let mut tasks = JoinSet::new();
+        for (number, producer) in producers.into_iter().enumerate() {
+            tasks.spawn(produce(producer, number, Arc::clone(&tally)));
+        }
+        let mut all = Stretch::default();
+        let mut since = start;
+        for window in 1..=windows.count {
+            if window < windows.count {
+                let end = tokio::time::Instant::from_std(start + windows.length * window);
+                tokio::time::timeout_at(end, finish(&mut tasks)).await.unwrap_or(Ok(()))?;
+            } else {
+                finish(&mut tasks).await?;
+            }
+            let (now, used) = (Instant::now(), Usage::now());
+            let stretch = Stretch {
+                seconds: (now - since).as_secs_f64(),
+                latencies: tally.take(),
+                usage: used.since(usage),
+            };
+            (since, usage) = (now, used);
+            each(&stretch)?;
+            all.merge(&stretch);
+        }
+        Ok(Driven { all, stall: Duration::from_nanos(tally.gap.load(Ordering::Relaxed)) })
+    })
+}
+
+/// Waits until all have ended, or one has failed.
+async fn finish(tasks: &mut JoinSet<Result<(), Failure>>) -> Result<(), Failure> {
+    while let Some(ended) = tasks.join_next().await {
+        ended.map_err(|error: JoinError| {
+            Failure::new(format!("a producer ended early: {error}"))
+                .hint("this is a defect of the benchmark; please report it")
+        })??;
+    }
+    Ok(())
+}
+
+async fn produce<P: Producer>(
+    mut producer: P,
+    number: usize,
+    tally: Arc<Tally>,
+) -> Result<(), Failure> {
+    loop {
+        let input = producer.prepare();
+        let began = Instant::now();
+        if began >= tally.end {
+            return Ok(());
+        }
+        producer.commit(input).await?;
+        tally.add(number, began, Instant::now());
+    }
+}

@@ -1,0 +1,109 @@
+//! `Place`: the folder in which everything happens, and its removal.
+#![expect(clippy::disallowed_methods, reason = "a benchmark of a disk owns a folder on it")]
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// How often removal begins anew: the engine's threads may still make files meanwhile.
+const REMOVALS_MAX: usize = 100;
+
+/// A folder that was empty or absent before.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    leave: Leave,
+}
+
+/// What is left of it in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leave {
+    Nothing,
+    EmptyFolder,
+    Everything,
+}
+
+impl Place {
+    /// Makes the folder that was named, or else one in the current directory: a folder for
+    /// temporary files is often in memory, where nothing is ever synced.
+    pub(super) fn make(named: Option<&Path>, keep: bool) -> Result<Self, Failure> {
+        let own = || PathBuf::from(format!("indelible-bench-{}", std::process::id()));
+        let path = named.map_or_else(own, Path::to_path_buf);
+        let failed = |error: io::Error| {
+            Failure::new(format!("cannot use the folder {}: {error}", path.display()))
+                .hint("name a folder that is empty or absent, on the disk to measure, with --dir")
+        };
+        let was_there = path.exists();
+        if was_there && fs::read_dir(&path).map_err(failed)?.next().is_some() {
+            return Err(failed(io::Error::other("it is not empty")));
+        }
+        fs::create_dir_all(&path).map_err(failed)?;
+        let leave = match (keep, was_there) {
+            (true, _) => Leave::Everything,
+            (false, true) => Leave::EmptyFolder,
+            (false, false) => Leave::Nothing,
+        };
+        Ok(Self { path: path.canonicalize().map_err(failed)?, leave })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A place in it.
+    pub(super) fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Removes one place in it that is no longer needed, unless all is to be kept.
+    pub(super) fn done_with(&self, path: &Path) {
+        if self.leave != Leave::Everything {
+            removed(|| fs::remove_dir_all(path), path);
+        }
+    }
+
+    /// Removes what is not to be left.
+    pub(super) fn remove(&self) {
+        match self.leave {
+            Leave::Everything => {}
+            Leave::Nothing => removed(|| fs::remove_dir_all(&self.path), &self.path),
+            Leave::EmptyFolder => removed(|| empty(&self.path), &self.path),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+fn empty(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            fs::remove_dir_all(path)?;
+        } else {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+fn removed(remove: impl Fn() -> io::Result<()>, path: &Path) {
+    let mut left = REMOVALS_MAX;
+    loop {
+        match remove() {
+            Ok(()) => return,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => return,
+            Err(_) if left > 0 => left -= 1,
+            Err(error) => {
+                let path = path.display();
+                _ = writeln!(io::stderr(), "cannot remove {path}: {error}; remove it yourself");
+                return;
+            }
+        }
+    }
+}
