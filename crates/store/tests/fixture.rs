@@ -1,0 +1,226 @@
+//! Formats are for ever (D12): rows and a data folder that were written once must still read.
+//! `INDELIBLE_REWRITE=1` writes them anew; a difference in an old version is a mistake.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
+#![allow(clippy::disallowed_methods, reason = "the test reads its fixtures")]
+
+mod support;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use indelible_journal::{ComponentDigest, Journal, Namespace};
+use indelible_store::embedded::{self, Create, Options};
+use indelible_store::memory::MemoryEngine;
+use indelible_store::rows::executions::Standing;
+use indelible_store::rows::listing::{self, Filter};
+use indelible_store::rows::windows::{self, Id, Kind, Windowed};
+use indelible_store::rows::{
+    self, audit, components, executions, journals, queue, settings, timers,
+};
+use indelible_store::{Batch, Bounds, Scan, Store, check};
+
+use crate::support::{Run, at, key};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+fn rewrites() -> bool {
+    std::env::var("INDELIBLE_REWRITE").is_ok()
+}
+
+fn operation() -> (Id, Windowed) {
+    let namespace = Namespace::new("shop").unwrap();
+    let id = Id { kind: Kind::Operation, namespace, name: "op-1".to_owned() };
+    (id, Windowed { expires_at: Some(at(5_000)), body: Bytes::from_static(b"outcome") })
+}
+
+fn busy_key() -> (Id, Windowed) {
+    let namespace = Namespace::new("shop").unwrap();
+    let id = Id { kind: Kind::IdempotencyKey, namespace, name: "order 7 ✓".to_owned() };
+    (id, Windowed { expires_at: None, body: Bytes::from_static(b"in progress") })
+}
+
+/// A row of every kind.
+fn fill(store: &Store) -> Vec<Run> {
+    let mut root = Run::start(1, &key(1, &[], &[1]), "place_order", at(1_000));
+    let mut child = Run::start(1, &key(1, &[7], &[1, 2]), "größe", at(1_100));
+    let mut waiting = Run::start(2, &key(2, &[], &[3]), "approve", at(900));
+    let mut batch = Batch::new();
+    root.work(at(1_001), 2);
+    root.flush(&mut batch);
+    child.flush(&mut batch);
+    store.submit_blocking(batch).unwrap();
+    child.end(at(1_200), Standing::Failed);
+    root.end(at(1_300), Standing::Completed);
+    waiting.block(at(950));
+    let mut batch = Batch::new();
+    for run in [&mut root, &mut child, &mut waiting] {
+        run.flush(&mut batch);
+    }
+    store.submit_blocking(batch).unwrap();
+    waiting.held = Some("stuck: Nondeterminism".to_owned());
+    let mut batch = Batch::new();
+    waiting.flush(&mut batch);
+    queue::put(&mut batch, &queue::Entry { ticket: 9, key: key(2, &[], &[3]) });
+    timers::put(&mut batch, &timers::Timer { due: at(70), key: key(2, &[], &[3]), child: None });
+    timers::put(&mut batch, &timers::Timer { due: at(70), key: key(1, &[], &[1]), child: Some(4) });
+    for (id, record) in [operation(), busy_key()] {
+        windows::replace(&mut batch, &id, None, Some(&record));
+    }
+    components::put(&mut batch, b"component");
+    settings::put(&mut batch, "retention", b"30d");
+    let body = Bytes::from_static(b"resolved");
+    audit::put(&mut batch, &audit::Entry { at: at(1_400), id: *b"0123456789abcdef", body });
+    let position = store.submit_blocking(batch).unwrap();
+    store.durable(position).wait().unwrap();
+    vec![root, child, waiting]
+}
+
+/// Everything that `fill` wrote is there.
+fn assert_filled(store: &Store, runs: &[Run]) {
+    assert_eq!(store.durable_now().number(), 3);
+    for run in runs {
+        assert_eq!(executions::get(store, run.key()).unwrap().value, run.stored);
+        let events = journals::read(store, run.key(), 0, 100).unwrap().value;
+        let recovered = Journal::recover(run.key().clone(), events.records).unwrap();
+        assert_eq!(recovered, run.journal);
+    }
+    let all = Filter { with_children: true, ..Filter::default() };
+    let listing = listing::list(&store.snapshot().unwrap(), &all, None, 10).unwrap().value;
+    let functions = listing.executions.iter().map(|row| row.function.as_str());
+    assert_eq!(functions.collect::<Vec<_>>(), ["größe", "place_order", "approve"]);
+    for (id, record) in [operation(), busy_key()] {
+        assert_eq!(windows::get(store, &id).unwrap().value, Some(record));
+    }
+    let digest = ComponentDigest::of(b"component");
+    assert_eq!(components::get(store, &digest).unwrap().value.unwrap().as_ref(), b"component");
+    assert_eq!(settings::get(store, "retention").unwrap().value.unwrap().as_ref(), b"30d");
+    assert_eq!(audit::before(store, at(2_000), 10).unwrap().value.len(), 1);
+    assert_eq!(queue::next(store, None, 10).unwrap().value[0].ticket, 9);
+    assert_eq!(timers::next(store, None, 10).unwrap().value.len(), 2);
+    assert_eq!(check::check(store, &mut |_| {}).unwrap().problems, []);
+}
+
+fn memory() -> Store {
+    Store::start(Arc::new(MemoryEngine::new()), &rows::TABLES, Bounds::DEFAULT).unwrap()
+}
+
+/// Rows are written as they always were, byte for byte; that they read back is the next test's.
+#[test]
+fn rows_are_written_as_they_were() {
+    let store = memory();
+    fill(&store);
+    let mut text = String::new();
+    for table in rows::TABLES {
+        let page = store.scan(&Scan::all(table, 100)).unwrap().value;
+        assert!(!page.rows.is_empty(), "{} has no row here", table.name());
+        for (key, value) in page.rows {
+            let (key, value) = (HEXLOWER.encode(&key), HEXLOWER.encode(&value));
+            writeln!(text, "{} {key} {value}", table.name()).unwrap();
+        }
+    }
+    let path = fixture("rows-v1.txt");
+    if rewrites() {
+        fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(text, fs::read_to_string(path).unwrap());
+}
+
+/// Rows that were written once read back as what they were.
+#[test]
+fn old_rows_still_read() {
+    let expected = memory();
+    let runs = fill(&expected);
+    let store = memory();
+    let mut batch = Batch::new();
+    for line in fs::read_to_string(fixture("rows-v1.txt")).unwrap().lines() {
+        let [table, key, value] = line.split(' ').collect::<Vec<_>>()[..] else { panic!() };
+        let table = rows::TABLES.into_iter().find(|known| known.name() == table).unwrap();
+        let bytes = |text: &str| HEXLOWER.decode(text.as_bytes()).unwrap();
+        batch.put(table, bytes(key), bytes(value));
+    }
+    // As many batches as it took at first: positions are compared too.
+    for batch in [Batch::new(), Batch::new(), batch] {
+        let position = store.submit_blocking(batch).unwrap();
+        store.durable(position).wait().unwrap();
+    }
+    assert_filled(&store, &runs);
+}
+
+/// A folder as one file: path and content of each file in it, with their lengths before them.
+fn pack(folder: &Path, below: &Path, out: &mut Vec<u8>) {
+    let mut paths: Vec<_> =
+        fs::read_dir(below).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            pack(folder, &path, out);
+            continue;
+        }
+        let name = path.strip_prefix(folder).unwrap().to_str().unwrap();
+        let mut content = fs::read(&path).unwrap();
+        if name.ends_with(".jnl") {
+            // Journals are long and end in zeros; what is written is what counts.
+            let end = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            content.truncate(end);
+        }
+        for part in [name.as_bytes(), &content] {
+            out.extend((part.len() as u32).to_be_bytes());
+            out.extend(part);
+        }
+    }
+}
+
+fn unpack(mut packed: &[u8], folder: &Path) {
+    let mut part = || {
+        let (length, rest) = packed.split_at(4);
+        let length = u32::from_be_bytes(length.try_into().unwrap()) as usize;
+        let (part, rest) = rest.split_at(length);
+        packed = rest;
+        (part, packed.is_empty())
+    };
+    loop {
+        let (name, _) = part();
+        let (content, is_last) = part();
+        let path = folder.join(std::str::from_utf8(name).unwrap());
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// A folder that was written once opens, with all that is in it: one that was closed, and one that
+/// a crash left.
+#[test]
+fn an_old_folder_still_opens() {
+    for name in ["folder-v1-closed.bin", "folder-v1-crashed.bin"] {
+        let temporary = tempfile::tempdir().unwrap();
+        if rewrites() {
+            let made = temporary.path().join("made");
+            let store = embedded::open(&made, &rows::TABLES, &Options::default()).unwrap();
+            fill(&store);
+            let mut packed = Vec::new();
+            if name.contains("closed") {
+                store.close().unwrap();
+                pack(&made, &made, &mut packed);
+            } else {
+                pack(&made, &made, &mut packed);
+            }
+            fs::write(fixture(name), packed).unwrap();
+        }
+        let folder = temporary.path().join("data");
+        unpack(&fs::read(fixture(name)).unwrap(), &folder);
+        let mut options = Options::default();
+        options.create = Create::No;
+        let store = embedded::open(&folder, &rows::TABLES, &options).unwrap();
+        assert_filled(&store, &fill(&memory()));
+    }
+}
