@@ -5,6 +5,7 @@
 
 use std::io;
 use std::ops::{Bound, ControlFlow};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 
@@ -35,6 +36,19 @@ pub enum EngineError {
         /// What is known of the reason.
         what: String,
     },
+}
+
+/// Runs work of an engine. One that panics, over damaged files for instance, has failed like one
+/// that returns an error; nobody may be left waiting, and no caller has to go down with it.
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let what = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no message");
+        Err(EngineError::Stopped { what: format!("it panicked: {what}") })
+    })
 }
 
 /// Which way a scan goes.

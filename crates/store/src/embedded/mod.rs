@@ -26,7 +26,7 @@ pub use self::folder::{Create, ENGINE_NAME, FORMAT_VERSION, FolderError};
 use self::preflight::{PreflightError, Stage, TornTail};
 pub use self::tuning::Options;
 use crate::batch::Write;
-use crate::engine::{Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit};
+use crate::engine::{Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit, caught};
 use crate::pipeline::{StartError, Store};
 use crate::table::{self, PIPELINE, Table, TableError};
 
@@ -139,6 +139,19 @@ impl EmbeddedEngine {
         Ok(())
     }
 
+    /// Writes out what these keyspaces hold in memory, and waits for it. fjall's own wait would
+    /// not end if the background has failed.
+    fn flush(&self, keyspaces: &[&Keyspace]) -> Result<(), EngineError> {
+        for keyspace in keyspaces {
+            keyspace.rotate_memtable().map_err(|error| self.failed(error))?;
+        }
+        while keyspaces.iter().any(|keyspace| keyspace.sealed_memtable_count() > 0) {
+            self.database.persist(PersistMode::Buffer).map_err(|error| self.failed(error))?;
+            std::thread::sleep(ROOM_POLL);
+        }
+        Ok(())
+    }
+
     /// An error, with what can be said of the reason if the engine only says that it stopped.
     fn failed(&self, error: fjall::Error) -> EngineError {
         match error {
@@ -210,24 +223,31 @@ fn keyspace<'a>(
 type Opened = (Database, Arc<[Option<Keyspace>]>);
 
 fn open_database(path: &Path, tables: &[Table], options: &Options) -> Result<Opened, OpenError> {
-    let failed = |error: fjall::Error| OpenError::Engine {
+    // A table that is missing is damage, and then none may be made in its place.
+    let missing = |name: &str| OpenError::Damaged {
         path: path.to_path_buf(),
-        source: engine_error("open the storage engine", error),
+        what: format!("its table {name:?} is missing"),
     };
-    let database = tuning::database(path, options).open().map_err(failed)?;
-    let known = known_tables(&database).map_err(failed)?;
-    if let Some(missing) = known.iter().find(|name| !database.keyspace_exists(name)) {
-        let what = format!("its table {missing:?} is missing");
-        return Err(OpenError::Damaged { path: path.to_path_buf(), what });
+    let database = open_caught(path, || tuning::database(path, options).open())?;
+    let known = open_caught(path, || known_tables(&database))?;
+    if let Some(name) = known.iter().find(|name| !database.keyspace_exists(name)) {
+        return Err(missing(name));
     }
     let slots = tables.iter().map(Table::slot).max().map_or(0, |slot| slot + 1);
     let mut keyspaces = vec![None; slots];
     for table in tables {
-        let keyspace = database.keyspace(table.name(), || tuning::keyspace(table, options));
-        keyspaces[table.slot()] = Some(keyspace.map_err(failed)?);
+        let create = || tuning::keyspace(table, options);
+        let keyspace = open_caught(path, || database.keyspace(table.name(), create))?;
+        keyspaces[table.slot()] = Some(keyspace);
     }
-    remember_tables(&database, &keyspaces, known, tables).map_err(failed)?;
+    open_caught(path, || remember_tables(&database, &keyspaces, known, tables))?;
     Ok((database, keyspaces.into()))
+}
+
+/// Something that opening the engine's folder takes.
+fn open_caught<T>(path: &Path, work: impl FnOnce() -> fjall::Result<T>) -> Result<T, OpenError> {
+    caught(|| work().map_err(|error| engine_error("open the storage engine", error)))
+        .map_err(|source| OpenError::Engine { path: path.to_path_buf(), source })
 }
 
 /// The names of all tables that were ever opened in this folder.
@@ -265,12 +285,14 @@ fn remember_tables(
 
 impl Engine for EmbeddedEngine {
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        let value = self.keyspace(table)?.get(key).map_err(reading)?;
+        let keyspace = self.keyspace(table)?;
+        let value = caught(|| keyspace.get(key).map_err(reading))?;
         Ok(value.map(Bytes::from))
     }
 
     fn contains(&self, table: &Table, key: &[u8]) -> Result<bool, EngineError> {
-        self.keyspace(table)?.contains_key(key).map_err(reading)
+        let keyspace = self.keyspace(table)?;
+        caught(|| keyspace.contains_key(key).map_err(reading))
     }
 
     fn snapshot(&self) -> Box<dyn EngineSnapshot> {
@@ -296,7 +318,7 @@ impl Engine for EmbeddedEngine {
 
     fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
         let keyspace = self.keyspace(table)?;
-        keyspace.rotate_memtable_and_wait().map_err(|error| self.failed(error))?;
+        self.flush(&[keyspace])?;
         keyspace.major_compact().map_err(|error| self.failed(error))
     }
 
@@ -306,13 +328,7 @@ impl Engine for EmbeddedEngine {
 
     fn close(&self) -> Result<(), EngineError> {
         // What is flushed need not be replayed when the folder is opened again.
-        for keyspace in self.keyspaces.iter().flatten() {
-            keyspace.rotate_memtable().map_err(|error| self.failed(error))?;
-        }
-        while self.keyspaces.iter().flatten().any(|keyspace| keyspace.sealed_memtable_count() > 0) {
-            self.database.persist(PersistMode::Buffer).map_err(|error| self.failed(error))?;
-            std::thread::sleep(ROOM_POLL);
-        }
+        self.flush(&self.keyspaces.iter().flatten().collect::<Vec<_>>())?;
         self.database.persist(PersistMode::SyncAll).map_err(|error| self.failed(error))
     }
 }
@@ -325,7 +341,7 @@ struct EmbeddedSnapshot {
 impl EngineSnapshot for EmbeddedSnapshot {
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         let keyspace = keyspace(&self.keyspaces, table)?;
-        let value = self.snapshot.get(keyspace, key).map_err(reading)?;
+        let value = caught(|| self.snapshot.get(keyspace, key).map_err(reading))?;
         Ok(value.map(Bytes::from))
     }
 
@@ -338,17 +354,19 @@ impl EngineSnapshot for EmbeddedSnapshot {
     ) -> Result<(), EngineError> {
         let keyspace = keyspace(&self.keyspaces, table)?;
         let mut rows = self.snapshot.range::<Bytes, _>(keyspace, range.clone());
-        let mut next = || match direction {
-            Direction::Forward => rows.next(),
-            Direction::Backward => rows.next_back(),
-        };
-        while let Some(row) = next() {
-            let (key, value) = row.into_inner().map_err(reading)?;
-            if let ControlFlow::Break(()) = visit(key.into(), value.into()) {
-                break;
+        caught(|| {
+            let mut next = || match direction {
+                Direction::Forward => rows.next(),
+                Direction::Backward => rows.next_back(),
+            };
+            while let Some(row) = next() {
+                let (key, value) = row.into_inner().map_err(reading)?;
+                if let ControlFlow::Break(()) = visit(key.into(), value.into()) {
+                    break;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 

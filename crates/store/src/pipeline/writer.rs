@@ -1,7 +1,6 @@
 //! The writer: takes whatever is accepted, makes one engine commit of it, says how it went, and
 //! goes on. It syncs whenever something is pending and no sync runs (D2).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -10,7 +9,7 @@ use bytes::Bytes;
 use super::layer::Layer;
 use super::{Closing, POSITION_KEY, Shared};
 use crate::batch::Write;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, caught};
 use crate::error::{Lost, Poison};
 use crate::position::Position;
 use crate::table::PIPELINE;
@@ -27,18 +26,6 @@ pub(super) fn run(shared: &Shared) {
     if let Err(error) = caught(|| shared.engine.close()) {
         shared.poison(error);
     }
-}
-
-/// An engine that panics has failed like one that returns an error; nobody may be left waiting.
-fn caught<T>(work: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let what = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied())
-            .unwrap_or("no message");
-        Err(EngineError::Stopped { what: format!("it panicked: {what}") })
-    })
 }
 
 impl Shared {
