@@ -115,7 +115,7 @@ impl EmbeddedEngine {
             Folder::open(path, options.create, |at| open_database(at, &tables, options).map(drop))?;
         let path = folder.engine();
         let recovered = prepare(&path)?;
-        let (database, keyspaces) = open_database(&path, &tables, options)?;
+        let (database, keyspaces) = open_database(&path, &tables, options, Stage::Created)?;
         Ok(Self { database, keyspaces, path, recovered, _folder: folder })
     }
 
@@ -222,7 +222,12 @@ fn keyspace<'a>(
 
 type Opened = (Database, Arc<[Option<Keyspace>]>);
 
-fn open_database(path: &Path, tables: &[Table], options: &Options) -> Result<Opened, OpenError> {
+fn open_database(
+    path: &Path,
+    tables: &[Table],
+    options: &Options,
+    stage: Stage,
+) -> Result<Opened, OpenError> {
     // A table that is missing is damage, and then none may be made in its place.
     let missing = |name: &str| OpenError::Damaged {
         path: path.to_path_buf(),
@@ -230,6 +235,10 @@ fn open_database(path: &Path, tables: &[Table], options: &Options) -> Result<Ope
     };
     let database = open_caught(path, || tuning::database(path, options).open())?;
     let known = open_caught(path, || known_tables(&database))?;
+    if known.is_empty() && stage == Stage::Created {
+        // The list is written when the folder is made.
+        return Err(missing(PIPELINE.name()));
+    }
     if let Some(name) = known.iter().find(|name| !database.keyspace_exists(name)) {
         return Err(missing(name));
     }

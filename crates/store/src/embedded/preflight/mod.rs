@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 use self::folder::Marker;
 use self::journal::{Ending, Progress};
-pub(crate) use self::unfinished::{cut, discard};
+pub(crate) use self::unfinished::cut;
 
 /// The engine makes a new journal when the last one is longer than this.
 const SEALED_BYTES_MIN: u64 = 64_000_000;
@@ -54,7 +54,7 @@ pub(crate) enum Stage {
     /// Nothing of the engine is there. It will create it.
     Absent,
     /// The first start was interrupted. Nothing is in there yet, but the engine can neither open
-    /// nor create it: [`discard`] makes it absent.
+    /// nor create it.
     Unfinished,
     /// It is there.
     Created,

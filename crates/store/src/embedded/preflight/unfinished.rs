@@ -1,5 +1,5 @@
 //! What was begun and never finished: a torn write, which is cut off, and a first start that was
-//! interrupted, which is cleared away. Only here is anything changed.
+//! interrupted. Only here is anything changed.
 #![expect(clippy::disallowed_methods, reason = "the engine's files are mended before the engine")]
 
 use std::fs::{self, File, OpenOptions};
@@ -46,16 +46,4 @@ pub(super) fn stage(
     }
     let missing = matches!(marker, Marker::Missing);
     Ok(if missing && journals.is_empty() { Stage::Absent } else { Stage::Unfinished })
-}
-
-/// Clears away what a first start left that was interrupted ([`Stage::Unfinished`]).
-pub(crate) fn discard(folder: &Path) -> io::Result<()> {
-    // The journal last: as long as it is there, the folder is unfinished.
-    for path in [folder.join(VERSION), folder.join("0.jnl")] {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    File::open(folder)?.sync_all()
 }

@@ -78,6 +78,37 @@ fn every_bit_beside_zeros() {
     }
 }
 
+/// A last batch that is too large to try every bit: it has all its sectors, so it is damage.
+#[test]
+fn a_large_last_batch() {
+    let folder = Folder::new();
+    let mut bytes = [batch(5, &[(b"a", b"1")]), batch(6, &[(b"k", &noise(1, 20_000))])].concat();
+    let end = bytes.len();
+    for zeros in [0, 4096] {
+        bytes.resize(end + zeros, 0);
+        for at in (60..end).step_by(997).chain(end - 20..end) {
+            bytes[at] ^= 8;
+            let found = folder.damage(&bytes);
+            assert!(found.what.contains("no part of it is missing"), "{found}");
+            bytes[at] ^= 8;
+        }
+    }
+}
+
+/// Both lengths of an item are wrong in the same way: its value takes in a whole batch, and ends
+/// in the zeros of the next. That batch leads to the end of the data, so it is one.
+#[test]
+fn a_length_that_ends_in_zeros() {
+    let folder = Folder::new();
+    let mut bytes = batch(5, &[(b"k", &noise(1, 10))]);
+    bytes.extend(batch(6, &[(b"k", &noise(2, 10))]));
+    bytes.extend(batch(7, &[(b"k", &[0; 8192])]));
+    bytes[13 + 13 + 1] = 8;
+    bytes[13 + 17 + 1] = 8;
+    let found = folder.damage(&bytes);
+    assert!(found.what.contains("sequence number 6, follows"), "{found}");
+}
+
 /// Batches of one size: with a wrong length one swallows whole others after it.
 #[test]
 fn a_length_that_swallows_batches() {

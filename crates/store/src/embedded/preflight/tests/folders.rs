@@ -1,7 +1,7 @@
 //! Files that are missing or changed beside the journals.
 
 use super::*;
-use crate::embedded::preflight::{Stage, discard};
+use crate::embedded::preflight::Stage;
 
 /// A folder with some tables, in the list of keyspaces and in a keyspace.
 fn flushed() -> Folder {
@@ -57,6 +57,36 @@ fn what_is_missing() {
         }
         assert!(without(&folder, &keyspace.join("tables")).path.starts_with(&keyspace));
     }
+}
+
+/// The list of keyspaces is missing where nothing else tells that there were any.
+#[test]
+fn the_list_of_keyspaces() {
+    // No commit yet, but a keyspace.
+    let folder = Folder::new();
+    let keyspaces = folder.path().join("keyspaces");
+    let list = keyspaces.join("0");
+    assert_eq!(without(&folder, &list).path, list);
+    let marker = folder.path().join("version");
+    assert_eq!(without(&folder, &marker).path, marker);
+
+    // No keyspace, but not the first journal either.
+    let empty = || {
+        fs::remove_dir_all(&keyspaces).unwrap();
+        fs::create_dir(&keyspaces).unwrap();
+    };
+    empty();
+    folder.examine().unwrap();
+    let later = folder.path().join("3.jnl");
+    fs::rename(folder.journal(), &later).unwrap();
+    assert_eq!(damage(folder.examine()).path, list);
+
+    // The same without the marker; and the first journal, but with a batch.
+    fs::remove_file(&marker).unwrap();
+    assert_eq!(damage(folder.examine()).path, marker);
+    fs::rename(&later, folder.journal()).unwrap();
+    assert_eq!(folder.examine().unwrap().stage, Stage::Unfinished);
+    assert_eq!(folder.damage(&batch(5, &[(b"a", b"1")])).path, marker);
 }
 
 /// Every bit of the small files, each of which says what is there.
@@ -140,8 +170,6 @@ fn a_first_start_that_was_interrupted() {
     fs::write(path.join("version"), b"").unwrap();
     stage(Stage::Unfinished);
     assert!(Database::builder(path).open().is_err(), "the engine does not mend it by itself");
-    discard(path).unwrap();
-    stage(Stage::Absent);
 
     fs::write(path.join("0.jnl"), [0; 4096]).unwrap();
     fs::write(path.join("version"), b"FJL\x03").unwrap();

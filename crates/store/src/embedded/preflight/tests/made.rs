@@ -27,6 +27,18 @@ fn a_value_that_holds_a_journal() {
     zeros.resize(whole.len() + 4096, 0);
     folder.damage(&zeros);
 
+    // A sector is lost right after the copy: it could be the torn batch after real ones.
+    let edge = 1024 - (first.len() + 13 + 21 + 6 + copy.len()) % 512;
+    let value = [noise(1, edge), copy.clone(), noise(2, 5000)].concat();
+    let mut bytes = [first.clone(), batch(6, &[(b"backup", &value)])].concat();
+    let end = first.len() + 13 + 21 + 6 + edge + copy.len();
+    assert_eq!(end % 512, 0);
+    super::tears::lose(&mut bytes, first.len(), |sector| sector == end / 512 + 1);
+    assert_eq!(folder.torn(&bytes).at, first.len() as u64);
+    super::tears::lose(&mut bytes, first.len(), |sector| sector == end / 512);
+    let found = folder.damage(&bytes);
+    assert!(found.what.contains("sequence number 8, follows"), "{found}");
+
     // Copies of older batches do not matter: their numbers are past.
     let old: Vec<u8> = (1..5).flat_map(|seqno| batch(seqno, &[(b"k", b"v")])).collect();
     let whole =

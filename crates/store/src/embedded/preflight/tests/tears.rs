@@ -131,11 +131,26 @@ fn a_hole_before_another_batch() {
     }
 }
 
-/// Something follows a batch that is broken and complete.
+/// The batch that follows is itself followed by damage, so that nothing leads to the end.
+#[test]
+fn a_hole_before_another_batch_and_more_damage() {
+    let folder = Folder::new();
+    let before = first(200);
+    let mut bytes = [before.clone(), last()].concat();
+    lose(&mut bytes, before.len(), |lost| lost == before.len() / SECTOR);
+    bytes.extend(batch(8, &[(b"next", &noise(9, 100))]));
+    let mut broken = batch(9, &[(b"broken", &noise(9, 100))]);
+    broken[60] ^= 1;
+    bytes.extend(broken);
+    let found = folder.damage(&bytes);
+    assert!(found.what.contains("sequence number 8, follows"), "{found}");
+}
+
+/// Something follows a batch that is broken and complete. It is too large to try every bit.
 #[test]
 fn a_hole_before_a_torn_batch() {
     let folder = Folder::new();
-    let broken = batch(6, &[(b"zeros", &[0; 4096]), (b"noise", &noise(8, 100))]);
+    let broken = batch(6, &[(b"zeros", &[0; 16_384]), (b"noise", &noise(8, 100))]);
     let mut bytes = [first(0), broken].concat();
     let at = bytes.len() - 50;
     bytes[at] ^= 1;
