@@ -111,8 +111,9 @@ impl EmbeddedEngine {
     /// Opens a folder, or makes one, with at least these tables.
     pub fn open(path: &Path, tables: &[Table], options: &Options) -> Result<Self, OpenError> {
         let tables = table::list(tables)?;
-        let folder =
-            Folder::open(path, options.create, |at| open_database(at, &tables, options).map(drop))?;
+        let folder = Folder::open(path, options.create, |at| {
+            open_database(at, &tables, options, Stage::Absent).map(drop)
+        })?;
         let path = folder.engine();
         let recovered = prepare(&path)?;
         let (database, keyspaces) = open_database(&path, &tables, options, Stage::Created)?;
