@@ -111,13 +111,20 @@ fn filled_and_killed(folder: &Path, target: u64, options: &Options) -> Result<u6
             .arg(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
+            // Its last words, if it ends by itself. They are no news if it is killed.
+            .stderr(Stdio::piped())
             .spawn()
     };
     let mut filler = Filler(spawn().map_err(|error| failed(&error))?);
     loop {
         std::thread::sleep(POLL);
         if let Some(status) = filler.0.try_wait().map_err(|error| failed(&error))? {
-            return Err(failed(&io::Error::other(format!("its process ended early: {status}"))));
+            let mut words = String::new();
+            let stderr = filler.0.stderr.take();
+            _ = stderr.map(|mut stderr| stderr.read_to_string(&mut words));
+            let why = words.lines().find_map(|line| line.strip_prefix("error: "));
+            let why = why.map_or_else(|| status.to_string(), str::to_owned);
+            return Err(failed(&io::Error::other(format!("its process ended early: {why}"))));
         }
         if meters::disk_bytes(folder).map_err(|error| failed(&error))? >= target {
             break;
