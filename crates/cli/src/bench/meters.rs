@@ -11,12 +11,19 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 /// A reading of what grows.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
     /// Processor time, user and system, of all threads.
     pub(super) cpu: Duration,
     /// Bytes that this process caused to be written to a disk.
     pub(super) written: Option<u64>,
+}
+
+impl Default for Usage {
+    /// Nothing was used, and that is known: what is added to it may be unknown.
+    fn default() -> Self {
+        Self { cpu: Duration::ZERO, written: Some(0) }
+    }
 }
 
 impl Usage {

@@ -1,48 +1,83 @@
 //! `indelible bench`: what this machine can do, measured the same way everywhere.
 //!
+//! - `measure`: the workloads in turn. `step`, `raw`, `reads`, `sustained`, `open`: each of them.
+//! - `steps`: the rows of the workload. `load`: many of them to read. `drive`: producers, and the
+//!   time they take.
 //! - `place`: the folder it happens in. `meters`: what the process takes from the machine.
 //!   `histogram`: latencies. `random`: bytes. `report`: what is printed.
-//! - `steps`: the rows of the workload. `drive`: producers, and the time they take.
-//! - `step`, `raw`: the workloads.
-#![allow(dead_code, reason = "the workloads that use the rest come next")]
 
 mod drive;
 mod histogram;
+mod load;
+mod measure;
 mod meters;
+mod open;
 mod place;
 mod random;
 mod raw;
+mod reads;
 mod report;
 mod step;
 mod steps;
+mod sustained;
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, value_parser};
-use indelible_store::embedded::{self, Options};
-use indelible_store::{Store, rows};
+use indelible_store::Store;
+use indelible_store::embedded::Options;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::drive::Windows;
+use self::measure::Bench;
 use self::place::Place;
-use self::report::{Line, More, Report, round};
+use self::report::Report;
 use crate::failure::{Failure, Verdict};
+
+/// Which stream of random bytes is whose: what one use writes, another never writes again.
+const SEED_RAW: u64 = 0;
+const SEED_STEPS: u64 = 1;
+const SEED_LOAD: u64 = 2;
+const SEED_READS: u64 = 3;
+const SEED_SUSTAINED: u64 = 4;
+const SEED_FILL: u64 = 5;
+
+const STORE_HELP: &str = "\
+A commit is one step of an execution: two journal entries of 250 bytes in one row, the execution's
+row under a precondition, and a row of the queue that goes and one that comes; about 780 bytes. It
+is measured from when it is given to the store until it is durable.
+
+raw is the disk itself, for the same producers and bytes: one write and one fdatasync of a growing
+file for each group. It runs for half the time right before each measurement of step and for half
+right after it; ratio is step's rate to the mean of these two.
+
+scan reads whole journals of 20 entries, get single rows of 2; on one thread, by random keys, after
+everything was read once. sustained commits steps of 64 producers over what is loaded. open kills a
+process under load and opens what it left: about 512 bytes for each entry of --load.
+
+Examples:
+  indelible bench store
+  indelible bench store --workload step --producers 64 --seconds 20 --json
+  indelible bench store --workload sustained --seconds 600 --dir /data/bench";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Measure the store: commits, reads, and beside them the disk itself
+    #[command(after_long_help = STORE_HELP)]
     Store(StoreArguments),
+    /// Commit steps until killed; `open` starts this
+    #[command(hide = true)]
+    Fill(FillArguments),
 }
 
 #[derive(Args)]
 pub(crate) struct StoreArguments {
     /// Where to measure: a folder that is empty or absent
     ///
-    /// Without it, one in the current directory, which is removed afterwards.
+    /// Without it, one in the current directory. It is removed afterwards; a folder that was
+    /// there before is emptied.
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Leave what was made in the folder
@@ -58,51 +93,88 @@ pub(crate) struct StoreArguments {
     seconds: u32,
     /// What to measure
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum,
-        default_values_t = [Workload::Step, Workload::Raw])]
+        default_values_t = [Workload::Step, Workload::Raw, Workload::Scan, Workload::Get])]
     workload: Vec<Workload>,
-    /// How much memory the store keeps for what it reads, in MiB
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_048_576))]
-    cache_mib: Option<u64>,
+    /// How many journal entries scan, get, sustained and open find in the store
+    #[arg(long, value_name = "N", default_value = "2000000",
+        value_parser = value_parser!(u64).range(1..=1_000_000_000))]
+    load: u64,
+    #[command(flatten)]
+    cache: CacheArgument,
     /// Print one JSON object for each measurement
     #[arg(long)]
     json: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct FillArguments {
+    #[arg(long)]
+    dir: PathBuf,
+    #[command(flatten)]
+    cache: CacheArgument,
+}
+
+#[derive(Args)]
+struct CacheArgument {
+    /// How much memory the store keeps for what it reads, in MiB; the store's default if not given
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_048_576))]
+    cache_mib: Option<u64>,
+}
+
+impl CacheArgument {
+    fn options(&self) -> Options {
+        let mut options = Options::default();
+        if let Some(mib) = self.cache_mib {
+            options.cache_bytes = mib << 20;
+        }
+        options
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Workload {
-    /// Commits of two journal entries with all that belongs to them, each until it is durable
+    /// Commits of steps, each until it is durable
     Step,
-    /// The same bytes, one write and one sync of a file for each group; always beside step
+    /// The same bytes, given to the disk itself; always beside step
     Raw,
+    /// Reads of whole journals
+    Scan,
+    /// Reads of single rows
+    Get,
+    /// Steps of 64 producers over what is loaded, by windows of ten seconds
+    Sustained,
+    /// Opening what a killed process left, and what a closed one left
+    Open,
 }
 
 pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Failure> {
+    let runtime = runtime().map_err(|error| unable("start", &error))?;
     match command {
-        Command::Store(arguments) => measure(&arguments, out),
+        Command::Store(arguments) => store(&arguments, runtime, out)?,
+        Command::Fill(arguments) => {
+            open::fill(&runtime, &arguments.dir, &arguments.cache.options())?;
+        }
     }
+    Ok(Verdict::Well)
 }
 
-fn measure(arguments: &StoreArguments, out: &mut impl Write) -> Result<Verdict, Failure> {
-    let runtime = runtime().map_err(|error| {
-        Failure::new(format!("cannot start: {error}")).hint("look at the limits of this process")
-    })?;
+fn store(
+    arguments: &StoreArguments,
+    runtime: Runtime,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
     let place = Arc::new(Place::make(arguments.dir.as_deref(), arguments.keep)?);
-    remove_when_interrupted(&runtime, &place).map_err(|error| {
-        Failure::new(format!("cannot listen for signals: {error}"))
-            .hint("look at the limits of this process")
-    })?;
-    let mut options = Options::default();
-    if let Some(mib) = arguments.cache_mib {
-        options.cache_bytes = mib << 20;
-    }
+    remove_when_interrupted(&runtime, &place)
+        .map_err(|error| unable("listen for signals", &error))?;
+    let options = arguments.cache.options();
     let bench = Bench { arguments, options, runtime: &runtime, place: &place };
     let result = bench.run(&mut Report::new(out, arguments.json));
-    // The last handle removes the folder: nothing may run in it any more.
+    // Nothing may run in the folder any more when its last handle, here, removes it.
     drop(runtime);
-    result.map(|()| Verdict::Well)
+    result
 }
 
-/// As many workers as cores: the number that a server would have.
+/// As many workers as cores, as a server has.
 fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
@@ -122,79 +194,14 @@ fn remove_when_interrupted(runtime: &Runtime, place: &Arc<Place>) -> io::Result<
     Ok(())
 }
 
+fn unable(what: &str, error: &io::Error) -> Failure {
+    Failure::new(format!("cannot {what}: {error}")).hint("look at the limits of this process")
+}
+
 /// Tells whoever watches what is going on.
 fn note(text: &str) {
     // Whether anybody does is no concern of a benchmark.
     _ = writeln!(io::stderr(), "{text}");
-}
-
-struct Bench<'a> {
-    arguments: &'a StoreArguments,
-    options: Options,
-    runtime: &'a Runtime,
-    place: &'a Place,
-}
-
-impl Bench<'_> {
-    fn wants(&self, workload: Workload) -> bool {
-        self.arguments.workload.contains(&workload)
-    }
-
-    fn run(&self, report: &mut Report<'_, impl Write>) -> Result<(), Failure> {
-        note(&format!("measuring in {}", self.place.path().display()));
-        if self.wants(Workload::Step) || self.wants(Workload::Raw) {
-            for producers in &self.arguments.producers {
-                self.commits(*producers, report)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Steps, and the raw disk right before and right after them: the machine may not be the same
-    /// from one minute to the next.
-    fn commits(&self, producers: u32, report: &mut Report<'_, impl Write>) -> Result<(), Failure> {
-        let length = Duration::from_secs(u64::from(self.arguments.seconds));
-        let half = Windows { length: length / 2, count: 1 };
-        let file = self.place.join("raw");
-        let mut raw = raw::run(self.runtime, &file, producers, half)?;
-        let steps = if self.wants(Workload::Step) { Some(self.steps(producers)?) } else { None };
-        let after = raw::run(self.runtime, &file, producers, half)?;
-        let rates = [raw.driven.all.per_s(), after.driven.all.per_s()];
-        raw.driven.all.merge(&after.driven.all);
-        let mean = (rates[0] + rates[1]) / 2.0;
-        report.line(&Line {
-            producers: Some(producers),
-            fsyncs: Some(raw.fsyncs + after.fsyncs),
-            bytes_given: Some(raw.bytes_given + after.bytes_given),
-            more: More::Raw { before_per_s: round(rates[0], 1), after_per_s: round(rates[1], 1) },
-            ..Line::of("raw", &raw.driven.all)
-        })?;
-        steps.map_or(Ok(()), |line| report.line(&line.beside(mean)))
-    }
-
-    fn steps(&self, producers: u32) -> Result<Line, Failure> {
-        let folder = self.place.join(&format!("step-{producers}"));
-        let store = self.open(&folder)?;
-        let length = Duration::from_secs(u64::from(self.arguments.seconds));
-        let windows = Windows { length, count: 1 };
-        let ran = step::run(self.runtime, &store, 1, producers, windows, |_| Ok(()))?;
-        let line = Line {
-            producers: Some(producers),
-            fsyncs: Some(ran.fsyncs),
-            bytes_given: Some(ran.bytes_given),
-            ..Line::of("step", &ran.driven.all)
-        };
-        close(store)?;
-        self.place.done_with(&folder);
-        Ok(line)
-    }
-
-    fn open(&self, folder: &Path) -> Result<Store, Failure> {
-        embedded::open(folder, &rows::TABLES, &self.options).map_err(|error| {
-            Failure::new(format!("cannot open a store: {error}"))
-                .hint("choose a folder on another disk with --dir")
-        })
-    }
 }
 
 fn close(store: Store) -> Result<(), Failure> {

@@ -52,6 +52,22 @@ impl Place {
         &self.path
     }
 
+    /// Whether it is in a file system that has no disk.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_in_memory(&self) -> bool {
+        const TMPFS: u64 = 0x0102_1994;
+        const RAMFS: u64 = 0x8584_58f6;
+        // Its type differs from one architecture to the next.
+        let kind = rustix::fs::statfs(&self.path).map(|system| system.f_type as u64);
+        kind.is_ok_and(|kind| kind == TMPFS || kind == RAMFS)
+    }
+
+    /// Whether it is in a file system that has no disk. Nobody can tell here.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn is_in_memory(&self) -> bool {
+        false
+    }
+
     /// A place in it.
     pub(super) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)

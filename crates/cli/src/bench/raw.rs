@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use tokio::runtime::Runtime;
 
+use super::SEED_RAW;
 use super::drive::{Driven, Producer, Windows, drive};
 use super::steps::{Steps, serialised};
 use crate::failure::Failure;
@@ -41,7 +42,7 @@ pub(super) fn run(
     let writer = writer.map_err(|error| failed(&error))?;
     let all = (0..producers).map(|number| {
         // The second step: it has all that a step has, the delete too.
-        let mut steps = Steps::new(0, u64::from(number));
+        let mut steps = Steps::new(SEED_RAW, u64::from(number));
         steps.next();
         Batches { queue: Arc::clone(&queue), bytes: serialised(&steps.next()) }
     });

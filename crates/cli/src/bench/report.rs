@@ -7,6 +7,8 @@ use serde::Serialize;
 
 use super::drive::Stretch;
 use super::meters;
+use super::open::Opened;
+use super::sustained::Sustained;
 use crate::failure::{Failure, quiet};
 
 /// The version of what `--json` prints.
@@ -41,6 +43,9 @@ pub(super) struct Line {
 pub(super) enum More {
     Nothing {},
     Raw { before_per_s: f64, after_per_s: f64 },
+    Reads { entries: u64, entries_per_s: f64, cache_mib: u64 },
+    Sustained(Sustained),
+    Open(Opened),
 }
 
 impl Line {
@@ -84,7 +89,8 @@ impl Line {
 
     /// What the disk itself did at about the same time.
     pub(super) fn beside(self, raw_per_s: f64) -> Self {
-        let ratio = self.per_s.map(|per_s| round(per_s / raw_per_s, 3));
+        let per_s = self.per_s.filter(|_| raw_per_s > 0.0);
+        let ratio = per_s.map(|per_s| round(per_s / raw_per_s, 3));
         Self { raw_per_s: Some(round(raw_per_s, 1)), ratio_to_raw: ratio, ..self }
     }
 }
@@ -116,6 +122,20 @@ impl<'a, W: Write> Report<'a, W> {
         quiet(written).map_err(|error| Failure::output(&error))
     }
 
+    /// More for people, beneath a line.
+    pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        let written = if self.json { Ok(()) } else { writeln!(self.out, "{text}") };
+        quiet(written.and_then(|()| self.out.flush())).map_err(|error| Failure::output(&error))
+    }
+
+    /// What people see while it goes on. As JSON it is part of a later line.
+    pub(super) fn progress(&mut self, text: &str) -> Result<(), Failure> {
+        if self.json {
+            super::note(text);
+        }
+        self.text(text)
+    }
+
     fn write_json(&mut self, line: &Line) -> io::Result<()> {
         serde_json::to_writer(&mut *self.out, line)?;
         writeln!(self.out)?;
@@ -127,7 +147,7 @@ impl<'a, W: Write> Report<'a, W> {
             self.has_header = true;
             writeln!(
                 self.out,
-                "{:9} {:>5} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7} {:>5} {:>5}",
+                "{:9} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>5} {:>5}",
                 "workload",
                 "prod.",
                 "per s",
@@ -143,7 +163,7 @@ impl<'a, W: Write> Report<'a, W> {
         let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         writeln!(
             self.out,
-            "{:9} {:>5} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7} {:>5} {:>5}",
+            "{:9} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>5} {:>5}",
             line.workload,
             text(line.producers.map(|producers| producers.to_string())),
             text(line.per_s.map(|per_s| format!("{per_s:.0}"))),
@@ -159,6 +179,11 @@ impl<'a, W: Write> Report<'a, W> {
     }
 }
 
+/// Bytes as whole mebibytes.
+pub(super) fn mib(bytes: u64) -> u64 {
+    bytes >> 20
+}
+
 /// A latency in a column of eight: `0.85us`, `412us`, `12.3ms`, `1.20s`.
 pub(super) fn latency(micros: f64) -> String {
     match micros {
@@ -167,5 +192,59 @@ pub(super) fn latency(micros: f64) -> String {
         ..10_000.0 => format!("{:.2}ms", micros / 1e3),
         ..1_000_000.0 => format!("{:.1}ms", micros / 1e3),
         _ => format!("{:.2}s", micros / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(json: bool, line: &Line) -> String {
+        let mut out = Vec::new();
+        Report::new(&mut out, json).line(line).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Columns line up within 80, with everything in them or nothing.
+    #[test]
+    fn a_table_fits_eighty_columns() {
+        let mut stretch = Stretch { seconds: 600.0, ..Stretch::default() };
+        (0..999).for_each(|_| stretch.latencies.add(123_456_789));
+        let full = Line {
+            producers: Some(4_096),
+            per_s: Some(12_345_678.9),
+            fsyncs: Some(12_345_678),
+            cpu_s: Some(1_200.0),
+            rss_mb: Some(12_345.0),
+            ..Line::of("sustained", &stretch).beside(99_999.9)
+        };
+        for line in [full, Line::new("open")] {
+            let text = written(false, &line);
+            let widths: Vec<usize> = text.lines().map(str::len).collect();
+            assert_eq!(widths, [80, 80], "{text}");
+        }
+    }
+
+    /// A disk that did nothing makes no ratio that is no number.
+    #[test]
+    fn no_ratio_to_nothing() {
+        let line = Line { per_s: Some(5.0), ..Line::new("step") }.beside(0.0);
+        assert_eq!((line.raw_per_s, line.ratio_to_raw), (Some(0.0), None));
+        assert_eq!(written(true, &line).lines().count(), 1);
+    }
+
+    #[test]
+    fn latencies_are_short() {
+        let cases = [
+            (0.0, "0.00us"),
+            (9.99, "9.99us"),
+            (412.4, "412us"),
+            (1_234.0, "1.23ms"),
+            (999_000.0, "999.0ms"),
+            (61_000_000.0, "61.00s"),
+        ];
+        for (micros, text) in cases {
+            assert_eq!(latency(micros), text);
+        }
     }
 }

@@ -55,7 +55,7 @@ impl Producer for Committer {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> Failure {
+pub(super) fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::new(format!("a step could not be committed: {error}"))
         .hint("look at the disk's free space and its health, or choose another with --dir")
 }

@@ -1,0 +1,110 @@
+//! Journals to read: many executions, written in large batches, each of which can be named again
+//! by its index.
+#![expect(clippy::disallowed_methods, reason = "it waits for the engine's background work")]
+
+use std::time::Duration;
+
+use indelible_store::rows::JOURNALS;
+use indelible_store::{Batch, Scan, Store};
+
+use super::meters::Usage;
+use super::random::Random;
+use super::steps::{Execution, JOURNAL_ENTRIES, ROW_ENTRIES, put_row};
+use super::{SEED_LOAD, note};
+use crate::failure::Failure;
+
+/// Half a mebibyte: large enough that the disk is busy, small against the bounds of a store.
+const BATCH_JOURNALS: u64 = 100;
+/// The rows of a journal.
+pub(super) const JOURNAL_ROWS: u64 = JOURNAL_ENTRIES / ROW_ENTRIES;
+
+/// The background counts as done when it takes less than a twentieth of a core for so long.
+const QUIET: Duration = Duration::from_millis(250);
+const QUIET_WAITS_MAX: usize = 480;
+
+/// Journals that are in a store.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loaded {
+    journals: u64,
+}
+
+impl Loaded {
+    /// Writes as many journals as hold so many entries. Their roots are random, so the order in
+    /// which they are written is not that of their keys.
+    pub(super) fn load(store: &Store, entries: u64) -> Result<Self, Failure> {
+        let journals = entries.div_ceil(JOURNAL_ENTRIES).max(1);
+        note(&format!("loading {} entries", journals * JOURNAL_ENTRIES));
+        let mut last = store.accepted();
+        let mut batch = Batch::new();
+        for index in 0..journals {
+            let mut random = Random::of(SEED_LOAD, index);
+            let execution = Execution::random(&mut random);
+            for row in 0..JOURNAL_ROWS {
+                put_row(&mut batch, &execution, row * ROW_ENTRIES, &mut random);
+            }
+            if (index + 1) % BATCH_JOURNALS == 0 || index + 1 == journals {
+                last = store.submit_blocking(std::mem::take(&mut batch)).map_err(failed)?;
+            }
+        }
+        store.durable(last).wait().map_err(failed)?;
+        settle();
+        Ok(Self { journals })
+    }
+
+    pub(super) fn entries(&self) -> u64 {
+        self.journals * JOURNAL_ENTRIES
+    }
+
+    /// One of the executions.
+    pub(super) fn any(&self, random: &mut Random) -> Execution {
+        Execution::random(&mut Random::of(SEED_LOAD, random.below(self.journals)))
+    }
+
+    /// Reads everything once, so that nothing is read for the first time when it is measured.
+    pub(super) fn warm_up(&self, store: &Store) -> Result<(), Failure> {
+        note("reading everything once");
+        let mut rows = 0;
+        let mut scan = Scan::all(JOURNALS, store.bounds().scan_rows_max);
+        loop {
+            let page = store.scan(&scan).map_err(unreadable)?.value;
+            rows += page.rows.len() as u64;
+            match page.rows.into_iter().next_back() {
+                Some((key, _)) if page.more => scan = scan.after(key),
+                _ => break,
+            }
+        }
+        check(rows, self.journals * JOURNAL_ROWS)
+    }
+}
+
+/// Waits until the engine has flushed and compacted what it wants to, or for two minutes.
+fn settle() {
+    note("waiting for the background work to end");
+    for _ in 0..QUIET_WAITS_MAX {
+        let before = Usage::now();
+        std::thread::sleep(QUIET);
+        if Usage::now().since(before).cpu < QUIET / 20 {
+            return;
+        }
+    }
+    note("the background work goes on; measuring beside it");
+}
+
+/// A benchmark of reads that find something else measures something else.
+pub(super) fn check(rows: u64, expected: u64) -> Result<(), Failure> {
+    if rows == expected {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{rows} rows were read where {expected} were written"))
+        .hint("this is a defect of the store; please report it"))
+}
+
+pub(super) fn unreadable(error: impl std::fmt::Display) -> Failure {
+    Failure::new(format!("what was loaded cannot be read: {error}"))
+        .hint("look at the disk's health, or choose another with --dir")
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::new(format!("entries cannot be loaded: {error}"))
+        .hint("look at the disk's free space, load fewer with --load, or choose another with --dir")
+}

@@ -1,0 +1,146 @@
+//! `Bench`: the workloads, one after the other, each in a store of its own or over the loaded one.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use indelible_store::Store;
+use indelible_store::embedded::{self, Options};
+use indelible_store::rows;
+use tokio::runtime::Runtime;
+
+use super::drive::Windows;
+use super::load::{JOURNAL_ROWS, Loaded};
+use super::place::Place;
+use super::report::{Line, More, Report, round};
+use super::steps::ROW_ENTRIES;
+use super::sustained::{self, Setting};
+use super::{SEED_STEPS, StoreArguments, Workload, close, note, open, raw, reads, step};
+use crate::failure::Failure;
+
+pub(super) struct Bench<'a> {
+    pub(super) arguments: &'a StoreArguments,
+    pub(super) options: Options,
+    pub(super) runtime: &'a Runtime,
+    pub(super) place: &'a Place,
+}
+
+impl Bench<'_> {
+    pub(super) fn run(&self, report: &mut Report<'_, impl Write>) -> Result<(), Failure> {
+        note(&format!("measuring in {}", self.place.path().display()));
+        if self.place.is_in_memory() {
+            note("warning: this folder is in memory, where a sync costs nothing; --dir names one");
+        }
+        if self.wants(Workload::Step) || self.wants(Workload::Raw) {
+            for producers in &self.arguments.producers {
+                self.commits(*producers, report)?;
+            }
+        }
+        let over_loaded = [Workload::Scan, Workload::Get, Workload::Sustained];
+        if over_loaded.into_iter().any(|workload| self.wants(workload)) {
+            self.over_loaded(report)?;
+        }
+        if self.wants(Workload::Open) {
+            let folder = self.place.join("open");
+            let (line, text) = open::run(&folder, self.arguments.load, &self.options)?;
+            report.line(&line)?;
+            report.text(&text)?;
+            self.place.done_with(&folder);
+        }
+        Ok(())
+    }
+
+    fn wants(&self, workload: Workload) -> bool {
+        self.arguments.workload.contains(&workload)
+    }
+
+    fn length(&self) -> Duration {
+        Duration::from_secs(u64::from(self.arguments.seconds))
+    }
+
+    fn cache_mib(&self) -> u64 {
+        self.options.cache_bytes >> 20
+    }
+
+    /// Steps, and the raw disk right before and right after them: the machine may not be the same
+    /// from one minute to the next.
+    fn commits(&self, producers: u32, report: &mut Report<'_, impl Write>) -> Result<(), Failure> {
+        let half = Windows { length: self.length() / 2, count: 1 };
+        let file = self.place.join("raw");
+        let mut raw = raw::run(self.runtime, &file, producers, half)?;
+        let steps = if self.wants(Workload::Step) { Some(self.steps(producers)?) } else { None };
+        let after = raw::run(self.runtime, &file, producers, half)?;
+        let rates = [raw.driven.all.per_s(), after.driven.all.per_s()];
+        raw.driven.all.merge(&after.driven.all);
+        report.line(&Line {
+            producers: Some(producers),
+            fsyncs: Some(raw.fsyncs + after.fsyncs),
+            bytes_given: Some(raw.bytes_given + after.bytes_given),
+            more: More::Raw { before_per_s: round(rates[0], 1), after_per_s: round(rates[1], 1) },
+            ..Line::of("raw", &raw.driven.all)
+        })?;
+        let mean = f64::midpoint(rates[0], rates[1]);
+        steps.map_or(Ok(()), |line| report.line(&line.beside(mean)))
+    }
+
+    fn steps(&self, producers: u32) -> Result<Line, Failure> {
+        let folder = self.place.join(&format!("step-{producers}"));
+        let store = self.open(&folder)?;
+        let windows = Windows { length: self.length(), count: 1 };
+        let ran = step::run(self.runtime, &store, SEED_STEPS, producers, windows, |_| Ok(()))?;
+        let line = Line {
+            producers: Some(producers),
+            fsyncs: Some(ran.fsyncs),
+            bytes_given: Some(ran.bytes_given),
+            ..Line::of("step", &ran.driven.all)
+        };
+        close(store)?;
+        self.place.done_with(&folder);
+        Ok(line)
+    }
+
+    fn over_loaded(&self, report: &mut Report<'_, impl Write>) -> Result<(), Failure> {
+        let folder = self.place.join("loaded");
+        let store = self.open(&folder)?;
+        let loaded = Loaded::load(&store, self.arguments.load)?;
+        if self.wants(Workload::Scan) || self.wants(Workload::Get) {
+            loaded.warm_up(&store)?;
+        }
+        let reads = |workload, stretch, entries_each: u64| {
+            let line = Line::of(workload, &stretch);
+            let (entries, cache_mib) = (loaded.entries(), self.cache_mib());
+            let entries_per_s = round(stretch.per_s() * entries_each as f64, 1);
+            let text = format!(
+                "  {entries_per_s:.0} entries/s, of {entries} loaded; cache: {cache_mib} MiB"
+            );
+            (Line { more: More::Reads { entries, entries_per_s, cache_mib }, ..line }, text)
+        };
+        if self.wants(Workload::Scan) {
+            let stretch = reads::scans(&store, &loaded, self.length())?;
+            let (line, text) = reads("scan", stretch, JOURNAL_ROWS * ROW_ENTRIES);
+            report.line(&line)?;
+            report.text(&text)?;
+        }
+        if self.wants(Workload::Get) {
+            let stretch = reads::gets(&store, &loaded, self.length())?;
+            let (line, text) = reads("get", stretch, ROW_ENTRIES);
+            report.line(&line)?;
+            report.text(&text)?;
+        }
+        if self.wants(Workload::Sustained) {
+            let (runtime, cache_mib) = (self.runtime, self.cache_mib());
+            let setting = Setting { runtime, store: &store, folder: &folder, loaded, cache_mib };
+            sustained::run(&setting, self.length(), report)?;
+        }
+        close(store)?;
+        self.place.done_with(&folder);
+        Ok(())
+    }
+
+    fn open(&self, folder: &Path) -> Result<Store, Failure> {
+        embedded::open(folder, &rows::TABLES, &self.options).map_err(|error| {
+            Failure::new(format!("cannot open a store: {error}"))
+                .hint("choose a folder on another disk with --dir")
+        })
+    }
+}

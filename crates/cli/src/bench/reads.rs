@@ -1,0 +1,60 @@
+//! Reads, one after the other on one thread: whole journals, and single rows.
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
+use std::time::{Duration, Instant};
+
+use indelible_store::rows::JOURNALS;
+use indelible_store::{Scan, Store};
+
+use super::SEED_READS;
+use super::drive::{Stretch, nanos};
+use super::load::{JOURNAL_ROWS, Loaded, check, unreadable};
+use super::meters::Usage;
+use super::random::Random;
+use super::steps::ROW_ENTRIES;
+use crate::failure::Failure;
+
+/// More than any journal here has, as a server would ask.
+const SCAN_ROWS_MAX: usize = 100;
+
+/// Scans of whole journals, by random roots.
+pub(super) fn scans(store: &Store, loaded: &Loaded, length: Duration) -> Result<Stretch, Failure> {
+    let mut random = Random::of(SEED_READS, 0);
+    timed(length, || {
+        let execution = loaded.any(&mut random);
+        let key = bytes::Bytes::copy_from_slice(execution.key());
+        let scan = Scan::prefix(JOURNALS, key, SCAN_ROWS_MAX);
+        let page = store.scan(&scan).map_err(unreadable)?.value;
+        check(page.rows.len() as u64, JOURNAL_ROWS)
+    })
+}
+
+/// Point reads of random rows.
+pub(super) fn gets(store: &Store, loaded: &Loaded, length: Duration) -> Result<Stretch, Failure> {
+    let mut random = Random::of(SEED_READS, 1);
+    timed(length, || {
+        let key = loaded.any(&mut random).row_key(random.below(JOURNAL_ROWS) * ROW_ENTRIES);
+        let value = store.get(JOURNALS, &key).map_err(unreadable)?.value;
+        check(value.iter().count() as u64, 1)
+    })
+}
+
+/// Does something over and over. A look at the clock ends one and begins the next, so that what
+/// it costs is counted once.
+fn timed(
+    length: Duration,
+    mut read: impl FnMut() -> Result<(), Failure>,
+) -> Result<Stretch, Failure> {
+    let mut stretch = Stretch::default();
+    let (usage, start) = (Usage::now(), Instant::now());
+    let mut began = start;
+    while began < start + length {
+        read()?;
+        let done = Instant::now();
+        stretch.latencies.add(nanos(done - began));
+        began = done;
+    }
+    stretch.seconds = (began - start).as_secs_f64();
+    stretch.usage = Usage::now().since(usage);
+    Ok(stretch)
+}

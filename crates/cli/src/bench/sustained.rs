@@ -1,0 +1,228 @@
+//! Steps for a long time over a store that is full already: whether the rate holds, whether
+//! memory and disk stay bounded, and what is left on disk when the queue is empty.
+#![expect(clippy::disallowed_methods, reason = "it waits for the engine's background work")]
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use indelible_store::rows::QUEUE;
+use indelible_store::{Batch, Scan, Store};
+use serde::Serialize;
+use tokio::runtime::Runtime;
+
+use super::drive::{Stretch, Windows};
+use super::load::{Loaded, unreadable};
+use super::report::{Line, More, Report, latency, mib, micros, round};
+use super::{SEED_SUSTAINED, meters, step};
+use crate::failure::Failure;
+
+pub(super) const PRODUCERS: u32 = 64;
+const WINDOW: Duration = Duration::from_secs(10);
+/// How long the engine has to give back the space of an empty queue.
+const RECLAIM: Duration = Duration::from_secs(10);
+
+/// About ten seconds of it.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Window {
+    end_s: f64,
+    seconds: f64,
+    count: u64,
+    per_s: f64,
+    p50_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+    max_us: f64,
+    rss_mb: Option<f64>,
+    disk_bytes: u64,
+}
+
+/// What a long run says beyond what every measurement says.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Sustained {
+    entries: u64,
+    cache_mib: u64,
+    windows: Vec<Window>,
+    median_per_s: f64,
+    lowest_per_s: f64,
+    lowest_to_median: f64,
+    max_us: f64,
+    longest_stall_us: f64,
+    disk_bytes: u64,
+    queue_rows_deleted: u64,
+    table_bytes: BTreeMap<&'static str, u64>,
+}
+
+/// Where it runs.
+pub(super) struct Setting<'a> {
+    pub(super) runtime: &'a Runtime,
+    pub(super) store: &'a Store,
+    pub(super) folder: &'a Path,
+    pub(super) loaded: Loaded,
+    pub(super) cache_mib: u64,
+}
+
+pub(super) fn run(
+    setting: &Setting<'_>,
+    length: Duration,
+    report: &mut Report<'_, impl Write>,
+) -> Result<(), Failure> {
+    let Setting { runtime, store, folder, loaded, cache_mib } = setting;
+    // Windows of about ten seconds that are all of one length.
+    let count = (length.as_secs_f64() / WINDOW.as_secs_f64()).round().max(1.0) as u32;
+    let division = Windows { length: length / count, count };
+    let mut windows: Vec<Window> = Vec::new();
+    report.progress("     s    per s      p50      p99    p99.9      max    MiB  disk MiB")?;
+    let ran = step::run(runtime, store, SEED_SUSTAINED, PRODUCERS, division, |stretch| {
+        let before = windows.last().map_or(0.0, |window| window.end_s);
+        let window = Window::of(stretch, before, disk_bytes(folder)?);
+        report.progress(&window.row())?;
+        windows.push(window);
+        Ok(())
+    })?;
+    let disk_bytes = disk_bytes(folder)?;
+    let queue_rows_deleted = empty_queue(store)?;
+    std::thread::sleep(RECLAIM);
+    let tables = store.tables().iter();
+    let table_bytes = tables.map(|table| (table.name(), store.disk_bytes(*table))).collect();
+    let (median_per_s, lowest_per_s) = median_and_lowest(&windows);
+    let sustained = Sustained {
+        entries: loaded.entries(),
+        cache_mib: *cache_mib,
+        windows,
+        median_per_s,
+        lowest_per_s,
+        lowest_to_median: round(lowest_per_s / median_per_s, 3),
+        max_us: micros(ran.driven.all.latencies.max()),
+        longest_stall_us: micros(super::drive::nanos(ran.driven.stall)),
+        disk_bytes,
+        queue_rows_deleted,
+        table_bytes,
+    };
+    let text = sustained.text();
+    report.line(&Line {
+        producers: Some(PRODUCERS),
+        fsyncs: Some(ran.fsyncs),
+        bytes_given: Some(ran.bytes_given),
+        more: More::Sustained(sustained),
+        ..Line::of("sustained", &ran.driven.all)
+    })?;
+    report.text(&text)
+}
+
+impl Window {
+    fn of(stretch: &Stretch, before: f64, disk_bytes: u64) -> Self {
+        let Stretch { seconds, latencies, .. } = stretch;
+        Self {
+            end_s: round(before + seconds, 3),
+            seconds: round(*seconds, 3),
+            count: latencies.count(),
+            per_s: round(stretch.per_s(), 1),
+            p50_us: micros(latencies.per_mille(500)),
+            p99_us: micros(latencies.per_mille(990)),
+            p999_us: micros(latencies.per_mille(999)),
+            max_us: micros(latencies.max()),
+            rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
+            disk_bytes,
+        }
+    }
+
+    fn row(&self) -> String {
+        let rss = self.rss_mb.map_or_else(|| "-".to_owned(), |mb| format!("{mb:.0}"));
+        format!(
+            "{:>6.0} {:>8.0} {:>8} {:>8} {:>8} {:>8} {rss:>6} {:>9}",
+            self.end_s,
+            self.per_s,
+            latency(self.p50_us),
+            latency(self.p99_us),
+            latency(self.p999_us),
+            latency(self.max_us),
+            mib(self.disk_bytes),
+        )
+    }
+}
+
+impl Sustained {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "  windows: median {:.0}, lowest {:.0}, {:.2} of the median\n  \
+               longest without any commit: {}; slowest commit: {}\n  \
+               loaded before: {} entries; cache: {} MiB\n  \
+               on disk: {} MiB; then without the {} rows left in the queue, by table:",
+            self.median_per_s,
+            self.lowest_per_s,
+            self.lowest_to_median,
+            latency(self.longest_stall_us),
+            latency(self.max_us),
+            self.entries,
+            self.cache_mib,
+            mib(self.disk_bytes),
+            self.queue_rows_deleted,
+        );
+        for (table, bytes) in self.table_bytes.iter().filter(|(_, bytes)| **bytes > 0) {
+            text.push_str(&format!("\n    {table:24} {bytes:>14} bytes"));
+        }
+        text
+    }
+}
+
+fn median_and_lowest(windows: &[Window]) -> (f64, f64) {
+    let mut rates: Vec<f64> = windows.iter().map(|window| window.per_s).collect();
+    rates.sort_by(f64::total_cmp);
+    let at = |index: usize| rates.get(index).copied().unwrap_or(0.0);
+    let middle = rates.len() / 2;
+    let median = if rates.len() % 2 == 1 {
+        at(middle)
+    } else {
+        round((at(middle.saturating_sub(1)) + at(middle)) / 2.0, 1)
+    };
+    (median, at(0))
+}
+
+fn disk_bytes(folder: &Path) -> Result<u64, Failure> {
+    meters::disk_bytes(folder).map_err(|error| {
+        Failure::new(format!("cannot tell how large {} is: {error}", folder.display()))
+            .hint("leave the folder alone while it is measured")
+    })
+}
+
+/// Deletes every row of the queue; how many there were.
+fn empty_queue(store: &Store) -> Result<u64, Failure> {
+    let mut deleted = 0;
+    loop {
+        let scan = Scan::all(QUEUE, store.bounds().scan_rows_max);
+        let rows = store.scan(&scan).map_err(unreadable)?.value.rows;
+        if rows.is_empty() {
+            return Ok(deleted);
+        }
+        let mut batch = Batch::new();
+        for (key, _) in rows {
+            batch.delete(QUEUE, key);
+            deleted += 1;
+        }
+        let position = store.submit_blocking(batch).map_err(step::failed)?;
+        store.durable(position).wait().map_err(step::failed)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The median is the one in the middle, or between the two.
+    #[test]
+    fn medians() {
+        let windows = |counts: &[u64]| -> Vec<Window> {
+            let window = |count: &u64| {
+                let mut stretch = Stretch { seconds: 1.0, ..Stretch::default() };
+                (0..*count).for_each(|_| stretch.latencies.add(1));
+                Window::of(&stretch, 0.0, 0)
+            };
+            counts.iter().map(window).collect()
+        };
+        assert_eq!(median_and_lowest(&windows(&[5])), (5.0, 5.0));
+        assert_eq!(median_and_lowest(&windows(&[9, 1, 5])), (5.0, 1.0));
+        assert_eq!(median_and_lowest(&windows(&[9, 4, 1, 5])), (4.5, 1.0));
+    }
+}
