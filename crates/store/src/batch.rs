@@ -1,6 +1,6 @@
 //! `Batch`: puts and deletes that happen together or not at all, under preconditions.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::bounds::{Bound, Bounds, OutOfBounds, at_most};
 use crate::table::Table;
@@ -48,6 +48,14 @@ pub struct Write {
     pub key: Bytes,
     /// gets this value; without one it is deleted.
     pub value: Option<Bytes>,
+}
+
+/// A value larger than this is not worth a copy.
+const SMALL_BYTES_MAX: usize = 16 << 10;
+
+/// The length of a small value, 0 for others.
+fn small(value: &Bytes) -> usize {
+    if value.len() <= SMALL_BYTES_MAX { value.len() } else { 0 }
 }
 
 /// Writes that happen together or not at all. Of several to one key the last one counts.
@@ -113,6 +121,31 @@ impl Batch {
     /// How many bytes its keys and values have.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// What it deletes, in order.
+    pub(crate) fn deletes(&self) -> impl Iterator<Item = &Write> {
+        self.writes.iter().filter(|write| write.value.is_none())
+    }
+
+    /// Moves all small keys and values into one allocation. They are freed by other threads than
+    /// the one that made them, and one of those is the writer, which everybody waits for.
+    pub(crate) fn pack(&mut self) {
+        let parts = |write: &Write| write.key.len() + write.value.as_ref().map_or(0, small);
+        let mut pack = BytesMut::with_capacity(self.writes.iter().map(parts).sum());
+        for Write { key, value, .. } in &self.writes {
+            pack.extend_from_slice(key);
+            if let Some(value) = value.as_ref().filter(|value| small(value) > 0) {
+                pack.extend_from_slice(value);
+            }
+        }
+        let mut pack = pack.freeze();
+        for Write { key, value, .. } in &mut self.writes {
+            *key = pack.split_to(key.len());
+            if let Some(value) = value.as_mut().filter(|value| small(value) > 0) {
+                *value = pack.split_to(value.len());
+            }
+        }
     }
 
     pub(crate) fn into_writes(self) -> Vec<Write> {

@@ -14,26 +14,38 @@ use crate::table::Table;
 /// A value, or none if the key was deleted.
 pub(crate) type Change = Option<Bytes>;
 
+/// A change, and whether the engine needs to hear of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    change: Change,
+    /// A delete of a key that is not on disk when this group gets there.
+    is_nothing: bool,
+}
+
 /// The changes of a group, by table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layer {
-    tables: Vec<BTreeMap<Bytes, Change>>,
+    tables: Vec<BTreeMap<Bytes, Entry>>,
     batches: usize,
     writes: usize,
     bytes: usize,
 }
 
 impl Layer {
-    pub(crate) fn apply(&mut self, writes: Vec<Write>) {
+    /// Applies a batch. `on_disk` says, for each delete in turn, whether its key will be on disk
+    /// when this group gets there.
+    pub(crate) fn apply(&mut self, writes: Vec<Write>, on_disk: &[bool]) {
         self.batches += 1;
         self.writes += writes.len();
+        let mut on_disk = on_disk.iter();
         for Write { table, key, value } in writes {
             let slot = table.slot();
             if self.tables.len() <= slot {
                 self.tables.resize_with(slot + 1, BTreeMap::new);
             }
             self.bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
-            self.tables[slot].insert(key, value);
+            let is_nothing = value.is_none() && on_disk.next() == Some(&false);
+            self.tables[slot].insert(key, Entry { change: value, is_nothing });
         }
     }
 
@@ -63,12 +75,14 @@ impl Layer {
 
     /// What it says about a key, if anything.
     pub(crate) fn get(&self, table: &Table, key: &[u8]) -> Option<&Change> {
-        self.tables.get(table.slot())?.get(key)
+        self.tables.get(table.slot())?.get(key).map(|entry| &entry.change)
     }
 
-    /// The changes of a table, in order.
-    pub(crate) fn changes(&self, table: &Table) -> impl Iterator<Item = (&Bytes, &Change)> {
-        self.tables.get(table.slot()).into_iter().flatten()
+    /// What the engine has to write to a table, in order. Rows that come and go within one group
+    /// leave no trace (D7).
+    pub(crate) fn engine_changes(&self, table: &Table) -> impl Iterator<Item = (&Bytes, &Change)> {
+        let entries = self.tables.get(table.slot()).into_iter().flatten();
+        entries.filter(|(_, entry)| !entry.is_nothing).map(|(key, entry)| (key, &entry.change))
     }
 
     pub(crate) fn range<'a>(
@@ -89,18 +103,19 @@ impl Layer {
 /// The changes of a range, in a direction.
 pub(crate) enum Changes<'a> {
     None,
-    Forward(Range<'a, Bytes, Change>),
-    Backward(Rev<Range<'a, Bytes, Change>>),
+    Forward(Range<'a, Bytes, Entry>),
+    Backward(Rev<Range<'a, Bytes, Entry>>),
 }
 
 impl<'a> Iterator for Changes<'a> {
     type Item = (&'a Bytes, &'a Change);
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self {
+        let (key, entry) = match self {
             Self::None => None,
             Self::Forward(changes) => changes.next(),
             Self::Backward(changes) => changes.next(),
-        }
+        }?;
+        Some((key, &entry.change))
     }
 }

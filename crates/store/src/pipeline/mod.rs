@@ -28,6 +28,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 use tokio::sync::{Notify, Semaphore, TryAcquireError};
 
 use self::layer::Layer;
@@ -35,7 +36,7 @@ pub use self::outcome::Durable;
 use self::outcome::Outcome;
 pub(crate) use self::read::prefix_range;
 pub use self::read::{Page, Read, Row, Scan, Snapshot};
-use crate::batch::{Batch, Condition};
+use crate::batch::{Batch, Condition, Write};
 use crate::bounds::{Bounds, OutOfBounds};
 use crate::engine::{Engine, EngineError};
 use crate::error::{Lost, Poison, ReadError, Refusal, SubmitError};
@@ -143,6 +144,20 @@ pub struct Readings {
     pub bytes_given: u64,
     /// Batches that wait for the writer now.
     pub waiting: usize,
+}
+
+/// What the engine had when it was asked, outside the lock.
+struct Fetched {
+    /// The value of each precondition's key.
+    conditions: SmallVec<[Option<Bytes>; 2]>,
+    /// For each delete, whether its key had one.
+    deletes: SmallVec<[bool; 8]>,
+}
+
+impl Fetched {
+    fn is_empty(&self) -> bool {
+        self.conditions.is_empty() && self.deletes.is_empty()
+    }
 }
 
 struct Owner {
@@ -410,34 +425,35 @@ impl Shared {
         result
     }
 
-    fn accept_if_met(&self, batch: Batch, permits: u32) -> Result<Position, SubmitError> {
-        // A precondition may have to be read from disk, and nobody should wait for that: values
-        // are fetched before the lock is taken. Under the lock, a key that is in no layer has
-        // the fetched value still, unless a group has left the overlay since the fetch began.
-        let mut fetched = Vec::new();
+    fn accept_if_met(&self, mut batch: Batch, permits: u32) -> Result<Position, SubmitError> {
+        batch.pack();
+        // What the engine has may have to be read from disk, and nobody should wait for that: it
+        // is fetched before the lock is taken. Under the lock, a key that is in no layer is as it
+        // was fetched still, unless a group has left the overlay since the fetch began.
         for _ in 0..UNLOCKED_READS_MAX {
             let retired = self.retired.load(Ordering::Acquire);
-            fetched = self.fetch(batch.conditions())?;
+            let fetched = self.fetch(&batch)?;
             let state = self.lock();
             if state.retired == retired || fetched.is_empty() {
                 return self.decide(state, batch, permits, &fetched);
             }
         }
         let state = self.lock();
-        if !fetched.is_empty() {
-            fetched = self.fetch(batch.conditions())?;
-        }
+        let fetched = self.fetch(&batch)?;
         self.decide(state, batch, permits, &fetched)
     }
 
-    /// What the engine has for the keys of preconditions.
-    fn fetch(&self, conditions: &[Condition]) -> Result<Vec<Option<Bytes>>, SubmitError> {
-        let fetch = |condition: &Condition| self.engine.get(&condition.table, &condition.key);
-        conditions
-            .iter()
-            .map(fetch)
-            .collect::<Result<_, _>>()
-            .map_err(|error| SubmitError::Unreadable(Arc::new(error)))
+    /// What the engine has for the keys that a batch asks about.
+    fn fetch(&self, batch: &Batch) -> Result<Fetched, SubmitError> {
+        let get = |condition: &Condition| self.engine.get(&condition.table, &condition.key);
+        let contains = |delete: &Write| self.engine.contains(&delete.table, &delete.key);
+        let fetch = || -> Result<Fetched, EngineError> {
+            Ok(Fetched {
+                conditions: batch.conditions().iter().map(get).collect::<Result<_, _>>()?,
+                deletes: batch.deletes().map(contains).collect::<Result<_, _>>()?,
+            })
+        };
+        fetch().map_err(|error| SubmitError::Unreadable(Arc::new(error)))
     }
 
     fn decide(
@@ -445,7 +461,7 @@ impl Shared {
         mut state: MutexGuard<'_, State>,
         batch: Batch,
         permits: u32,
-        fetched: &[Option<Bytes>],
+        fetched: &Fetched,
     ) -> Result<Position, SubmitError> {
         if let Some(poison) = &state.poison {
             return Err(SubmitError::Poisoned(poison.clone()));
@@ -453,7 +469,8 @@ impl Shared {
         if state.closed {
             return Err(SubmitError::Closed);
         }
-        for (index, (condition, fetched)) in batch.conditions().iter().zip(fetched).enumerate() {
+        let conditions = batch.conditions().iter().zip(&fetched.conditions);
+        for (index, (condition, fetched)) in conditions.enumerate() {
             let found = state.overlaid(&condition.table, &condition.key).unwrap_or(fetched);
             if !condition.expect.is_met_by(found.as_deref()) {
                 return Err(SubmitError::Refused(Refusal {
@@ -464,12 +481,21 @@ impl Shared {
                 }));
             }
         }
+        // When the group of this batch gets there, the disk has what it has now, and the closing
+        // layer's changes.
+        let deletes = batch.deletes().zip(&fetched.deletes);
+        let on_disk: SmallVec<[bool; 8]> = deletes
+            .map(|(delete, fetched)| match state.closing(&delete.table, &delete.key) {
+                Some(change) => change.is_some(),
+                None => *fetched,
+            })
+            .collect();
         let position = state.accepted.next();
         state.accepted = position;
         state.open_permits += permits as usize;
         let wake = state.open.is_empty() && state.closing.is_none();
         // A snapshot that has the layer keeps it as it is: this copies it then, once.
-        Arc::make_mut(&mut state.open).apply(batch.into_writes());
+        Arc::make_mut(&mut state.open).apply(batch.into_writes(), &on_disk);
         drop(state);
         // While a commit runs the writer looks again by itself when it is done.
         if wake {
@@ -511,8 +537,12 @@ impl Shared {
 impl State {
     /// What the overlay says about a key: the newer layer first.
     fn overlaid(&self, table: &Table, key: &[u8]) -> Option<&Option<Bytes>> {
-        let closing = || self.closing.as_ref()?.layer.get(table, key);
-        self.open.get(table, key).or_else(closing)
+        self.open.get(table, key).or_else(|| self.closing(table, key))
+    }
+
+    /// What is on its way to the disk for a key.
+    fn closing(&self, table: &Table, key: &[u8]) -> Option<&Option<Bytes>> {
+        self.closing.as_ref()?.layer.get(table, key)
     }
 
     fn check_readable(&self) -> Result<(), ReadError> {

@@ -51,7 +51,7 @@ impl Shared {
     }
 
     fn commit(&self, group: &Closing) -> Result<(), EngineError> {
-        let writes = self.engine_writes(&group.layer, group.last)?;
+        let writes = self.engine_writes(&group.layer, group.last);
         let made = writes.len();
         self.engine.commit(writes)?;
         let count = |counter: &std::sync::atomic::AtomicU64, by: usize| {
@@ -65,15 +65,12 @@ impl Shared {
         Ok(())
     }
 
-    /// The last write of each key. A delete of a key that is not on disk is nothing: rows that
-    /// come and go within one group leave no trace (D7).
-    fn engine_writes(&self, layer: &Layer, last: Position) -> Result<Vec<Write>, EngineError> {
+    /// The last write of each key, as far as it changes something.
+    fn engine_writes(&self, layer: &Layer, last: Position) -> Vec<Write> {
         let mut writes = Vec::with_capacity(layer.keys() + 1);
         for table in &self.list {
-            for (key, value) in layer.changes(table) {
-                if value.is_some() || self.engine.contains(table, key)? {
-                    writes.push(Write { table: *table, key: key.clone(), value: value.clone() });
-                }
+            for (key, value) in layer.engine_changes(table) {
+                writes.push(Write { table: *table, key: key.clone(), value: value.clone() });
             }
         }
         writes.push(Write {
@@ -81,7 +78,7 @@ impl Shared {
             key: Bytes::from_static(POSITION_KEY),
             value: Some(Bytes::copy_from_slice(&last.number().to_be_bytes())),
         });
-        Ok(writes)
+        writes
     }
 
     /// Ends a group: durable, or the end of the store.
