@@ -14,8 +14,10 @@ pub(crate) const PIPELINE: Table = Table::new(0, "pipeline", Shape::Kept);
 /// What the rows of a table are like, for the engine to arrange itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// Written once or seldom, read back later.
+    /// Written once or seldom, and read back by those who know that it is there.
     Kept,
+    /// Written once or seldom, and often asked for when it is not there.
+    Sought,
     /// Overwritten or deleted soon after they were written: queues, timers.
     Churn,
     /// A few rows of megabytes.

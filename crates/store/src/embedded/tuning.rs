@@ -2,10 +2,12 @@
 //! `docs/performance.md`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use fjall::compaction::Leveled;
 use fjall::config::{
-    BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, HashRatioPolicy, PinningPolicy,
+    BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, HashRatioPolicy,
+    PinningPolicy, RestartIntervalPolicy,
 };
 use fjall::{
     AbstractTree as _, CompressionType, Database, DatabaseBuilder, Keyspace, KeyspaceCreateOptions,
@@ -24,6 +26,13 @@ const JOURNALS_BYTES_MAX: u64 = 64 * MIB;
 const MEMTABLE_BYTES_KEPT: u64 = 32 * MIB;
 /// Rows that come and go are written out early: what compaction drops, no scan walks over.
 const MEMTABLE_BYTES_CHURN: u64 = 8 * MIB;
+
+/// What is read from disk at once: a few rows of a journal, or one row that changes often.
+const BLOCK_BYTES_KEPT: u32 = 16 << 10;
+const BLOCK_BYTES_CHURN: u32 = 4 << 10;
+const HASH_BYTES_PER_ROW: f32 = 1.3;
+const RESTART_INTERVAL: u8 = 2;
+const FILTER_BITS_PER_ROW: f32 = 10.0;
 
 /// A commit waits while a table has so many memtables waiting to be written out; fjall itself
 /// waits at 4, without an end if background work has failed.
@@ -69,22 +78,26 @@ pub(super) fn database(path: &Path, options: &Options) -> DatabaseBuilder<Databa
 }
 
 pub(super) fn keyspace(table: &Table, options: &Options) -> KeyspaceCreateOptions {
-    let shaped = match table.shape() {
-        Shape::Kept | Shape::Large => MEMTABLE_BYTES_KEPT,
-        Shape::Churn => MEMTABLE_BYTES_CHURN,
+    let (memtable, block) = match table.shape() {
+        Shape::Kept | Shape::Sought | Shape::Large => (MEMTABLE_BYTES_KEPT, BLOCK_BYTES_KEPT),
+        Shape::Churn => (MEMTABLE_BYTES_CHURN, BLOCK_BYTES_CHURN),
     };
-    let memtable = options.memtable_bytes.unwrap_or(shaped);
+    let memtable = options.memtable_bytes.unwrap_or(memtable);
+    let compaction = Leveled::default().with_table_target_size((2 * memtable).max(MIB));
     KeyspaceCreateOptions::default()
         .max_memtable_size(memtable)
-        .compaction_strategy(std::sync::Arc::new(
-            Leveled::default().with_table_target_size((2 * memtable).max(MIB)),
-        ))
+        .compaction_strategy(Arc::new(compaction))
+        .data_block_size_policy(BlockSizePolicy::all(block))
+        // A row is found by its hash within a block, and few have to be read to get to it.
+        .data_block_hash_ratio_policy(HashRatioPolicy::all(HASH_BYTES_PER_ROW))
+        .data_block_restart_interval_policy(RestartIntervalPolicy::all(RESTART_INTERVAL))
         .index_block_pinning_policy(PinningPolicy::all(true))
         .filter_block_pinning_policy(PinningPolicy::all(true))
         .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(
-            BloomConstructionPolicy::BitsPerKey(10.0),
+            BloomConstructionPolicy::BitsPerKey(FILTER_BITS_PER_ROW),
         )))
-        .data_block_hash_ratio_policy(HashRatioPolicy::all(0.75))
+        // Whoever asks for a row that is there need not ask a filter first.
+        .expect_point_read_hits(matches!(table.shape(), Shape::Kept | Shape::Large))
 }
 
 /// Whether the background has so much to do that the next commit should wait for it.

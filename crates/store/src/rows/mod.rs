@@ -27,9 +27,9 @@ pub const QUEUE: Table = Table::new(4, "queue", Shape::Churn);
 /// What is to happen when, by time.
 pub const TIMERS: Table = Table::new(5, "timers", Shape::Churn);
 /// Operations, by namespace and id.
-pub const OPERATIONS: Table = Table::new(6, "operations", Shape::Kept);
+pub const OPERATIONS: Table = Table::new(6, "operations", Shape::Sought);
 /// Idempotency keys, by namespace and key.
-pub const IDEMPOTENCY_KEYS: Table = Table::new(7, "idempotency_keys", Shape::Kept);
+pub const IDEMPOTENCY_KEYS: Table = Table::new(7, "idempotency_keys", Shape::Sought);
 /// Who did what, by time.
 pub const AUDIT: Table = Table::new(8, "audit", Shape::Kept);
 /// Settings of the server, by name.
