@@ -145,9 +145,7 @@ impl Folder {
     fn lock(path: &Path, create: Create) -> Result<Self, FolderError> {
         let path = path.to_path_buf();
         match create {
-            Create::IfMissing => {
-                fs::create_dir_all(&path).map_err(failed("create the folder", &path))?;
-            }
+            Create::IfMissing => self::create(&path)?,
             Create::No if !path.join(FORMAT).exists() => {
                 return Err(if path.is_dir() && has_entries(&path)? {
                     FolderError::NotAStore { path }
@@ -259,8 +257,36 @@ impl Folder {
 
     /// Makes the folder's own entries durable.
     fn sync(&self) -> Result<(), FolderError> {
-        let sync = || File::open(&self.path)?.sync_all();
-        sync().map_err(failed("sync", &self.path))
+        sync(&self.path)
+    }
+}
+
+/// Makes what is in a folder durable: that it is there, not what is in it.
+pub(super) fn sync(folder: &Path) -> Result<(), FolderError> {
+    let sync = || File::open(folder)?.sync_all();
+    sync().map_err(failed("sync", folder))
+}
+
+/// Makes a folder, and all above it that are missing, for good when this returns.
+fn create(folder: &Path) -> Result<(), FolderError> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        create(parent)?;
+        make_one(folder)?;
+        sync(parent)
+    } else {
+        make_one(folder)?;
+        sync(Path::new("."))
+    }
+}
+
+fn make_one(folder: &Path) -> Result<(), FolderError> {
+    match fs::create_dir(folder) {
+        // Somebody else was quicker.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        result => result.map_err(failed("create the folder", folder)),
     }
 }
 

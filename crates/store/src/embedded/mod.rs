@@ -4,6 +4,8 @@
 //! - Its writers wait in a loop for background work, also when that has failed: a commit begins
 //!   only when no such wait can come ([`EmbeddedEngine::wait_for_room`]).
 //! - Its recovery cuts a journal at the first thing that it cannot read: `preflight` looks first.
+//! - It does not sync the folder in which it makes keyspaces: [`open_database`] does, before
+//!   anything can be accepted.
 //! - A crash while it creates a folder leaves one that it cannot open: `folder` creates aside.
 //! - Its journal checksums cover recompressed values: compression of the journal is off.
 #![expect(clippy::disallowed_methods, reason = "a backend is a shell: this one owns a folder")]
@@ -249,6 +251,11 @@ fn open_database(
         let create = || tuning::keyspace(table, options);
         let keyspace = open_caught(path, || database.keyspace(table.name(), create))?;
         keyspaces[table.slot()] = Some(keyspace);
+    }
+    // fjall syncs what is in a keyspace's folder, but not that the folder is there. Without its
+    // folder a keyspace would be passed over when the journal is replayed, in silence.
+    for folder in [path.join("keyspaces"), path.to_path_buf()] {
+        folder::sync(&folder)?;
     }
     open_caught(path, || remember_tables(&database, &keyspaces, known, tables))?;
     Ok((database, keyspaces.into()))
