@@ -5,10 +5,12 @@
 //!   only when no such wait can come ([`EmbeddedEngine::wait_for_room`]).
 //! - Its recovery cuts a journal at the first thing that it cannot read: `preflight` looks first.
 //! - A crash while it creates a folder leaves one that it cannot open: `folder` creates aside.
+//! - It has no empty key: `keys` gives it another.
 //! - Its journal checksums cover recompressed values: compression of the journal is off.
 #![expect(clippy::disallowed_methods, reason = "a backend is a shell: this one owns a folder")]
 
 mod folder;
+mod keys;
 mod tuning;
 
 use std::io;
@@ -197,12 +199,14 @@ fn remember_tables(
 
 impl Engine for EmbeddedEngine {
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        let value = self.keyspace(table)?.get(key).map_err(reading)?;
+        let keyspace = self.keyspace(table)?;
+        let value = keys::looked_up(key, |key| keyspace.get(key)).map_err(reading)?;
         Ok(value.map(Bytes::from))
     }
 
     fn contains(&self, table: &Table, key: &[u8]) -> Result<bool, EngineError> {
-        self.keyspace(table)?.contains_key(key).map_err(reading)
+        let keyspace = self.keyspace(table)?;
+        keys::looked_up(key, |key| keyspace.contains_key(key)).map_err(reading)
     }
 
     fn snapshot(&self) -> Box<dyn EngineSnapshot> {
@@ -217,7 +221,7 @@ impl Engine for EmbeddedEngine {
         let batch = OwnedWriteBatch::with_capacity(self.database.clone(), writes.len());
         let mut batch = batch.durability(Some(PersistMode::SyncData));
         for Write { table, key, value } in writes {
-            let keyspace = self.keyspace(&table)?;
+            let (keyspace, key) = (self.keyspace(&table)?, keys::stored(key));
             match value {
                 Some(value) => batch.insert(keyspace, key, value),
                 None => batch.remove(keyspace, key),
@@ -257,7 +261,8 @@ struct EmbeddedSnapshot {
 impl EngineSnapshot for EmbeddedSnapshot {
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         let keyspace = keyspace(&self.keyspaces, table)?;
-        let value = self.snapshot.get(keyspace, key).map_err(reading)?;
+        let value = keys::looked_up(key, |key| self.snapshot.get(keyspace, key));
+        let value = value.map_err(reading)?;
         Ok(value.map(Bytes::from))
     }
 
@@ -269,14 +274,14 @@ impl EngineSnapshot for EmbeddedSnapshot {
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError> {
         let keyspace = keyspace(&self.keyspaces, table)?;
-        let mut rows = self.snapshot.range::<Bytes, _>(keyspace, range.clone());
+        let mut rows = self.snapshot.range::<Bytes, _>(keyspace, keys::stored_range(range));
         let mut next = || match direction {
             Direction::Forward => rows.next(),
             Direction::Backward => rows.next_back(),
         };
         while let Some(row) = next() {
             let (key, value) = row.into_inner().map_err(reading)?;
-            if let ControlFlow::Break(()) = visit(key.into(), value.into()) {
+            if let ControlFlow::Break(()) = visit(keys::given(key.into()), value.into()) {
                 break;
             }
         }
