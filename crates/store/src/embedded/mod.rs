@@ -5,6 +5,9 @@
 //!   only when no such wait can come ([`EmbeddedEngine::wait_for_room`]).
 //! - Its recovery cuts a journal at the first thing that it cannot read: `preflight` looks first.
 //! - A crash while it creates a folder leaves one that it cannot open: `folder` creates aside.
+//! - A flush or compaction that ends makes everything visible that has a sequence number by then,
+//!   also a half of the batch that is being written, to snapshots from then on: ours are clones of
+//!   one that was taken between two commits.
 //! - It has no empty key: `keys` gives it another.
 //! - Its journal checksums cover recompressed values: compression of the journal is off.
 #![expect(clippy::disallowed_methods, reason = "a backend is a shell: this one owns a folder")]
@@ -16,7 +19,7 @@ mod tuning;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -81,6 +84,8 @@ pub struct EmbeddedEngine {
     database: Database,
     /// By slot.
     keyspaces: Arc<[Option<Keyspace>]>,
+    /// Everything up to the last commit that has returned, and nothing of the next.
+    committed: Mutex<fjall::Snapshot>,
     path: PathBuf,
     /// Declared last: the lock goes when everything else is closed.
     _folder: Folder,
@@ -94,7 +99,8 @@ impl EmbeddedEngine {
             Folder::open(path, options.create, |at| open_database(at, &tables, options).map(drop))?;
         let path = folder.engine();
         let (database, keyspaces) = open_database(&path, &tables, options)?;
-        Ok(Self { database, keyspaces, path, _folder: folder })
+        let committed = Mutex::new(database.snapshot());
+        Ok(Self { database, keyspaces, committed, path, _folder: folder })
     }
 
     fn keyspace(&self, table: &Table) -> Result<&Keyspace, EngineError> {
@@ -211,7 +217,7 @@ impl Engine for EmbeddedEngine {
 
     fn snapshot(&self) -> Box<dyn EngineSnapshot> {
         Box::new(EmbeddedSnapshot {
-            snapshot: self.database.snapshot(),
+            snapshot: self.committed.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             keyspaces: Arc::clone(&self.keyspaces),
         })
     }
@@ -227,7 +233,10 @@ impl Engine for EmbeddedEngine {
                 None => batch.remove(keyspace, key),
             }
         }
-        batch.commit().map_err(|error| self.failed(error))
+        batch.commit().map_err(|error| self.failed(error))?;
+        let now = self.database.snapshot();
+        *self.committed.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        Ok(())
     }
 
     fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
