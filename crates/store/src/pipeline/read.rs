@@ -54,12 +54,22 @@ impl Scan {
     }
 
     /// The same rows, without those up to and including this key, in the scan's direction: where
-    /// a page ended, the next one goes on.
+    /// a page ended, the next one goes on. The range never becomes wider, wherever the key is from.
     #[must_use]
     pub fn after(mut self, key: Bytes) -> Self {
-        match self.direction {
-            Direction::Forward => self.range.0 = Bound::Excluded(key),
-            Direction::Backward => self.range.1 = Bound::Excluded(key),
+        let (end, inside) = match self.direction {
+            Direction::Forward => (&mut self.range.0, std::cmp::Ordering::Less),
+            Direction::Backward => (&mut self.range.1, std::cmp::Ordering::Greater),
+        };
+        let narrower = match end {
+            Bound::Included(old) | Bound::Excluded(old) => {
+                let order = Bytes::cmp(old, &key);
+                order == inside || order == std::cmp::Ordering::Equal
+            }
+            Bound::Unbounded => true,
+        };
+        if narrower {
+            *end = Bound::Excluded(key);
         }
         self
     }
