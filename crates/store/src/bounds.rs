@@ -17,7 +17,7 @@ pub struct Bounds {
     pub batch_bytes_max: usize,
     /// The most rows that one scan returns.
     pub scan_rows_max: usize,
-    /// A scan stops after the row that takes it past so many bytes.
+    /// A scan stops after the row that takes it past so many bytes: it always gives one.
     pub scan_bytes_max: usize,
     /// The most batches that wait for the writer. More would make those that wait for the disk
     /// queue behind those that run ahead of it.

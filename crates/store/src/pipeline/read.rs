@@ -104,7 +104,9 @@ pub(crate) fn prefix_range(prefix: Bytes) -> KeyRange {
 pub struct Page {
     /// In the scan's order.
     pub rows: Vec<Row>,
-    /// Whether the range may have rows beyond these: ask again [`after`](Scan::after) the last.
+    /// Whether the range has rows beyond these: ask again [`after`](Scan::after) the last. Exact,
+    /// but for a scan of no rows: that looks at none, and says yes unless the range is the wrong
+    /// way round.
     pub more: bool,
 }
 
@@ -181,7 +183,7 @@ impl Snapshot {
         let mut page = Collect {
             page: Page::default(),
             rows_max: scan.rows_max,
-            bytes: bounds.scan_bytes_max,
+            bytes: Some(bounds.scan_bytes_max),
         };
         if scan.rows_max == 0 {
             page.page.more = !scan.is_empty();
@@ -250,17 +252,17 @@ impl std::fmt::Debug for Snapshot {
 struct Collect {
     page: Page,
     rows_max: usize,
-    /// How many more bytes it takes.
-    bytes: usize,
+    /// How many more bytes it takes; none once it is past them.
+    bytes: Option<usize>,
 }
 
 impl Collect {
     fn take(&mut self, key: Bytes, value: Bytes) -> ControlFlow<()> {
-        if self.page.rows.len() == self.rows_max || self.bytes == 0 {
+        if self.page.rows.len() == self.rows_max || self.bytes.is_none() {
             self.page.more = true;
             return ControlFlow::Break(());
         }
-        self.bytes = self.bytes.saturating_sub(key.len() + value.len());
+        self.bytes = self.bytes.and_then(|bytes| bytes.checked_sub(key.len() + value.len()));
         self.page.rows.push((key, value));
         ControlFlow::Continue(())
     }
