@@ -78,8 +78,9 @@ pub struct Store {
 /// What handles, snapshots and the writer share.
 struct Shared {
     engine: Arc<dyn Engine>,
-    /// Which table numbers the store was opened with, as bits.
-    tables: u64,
+    /// The names of the tables that the store was opened with, by slot: another table with the
+    /// number of one of them is not that one.
+    names: [Option<&'static str>; TABLES_MAX as usize],
     list: Vec<Table>,
     bounds: Bounds,
     /// Permits are bytes; a batch takes at least so many that exactly `waiting_batches_max` fit.
@@ -166,7 +167,7 @@ impl Store {
         let checked = |permits| u32::try_from(permits).expect("bounds were checked");
         let shared = Arc::new(Shared {
             engine,
-            tables: list.iter().fold(0, |bits, table| bits | bit(table)),
+            names: names(&list),
             list,
             bounds,
             room: Semaphore::new(permits),
@@ -378,7 +379,7 @@ impl Shared {
     }
 
     fn knows(&self, table: &Table) -> bool {
-        self.tables & bit(table) != 0
+        self.names[table.slot()] == Some(table.name())
     }
 
     fn check_readable(&self) -> Result<(), ReadError> {
@@ -526,9 +527,12 @@ impl State {
     }
 }
 
-fn bit(table: &Table) -> u64 {
-    const { assert!(TABLES_MAX as u32 <= u64::BITS, "a bit for each table") };
-    1 << table.slot()
+fn names(tables: &[Table]) -> [Option<&'static str>; TABLES_MAX as usize] {
+    let mut names = [None; TABLES_MAX as usize];
+    for table in tables {
+        names[table.slot()] = Some(table.name());
+    }
+    names
 }
 
 fn engine_error(table: &Table, source: EngineError) -> ReadError {
