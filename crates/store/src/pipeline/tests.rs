@@ -277,10 +277,13 @@ fn closing_commits_what_was_accepted() {
     let (engine, _commits) = Gated::new();
     let store = start(Arc::clone(&engine), Bounds::DEFAULT);
     let handle = store.clone();
-    let last = (0..100).map(|i| store.try_submit(put(&i.to_string(), "x")).unwrap()).last();
+    let mut last = Position::START;
+    for i in 0..100 {
+        last = store.try_submit(put(&i.to_string(), "x")).unwrap();
+    }
     store.close().unwrap();
     assert_eq!(engine.memory.snapshot().get(&T, b"99").unwrap().as_deref(), Some(&b"x"[..]));
-    handle.durable(last.unwrap()).wait().unwrap();
+    handle.durable(last).wait().unwrap();
     assert!(matches!(handle.try_submit(put("a", "1")), Err(SubmitError::Closed)));
     assert!(matches!(handle.submit_blocking(put("a", "1")), Err(SubmitError::Closed)));
     let beyond = handle.durable(Position::new(1000)).wait().unwrap_err();
@@ -288,8 +291,8 @@ fn closing_commits_what_was_accepted() {
 
     // Positions go on where they were.
     let again = start(engine, Bounds::DEFAULT);
-    assert_eq!(again.accepted(), last.unwrap());
-    assert_eq!(again.durable_now(), last.unwrap());
+    assert_eq!(again.accepted(), last);
+    assert_eq!(again.durable_now(), last);
 }
 
 /// A table that the store was opened without, and the pipeline's own, are nobody's to write.
