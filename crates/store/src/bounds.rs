@@ -17,7 +17,7 @@ pub struct Bounds {
     pub batch_bytes_max: usize,
     /// The most rows that one scan returns.
     pub scan_rows_max: usize,
-    /// A scan stops after the row that takes it past so many bytes.
+    /// A scan stops after the row that takes it past so many bytes: it always gives one.
     pub scan_bytes_max: usize,
     /// The most batches that wait for the writer. More would make those that wait for the disk
     /// queue behind those that run ahead of it.
@@ -51,6 +51,9 @@ impl Bounds {
         at_most(Bound::BatchBytes, self.batch_bytes_max, self.waiting_bytes_max)?;
         at_most(Bound::ValueBytes, self.value_bytes_max, self.batch_bytes_max)?;
         at_most(Bound::WaitingBatches, 1, self.waiting_batches_max)?;
+        // Room is counted in 32 bits.
+        at_most(Bound::WaitingBatches, self.waiting_batches_max, u32::MAX as usize)?;
+        at_most(Bound::WaitingBytes, self.waiting_bytes_max, u32::MAX as usize)?;
         at_most(Bound::ScanRows, 1, self.scan_rows_max)
     }
 }
@@ -79,6 +82,8 @@ pub enum Bound {
     ScanRows,
     /// [`Bounds::waiting_batches_max`].
     WaitingBatches,
+    /// [`Bounds::waiting_bytes_max`].
+    WaitingBytes,
 }
 
 impl Bound {
@@ -91,6 +96,7 @@ impl Bound {
             Self::BatchBytes => "bytes in a batch",
             Self::ScanRows => "rows in a scan",
             Self::WaitingBatches => "waiting batches",
+            Self::WaitingBytes => "waiting bytes",
         }
     }
 }
@@ -127,5 +133,7 @@ mod tests {
         );
         assert!(Bounds { key_bytes_max: 70_000, ..Bounds::DEFAULT }.check().is_err());
         assert!(Bounds { waiting_batches_max: 0, ..Bounds::DEFAULT }.check().is_err());
+        assert!(Bounds { waiting_batches_max: usize::MAX, ..Bounds::DEFAULT }.check().is_err());
+        assert!(Bounds { waiting_bytes_max: usize::MAX, ..Bounds::DEFAULT }.check().is_err());
     }
 }

@@ -105,7 +105,8 @@ pub trait EngineSnapshot: Send + Sync {
     /// The value of a key.
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
 
-    /// Visits the rows of a range in order, until the visitor breaks.
+    /// Visits the rows of a range in order, until the visitor breaks. The range is never the wrong
+    /// way round: some key could be in it.
     fn scan(
         &self,
         table: &Table,

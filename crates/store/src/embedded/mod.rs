@@ -7,17 +7,22 @@
 //! - It does not sync the folder in which it makes keyspaces: [`open_database`] does, before
 //!   anything can be accepted.
 //! - A crash while it creates a folder leaves one that it cannot open: `folder` creates aside.
+//! - A flush or compaction that ends makes everything visible that has a sequence number by then,
+//!   also a half of the batch that is being written, to snapshots from then on: ours are clones of
+//!   one that was taken between two commits.
+//! - It has no empty key: `keys` gives it another.
 //! - Its journal checksums cover recompressed values: compression of the journal is off.
 #![expect(clippy::disallowed_methods, reason = "a backend is a shell: this one owns a folder")]
 
 mod folder;
+mod keys;
 mod preflight;
 mod tuning;
 
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -83,6 +88,8 @@ pub struct EmbeddedEngine {
     database: Database,
     /// By slot.
     keyspaces: Arc<[Option<Keyspace>]>,
+    /// Everything up to the last commit that has returned, and nothing of the next.
+    committed: Mutex<fjall::Snapshot>,
     path: PathBuf,
     recovered: Option<Recovered>,
     /// Declared last: the lock goes when everything else is closed.
@@ -119,7 +126,8 @@ impl EmbeddedEngine {
         let path = folder.engine();
         let recovered = prepare(&path)?;
         let (database, keyspaces) = open_database(&path, &tables, options, Stage::Created)?;
-        Ok(Self { database, keyspaces, path, recovered, _folder: folder })
+        let committed = Mutex::new(database.snapshot());
+        Ok(Self { database, keyspaces, committed, path, recovered, _folder: folder })
     }
 
     /// What had to be left behind when the folder was opened.
@@ -303,18 +311,18 @@ fn remember_tables(
 impl Engine for EmbeddedEngine {
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         let keyspace = self.keyspace(table)?;
-        let value = caught(|| keyspace.get(key).map_err(reading))?;
+        let value = caught(|| keys::looked_up(key, |key| keyspace.get(key)).map_err(reading))?;
         Ok(value.map(Bytes::from))
     }
 
     fn contains(&self, table: &Table, key: &[u8]) -> Result<bool, EngineError> {
         let keyspace = self.keyspace(table)?;
-        caught(|| keyspace.contains_key(key).map_err(reading))
+        caught(|| keys::looked_up(key, |key| keyspace.contains_key(key)).map_err(reading))
     }
 
     fn snapshot(&self) -> Box<dyn EngineSnapshot> {
         Box::new(EmbeddedSnapshot {
-            snapshot: self.database.snapshot(),
+            snapshot: self.committed.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             keyspaces: Arc::clone(&self.keyspaces),
         })
     }
@@ -324,13 +332,16 @@ impl Engine for EmbeddedEngine {
         let batch = OwnedWriteBatch::with_capacity(self.database.clone(), writes.len());
         let mut batch = batch.durability(Some(PersistMode::SyncData));
         for Write { table, key, value } in writes {
-            let keyspace = self.keyspace(&table)?;
+            let (keyspace, key) = (self.keyspace(&table)?, keys::stored(key));
             match value {
                 Some(value) => batch.insert(keyspace, key, value),
                 None => batch.remove(keyspace, key),
             }
         }
-        batch.commit().map_err(|error| self.failed(error))
+        batch.commit().map_err(|error| self.failed(error))?;
+        let now = self.database.snapshot();
+        *self.committed.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        Ok(())
     }
 
     fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
@@ -358,7 +369,8 @@ struct EmbeddedSnapshot {
 impl EngineSnapshot for EmbeddedSnapshot {
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         let keyspace = keyspace(&self.keyspaces, table)?;
-        let value = caught(|| self.snapshot.get(keyspace, key).map_err(reading))?;
+        let get = |key: &[u8]| self.snapshot.get(keyspace, key).map_err(reading);
+        let value = caught(|| keys::looked_up(key, get))?;
         Ok(value.map(Bytes::from))
     }
 
@@ -370,7 +382,7 @@ impl EngineSnapshot for EmbeddedSnapshot {
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError> {
         let keyspace = keyspace(&self.keyspaces, table)?;
-        let mut rows = self.snapshot.range::<Bytes, _>(keyspace, range.clone());
+        let mut rows = self.snapshot.range::<Bytes, _>(keyspace, keys::stored_range(range));
         caught(|| {
             let mut next = || match direction {
                 Direction::Forward => rows.next(),
@@ -378,7 +390,7 @@ impl EngineSnapshot for EmbeddedSnapshot {
             };
             while let Some(row) = next() {
                 let (key, value) = row.into_inner().map_err(reading)?;
-                if let ControlFlow::Break(()) = visit(key.into(), value.into()) {
+                if let ControlFlow::Break(()) = visit(keys::given(key.into()), value.into()) {
                     break;
                 }
             }

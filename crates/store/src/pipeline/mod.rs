@@ -80,14 +80,17 @@ pub struct Store {
 /// What handles, snapshots and the writer share.
 struct Shared {
     engine: Arc<dyn Engine>,
-    /// Which table numbers the store was opened with, as bits.
-    tables: u64,
+    /// The names of the tables that the store was opened with, by slot: another table with the
+    /// number of one of them is not that one.
+    names: [Option<&'static str>; TABLES_MAX as usize],
     list: Vec<Table>,
     bounds: Bounds,
-    /// Permits are kibibytes; a batch takes at least so many that no more batches than
-    /// `waiting_batches_max` fit. Fair: who came first gets room first.
+    /// Permits are bytes; a batch takes at least so many that exactly `waiting_batches_max` fit.
+    /// Fair: who came first gets room first.
     room: Semaphore,
     batch_permits_min: u32,
+    /// All there are: the largest batch takes them although some were lost in rounding.
+    batch_permits_max: u32,
     state: Mutex<State>,
     /// The writer waits here for something to do.
     work: Condvar,
@@ -175,15 +178,17 @@ impl Store {
         bounds.check()?;
         let list = table::list(tables)?;
         let recovered = recovered_position(&*engine)?;
-        let permits = kibibytes(bounds.waiting_bytes_max).max(bounds.waiting_batches_max);
+        let per_batch = (bounds.waiting_bytes_max / bounds.waiting_batches_max).max(1);
+        let permits = per_batch * bounds.waiting_batches_max;
+        let checked = |permits| u32::try_from(permits).expect("bounds were checked");
         let shared = Arc::new(Shared {
             engine,
-            tables: list.iter().fold(0, |bits, table| bits | bit(table)),
+            names: names(&list),
             list,
             bounds,
             room: Semaphore::new(permits),
-            batch_permits_min: u32::try_from(permits / bounds.waiting_batches_max)
-                .expect("bounds were checked"),
+            batch_permits_min: checked(per_batch),
+            batch_permits_max: checked(permits),
             state: Mutex::new(State {
                 accepted: recovered,
                 durable: recovered,
@@ -390,7 +395,7 @@ impl Shared {
     }
 
     fn knows(&self, table: &Table) -> bool {
-        self.tables & bit(table) != 0
+        self.names[table.slot()] == Some(table.name())
     }
 
     fn check_readable(&self) -> Result<(), ReadError> {
@@ -412,8 +417,8 @@ impl Shared {
                 return Err(SubmitError::UnknownTable(table.name()));
             }
         }
-        let permits = u32::try_from(kibibytes(batch.bytes())).unwrap_or(u32::MAX);
-        Ok(permits.max(self.batch_permits_min))
+        let permits = u32::try_from(batch.bytes()).unwrap_or(u32::MAX);
+        Ok(permits.clamp(self.batch_permits_min, self.batch_permits_max))
     }
 
     /// Decides on a batch that has room: refused, or in the open layer.
@@ -553,13 +558,12 @@ impl State {
     }
 }
 
-fn bit(table: &Table) -> u64 {
-    const { assert!(TABLES_MAX as u32 <= u64::BITS, "a bit for each table") };
-    1 << table.slot()
-}
-
-fn kibibytes(bytes: usize) -> usize {
-    bytes.div_ceil(1024)
+fn names(tables: &[Table]) -> [Option<&'static str>; TABLES_MAX as usize] {
+    let mut names = [None; TABLES_MAX as usize];
+    for table in tables {
+        names[table.slot()] = Some(table.name());
+    }
+    names
 }
 
 fn engine_error(table: &Table, source: EngineError) -> ReadError {

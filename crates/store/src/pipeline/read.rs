@@ -54,12 +54,22 @@ impl Scan {
     }
 
     /// The same rows, without those up to and including this key, in the scan's direction: where
-    /// a page ended, the next one goes on.
+    /// a page ended, the next one goes on. The range never becomes wider, wherever the key is from.
     #[must_use]
     pub fn after(mut self, key: Bytes) -> Self {
-        match self.direction {
-            Direction::Forward => self.range.0 = Bound::Excluded(key),
-            Direction::Backward => self.range.1 = Bound::Excluded(key),
+        let (end, inside) = match self.direction {
+            Direction::Forward => (&mut self.range.0, std::cmp::Ordering::Less),
+            Direction::Backward => (&mut self.range.1, std::cmp::Ordering::Greater),
+        };
+        let narrower = match end {
+            Bound::Included(old) | Bound::Excluded(old) => {
+                let order = Bytes::cmp(old, &key);
+                order == inside || order == std::cmp::Ordering::Equal
+            }
+            Bound::Unbounded => true,
+        };
+        if narrower {
+            *end = Bound::Excluded(key);
         }
         self
     }
@@ -94,7 +104,9 @@ pub(crate) fn prefix_range(prefix: Bytes) -> KeyRange {
 pub struct Page {
     /// In the scan's order.
     pub rows: Vec<Row>,
-    /// Whether the range may have rows beyond these: ask again [`after`](Scan::after) the last.
+    /// Whether the range has rows beyond these: ask again [`after`](Scan::after) the last. Exact,
+    /// but for a scan of no rows: that looks at none, and says yes unless the range is the wrong
+    /// way round.
     pub more: bool,
 }
 
@@ -171,7 +183,7 @@ impl Snapshot {
         let mut page = Collect {
             page: Page::default(),
             rows_max: scan.rows_max,
-            bytes: bounds.scan_bytes_max,
+            bytes: Some(bounds.scan_bytes_max),
         };
         if scan.rows_max == 0 {
             page.page.more = !scan.is_empty();
@@ -240,17 +252,17 @@ impl std::fmt::Debug for Snapshot {
 struct Collect {
     page: Page,
     rows_max: usize,
-    /// How many more bytes it takes.
-    bytes: usize,
+    /// How many more bytes it takes; none once it is past them.
+    bytes: Option<usize>,
 }
 
 impl Collect {
     fn take(&mut self, key: Bytes, value: Bytes) -> ControlFlow<()> {
-        if self.page.rows.len() == self.rows_max || self.bytes == 0 {
+        if self.page.rows.len() == self.rows_max || self.bytes.is_none() {
             self.page.more = true;
             return ControlFlow::Break(());
         }
-        self.bytes = self.bytes.saturating_sub(key.len() + value.len());
+        self.bytes = self.bytes.and_then(|bytes| bytes.checked_sub(key.len() + value.len()));
         self.page.rows.push((key, value));
         ControlFlow::Continue(())
     }

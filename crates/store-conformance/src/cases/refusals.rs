@@ -1,0 +1,158 @@
+//! Refusals, one by one.
+
+use bytes::Bytes;
+use indelible_store::{Batch, Bounds, Expect, Refusal, Store, SubmitError};
+
+use crate::compare::{assert_same, dump};
+use crate::gate::{Gated, Hold};
+use crate::generate::TABLES;
+use crate::model::Model;
+use crate::{Rng, Subject};
+
+const T: indelible_store::Table = TABLES[0];
+const U: indelible_store::Table = TABLES[1];
+
+/// A batch whose precondition is not met is refused with the first such one's index, what was
+/// found and the position of the state that refused; nothing has changed, and its room is free
+/// again. That holds wherever the row is: in the engine, on its way there, or waiting.
+pub fn refusals_say_what_and_change_nothing(subject: &mut dyn Subject, mut rng: Rng) {
+    let bounds = Bounds { waiting_batches_max: 8, ..Bounds::DEFAULT };
+    let open = Gated::open(subject, &TABLES, bounds);
+    let mut model = Model::default();
+    let mut accept = |batch: &Batch| {
+        assert_eq!(open.store.try_submit(batch.clone()).unwrap(), model.accept_batch(batch));
+    };
+
+    // Keys named after where they were last written; all were something else below.
+    let names = ["engine", "closing", "open", "gone_in_closing", "gone_in_open"];
+    let mut batch = Batch::new();
+    for name in names {
+        batch.put(T, name, "old");
+    }
+    batch.put(T, "engine", "engine value");
+    accept(&batch);
+    open.settle();
+    let hold = *rng.pick(&[Hold::Before, Hold::After]);
+    open.gate.hold(hold);
+    let mut batch = Batch::new();
+    batch.put(T, "closing", "closing value").delete(T, "gone_in_closing").put(T, "open", "older");
+    accept(&batch);
+    open.gate.wait_until_held();
+    let mut batch = Batch::new();
+    batch.put(T, "open", "open value").delete(T, "gone_in_open");
+    accept(&batch);
+
+    for name in names.into_iter().chain(["never"]) {
+        let found = model.now().get(T, name.as_bytes());
+        for expect in unmet_by(found.as_ref()) {
+            for index in [0, 1, 7] {
+                let mut batch = Batch::new();
+                // Met, as they are about the state before the batch; then the one that is not,
+                // and another that is not.
+                (0..index)
+                    .for_each(|_| _ = batch.expect(T, "engine", Expect::Prefix("eng".into())));
+                batch.expect(T, name, expect.clone());
+                batch.expect(T, "engine", Expect::Absent);
+                batch.put(T, name, "new").put(T, "engine", "new").delete(U, "x").put(U, "y", "new");
+                let refusal = refused(&open.store, batch.clone());
+                let condition = batch.conditions()[index].clone();
+                let found = found.clone();
+                let expected = Refusal { index, condition, found, position: model.position() };
+                assert_eq!(refusal, expected, "on {name}, {hold:?}");
+            }
+        }
+    }
+    assert_eq!(open.store.accepted(), model.position());
+    assert_same(&dump(&open.store, &TABLES), model.now(), "after the refusals");
+    open.settle();
+    assert_same(&dump(&open.store, &TABLES), model.now(), "after the refusals, settled");
+    let room = (0..1000).map(|_| refused(&open.store, demanding_the_impossible()));
+    assert_eq!(room.count(), 1000, "a refused batch gives its room back");
+    open.close();
+}
+
+/// What decides is the state when the batch is accepted: a row that changes between the look into
+/// the engine and the decision, and whose change is in the engine already by then, so that no
+/// layer knows of it, is not taken for what it was. However often that happens.
+pub fn a_stale_look_decides_nothing(subject: &mut dyn Subject, _rng: Rng) {
+    let open = Gated::open(subject, &TABLES, Bounds::DEFAULT);
+    let mut number = 0;
+    let mut put = |batch: &mut Batch| {
+        number += 1;
+        batch.put(T, "k", format!("{number}"));
+        Bytes::from(format!("{number}"))
+    };
+    let mut first = Batch::new();
+    let mut now = put(&mut first);
+    open.store.try_submit(first).unwrap();
+    // Not more: after three looks the pipeline takes its lock for the next one.
+    for changes in 0..=3 {
+        for met in [true, false] {
+            open.settle();
+            let seen = now.clone();
+            let mut batches: Vec<_> = (0..changes)
+                .map(|_| {
+                    let mut batch = Batch::new();
+                    now = put(&mut batch);
+                    batch
+                })
+                .collect();
+            batches.reverse();
+            for batch in batches {
+                let store = open.store.clone();
+                open.gate.after_get(move || {
+                    let position = store.try_submit(batch).unwrap();
+                    store.durable(position).wait().unwrap();
+                });
+            }
+            let mut batch = Batch::new();
+            batch.expect(T, "k", Expect::Equal(if met { now.clone() } else { seen.clone() }));
+            batch.put(U, "k", now.clone());
+            let result = open.store.try_submit(batch);
+            let what =
+                format!("{changes} changes, expected the {}", if met { "last" } else { "first" });
+            match result {
+                Ok(_) => assert!(met || changes == 0, "{what}: accepted over a stale look"),
+                Err(SubmitError::Refused(refusal)) => {
+                    assert!(!met, "{what}: refused over a stale look");
+                    assert_eq!(refusal.found.as_ref(), Some(&now), "{what}");
+                }
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+    }
+}
+
+/// Each kind of expectation that such a key does not meet, some only just.
+fn unmet_by(found: Option<&Bytes>) -> Vec<Expect> {
+    match found {
+        None => vec![
+            Expect::Equal("old".into()),
+            Expect::Equal(Bytes::new()),
+            Expect::Prefix("old".into()),
+            Expect::Prefix(Bytes::new()),
+        ],
+        Some(value) => vec![
+            Expect::Absent,
+            Expect::Equal("old".into()),
+            Expect::Equal(Bytes::new()),
+            Expect::Equal(value.slice(1..)),
+            Expect::Equal(value.slice(..value.len() - 1)),
+            Expect::Prefix(value.slice(1..)),
+            Expect::Prefix([value.as_ref(), b"!"].concat().into()),
+        ],
+    }
+}
+
+fn demanding_the_impossible() -> Batch {
+    let mut batch = Batch::new();
+    batch.expect(T, "engine", Expect::Absent).put(T, "engine", "new");
+    batch
+}
+
+fn refused(store: &Store, batch: Batch) -> Refusal {
+    match store.try_submit(batch) {
+        Err(SubmitError::Refused(refusal)) => refusal,
+        other => panic!("it should have been refused: {other:?}"),
+    }
+}

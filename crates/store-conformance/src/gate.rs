@@ -1,0 +1,144 @@
+//! `Gate`: an engine around the one under test that can hold a commit back, before or after the
+//! engine made it. So a case decides, without racing, what is in the engine, what is on its way
+//! and what waits behind it.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+use bytes::Bytes;
+use indelible_store::engine::{Engine, EngineError, EngineSnapshot};
+use indelible_store::{Bounds, Store, Table, Write};
+
+use crate::Subject;
+
+/// Where commits wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Nowhere.
+    Nowhere,
+    /// Before the engine has seen them.
+    Before,
+    /// When the engine has made them, and before the pipeline knows.
+    After,
+}
+
+struct State {
+    hold: Hold,
+    /// Where a commit waits now.
+    held: Hold,
+}
+
+/// An engine whose commits can be held.
+pub(crate) struct Gate {
+    engine: Arc<dyn Engine>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// What happens once a value was read, one for each of the next reads.
+    after_gets: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Gate {
+    fn new(engine: Arc<dyn Engine>) -> Self {
+        let state = Mutex::new(State { hold: Hold::Nowhere, held: Hold::Nowhere });
+        Self { engine, state, changed: Condvar::new(), after_gets: Mutex::default() }
+    }
+
+    /// Does something when the next value has been read and not been returned yet. Of several the
+    /// last one given is the first.
+    pub(crate) fn after_get(&self, then: impl FnOnce() + Send + 'static) {
+        self.after_gets.lock().unwrap().push(Box::new(then));
+    }
+
+    /// Says where commits wait from now on. One that waits elsewhere goes on.
+    pub(crate) fn hold(&self, hold: Hold) {
+        self.state.lock().unwrap().hold = hold;
+        self.changed.notify_all();
+    }
+
+    /// Waits until a commit is held where it should be. There must be one under way.
+    pub(crate) fn wait_until_held(&self) {
+        let state = self.state.lock().unwrap();
+        let elsewhere = |state: &mut State| state.held == Hold::Nowhere || state.held != state.hold;
+        drop(self.changed.wait_while(state, elsewhere).unwrap());
+    }
+
+    fn pass(&self, at: Hold) {
+        let mut state = self.state.lock().unwrap();
+        while state.hold == at {
+            state.held = at;
+            self.changed.notify_all();
+            state = self.changed.wait(state).unwrap();
+        }
+        state.held = Hold::Nowhere;
+    }
+}
+
+impl Engine for Gate {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        let value = self.engine.get(table, key);
+        let then = self.after_gets.lock().unwrap().pop();
+        if let Some(then) = then {
+            then();
+        }
+        value
+    }
+
+    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool, EngineError> {
+        self.engine.contains(table, key)
+    }
+
+    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+        self.engine.snapshot()
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+        self.pass(Hold::Before);
+        let result = self.engine.commit(writes);
+        self.pass(Hold::After);
+        result
+    }
+
+    fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
+        self.engine.reclaim(table)
+    }
+
+    fn disk_bytes(&self, table: &Table) -> u64 {
+        self.engine.disk_bytes(table)
+    }
+
+    fn close(&self) -> Result<(), EngineError> {
+        self.engine.close()
+    }
+}
+
+/// A store over the engine under test, with a gate between them.
+pub(crate) struct Gated {
+    pub(crate) store: Store,
+    pub(crate) gate: Arc<Gate>,
+}
+
+impl Gated {
+    pub(crate) fn open(subject: &mut dyn Subject, tables: &[Table], bounds: Bounds) -> Self {
+        let gate = Arc::new(Gate::new(subject.open(tables)));
+        let engine: Arc<dyn Engine> = Arc::clone(&gate) as _;
+        Self { store: Store::start(engine, tables, bounds).unwrap(), gate }
+    }
+
+    /// Lets everything go, and waits until all that was accepted is in the engine.
+    pub(crate) fn settle(&self) {
+        self.gate.hold(Hold::Nowhere);
+        self.store.durable(self.store.accepted()).wait().unwrap();
+    }
+
+    /// Closes the store and drops the engine.
+    pub(crate) fn close(self) {
+        self.gate.hold(Hold::Nowhere);
+        self.store.clone().close().unwrap();
+    }
+}
+
+impl Drop for Gated {
+    /// A case that fails while a commit is held must not hang instead.
+    fn drop(&mut self) {
+        self.gate.hold(Hold::Nowhere);
+    }
+}
