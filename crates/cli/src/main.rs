@@ -19,6 +19,11 @@ use clap::{Parser, Subcommand};
 use crate::failure::{Failure, Verdict};
 use crate::screen::Screen;
 
+/// Batches are made by one thread and freed by another, all the time: glibc's allocator locks for
+/// that, and changes the protection of its memory, for which all cores have to wait.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Durable execution: what is accepted takes effect once.
 #[derive(Parser)]
 #[command(name = "indelible", version, arg_required_else_help = true)]

@@ -2,7 +2,8 @@
 //!
 //! fjall's own back-pressure, recovery and creation have edges that are kept away from here:
 //! - Its writers wait in a loop for background work, also when that has failed: a commit begins
-//!   only when no such wait can come ([`EmbeddedEngine::wait_for_room`]).
+//!   only when no such wait can come ([`EmbeddedEngine::make_room`]). Its queue of background work
+//!   can fill up and stop for good: `tuning` and `upkeep` keep it nearly empty.
 //! - Its recovery cuts a journal at the first thing that it cannot read: `preflight` looks first.
 //! - It does not sync the folder in which it makes keyspaces: [`open_database`] does, before
 //!   anything can be accepted.
@@ -18,6 +19,7 @@ mod folder;
 mod keys;
 mod preflight;
 mod tuning;
+mod upkeep;
 
 use std::io;
 use std::ops::ControlFlow;
@@ -26,12 +28,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fjall::{Database, Keyspace, LsmError, OwnedWriteBatch, PersistMode, Readable as _};
+use fjall::{
+    AbstractTree as _, Database, Keyspace, LsmError, OwnedWriteBatch, PersistMode, Readable as _,
+};
 
 use self::folder::Folder;
 pub use self::folder::{Create, ENGINE_NAME, FORMAT_VERSION, FolderError};
 use self::preflight::{PreflightError, Stage, TornTail};
 pub use self::tuning::Options;
+use self::tuning::Room;
+use self::upkeep::{Kept, Upkeep};
 use crate::batch::Write;
 use crate::engine::{Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit, caught};
 use crate::pipeline::{StartError, Store};
@@ -85,6 +91,10 @@ pub fn open(path: &Path, tables: &[Table], options: &Options) -> Result<Store, O
 
 /// fjall in a folder.
 pub struct EmbeddedEngine {
+    /// Declared first: it ends before what it works on.
+    upkeep: Upkeep,
+    /// How large the memtable of each table may grow, by slot.
+    memtable_bytes: Vec<u64>,
     database: Database,
     /// By slot.
     keyspaces: Arc<[Option<Keyspace>]>,
@@ -127,7 +137,30 @@ impl EmbeddedEngine {
         let recovered = prepare(&path)?;
         let (database, keyspaces) = open_database(&path, &tables, options, Stage::Created)?;
         let committed = Mutex::new(database.snapshot());
-        Ok(Self { database, keyspaces, committed, path, recovered, _folder: folder })
+        let mut memtable_bytes = vec![u64::MAX; keyspaces.len()];
+        let mut kept = Vec::new();
+        for table in &tables {
+            memtable_bytes[table.slot()] = tuning::memtable_bytes(table, options);
+            if let Some(keyspace) = keyspaces[table.slot()].clone() {
+                let strategy = Arc::new(tuning::compaction(table, options));
+                kept.push(Kept { keyspace, strategy });
+            }
+        }
+        let upkeep = Upkeep::start(database.clone(), kept).map_err(|source| FolderError::Io {
+            doing: "start a thread for",
+            path: path.clone(),
+            source,
+        })?;
+        Ok(Self {
+            upkeep,
+            memtable_bytes,
+            database,
+            keyspaces,
+            committed,
+            path,
+            recovered,
+            _folder: folder,
+        })
     }
 
     /// What had to be left behind when the folder was opened.
@@ -139,15 +172,43 @@ impl EmbeddedEngine {
         keyspace(&self.keyspaces, table)
     }
 
-    /// Waits until the engine can take a commit without a wait of its own, which would not end if
-    /// its background work has failed.
-    fn wait_for_room(&self) -> Result<(), EngineError> {
-        while self.keyspaces.iter().flatten().any(tuning::is_behind) {
-            // Says whether background work has failed; it flushes nothing that is not flushed.
-            self.database.persist(PersistMode::Buffer).map_err(|error| self.failed(error))?;
-            std::thread::sleep(ROOM_POLL);
+    /// Makes the engine ready for a commit: memtables that are full are handed over to be written
+    /// out, and where the background is behind, this waits for it. fjall's own wait would not end
+    /// if the background has failed.
+    fn make_room(&self, writes: &[Write]) -> Result<(), EngineError> {
+        // The writes to a table are together, and only tables that are written to matter.
+        for writes in writes.chunk_by(|a, b| a.table == b.table) {
+            let table = &writes[0].table;
+            let keyspace = self.keyspace(table)?;
+            if keyspace.tree.active_memtable().size() > self.memtable_bytes[table.slot()] {
+                self.check_background()?;
+                keyspace.rotate_memtable().map_err(|error| self.failed(error))?;
+                self.upkeep.ask();
+            }
+            loop {
+                match tuning::room(keyspace) {
+                    Room::There => break,
+                    Room::Scarce(wait) => {
+                        std::thread::sleep(wait);
+                        break;
+                    }
+                    Room::None => {
+                        self.check_background()?;
+                        std::thread::sleep(ROOM_POLL);
+                    }
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Whether background work has failed.
+    fn check_background(&self) -> Result<(), EngineError> {
+        if let Some(failure) = self.upkeep.failure() {
+            return Err(EngineError::Stopped { what: failure });
+        }
+        // It only asks: there is nothing to write out.
+        self.database.persist(PersistMode::Buffer).map_err(|error| self.failed(error))
     }
 
     /// Writes out what these keyspaces hold in memory, and waits for it. fjall's own wait would
@@ -157,9 +218,10 @@ impl EmbeddedEngine {
             keyspace.rotate_memtable().map_err(|error| self.failed(error))?;
         }
         while keyspaces.iter().any(|keyspace| keyspace.sealed_memtable_count() > 0) {
-            self.database.persist(PersistMode::Buffer).map_err(|error| self.failed(error))?;
+            self.check_background()?;
             std::thread::sleep(ROOM_POLL);
         }
+        self.upkeep.ask();
         Ok(())
     }
 
@@ -256,7 +318,7 @@ fn open_database(
     let slots = tables.iter().map(Table::slot).max().map_or(0, |slot| slot + 1);
     let mut keyspaces = vec![None; slots];
     for table in tables {
-        let create = || tuning::keyspace(table, options);
+        let create = || tuning::keyspace(table);
         let keyspace = open_caught(path, || database.keyspace(table.name(), create))?;
         keyspaces[table.slot()] = Some(keyspace);
     }
@@ -328,7 +390,7 @@ impl Engine for EmbeddedEngine {
     }
 
     fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
-        self.wait_for_room()?;
+        self.make_room(&writes)?;
         let batch = OwnedWriteBatch::with_capacity(self.database.clone(), writes.len());
         let mut batch = batch.durability(Some(PersistMode::SyncData));
         for Write { table, key, value } in writes {

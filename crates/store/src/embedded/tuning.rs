@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fjall::compaction::Leveled;
 use fjall::config::{
@@ -22,10 +23,12 @@ const MIB: u64 = 1 << 20;
 /// All journals together. Opening replays what is not flushed, so this bounds how long it takes.
 const JOURNALS_BYTES_MAX: u64 = 64 * MIB;
 
-/// A table's rows in memory before they are written out as a file.
-const MEMTABLE_BYTES_KEPT: u64 = 32 * MIB;
-/// Rows that come and go are written out early: what compaction drops, no scan walks over.
-const MEMTABLE_BYTES_CHURN: u64 = 8 * MIB;
+/// A table's rows in memory before they are written out as a file. Each file costs syncs that
+/// commits have to wait for, so there should be few; what is in memory has to be replayed after a
+/// crash, so it should not be much.
+const MEMTABLE_BYTES_KEPT: u64 = 64 * MIB;
+/// Rows that come and go are written out earlier: what compaction drops, no scan walks over.
+const MEMTABLE_BYTES_CHURN: u64 = 32 * MIB;
 
 /// What is read from disk at once: a few rows of a journal, or one row that changes often.
 const BLOCK_BYTES_KEPT: u32 = 16 << 10;
@@ -34,11 +37,19 @@ const HASH_BYTES_PER_ROW: f32 = 1.3;
 const RESTART_INTERVAL: u8 = 2;
 const FILTER_BITS_PER_ROW: f32 = 10.0;
 
-/// A commit waits while a table has so many memtables waiting to be written out; fjall itself
+/// While a table has so many memtables waiting to be written out, a commit waits; fjall itself
 /// waits at 4, without an end if background work has failed.
-const SEALED_MEMTABLES_MAX: usize = 2;
-/// The same for the files that compaction has not sorted in yet; fjall waits at 30.
+const SEALED_MEMTABLES_MAX: usize = 3;
+/// The same for files that compaction has not sorted in yet; fjall waits at 30.
 const FRESH_RUNS_MAX: usize = 24;
+/// From here on commits are slowed down, the more the further behind the background is: many
+/// short waits instead of a long one.
+const FRESH_RUNS_MANY: usize = 10;
+const SLOWDOWN: Duration = Duration::from_micros(500);
+
+/// What fjall's own strategy has to find before it does anything. It never does.
+const NEVER_RUNS: u8 = u8::MAX;
+const NEVER_BYTES: u64 = 1 << 40;
 
 /// How an embedded store is opened.
 #[derive(Debug, Clone)]
@@ -48,8 +59,6 @@ pub struct Options {
     pub create: Create,
     /// How much memory is used to keep what was read.
     pub cache_bytes: u64,
-    /// How many threads flush and compact.
-    pub workers: usize,
     /// How large a table's part in memory grows before it is written to a file; unless set, by
     /// the table's shape. Small ones make tests meet flushes and compactions early.
     pub memtable_bytes: Option<u64>,
@@ -62,7 +71,6 @@ impl Default for Options {
         Self {
             create: Create::IfMissing,
             cache_bytes: 256 * MIB,
-            workers: 1,
             memtable_bytes: None,
             bounds: Bounds::DEFAULT,
         }
@@ -74,19 +82,35 @@ pub(super) fn database(path: &Path, options: &Options) -> DatabaseBuilder<Databa
         .cache_size(options.cache_bytes)
         .max_journaling_size(JOURNALS_BYTES_MAX)
         .journal_compression(CompressionType::None)
-        .worker_threads(options.workers.max(1))
+        // For flushes alone: see `upkeep`.
+        .worker_threads(1)
 }
 
-pub(super) fn keyspace(table: &Table, options: &Options) -> KeyspaceCreateOptions {
-    let (memtable, block) = match table.shape() {
-        Shape::Kept | Shape::Sought | Shape::Large => (MEMTABLE_BYTES_KEPT, BLOCK_BYTES_KEPT),
-        Shape::Churn => (MEMTABLE_BYTES_CHURN, BLOCK_BYTES_CHURN),
+/// How large a table's memtable may grow.
+pub(super) fn memtable_bytes(table: &Table, options: &Options) -> u64 {
+    options.memtable_bytes.unwrap_or(match table.shape() {
+        Shape::Kept | Shape::Sought | Shape::Large => MEMTABLE_BYTES_KEPT,
+        Shape::Churn => MEMTABLE_BYTES_CHURN,
+    })
+}
+
+/// How a table's files are kept sorted.
+pub(super) fn compaction(table: &Table, options: &Options) -> Leveled {
+    Leveled::default().with_table_target_size(memtable_bytes(table, options).max(MIB))
+}
+
+/// What fjall is told about a table when it is made, and remembers.
+pub(super) fn keyspace(table: &Table) -> KeyspaceCreateOptions {
+    let block = match table.shape() {
+        Shape::Kept | Shape::Sought | Shape::Large => BLOCK_BYTES_KEPT,
+        Shape::Churn => BLOCK_BYTES_CHURN,
     };
-    let memtable = options.memtable_bytes.unwrap_or(memtable);
-    let compaction = Leveled::default().with_table_target_size((2 * memtable).max(MIB));
+    let never = Leveled::default().with_l0_threshold(NEVER_RUNS);
     KeyspaceCreateOptions::default()
-        .max_memtable_size(memtable)
-        .compaction_strategy(Arc::new(compaction))
+        // Rotated by us: fjall would ask its worker at every commit, and when the queue of the
+        // worker is full, that is the end of it.
+        .max_memtable_size(u64::MAX)
+        .compaction_strategy(Arc::new(never.with_table_target_size(NEVER_BYTES)))
         .data_block_size_policy(BlockSizePolicy::all(block))
         // A row is found by its hash within a block, and few have to be read to get to it.
         .data_block_hash_ratio_policy(HashRatioPolicy::all(HASH_BYTES_PER_ROW))
@@ -100,8 +124,26 @@ pub(super) fn keyspace(table: &Table, options: &Options) -> KeyspaceCreateOption
         .expect_point_read_hits(matches!(table.shape(), Shape::Kept | Shape::Large))
 }
 
-/// Whether the background has so much to do that the next commit should wait for it.
-pub(super) fn is_behind(keyspace: &Keyspace) -> bool {
-    keyspace.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
-        || keyspace.tree.l0_run_count() >= FRESH_RUNS_MAX
+/// What a commit to a table has to do first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Nothing.
+    There,
+    /// Wait so long.
+    Scarce(Duration),
+    /// Wait until it is different.
+    None,
+}
+
+/// How far the background is behind with a table.
+pub(super) fn room(keyspace: &Keyspace) -> Room {
+    let runs = keyspace.tree.l0_run_count();
+    if keyspace.sealed_memtable_count() >= SEALED_MEMTABLES_MAX || runs >= FRESH_RUNS_MAX {
+        Room::None
+    } else if runs > FRESH_RUNS_MANY {
+        let over = u32::try_from(runs - FRESH_RUNS_MANY).unwrap_or(u32::MAX);
+        Room::Scarce(SLOWDOWN.saturating_mul(over))
+    } else {
+        Room::There
+    }
 }
