@@ -20,6 +20,9 @@ const START_BYTES: u64 = 1 + 4 + 8;
 const ITEM_BYTES: u64 = 1 + 1 + 1 + 8 + 2 + 4 + 4;
 const END_BYTES: u64 = 1 + 8 + 4;
 
+/// Where in an item the length of its key is.
+const KEY_LENGTH_AT: u64 = 1 + 1 + 1 + 8;
+
 /// The smallest batch: one item, with a key of one byte and no value.
 pub(super) const BATCH_BYTES_MIN: u64 = START_BYTES + ITEM_BYTES + 1 + END_BYTES;
 
@@ -93,6 +96,8 @@ pub(super) trait Watch {
     fn field(&mut self, _from: u64, _to: u64) {}
     /// These bytes are a value.
     fn value(&mut self, _from: u64, _to: u64) {}
+    /// The item here has a header that makes sense.
+    fn item(&mut self, _at: u64) {}
     /// An item is of this keyspace.
     fn keyspace(&mut self, _id: u64) {}
 }
@@ -100,21 +105,11 @@ pub(super) trait Watch {
 /// Nobody.
 impl Watch for () {}
 
-/// How the first byte of a batch is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tag {
-    /// As it is.
-    Read,
-    /// As if it said that a batch starts.
-    Assumed,
-}
-
 /// Reads the batch at `at`, which follows the one with sequence number `after`.
 pub(super) fn read(
     source: &mut Source,
     at: u64,
     after: Option<u64>,
-    tag: Tag,
     watch: &mut impl Watch,
 ) -> io::Result<Result<Batch, Failure>> {
     let fail = |from, bytes: u64, wrong| Ok(Err(Failure { from, to: from + bytes, wrong }));
@@ -123,7 +118,7 @@ pub(super) fn read(
     watch.field(at, at + 1);
     match start.first() {
         None => return fail(at, 1, Wrong::Ends),
-        Some(&byte) if byte != START && tag == Tag::Read => {
+        Some(&byte) if byte != START => {
             return fail(at, 1, Wrong::NotAStart(byte));
         }
         Some(_) => {}
@@ -225,9 +220,37 @@ fn item(source: &mut Source, at: u64, watch: &mut impl Watch) -> io::Result<Resu
     if end > len {
         return fail(end - at, Wrong::Ends);
     }
+    watch.item(at);
     watch.value(value_at, end);
     watch.keyspace(keyspace);
     Ok(Ok(end))
+}
+
+/// Whether the batch at `at`, whose tag at `place` is wrong, would be whole if that tag were right,
+/// or if one bit were other than it is in the length of a key that led there, of the item at
+/// `item`. No other single bit leads to a place where no tag is: the length of a value is there
+/// twice.
+pub(super) fn misled(
+    source: &mut Source,
+    at: u64,
+    after: Option<u64>,
+    item: Option<u64>,
+    place: u64,
+) -> io::Result<bool> {
+    let Some(&byte) = source.bytes(place, 1)?.first() else { return Ok(false) };
+    let tags = [START, ITEM, END].into_iter().map(|tag| (place, byte ^ tag));
+    let key_bits = item.into_iter().flat_map(|item| {
+        (0..16_u64).map(move |bit| (item + KEY_LENGTH_AT + bit / 8, 1_u8 << (bit % 8)))
+    });
+    for change in tags.chain(key_bits) {
+        source.change(Some(change));
+        let whole = read(source, at, after, &mut ());
+        source.change(None);
+        if whole?.is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The largest batch in which a single changed bit is looked for: the time grows with the square.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::batch::{self, Tag, Watch};
+use super::batch::{self, Watch};
 use super::source::Source;
 use super::tear::{self, Tail, Verdict};
 use super::{JournalFile, PreflightError};
@@ -40,7 +40,7 @@ pub(super) fn read(
         JournalFile { id, path: path.to_path_buf(), bytes: 0, batches: 0, items: 0, seqnos: None };
     let mut keyspaces = Keyspaces::default();
     let failure = loop {
-        let read = batch::read(&mut source, file.bytes, progress.after, Tag::Read, &mut keyspaces);
+        let read = batch::read(&mut source, file.bytes, progress.after, &mut keyspaces);
         match read.map_err(io)? {
             Ok(batch) => {
                 file.bytes = batch.end;

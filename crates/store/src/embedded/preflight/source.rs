@@ -26,6 +26,8 @@ pub(super) struct Source {
     window: Vec<u8>,
     /// Where in the file the window starts.
     window_at: u64,
+    /// A byte that reads as another, and by which bits.
+    changed: Option<(u64, u8)>,
 }
 
 impl Source {
@@ -33,12 +35,18 @@ impl Source {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
-        Ok(Self { file, len, window: Vec::with_capacity(WINDOW), window_at: 0 })
+        Ok(Self { file, len, window: Vec::with_capacity(WINDOW), window_at: 0, changed: None })
     }
 
     /// How long the file is.
     pub(super) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// From now on, these bits of one byte read as if they were changed; or none.
+    pub(super) fn change(&mut self, changed: Option<(u64, u8)>) {
+        self.changed = changed;
+        self.window.clear();
     }
 
     /// The bytes from `at`: as many as asked for, or what there is until the end of the file.
@@ -67,6 +75,12 @@ impl Source {
         self.window_at = at;
         self.file.seek(SeekFrom::Start(at))?;
         (&self.file).take(WINDOW as u64).read_to_end(&mut self.window)?;
+        if let Some((place, bits)) = self.changed
+            && let Some(skip) = place.checked_sub(at).and_then(|skip| usize::try_from(skip).ok())
+            && let Some(byte) = self.window.get_mut(skip)
+        {
+            *byte ^= bits;
+        }
         Ok(())
     }
 

@@ -3,10 +3,14 @@
 //!
 //! A disk keeps or loses a write by sectors, and where the engine writes next there were zeros
 //! before. So what a write lost reads as zeros, up to the edge of a sector or the end of the file,
-//! and what it kept reads as it was written. A torn batch is one that fails *because of* zeros:
+//! and what it kept reads as it was written. The engine writes a batch of more than a few kilobytes
+//! in several writes, each from the start of some item or of the end marker; where one ends within
+//! a sector, the disk may have the sector as it was between the two. A torn batch is one that fails
+//! *because of* zeros:
 //!
 //! - a field that leads through the batch touches a sector that is all zeros (as far as the batch
 //!   has part in the sector), or lies behind the last data of the file; or
+//! - where an item or the end marker should start there are zeros, to the edge of the sector; or
 //! - all fields are right, the checksum is not, and some sector of the batch is all zeros.
 //!
 //! A field that is wrong in a sector with data was written so, or changed later: damage. So are
@@ -16,7 +20,7 @@
 //! - Anything follows a batch that is broken and yet ends with its end marker.
 //! - The data ends with an end marker, and no sector is lost: the batch was written to its end,
 //!   and one of its lengths is wrong.
-//! - The batch would be whole if one bit were other than it is.
+//! - The batch would be whole if one bit were other than it is, or one tag.
 //!
 //! What cannot be told apart: a changed bit in a key or value of the *last* batch, if a value of
 //! that batch has a whole sector of zeros of its own and the batch is too large to try every bit.
@@ -26,7 +30,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use super::batch::{self, BATCH_BYTES_MIN, Batch, Failure, Tag, Watch, Wrong};
+use super::batch::{self, BATCH_BYTES_MIN, Batch, Failure, Watch, Wrong};
 use super::source::{Source, WINDOW, all_zero};
 
 /// What a disk writes whole or not at all. Larger units are multiples of it.
@@ -71,9 +75,9 @@ pub(super) fn judge(path: &Path, source: &mut Source, tail: Tail) -> io::Result<
         };
         return Ok(Verdict::Damaged(failure.from, what));
     }
-    if matches!(failure.wrong, Wrong::NotAStart(_))
-        && batch::read(source, at, after, Tag::Assumed, &mut ())?.is_ok()
-    {
+    let no_tag =
+        matches!(failure.wrong, Wrong::NotAStart(_) | Wrong::NotAnItem(_) | Wrong::NotAnEnd(..));
+    if no_tag && batch::misled(source, at, after, trail.last_item, failure.from)? {
         let what = format!("{}, and the rest of the batch is whole", failure.wrong);
         return Ok(Verdict::Damaged(failure.from, what));
     }
@@ -99,24 +103,28 @@ struct Trail {
     torn: bool,
     /// Where the values lie that a batch could hide in.
     values: Vec<Range<u64>>,
+    /// The last item on the way.
+    last_item: Option<u64>,
 }
 
 impl Trail {
     fn follow(source: &mut Source, tail: Tail) -> io::Result<Self> {
         let Tail { at, end, after, failure } = tail;
         let holes = Holes::find(source, at, end)?;
-        let mut walk = Walk { holes: &holes, touched: false, values: Vec::new() };
-        let again = batch::read(source, at, after, Tag::Read, &mut walk)?;
+        let mut walk = Walk { holes: &holes, touched: false, values: Vec::new(), last_item: None };
+        let again = batch::read(source, at, after, &mut walk)?;
         debug_assert_eq!(again, Err(failure));
-        let Walk { touched, values, .. } = walk;
+        let Walk { touched, values, last_item, .. } = walk;
         let torn = if let Wrong::Checksum { found, expected } = failure.wrong {
             failure.to >= end
                 && holes.touch(at, failure.to)
                 && !batch::one_bit_off(source, at, failure.to, found, expected)?
         } else {
-            touched || (failure.to > end && !batch::ends_with_end_marker(source, end)?)
+            touched
+                || lost_write(source, end, failure)?
+                || (failure.to > end && !batch::ends_with_end_marker(source, end)?)
         };
-        Ok(Self { torn, values })
+        Ok(Self { torn, values, last_item })
     }
 }
 
@@ -124,11 +132,25 @@ struct Walk<'a> {
     holes: &'a Holes,
     touched: bool,
     values: Vec<Range<u64>>,
+    last_item: Option<u64>,
+}
+
+/// Whether a write that should begin here left only zeros in its first sector.
+fn lost_write(source: &mut Source, end: u64, failure: Failure) -> io::Result<bool> {
+    if !matches!(failure.wrong, Wrong::NotAnItem(0) | Wrong::NotAnEnd(0, _)) {
+        return Ok(false);
+    }
+    let edge = ((failure.from / SECTOR + 1) * SECTOR).min(end);
+    Ok(all_zero(source.bytes(failure.from, edge.saturating_sub(failure.from) as usize)?))
 }
 
 impl Watch for Walk<'_> {
     fn field(&mut self, from: u64, to: u64) {
         self.touched = self.touched || self.holes.touch(from, to);
+    }
+
+    fn item(&mut self, at: u64) {
+        self.last_item = Some(at);
     }
 
     fn value(&mut self, from: u64, to: u64) {
@@ -189,7 +211,7 @@ fn follower(
     let mut place = tail.at + 1;
     while let Some(start) = batch::next_start(source, place, tail.end)? {
         place = start + 1;
-        match batch::read(&mut reader, start, tail.after, Tag::Read, &mut ())? {
+        match batch::read(&mut reader, start, tail.after, &mut ())? {
             Ok(found) => {
                 let (chain_end, to_the_end) = chain(&mut reader, found, tail.end)?;
                 let inside =
@@ -221,7 +243,7 @@ fn follower(
 fn chain(source: &mut Source, first: Batch, end: u64) -> io::Result<(u64, bool)> {
     let mut last = first;
     loop {
-        match batch::read(source, last.end, Some(last.seqno), Tag::Read, &mut ())? {
+        match batch::read(source, last.end, Some(last.seqno), &mut ())? {
             Ok(next) => last = next,
             Err(_) if last.end >= end => return Ok((last.end, true)),
             Err(failure) => {

@@ -91,6 +91,52 @@ fn some_sectors() {
     }
 }
 
+/// The engine writes a large batch in several writes, and the disk may have the sector where two of
+/// them meet as it was between them, whatever else arrived.
+#[test]
+fn between_two_writes() {
+    let folder = Folder::new();
+    let mut met = 0;
+    for past in (0..SECTOR).step_by(7) {
+        let first = first(past);
+        let starts = [13, 13 + 21 + 5 + 300, 13 + 2 * (21 + 5) + 2300];
+        let end = last().len() - 13;
+        for start in starts.into_iter().chain([end]).map(|start| first.len() + start) {
+            let mut bytes = [first.clone(), last()].concat();
+            let edge = start.next_multiple_of(SECTOR).min(bytes.len());
+            // One bit, as far as anybody can tell, if all that is lost is a tag.
+            if bytes[start + 1..edge.max(start + 1)].iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            met += 1;
+            bytes[start..edge].fill(0);
+            let torn = folder.torn(&bytes);
+            assert_eq!(torn.at, first.len() as u64, "{past} bytes past the edge, from {start}");
+            // The next batch was written when this one was whole.
+            bytes.extend(batch(8, &[(b"next", b"1")]));
+            folder.damage(&bytes);
+        }
+    }
+    assert!(met > 200, "{met}");
+}
+
+/// The length of a key that leads into zeros, which go on to the edge of a sector, is damage.
+#[test]
+fn a_key_that_leads_into_zeros() {
+    let folder = Folder::new();
+    let value = [noise(6, 20), vec![0; 450], noise(7, 20)].concat();
+    for past in (0..SECTOR).step_by(16) {
+        let first = first(past);
+        let whole = [first.clone(), batch(6, &[(b"k", b"v"), (b"l", &value), (b"m", b"")])];
+        for bit in 0..9 {
+            let mut bytes = whole.concat();
+            bytes[first.len() + 13 + 11 + bit / 8] ^= 1 << (bit % 8);
+            let found = folder.damage(&bytes);
+            assert!(found.offset.is_some(), "{found}");
+        }
+    }
+}
+
 /// A large value with holes.
 #[test]
 fn a_large_value() {
