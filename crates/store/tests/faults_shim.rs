@@ -8,10 +8,9 @@
 
 mod faults;
 
-use faults::Faults;
-use faults::committer::scratch;
 use faults::power::Mode;
 use faults::record::Record;
+use faults::{Faults, scratch};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, IoSlice, Seek as _, SeekFrom, Write as _};

@@ -9,7 +9,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its own files has failed")]
 #![allow(clippy::disallowed_methods, reason = "a test of the disk touches the disk")]
 
-pub(crate) mod committer;
 pub(crate) mod power;
 pub(crate) mod record;
 
@@ -18,9 +17,10 @@ use std::env::consts::DLL_SUFFIX;
 use std::ffi::OsString;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{self, Command, Output};
-use std::sync::OnceLock;
+use std::process::{self, Command, Output, Stdio};
+use std::sync::{OnceLock, RwLock};
 
 const SOURCE: &str = include_str!("shim.c");
 
@@ -131,8 +131,41 @@ impl Faults {
 
     /// Runs `command` to its end.
     pub(crate) fn run(&self, command: &mut Command) -> Output {
-        self.under(command).output().expect("the program under test can be started")
+        output(self.under(command)).expect("the program under test can be started")
     }
+}
+
+/// A child has the files of its parent until it has become another program, and with them the lock
+/// of every data folder that is open then. So no child is started while a test opens folders.
+static CHILDREN: RwLock<()> = RwLock::new(());
+
+/// Runs a program to its end.
+pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let guard = CHILDREN.write();
+    let child = command.spawn();
+    drop(guard);
+    child?.wait_with_output()
+}
+
+/// Does something while no child is started.
+pub(crate) fn without_children<T>(work: impl FnOnce() -> T) -> T {
+    let _guard = CHILDREN.read();
+    work()
+}
+
+/// A folder on the disk that cargo builds on: the one for temporary files may be small.
+pub(crate) fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// A folder in memory, where syncs cost nothing, if there is room for what a test makes of it.
+pub(crate) fn scratch_in_memory() -> tempfile::TempDir {
+    const ROOM: u64 = 2 << 30;
+    let memory = Path::new("/dev/shm");
+    let has_room = rustix::fs::statvfs(memory).is_ok_and(|at| at.f_bavail * at.f_frsize > ROOM);
+    let made = if has_room { tempfile::tempdir_in(memory).ok() } else { None };
+    made.unwrap_or_else(scratch)
 }
 
 /// Every file under a folder, with what is in it.

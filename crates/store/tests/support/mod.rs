@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test helper: a panic is how a test fails")]
 #![allow(clippy::disallowed_methods, reason = "it finds programs beside the tests")]
 
+pub(crate) mod said;
+pub(crate) mod work;
+
 use std::path::{Path, PathBuf};
 
 use indelible_journal::{
@@ -187,6 +190,13 @@ pub(crate) fn log_tables() -> Vec<Table> {
 
 pub(crate) fn log_key(thread: u64, number: u64) -> Vec<u8> {
     [thread.to_be_bytes(), number.to_be_bytes()].concat()
+}
+
+/// The thread and the number, from the key of a batch's row.
+pub(crate) fn read_log_key(key: &[u8]) -> (u64, u64) {
+    let (thread, number) = key.split_at(8);
+    let number_of = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
+    (number_of(thread), number_of(number))
 }
 
 /// What a batch's row says of the rest of it: this journal has this length now.
