@@ -318,6 +318,57 @@ fn a_second_power_loss_during_recovery_changes_nothing() {
     }
 }
 
+/// That an opening has synced every folder that was there, whatever it is a sign of.
+fn assert_names_synced(run: &Run) {
+    let (start, opened) = (run.record.start(), run.opened());
+    let syncs = run.record.syncs().iter().filter(|sync| sync.begin >= start && sync.end < opened);
+    let synced: BTreeSet<&str> = syncs.map(|sync| &*sync.path).collect();
+    for folder in ["", "data", "data/engine", "data/engine/keyspaces", "data/engine/keyspaces/1"] {
+        // Where the folder was made anew, names are of the time before it was renamed.
+        let new = folder.replace("engine", "engine.new");
+        assert!(synced.contains(folder) || synced.contains(&*new), "{folder:?} of {synced:?}");
+    }
+}
+
+/// A program is killed, the next one finds what it wrote and goes on from there, and then the power
+/// goes: what the second one found, it has to make durable before it tells of it.
+#[test]
+fn what_a_killed_program_left_is_made_durable_first() {
+    let folder = scratch();
+    let plan = Plan { threads: 2, batches: 25, ..PLAN };
+    let first = plan.record(folder.path(), Said::default());
+    let spread = |among: &[usize], n: usize| -> Vec<usize> {
+        (1..=n).map(|i| among[(among.len() - 1) * i / n]).collect()
+    };
+    let opened = first.opened();
+    let after = |kinds: &[&str]| -> Vec<usize> {
+        let words = first.all_words().into_iter().enumerate().skip(first.record.start());
+        let done = words.filter(|(_, words)| kinds.iter().any(|kind| words.starts_with(kind)));
+        done.map(|(i, _)| i + 1).collect()
+    };
+    // Named, and the folder not synced: first of all and last of all in the making, then in flushes.
+    let names = after(&["mkdir", "rename"]);
+    let (making, later) = names.split_at(names.partition_point(|k| *k < opened));
+    let (flushes, makings) = (spread(later, 3), spread(making, 2));
+    let mut commits = around_commits(&first);
+    commits.retain(|k| *k > opened);
+    let commits = spread(&commits, 2);
+    let kills = [vec![making[0]], makings, flushes, commits].concat();
+    for (i, k) in kills.into_iter().enumerate() {
+        let again = folder.path().join(i.to_string());
+        fs::create_dir(&again).unwrap();
+        first.record.materialize(k, 0, Mode::KILLED, &again.join("root"));
+        let next = Plan { round: 2, threads: 1, batches: 6, ..plan };
+        let second = next.record(&again, Said::default());
+        assert_names_synced(&second);
+        let opened = second.opened() - second.record.start() + k;
+        let record = Record::load(&folder.path().join("record")).killed_then(k, second.record);
+        let run = Run { record, before: Said::default(), book: second.book };
+        let cuts = cuts(&run, k, (opened..opened + 6).collect(), wanted(96) / 6);
+        assert_kept(&format!("killed at {k}"), &run, &cuts);
+    }
+}
+
 /// That the other tests can fail: promises that are made too early are broken, and it is seen.
 #[test]
 fn promises_before_a_sync_are_broken() {

@@ -122,6 +122,9 @@ impl Folder {
                 if !folder.engine().is_dir() {
                     return Err(FolderError::EngineMissing { path: folder.path }.into());
                 }
+                // Whoever made it ready may have been killed before that was for good. If it were
+                // taken back, the folder would be made anew, over whatever was committed since.
+                folder.sync()?;
             }
             _ if create == Create::No => {
                 return Err(FolderError::Missing { path: folder.path }.into());
@@ -153,7 +156,7 @@ impl Folder {
                     FolderError::Missing { path }
                 });
             }
-            Create::No => {}
+            Create::No => sync_name(&path)?,
         }
         let at = path.join(LOCK);
         let mut lock = File::options()
@@ -267,10 +270,24 @@ pub(super) fn sync(folder: &Path) -> Result<(), FolderError> {
     sync().map_err(failed("sync", folder))
 }
 
+/// Makes durable that a folder is there. Where we may not even list what it is in, somebody else
+/// made it.
+fn sync_name(folder: &Path) -> Result<(), FolderError> {
+    let Some(parent) = folder.parent() else { return Ok(()) };
+    let here = parent.as_os_str().is_empty();
+    match sync(if here { Path::new(".") } else { parent }) {
+        Err(FolderError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
 /// Makes a folder, and all above it that are missing, for good when this returns.
 fn create(folder: &Path) -> Result<(), FolderError> {
     if folder.is_dir() {
-        return Ok(());
+        // Whoever made it may have been killed before this was for good.
+        return sync_name(folder);
     }
     if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         create(parent)?;

@@ -6,6 +6,8 @@
 //! - Its recovery cuts a journal at the first thing that it cannot read: `preflight` looks first.
 //! - It does not sync the folder in which it makes keyspaces: [`open_database`] does, before
 //!   anything can be accepted.
+//! - It trusts what it finds to be durable, and deletes what that replaced: [`sync_folders`] makes
+//!   it so, for a process that was killed may not have come to it.
 //! - A crash while it creates a folder leaves one that it cannot open: `folder` creates aside.
 //! - A flush or compaction that ends makes everything visible that has a sequence number by then,
 //!   also a half of the batch that is being written, to snapshots from then on: ours are clones of
@@ -195,6 +197,7 @@ fn prepare(path: &Path) -> Result<Option<Recovered>, OpenError> {
         // A folder that is ready has an engine that was whole.
         return Err(damaged(path, "the engine's files are missing".to_owned()));
     }
+    sync_folders(path)?;
     let Some(torn) = report.torn else { return Ok(None) };
     preflight::cut(&torn).map_err(|source| FolderError::Io {
         doing: "cut a torn write from",
@@ -203,6 +206,25 @@ fn prepare(path: &Path) -> Result<Option<Recovered>, OpenError> {
     })?;
     let TornTail { path: file, at, bytes, .. } = torn;
     Ok(Some(Recovered { file, at, bytes }))
+}
+
+/// Makes durable which files there are. A process that was killed may have replaced one and not
+/// synced that; the engine deletes what is replaced when it opens, and both must not get lost.
+fn sync_folders(path: &Path) -> Result<(), FolderError> {
+    let keyspaces = path.join("keyspaces");
+    let list = || -> io::Result<Vec<PathBuf>> {
+        std::fs::read_dir(&keyspaces)?.map(|entry| entry.map(|entry| entry.path())).collect()
+    };
+    let list = list().map_err(|source| FolderError::Io {
+        doing: "list",
+        path: keyspaces.clone(),
+        source,
+    })?;
+    for keyspace in list.iter().filter(|path| path.is_dir()) {
+        folder::sync(keyspace)?;
+    }
+    folder::sync(&keyspaces)?;
+    folder::sync(path)
 }
 
 /// How much a folder takes on disk, with everything in it.

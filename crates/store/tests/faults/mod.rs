@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its own files has failed")]
 #![allow(clippy::disallowed_methods, reason = "a test of the disk touches the disk")]
 
+pub(crate) mod chain;
 pub(crate) mod power;
 pub(crate) mod record;
 

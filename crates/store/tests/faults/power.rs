@@ -73,7 +73,7 @@ impl Mode {
 }
 
 type Page = [u8; PAGE];
-type Folders = HashMap<Object, Arc<BTreeMap<Vec<u8>, Object>>>;
+pub(super) type Folders = HashMap<Object, Arc<BTreeMap<Vec<u8>, Object>>>;
 
 /// What is certain about a file, and what happened to it since. Pages are shared between the
 /// states of a run: a checkpoint costs little.
@@ -164,6 +164,28 @@ impl State {
             states.push(state.clone());
         }
         states
+    }
+
+    /// The entries of every folder after these operations.
+    pub(super) fn names_of(ops: &[Op]) -> Folders {
+        let mut folders = Folders::new();
+        for op in ops {
+            match &op.action {
+                Action::Create { at, folder } => {
+                    if *folder {
+                        folders.insert(op.object, Arc::default());
+                    }
+                    if at.is_some() {
+                        change_names(&mut folders, op);
+                    }
+                }
+                Action::Rename { .. } | Action::Link { .. } | Action::Unlink { .. } => {
+                    change_names(&mut folders, op);
+                }
+                _ => {}
+            }
+        }
+        folders
     }
 
     fn at(record: &Record, k: usize) -> Self {

@@ -58,8 +58,8 @@ pub(crate) struct Record {
     pub(super) bytes: Vec<u8>,
     pub(super) ops: Vec<Op>,
     pub(super) checkpoints: Vec<State>,
-    syncs: Vec<Sync>,
-    start: usize,
+    pub(super) syncs: Vec<Sync>,
+    pub(super) start: usize,
 }
 
 /// The root is the first object.
@@ -79,6 +79,10 @@ impl Record {
         let Reader { ops, syncs, .. } = reader;
         let start = ops.iter().position(|op| matches!(op.action, Action::Start));
         let start = start.expect("the shim has recorded what was there") + 1;
+        Self::from_parts(bytes, ops, syncs, start)
+    }
+
+    pub(super) fn from_parts(bytes: Vec<u8>, ops: Vec<Op>, syncs: Vec<Sync>, start: usize) -> Self {
         let mut record = Self { bytes, ops, checkpoints: Vec::new(), syncs, start };
         record.checkpoints = State::checkpoints(&record);
         record
