@@ -122,6 +122,7 @@ impl Bench<'_> {
             report.text(&text)?;
         }
         if self.wants(Workload::Get) {
+            loaded.warm_up_gets(&store)?;
             let stretch = reads::gets(&store, &loaded, self.length())?;
             let (line, text) = reads("get", stretch, ROW_ENTRIES);
             report.line(&line)?;

@@ -145,7 +145,8 @@ impl EmbeddedEngine {
             memtable_bytes[table.slot()] = tuning::memtable_bytes(table, options);
             if let Some(keyspace) = keyspaces[table.slot()].clone() {
                 let strategy = Arc::new(tuning::compaction(table, options));
-                kept.push(Kept { keyspace, strategy });
+                let idle_strategy = Arc::new(tuning::idle_compaction(table, options));
+                kept.push(Kept { keyspace, strategy, idle_strategy });
             }
         }
         let upkeep = Upkeep::start(database.clone(), kept).map_err(|source| FolderError::Io {
@@ -423,6 +424,7 @@ impl Engine for EmbeddedEngine {
             }
         }
         batch.commit().map_err(|error| self.failed(error))?;
+        self.upkeep.committed();
         let now = self.database.snapshot();
         *self.committed.lock().unwrap_or_else(PoisonError::into_inner) = now;
         Ok(())

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fjall::compaction::Leveled;
 use fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, HashRatioPolicy,
-    PinningPolicy, RestartIntervalPolicy,
+    PartitioningPolicy, PinningPolicy, RestartIntervalPolicy,
 };
 use fjall::{
     AbstractTree as _, CompressionType, Database, DatabaseBuilder, Keyspace, KeyspaceCreateOptions,
@@ -46,6 +46,11 @@ const FRESH_RUNS_MAX: usize = 24;
 /// short waits instead of a long one.
 const FRESH_RUNS_MANY: usize = 10;
 const SLOWDOWN: Duration = Duration::from_micros(500);
+
+/// So many files of flushes are sorted in together; each level is so much larger than the one
+/// above.
+const FRESH_FILES: u8 = 4;
+const LEVEL_RATIO: f32 = 10.0;
 
 /// What fjall's own strategy has to find before it does anything. It never does.
 const NEVER_RUNS: u8 = u8::MAX;
@@ -96,7 +101,17 @@ pub(super) fn memtable_bytes(table: &Table, options: &Options) -> u64 {
 
 /// How a table's files are kept sorted.
 pub(super) fn compaction(table: &Table, options: &Options) -> Leveled {
-    Leveled::default().with_table_target_size(memtable_bytes(table, options).max(MIB))
+    Leveled::default()
+        .with_l0_threshold(FRESH_FILES)
+        .with_level_ratio_policy(vec![LEVEL_RATIO])
+        .with_table_target_size(memtable_bytes(table, options).max(MIB))
+}
+
+/// The same when there is time: no file is left that is not sorted in. The levels below the first
+/// are as large as otherwise.
+pub(super) fn idle_compaction(table: &Table, options: &Options) -> Leveled {
+    let ratios = vec![LEVEL_RATIO * f32::from(FRESH_FILES), LEVEL_RATIO];
+    compaction(table, options).with_l0_threshold(1).with_level_ratio_policy(ratios)
 }
 
 /// What fjall is told about a table when it is made, and remembers.
@@ -115,6 +130,10 @@ pub(super) fn keyspace(table: &Table) -> KeyspaceCreateOptions {
         // A row is found by its hash within a block, and few have to be read to get to it.
         .data_block_hash_ratio_policy(HashRatioPolicy::all(HASH_BYTES_PER_ROW))
         .data_block_restart_interval_policy(RestartIntervalPolicy::all(RESTART_INTERVAL))
+        // A whole index for each file, in memory: about 4 MiB for each GiB of rows. In parts,
+        // every read would have to find the part first.
+        .index_block_partitioning_policy(PartitioningPolicy::all(false))
+        .filter_block_partitioning_policy(PartitioningPolicy::all(false))
         .index_block_pinning_policy(PinningPolicy::all(true))
         .filter_block_pinning_policy(PinningPolicy::all(true))
         .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(
