@@ -1,7 +1,9 @@
-//! The project's own tools: `cargo xtask verify | fix | conformance | instructions | traces`.
+//! The project's own tools: `cargo xtask verify | fix | conformance | instructions | torture |
+//! traces`.
 
 mod conformance;
 mod instructions;
+mod torture;
 mod traces;
 mod verify;
 
@@ -37,6 +39,8 @@ enum Command {
     },
     /// Counts the instructions of an append at several lengths, with callgrind.
     Instructions,
+    /// Runs the store's tests of crashes, power loss, failing disks and damage at length.
+    Torture(torture::Torture),
     /// Replays traces of the journal's formal model.
     Traces {
         /// JSON Lines, a trace a line.
@@ -74,6 +78,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
             conformance::run(root, format, &mut stdout().lock(), &mut stderr().lock())
         }
         Command::Instructions => instructions::run(root, &mut stdout().lock()),
+        Command::Torture(torture) => torture::run(root, &torture),
         Command::Traces { files, expect } => traces::check(&files, expect, &mut stdout().lock()),
     }
 }
