@@ -2,12 +2,12 @@
 //!
 //! fjall's own back-pressure, recovery and creation have edges that are kept away from here:
 //! - Its writers wait in a loop for background work, also when that has failed: a commit begins
-//!   only when no such wait can come ([`EmbeddedEngine::make_room`]). Its queue of background work
+//!   only when no such wait can come (`make_room`). Its queue of background work
 //!   can fill up and stop for good: `tuning` and `upkeep` keep it nearly empty.
 //! - Its recovery cuts a journal at the first thing that it cannot read: `preflight` looks first.
-//! - It does not sync the folder in which it makes keyspaces: [`open_database`] does, before
+//! - It does not sync the folder in which it makes keyspaces: `open_database` does, before
 //!   anything can be accepted.
-//! - It trusts what it finds to be durable, and deletes what that replaced: [`sync_folders`] makes
+//! - It trusts what it finds to be durable, and deletes what that replaced: `sync_folders` makes
 //!   it so, for a process that was killed may not have come to it.
 //! - A crash while it creates a folder leaves one that it cannot open: `folder` creates aside.
 //! - A flush or compaction that ends makes everything visible that has a sequence number by then,
