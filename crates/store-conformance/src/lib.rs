@@ -1,6 +1,5 @@
-//! The suite that every storage backend passes: the contract of
-//! [`Engine`], and of a [`Store`] over
-//! it, as cases that can be run against anything.
+//! The suite that every storage backend passes: the contract of [`Engine`], and of a
+//! [`Store`](indelible_store::Store) over it, as cases that can be run against anything.
 //!
 //! A backend says how it is opened and asks for the suite; each case becomes a `#[test]`:
 //!
