@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use indelible_journal::{FunctionName, Journal, JournalKey, Micros, Namespace, Timestamp};
 use indelible_store::check::{self, Findings};
+use indelible_store::embedded;
 use indelible_store::memory::MemoryEngine;
 use indelible_store::retention::{self, Retention};
 use indelible_store::rows::executions::{self, AdvanceError, Execution, Standing};
@@ -580,4 +581,28 @@ fn the_background_sweeps() {
     {
         assert_eq!(count(&store, table), 0, "{}", table.name());
     }
+}
+
+/// On disk, what was swept is gone from the files too, once its space is reclaimed.
+#[test]
+fn swept_space_is_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = embedded::Options::default();
+    let store = embedded::open(folder.path(), &rows::TABLES, &options).unwrap();
+    for tree in 0..40 {
+        let mut run = Run::start(tree, &key(tree, &[], &[1]), "order", at(10));
+        run.work(at(11), 2000);
+        run.end(at(20), Standing::Completed);
+        run.submit(&store);
+    }
+    store.reclaim(rows::JOURNALS).unwrap();
+    let before = store.disk_bytes(rows::JOURNALS);
+    assert!(before > 100_000, "{before}");
+    let retention = Retention { completed: Some(Micros::new(5)), ..Retention::default() };
+    while block_on(retention::sweep(&store, at(1000), &retention, 1000)).unwrap().rows > 0 {}
+    store.durable(store.accepted()).wait().unwrap();
+    assert_sound(&store);
+    store.reclaim(rows::JOURNALS).unwrap();
+    let after = store.disk_bytes(rows::JOURNALS);
+    assert!(after < before / 10, "{after} of {before}");
 }
