@@ -1,0 +1,114 @@
+//! What a running guest asks of the engine: the Rust side of `interface host` in
+//! `crates/sdk/wit/guest.wit`, in the journal's words.
+
+use std::task::Poll;
+
+use bytes::Bytes;
+use indelible_journal::{Micros, Outcome, Payload, Timestamp};
+
+/// Why a call of the guest's has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The guest made a mistake: it traps with this message.
+    Trap(String),
+    /// The guest cannot go on: the engine knows why (it diverged from its journal, its tree is
+    /// being dropped). It ends without an outcome.
+    Stop,
+}
+
+/// A promise and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// Its number.
+    pub promise: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// What a guest waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Want {
+    /// One promise.
+    One(u32),
+    /// The first of these.
+    Any(Vec<u32>),
+    /// All of these.
+    All(Vec<u32>),
+    /// A signal.
+    Signal(String),
+    /// A signal, or the first of these.
+    SignalOr(String, Vec<u32>),
+    /// The next result of a join set.
+    Next(u32),
+    /// All results of a join set that were not taken.
+    TakeAll(u32),
+}
+
+/// What a wait came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Got {
+    /// One promise, or the winner: for `One`, `Any`, `SignalOr`, `Next`.
+    Settled(Settled),
+    /// All of them, in the order of the promises (`All`) or of arrival (`TakeAll`).
+    All(Vec<Settled>),
+    /// The signal: for `Signal`, `SignalOr`.
+    Signal(Payload),
+    /// All were taken: for `Next`.
+    Exhausted,
+    /// The execution is being cancelled, for this reason (C-22).
+    Cancelled(String),
+}
+
+/// What an execution can know of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Context {
+    /// Its id.
+    pub execution_id: String,
+    /// Which attempt at it, from 1.
+    pub attempt: u32,
+    /// Its caller.
+    pub parent_id: Option<String>,
+    /// The function's name.
+    pub function: String,
+}
+
+/// How important a line of the log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Everything.
+    Trace,
+    /// For whoever looks for a mistake.
+    Debug,
+    /// Worth knowing.
+    Info,
+    /// Worth a look.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+/// What the engine does for one running guest. None of these blocks; a wait that is not over is
+/// `Pending`, the guest is suspended, and the wait is asked for again when it is resumed.
+pub trait Host: Send + 'static {
+    /// The guest calls a function: a promise, or (inner Err) a failure that it can handle.
+    fn call(&mut self, function: &str, input: Payload) -> Result<Result<u32, indelible_journal::Failure>, Refusal>;
+    /// The guest starts a timer.
+    fn start_timer(&mut self, duration: Micros) -> Result<u32, Refusal>;
+    /// The guest waits. `asked_before`: this is the same wait again, after a resume.
+    fn wait(&mut self, want: &Want) -> Result<Poll<Got>, Refusal>;
+    /// The guest creates a join set.
+    fn create_join_set(&mut self) -> Result<u32, Refusal>;
+    /// The guest puts a call into a join set.
+    fn submit(&mut self, join_set: u32, promise: u32) -> Result<(), Refusal>;
+    /// The guest wants the time.
+    fn now(&mut self) -> Result<Timestamp, Refusal>;
+    /// The guest wants random bytes.
+    fn random(&mut self, length: u32) -> Result<Bytes, Refusal>;
+    /// The guest asks about itself.
+    fn context(&mut self) -> Context;
+    /// The guest logs a line.
+    fn log(&mut self, level: Level, message: String, fields: Vec<(String, String)>) -> Result<(), Refusal>;
+    /// Whether what the guest does now is new. What it repeats is not counted against its CPU
+    /// budget (D8).
+    fn is_live(&mut self) -> bool;
+}

@@ -1,0 +1,1 @@
+//! The engine: runs users' functions, WebAssembly components, so that every step is journaled.
