@@ -91,10 +91,14 @@ pub enum Level {
 /// `Pending`, the guest is suspended, and the wait is asked for again when it is resumed.
 pub trait Host: Send + 'static {
     /// The guest calls a function: a promise, or (inner Err) a failure that it can handle.
-    fn call(&mut self, function: &str, input: Payload) -> Result<Result<u32, indelible_journal::Failure>, Refusal>;
+    fn call(
+        &mut self,
+        function: &str,
+        input: Payload,
+    ) -> Result<Result<u32, indelible_journal::Failure>, Refusal>;
     /// The guest starts a timer.
     fn start_timer(&mut self, duration: Micros) -> Result<u32, Refusal>;
-    /// The guest waits. `asked_before`: this is the same wait again, after a resume.
+    /// The guest waits. After `Pending`, the same wait is asked for again at every resume.
     fn wait(&mut self, want: &Want) -> Result<Poll<Got>, Refusal>;
     /// The guest creates a join set.
     fn create_join_set(&mut self) -> Result<u32, Refusal>;
@@ -107,7 +111,12 @@ pub trait Host: Send + 'static {
     /// The guest asks about itself.
     fn context(&mut self) -> Context;
     /// The guest logs a line.
-    fn log(&mut self, level: Level, message: String, fields: Vec<(String, String)>) -> Result<(), Refusal>;
+    fn log(
+        &mut self,
+        level: Level,
+        message: String,
+        fields: Vec<(String, String)>,
+    ) -> Result<(), Refusal>;
     /// Whether what the guest does now is new. What it repeats is not counted against its CPU
     /// budget (D8).
     fn is_live(&mut self) -> bool;

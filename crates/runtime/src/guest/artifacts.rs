@@ -1,0 +1,151 @@
+//! Compiled components on disk: compiled once at deployment, mapped into memory by every later
+//! process. Also the one place with unsafe code: an artifact is machine code, and loading it means
+//! trusting it.
+
+#![expect(unsafe_code, reason = "loading compiled code is trusting it; see `map`")]
+#![expect(clippy::disallowed_methods, reason = "this is the shell over the artifacts' folder")]
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use indelible_journal::ComponentDigest;
+use sha2::{Digest as _, Sha256};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use super::guests::Guests;
+
+/// What a seal begins with: its version. The SHA-256 of the artifact follows.
+const SEAL_VERSION: &[u8] = b"indelible artifact 1\n";
+
+/// Where compiled components are kept. They are a cache: all can be deleted at any time, and what
+/// is missing, damaged or of another version of wasmtime is compiled again.
+///
+/// In the folder are, for each component and each setup of the compiler, `DIGEST-SETUP.cwasm`, the
+/// artifact, and `DIGEST-SETUP.seal`, which holds its hash.
+#[derive(Debug)]
+pub struct Artifacts {
+    folder: Option<PathBuf>,
+    /// Makes names of temporary files unique within the process.
+    written: AtomicU64,
+}
+
+impl Artifacts {
+    /// Keeps nothing: each process compiles for itself.
+    pub fn memory() -> Self {
+        Self { folder: None, written: AtomicU64::new(0) }
+    }
+
+    /// Keeps them in this folder, which is created. Nobody but the server may be able to write
+    /// there: what is in it runs with the server's own rights.
+    pub fn folder(folder: impl Into<PathBuf>) -> io::Result<Self> {
+        let folder = folder.into();
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&folder)?;
+        Ok(Self { folder: Some(folder), written: AtomicU64::new(0) })
+    }
+
+    /// Removes whatever is kept of a component. That it fails costs space and nothing else.
+    pub(super) fn remove(&self, digest: ComponentDigest) {
+        let Some(folder) = &self.folder else { return };
+        let prefix = format!("{digest}-");
+        let Ok(files) = fs::read_dir(folder) else { return };
+        for file in files.flatten() {
+            if file.file_name().to_string_lossy().starts_with(&prefix) {
+                let _ = fs::remove_file(file.path());
+            }
+        }
+    }
+
+    fn place(&self, engine: &Engine, digest: ComponentDigest) -> Option<Kept> {
+        let folder = self.folder.as_ref()?;
+        // Equal for engines that can load each other's artifacts. wasmtime checks this, too; in
+        // the name it lets an upgraded server and the one before it share a folder.
+        let mut setup = DefaultHasher::new();
+        engine.precompile_compatibility_hash().hash(&mut setup);
+        let name = format!("{digest}-{:016x}", setup.finish());
+        Some(Kept {
+            artifact: folder.join(format!("{name}.cwasm")),
+            seal: folder.join(format!("{name}.seal")),
+        })
+    }
+
+    /// Writes aside, syncs and renames, so that a file is whole or absent.
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
+        let aside = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
+        let written = File::create(&aside).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        });
+        let renamed = written.and_then(|()| fs::rename(&aside, path));
+        if renamed.is_err() {
+            let _ = fs::remove_file(&aside);
+        }
+        renamed
+    }
+}
+
+/// The files of one artifact.
+struct Kept {
+    artifact: PathBuf,
+    seal: PathBuf,
+}
+
+fn seal_of(artifact: &[u8]) -> Vec<u8> {
+    let mut seal = SEAL_VERSION.to_vec();
+    seal.extend_from_slice(&Sha256::digest(artifact));
+    seal
+}
+
+impl Guests {
+    /// Compiles. The compiler itself uses all cores.
+    pub(super) fn compile(&self, bytes: &[u8]) -> wasmtime::Result<Component> {
+        self.counts.compiled.fetch_add(1, Ordering::Relaxed);
+        Component::from_binary(&self.engine, bytes)
+    }
+
+    /// Keeps what was compiled. A component that cannot be kept runs all the same.
+    pub(super) fn keep(&self, digest: ComponentDigest, component: &Component) {
+        let Some(kept) = self.artifacts.place(&self.engine, digest) else { return };
+        let written = component.serialize().map_err(io::Error::other).and_then(|artifact| {
+            self.artifacts.write(&kept.artifact, &artifact)?;
+            // The seal comes last: what it seals is there.
+            self.artifacts.write(&kept.seal, &seal_of(&artifact))
+        });
+        if written.is_err() {
+            self.counts.unwritten.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The component from its kept artifact, if that is there and is what was written.
+    pub(super) fn mapped(&self, digest: ComponentDigest) -> Option<Component> {
+        let kept = self.artifacts.place(&self.engine, digest)?;
+        // Read once in whole, to check it. The pages that are read are those that get mapped.
+        let artifact = fs::read(&kept.artifact).ok()?;
+        let sound = fs::read(&kept.seal).is_ok_and(|seal| seal == seal_of(&artifact));
+        drop(artifact);
+        let component = if sound { map(&self.engine, &kept.artifact).ok() } else { None };
+        let count = if component.is_some() { &self.counts.mapped } else { &self.counts.damaged };
+        count.fetch_add(1, Ordering::Relaxed);
+        component
+    }
+}
+
+/// Maps an artifact whose seal was just found right.
+fn map(engine: &Engine, artifact: &Path) -> wasmtime::Result<Component> {
+    // SAFETY: the file must be what `Component::serialize` made, and must not change while it is
+    // mapped. The folder belongs to the server alone and is created so that others cannot write
+    // there (whoever can could replace the server's own files and binary as well); within the
+    // server, only `keep` writes artifacts, and it never changes a file in place but renames a
+    // whole one over it, which leaves existing maps as they are. The seal excludes damage by
+    // accident: bits that rotted, and files cut short by a crash. That the artifact is for this
+    // version and setup of wasmtime is checked by wasmtime itself.
+    unsafe { Component::deserialize_file(engine, artifact) }
+}

@@ -1,0 +1,244 @@
+//! Whether bytes are a guest that can be run, asked before anything is pinned to them.
+
+use std::sync::{Arc, PoisonError};
+use std::task::Poll;
+
+use bytes::Bytes;
+use indelible_journal::{ComponentDigest, Failure, Micros, Payload, Timestamp};
+use wasmtime::{PoolConcurrencyLimitError, Store};
+
+use super::failure::trapped;
+use super::guests::{Guests, Place};
+use super::host::{Context, Got, Host, Level, Refusal, Want};
+use super::imports::FUNCTIONS;
+use super::interface::{Misfits, foreign_imports, missing_exports};
+use super::manifest::{Manifest, ManifestError, check};
+use super::program::Program;
+use super::run::{Done, Progress, StartError, Stop};
+use super::state::State;
+use super::wire;
+
+/// A component that can be run.
+#[derive(Debug, Clone)]
+pub struct Deployed {
+    /// Its version.
+    pub digest: ComponentDigest,
+    /// What it offers.
+    pub manifest: Manifest,
+    /// It, loaded.
+    pub program: Arc<Program>,
+}
+
+/// Why a component is refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeployError {
+    /// It is too large.
+    #[error("the component has {bytes} bytes; at most {max} are allowed")]
+    TooLarge {
+        /// How large.
+        bytes: usize,
+        /// How large it may be.
+        max: usize,
+    },
+    /// It is not WebAssembly at all.
+    #[error("this is not a WebAssembly component")]
+    NotWasm,
+    /// It is WebAssembly, but not a component.
+    #[error("this is a core WebAssembly module, not a component")]
+    CoreModule,
+    /// It is malformed, or uses what guests cannot have.
+    #[error("the component is not valid: {0}")]
+    Invalid(String),
+    /// It wants what is not there.
+    #[error("the component imports what guests do not have: {0}")]
+    Imports(Misfits),
+    /// It lacks what every guest has.
+    #[error("the component is not a guest of Indelible: {0}")]
+    Exports(Misfits),
+    /// It did not say what it offers.
+    #[error("the component cannot describe itself: {}", .0.message)]
+    Describe(Failure),
+    /// What it says of itself is not accepted.
+    #[error("the component describes itself wrongly")]
+    Manifest(#[from] ManifestError),
+    /// There is no place to run it in, now.
+    #[error("the component cannot be asked to describe itself now")]
+    Start(#[from] StartError),
+}
+
+impl DeployError {
+    /// What to do about it, if there is something to say.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotWasm => Some("deploy the .wasm file that the build wrote"),
+            Self::CoreModule => Some(
+                "build with `linker = \"wasm-component-ld\"` for the target, or wrap the module with \
+                 `wasm-tools component new`",
+            ),
+            Self::Imports(misfits) if misfits.0.iter().any(|m| m.name.starts_with("wasi:")) => {
+                Some(
+                    "build for wasm32-unknown-unknown, and take time, randomness and input from the \
+                 guest SDK",
+                )
+            }
+            Self::Imports(_) | Self::Exports(_) => {
+                Some("build against the WIT of this server's guest SDK")
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Guests {
+    /// Checks a component: that it keeps to the contract, and what it offers. It is compiled, and
+    /// its `describe` is run with a host that refuses everything. It may take seconds, and needs
+    /// [`Guests::tick`] for `describe` to be held to its time.
+    ///
+    /// Nothing is kept of a component that is refused.
+    pub fn deploy_check(&self, bytes: &[u8]) -> Result<Deployed, DeployError> {
+        check_header(bytes, self.options.component_bytes_max)?;
+        let digest = ComponentDigest::of(bytes);
+        // Whoever loads the same component meanwhile waits for this.
+        let slot = self.programs.slot(digest);
+        let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = &*loaded {
+            let program = program.clone();
+            return Ok(Deployed { digest, manifest: self.describe(&program)?, program });
+        }
+        let component =
+            self.compile(bytes).map_err(|error| DeployError::Invalid(format!("{error:#}")))?;
+        let foreign = foreign_imports(&self.engine, &component, |name| FUNCTIONS.contains(&name));
+        if !foreign.is_empty() {
+            return Err(DeployError::Imports(Misfits(foreign)));
+        }
+        let missing = missing_exports(&self.engine, &component);
+        if !missing.is_empty() {
+            return Err(DeployError::Exports(Misfits(missing)));
+        }
+        // The names fit; what is left to find is a function of another type.
+        let program = Program::new(self, digest, &component)
+            .map_err(|error| DeployError::Invalid(format!("{error:#}")))?;
+        let program = Arc::new(program);
+        let manifest = self.describe(&program)?;
+        self.keep(digest, &component);
+        *loaded = Some(program.clone());
+        Ok(Deployed { digest, manifest, program })
+    }
+
+    fn describe(&self, program: &Arc<Program>) -> Result<Manifest, DeployError> {
+        let place = self.place()?;
+        let store = self.store(&self.options.limits, self.rules.describe_budget, Box::new(Nothing));
+        let pause = store.data().pause.clone();
+        let mut fiber = Self::fiber(pause, describe(place, store, program.clone()));
+        loop {
+            match fiber.poll() {
+                // It has a budget, and waits are refused.
+                Progress::Suspended(_) => {}
+                Progress::Done(Done::Ended(Ok(functions))) => return Ok(check(functions)?),
+                Progress::Done(Done::Ended(Err(Stop::Trapped(failure)))) => {
+                    return Err(DeployError::Describe(failure));
+                }
+                Progress::Done(_) | Progress::Gone => return Err(self.full().into()),
+            }
+        }
+    }
+}
+
+fn check_header(bytes: &[u8], max: usize) -> Result<(), DeployError> {
+    const MAGIC: &[u8] = b"\0asm";
+    const CORE: &[u8] = &[1, 0, 0, 0];
+    if bytes.len() > max {
+        return Err(DeployError::TooLarge { bytes: bytes.len(), max });
+    }
+    match bytes.strip_prefix(MAGIC) {
+        None => Err(DeployError::NotWasm),
+        Some(rest) if rest.starts_with(CORE) => Err(DeployError::CoreModule),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Asks a component what it offers. As with `run`, the place comes first to be freed last.
+async fn describe(
+    _place: Place,
+    mut store: Store<State>,
+    program: Arc<Program>,
+) -> Done<Result<Vec<wire::Function>, Stop>> {
+    let described = async {
+        let instance = program.pre.instantiate_async(&mut store).await?;
+        let describe = program.describe(&mut store, &instance)?;
+        describe.call_async(&mut store, ()).await
+    }
+    .await;
+    match described {
+        Ok((functions,)) => Done::Ended(Ok(functions)),
+        Err(error) if error.is::<PoolConcurrencyLimitError>() => Done::Full,
+        Err(error) => Done::Ended(Err(trapped(&error, store.data().panic.as_ref()))),
+    }
+}
+
+/// The host of a component that is asked to describe itself: what it says must not depend on
+/// anything.
+struct Nothing;
+
+impl Nothing {
+    fn refuse<T>(what: &str) -> Result<T, Refusal> {
+        Err(Refusal::Trap(format!("`describe` must not use the host, but called `{what}`")))
+    }
+}
+
+impl Host for Nothing {
+    fn call(&mut self, _: &str, _: Payload) -> Result<Result<u32, Failure>, Refusal> {
+        Self::refuse("call")
+    }
+
+    fn start_timer(&mut self, _: Micros) -> Result<u32, Refusal> {
+        Self::refuse("start-timer")
+    }
+
+    fn wait(&mut self, want: &Want) -> Result<Poll<Got>, Refusal> {
+        Self::refuse(match want {
+            Want::One(_) => "await-one",
+            Want::Any(_) => "await-any",
+            Want::All(_) => "await-all",
+            Want::Signal(_) => "await-signal",
+            Want::SignalOr(..) => "await-signal-or",
+            Want::Next(_) => "next",
+            Want::TakeAll(_) => "take-all",
+        })
+    }
+
+    fn create_join_set(&mut self) -> Result<u32, Refusal> {
+        Self::refuse("create-join-set")
+    }
+
+    fn submit(&mut self, _: u32, _: u32) -> Result<(), Refusal> {
+        Self::refuse("submit")
+    }
+
+    fn now(&mut self) -> Result<Timestamp, Refusal> {
+        Self::refuse("now")
+    }
+
+    fn random(&mut self, _: u32) -> Result<Bytes, Refusal> {
+        Self::refuse("random")
+    }
+
+    fn context(&mut self) -> Context {
+        // It cannot be refused, and there is nothing to know.
+        Context {
+            execution_id: String::new(),
+            attempt: 0,
+            parent_id: None,
+            function: "describe".into(),
+        }
+    }
+
+    fn log(&mut self, _: Level, _: String, _: Vec<(String, String)>) -> Result<(), Refusal> {
+        Self::refuse("log")
+    }
+
+    fn is_live(&mut self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,133 @@
+//! Whether a component speaks the contract: what it may import, and what it must export.
+
+use std::fmt;
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+use wasmtime::component::types::{self, ComponentItem};
+
+use super::wire::{DescribeParams, DescribeReturn, RunParams, RunReturn};
+
+/// The one interface that guests may use, in the version that this server speaks. Guests of
+/// another 0.1 are linked to it as well.
+pub(super) const HOST_INTERFACE: &str = "indelible:guest/host@0.1.0";
+
+/// Interfaces that guests may import, without the last part of the version.
+const HOST: &str = "indelible:guest/host@0.1.";
+const TYPES: &str = "indelible:guest/types@0.1.";
+
+/// What every guest exports.
+pub(super) const DESCRIBE: &str = "describe";
+/// What every guest exports.
+pub(super) const RUN: &str = "run";
+
+/// How long a list of misfits gets: a component can import thousands.
+const MISFITS_SHOWN_MAX: usize = 20;
+
+/// How long a name out of a component may be, when it is shown.
+const NAME_SHOWN_BYTES_MAX: usize = 120;
+
+/// Something of a component that does not fit the contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// What it is about: the name of an import or an export.
+    pub name: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// All that does not fit; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfits(pub Vec<Misfit>);
+
+impl fmt::Display for Misfits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, misfit) in self.0.iter().take(MISFITS_SHOWN_MAX).enumerate() {
+            let between = if index > 0 { "; " } else { "" };
+            write!(f, "{between}`{}` {}", misfit.name, misfit.problem)?;
+        }
+        match self.0.len().saturating_sub(MISFITS_SHOWN_MAX) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}
+
+fn misfit(name: &str, problem: impl Into<String>) -> Misfit {
+    Misfit {
+        name: super::bounds::cut(name.escape_debug().to_string(), NAME_SHOWN_BYTES_MAX),
+        problem: problem.into(),
+    }
+}
+
+/// Imports that the host does not offer. Types of functions are checked by the linker.
+pub(super) fn foreign_imports(
+    engine: &Engine,
+    component: &Component,
+    offered: impl Fn(&str) -> bool,
+) -> Vec<Misfit> {
+    let mut misfits = Vec::new();
+    for (name, import) in component.component_type().imports(engine) {
+        match import.ty {
+            ComponentItem::ComponentInstance(interface) if name.starts_with(HOST) => {
+                for (function, item) in interface.exports(engine) {
+                    let known = match item.ty {
+                        ComponentItem::ComponentFunc(_) => offered(function),
+                        ComponentItem::Type(_) => true,
+                        _ => false,
+                    };
+                    if !known {
+                        let name = format!("{name}#{function}");
+                        misfits.push(misfit(&name, "is not known to this version of Indelible"));
+                    }
+                }
+            }
+            ComponentItem::ComponentInstance(interface) if name.starts_with(TYPES) => {
+                for (item, _) in only_types_missing(engine, &interface) {
+                    let name = format!("{name}#{item}");
+                    misfits.push(misfit(&name, "is not a type; this interface has only types"));
+                }
+            }
+            ComponentItem::Type(_) => {}
+            _ => misfits.push(misfit(name, foreign(name))),
+        }
+    }
+    misfits
+}
+
+fn only_types_missing<'a>(
+    engine: &'a Engine,
+    interface: &'a types::ComponentInstance,
+) -> impl Iterator<Item = (&'a str, types::ComponentExtern<'a>)> {
+    interface.exports(engine).filter(|(_, item)| !matches!(item.ty, ComponentItem::Type(_)))
+}
+
+/// What is wrong with an import that no guest may have.
+fn foreign(name: &str) -> &'static str {
+    if name.starts_with("wasi:") {
+        "is part of WASI, which guests do not have: it could not be replayed"
+    } else if name.starts_with("indelible:guest/") {
+        "is of another version of the contract; this server speaks 0.1"
+    } else {
+        "is not offered to guests"
+    }
+}
+
+/// Exports that are missing or of another type.
+pub(super) fn missing_exports(engine: &Engine, component: &Component) -> Vec<Misfit> {
+    let ty = component.component_type();
+    let check = |name: &str, check: &dyn Fn(&types::ComponentFunc) -> wasmtime::Result<()>| match ty
+        .get_export(engine, name)
+        .map(|export| export.ty)
+    {
+        None => Some(misfit(name, "is not exported")),
+        Some(ComponentItem::ComponentFunc(function)) => {
+            check(&function).err().map(|error| misfit(name, format!("has another type: {error:#}")))
+        }
+        Some(_) => Some(misfit(name, "is exported, but is not a function")),
+    };
+    let cx = ty.instance_type();
+    let describe = check(DESCRIBE, &|f| f.typecheck::<DescribeParams, DescribeReturn>(&cx));
+    let run = check(RUN, &|f| f.typecheck::<RunParams, RunReturn>(&cx));
+    describe.into_iter().chain(run).collect()
+}

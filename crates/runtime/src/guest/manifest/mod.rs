@@ -1,0 +1,103 @@
+//! What a component offers: its functions, checked when it is deployed and stored with it.
+
+mod check;
+mod stored;
+
+use std::sync::Arc;
+
+use indelible_journal::{FunctionName, RetryPolicy};
+
+pub(super) use check::check;
+pub use stored::MANIFEST_VERSION;
+
+/// The functions of a component; at least one, each name once, in the order of their names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    functions: Vec<FunctionSpec>,
+}
+
+/// A function that can be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionSpec {
+    /// Its name.
+    pub name: FunctionName,
+    /// For people; may be empty.
+    pub description: String,
+    /// What it declares about other attempts. All its calls share it.
+    pub retry_policy: Arc<RetryPolicy>,
+    /// A JSON schema of its input: JSON text.
+    pub input_schema: Option<Arc<str>>,
+    /// A JSON schema of what it returns: JSON text.
+    pub output_schema: Option<Arc<str>>,
+}
+
+impl Manifest {
+    /// The functions, in the order of their names.
+    pub fn functions(&self) -> &[FunctionSpec] {
+        &self.functions
+    }
+
+    /// The function with this name.
+    pub fn function(&self, name: &str) -> Option<&FunctionSpec> {
+        let found = self.functions.binary_search_by(|function| function.name.as_str().cmp(name));
+        found.ok().map(|index| &self.functions[index])
+    }
+
+    /// As it is stored: JSON, with its version.
+    pub fn to_json(&self) -> String {
+        stored::write(self)
+    }
+
+    /// What [`Manifest::to_json`] wrote, by this version of Indelible or an earlier one. It is
+    /// checked as if it were new.
+    pub fn from_json(json: &[u8]) -> Result<Self, ManifestError> {
+        stored::read(json)
+    }
+}
+
+/// Why a component's description of itself is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// There is nothing to call.
+    #[error("it has no functions")]
+    Empty,
+    /// There are too many.
+    #[error("it has {count} functions; at most {max} are allowed")]
+    TooMany {
+        /// How many.
+        count: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// Together they are too long.
+    #[error("its functions are described in {bytes} bytes; at most {max} are allowed")]
+    TooLong {
+        /// How long.
+        bytes: usize,
+        /// How long they may be.
+        max: usize,
+    },
+    /// A name stands for two functions.
+    #[error("two of its functions are named `{0}`")]
+    Duplicate(FunctionName),
+    /// A name is not one. The name is shown cut and escaped.
+    #[error("`{name}` cannot be the name of a function: {problem}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Something about a function makes no sense.
+    #[error("function `{function}`: {problem}")]
+    Function {
+        /// Which function.
+        function: FunctionName,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// What was stored cannot be read.
+    #[error("the stored manifest cannot be read: {0}")]
+    Stored(String),
+}

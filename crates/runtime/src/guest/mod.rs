@@ -1,0 +1,44 @@
+//! Guests: everything that knows wasmtime. Components are checked, compiled, loaded, started,
+//! run, suspended and ended here; what they ask for is answered by a [`Host`], which this module
+//! knows only as a trait. It knows no journal of an execution, no store and no clock.
+//!
+//! - [`Guests`]: the engine and its pool; one for a process.
+//! - [`Guests::deploy_check`]: whether bytes are a guest that can be run, and what it offers: its
+//!   [`Manifest`].
+//! - [`Guests::load`]: a [`Program`], ready to be started any number of times. [`Artifacts`] are
+//!   why it is compiled once and not at every start of the server.
+//! - [`Guests::start`]: a [`Guest`], which runs on the thread that calls [`Guest::resume`] until
+//!   it waits, has used its time slice, or ends: a [`Stop`].
+//!
+//! A guest cannot cheat (D8): it has no clock, no randomness and no way out but the host, its
+//! arithmetic is the same everywhere, and each limit that it can notice traps.
+
+mod artifacts;
+mod bounds;
+mod deploy;
+mod failure;
+mod guests;
+pub mod host;
+mod imports;
+mod interface;
+mod manifest;
+mod options;
+mod program;
+mod run;
+mod setup;
+mod state;
+mod wire;
+
+pub use artifacts::Artifacts;
+pub use bounds::{
+    FAILURE_MESSAGE_BYTES_MAX, LOG_FIELDS_MAX, LOG_LINE_BYTES_MAX, PROMISES_AWAITED_MAX,
+    RANDOM_BYTES_MAX,
+};
+pub use deploy::{DeployError, Deployed};
+pub use guests::{Guests, Readings, SetupError};
+pub use host::{Context, Got, Host, Level, Refusal, Settled, Want};
+pub use interface::{Misfit, Misfits};
+pub use manifest::{FunctionSpec, MANIFEST_VERSION, Manifest, ManifestError};
+pub use options::GuestOptions;
+pub use program::{LoadError, Program};
+pub use run::{Guest, StartError, Stop};

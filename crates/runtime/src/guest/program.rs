@@ -1,0 +1,188 @@
+//! Loaded programs: one for each component, compiled or mapped once, shared by all its guests.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use indelible_journal::ComponentDigest;
+use wasmtime::Store;
+use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, TypedFunc};
+
+use super::guests::Guests;
+use super::interface::{DESCRIBE, RUN};
+use super::state::State;
+use super::wire::{DescribeParams, DescribeReturn, RunParams, RunReturn};
+
+/// A component, loaded and linked: ready to be started. It stays loaded while it is held.
+pub struct Program {
+    digest: ComponentDigest,
+    pub(super) pre: InstancePre<State>,
+    describe: ComponentExportIndex,
+    run: ComponentExportIndex,
+}
+
+impl Program {
+    pub(super) fn new(
+        guests: &Guests,
+        digest: ComponentDigest,
+        component: &Component,
+    ) -> wasmtime::Result<Self> {
+        let export = |name: &str| {
+            component
+                .get_export_index(None, name)
+                .ok_or_else(|| wasmtime::Error::msg(format!("it does not export `{name}`")))
+        };
+        let (describe, run) = (export(DESCRIBE)?, export(RUN)?);
+        let pre = guests.linker.instantiate_pre(component)?;
+        Ok(Self { digest, pre, describe, run })
+    }
+
+    /// Which component it is.
+    pub fn digest(&self) -> ComponentDigest {
+        self.digest
+    }
+
+    pub(super) fn describe(
+        &self,
+        store: &mut Store<State>,
+        instance: &Instance,
+    ) -> wasmtime::Result<TypedFunc<DescribeParams, DescribeReturn>> {
+        instance.get_typed_func(store, self.describe)
+    }
+
+    pub(super) fn run(
+        &self,
+        store: &mut Store<State>,
+        instance: &Instance,
+    ) -> wasmtime::Result<TypedFunc<RunParams, RunReturn>> {
+        instance.get_typed_func(store, self.run)
+    }
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Program({:#})", self.digest)
+    }
+}
+
+/// Why a program was not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError<E> {
+    /// Its bytes could not be had.
+    #[error("cannot get the component {digest:#}")]
+    Bytes {
+        /// Which component.
+        digest: ComponentDigest,
+        /// Why.
+        #[source]
+        source: E,
+    },
+    /// They are the bytes of another.
+    #[error("what was stored as the component {digest:#} is {found:#}")]
+    Digest {
+        /// Which component was wanted.
+        digest: ComponentDigest,
+        /// What the bytes are.
+        found: ComponentDigest,
+    },
+    /// They cannot be run. A component that was deployed can be, unless this server speaks
+    /// another version of the contract than the one that it was deployed on.
+    #[error("the component {digest:#} cannot be run by this server: {reason}")]
+    Unfit {
+        /// Which component.
+        digest: ComponentDigest,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Guests {
+    /// The program with this digest: from memory, else from its kept artifact, else compiled from
+    /// `bytes`. Several threads that want the same one compile it once. It may take seconds.
+    pub fn load<E>(
+        &self,
+        digest: ComponentDigest,
+        bytes: impl FnOnce() -> Result<Bytes, E>,
+    ) -> Result<Arc<Program>, LoadError<E>> {
+        let slot = self.programs.slot(digest);
+        let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = &*loaded {
+            return Ok(program.clone());
+        }
+        let unfit =
+            |error: wasmtime::Error| LoadError::Unfit { digest, reason: format!("{error:#}") };
+        let component = match self.mapped(digest) {
+            Some(component) => component,
+            None => {
+                let bytes = bytes().map_err(|source| LoadError::Bytes { digest, source })?;
+                let found = ComponentDigest::of(&bytes);
+                if found != digest {
+                    return Err(LoadError::Digest { digest, found });
+                }
+                let component = self.compile(&bytes).map_err(unfit)?;
+                self.keep(digest, &component);
+                component
+            }
+        };
+        let program = Arc::new(Program::new(self, digest, &component).map_err(unfit)?);
+        *loaded = Some(program.clone());
+        Ok(program)
+    }
+
+    /// Gives up a program and its artifact. Guests that run it go on.
+    pub fn forget(&self, digest: ComponentDigest) {
+        self.programs.remove(digest);
+        self.artifacts.remove(digest);
+    }
+}
+
+type Slot = Arc<Mutex<Option<Arc<Program>>>>;
+
+/// The programs that are loaded, up to a number; those that were wanted least recently go first.
+pub(super) struct Programs {
+    max: usize,
+    slots: Mutex<Slots>,
+}
+
+#[derive(Default)]
+struct Slots {
+    by_digest: HashMap<ComponentDigest, (u64, Slot)>,
+    /// Counts what was wanted: a clock for who goes first.
+    wanted: u64,
+}
+
+impl Programs {
+    pub(super) fn new(max: usize) -> Self {
+        Self { max: max.max(1), slots: Mutex::default() }
+    }
+
+    /// The place of a program, loaded or not. Whoever loads it holds it meanwhile, so that others
+    /// wait for it and not for the whole table.
+    pub(super) fn slot(&self, digest: ComponentDigest) -> Slot {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.wanted += 1;
+        let wanted = slots.wanted;
+        let (used, slot) = slots.by_digest.entry(digest).or_default();
+        *used = wanted;
+        let slot = slot.clone();
+        if slots.by_digest.len() > self.max {
+            let oldest = slots.by_digest.iter().min_by_key(|(_, (used, _))| *used);
+            if let Some(oldest) = oldest.map(|(digest, _)| *digest) {
+                slots.by_digest.remove(&oldest);
+            }
+        }
+        slot
+    }
+
+    fn remove(&self, digest: ComponentDigest) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.by_digest.remove(&digest);
+    }
+
+    pub(super) fn loaded(&self) -> usize {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that is being loaded is held, and counts.
+        let loaded = |slot: &Slot| slot.try_lock().map_or(true, |program| program.is_some());
+        slots.by_digest.values().filter(|(_, slot)| loaded(slot)).count()
+    }
+}

@@ -1,0 +1,81 @@
+//! How wasmtime is set up: deterministic, interruptible, pooled.
+
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
+    WasmBacktraceDetails,
+};
+
+use super::options::GuestOptions;
+
+/// What a fiber's stack has beyond the guest's own part: for the host's functions, which run on
+/// it. Exhausting it would abort the process.
+const HOST_STACK_BYTES: usize = 512 << 10;
+
+/// Address space for each memory: all that 32 bits can address, so that compiled code needs no
+/// bounds checks.
+pub(super) const MEMORY_RESERVATION_BYTES: u64 = 4 << 30;
+
+/// Core instances of one component. Components that a compiler made have three or four.
+const CORE_INSTANCES_MAX: u32 = 32;
+
+/// Memories of one component.
+const MEMORIES_MAX: u32 = 8;
+
+/// Tables of one component. Those of a compiler have two: its own, and that of the adapter.
+const TABLES_MAX: u32 = 16;
+
+/// Tables in the pool for each guest.
+const TABLES_PER_GUEST: u32 = 2;
+
+/// How many slots of ended guests wait to be cleared together. More than one would keep memory of
+/// the dead for longer, and gained nothing that could be measured.
+const DECOMMIT_BATCH: usize = 1;
+
+/// The engine that these options ask for.
+pub(super) fn engine(options: &GuestOptions) -> wasmtime::Result<Engine> {
+    let stack_bytes = usize::try_from(options.limits.stack_bytes_max)?;
+    let mut config = Config::new();
+
+    // The same answer on every machine and in every run (D8). Threads are not even compiled in.
+    config.cranelift_nan_canonicalization(true);
+    config.relaxed_simd_deterministic(true);
+    config.shared_memory(false);
+    config.wasm_memory64(false);
+
+    // One task for each store: a host call costs half of what it does with support for more.
+    config.concurrency_support(false);
+
+    config.epoch_interruption(true);
+    config.max_wasm_stack(stack_bytes);
+    config.async_stack_size(stack_bytes + HOST_STACK_BYTES);
+    config.memory_reservation(MEMORY_RESERVATION_BYTES);
+    config.memory_init_cow(true);
+    config.wasm_backtrace_details(WasmBacktraceDetails::Disable);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)?));
+    Engine::new(&config)
+}
+
+fn pool(options: &GuestOptions) -> wasmtime::Result<PoolingAllocationConfig> {
+    let guests = options.guests_max;
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(guests);
+    pool.total_stacks(guests);
+    // These two are only counted, so they may be generous.
+    pool.total_core_instances(guests.saturating_mul(CORE_INSTANCES_MAX));
+    pool.max_core_instances_per_component(CORE_INSTANCES_MAX);
+    // These are address space.
+    pool.total_memories(guests);
+    pool.max_memories_per_component(MEMORIES_MAX);
+    pool.total_tables(guests.saturating_mul(TABLES_PER_GUEST));
+    pool.max_tables_per_component(TABLES_MAX);
+    pool.table_elements(usize::try_from(options.limits.table_elements_max)?);
+    pool.max_memory_size(usize::try_from(MEMORY_RESERVATION_BYTES)?);
+
+    pool.linear_memory_keep_resident(options.memory_keep_bytes);
+    pool.table_keep_resident(options.memory_keep_bytes);
+    // Where the kernel can say which pages a guest has touched (Linux 6.7), only those are
+    // cleared.
+    pool.pagemap_scan(Enabled::Auto);
+    pool.decommit_batch_size(DECOMMIT_BATCH);
+    Ok(pool)
+}
