@@ -29,10 +29,12 @@ mod watchers;
 pub mod world;
 
 pub use audit::{AUDIT_TEXT_BYTES_MAX, Actor};
-pub use component::{ComponentError, ComponentName, ComponentNameError, Version};
+pub use component::{
+    COMPONENT_NAME_BYTES_MAX, ComponentError, ComponentName, ComponentNameError, Version,
+};
 pub use engine::{
     ControlError, DeployRefused, Deployment, Engine, EngineError, OpenError, REASON_BYTES_MAX,
     Readings, Start, StartRefused, StartedExecution, World,
 };
-pub use options::{Options, Parking};
+pub use options::{Options, Pace, Parking};
 pub use tree::command::{Cancelling, NotDone};

@@ -176,7 +176,11 @@ impl Tree {
     }
 
     /// When the root's operation was accepted; for one without a record, when this attempt began.
-    pub(crate) fn operation_accepted_at(&mut self, shared: &Shared, root: &JournalKey) -> Timestamp {
+    pub(crate) fn operation_accepted_at(
+        &mut self,
+        shared: &Shared,
+        root: &JournalKey,
+    ) -> Timestamp {
         let body = match self.operation_change() {
             Some(change) => Some(change.after.body.clone()),
             None => self

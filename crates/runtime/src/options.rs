@@ -2,8 +2,6 @@
 
 use indelible_journal::Micros;
 
-use crate::guest::GuestOptions;
-
 /// How an engine runs.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -12,6 +10,8 @@ pub struct Options {
     pub workers: usize,
     /// What becomes of a guest that waits (D4).
     pub parking: Parking,
+    /// How far the engine runs ahead of the disk.
+    pub pace: Pace,
     /// How long an execution that is being cancelled may clean up (C-22).
     pub cleanup_max: Micros,
     /// The most events that a guest may bring into its journal: past it, the attempt ends.
@@ -22,9 +22,6 @@ pub struct Options {
     pub operation_window: Micros,
     /// The most commands that wait for the engine: past it, whoever asks waits.
     pub commands_waiting_max: usize,
-    /// How guests are compiled and run, and what each may use: pinned with every execution that
-    /// starts (D6).
-    pub guests: GuestOptions,
 }
 
 /// What becomes of a guest that waits.
@@ -39,17 +36,28 @@ pub enum Parking {
     Drop,
 }
 
+/// How far the engine runs ahead of the disk. What others are told is durable either way (D2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// As far as the store has room: a turn is one commit, and nobody waits for it who does not
+    /// have to.
+    Ahead,
+    /// Not at all: every single change is on disk before the next is made. Slow; to look for
+    /// mistakes, and to show that a crash between any two of them does no harm.
+    Lockstep,
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             workers: std::thread::available_parallelism().map_or(2, usize::from),
             parking: Parking::Keep { guests_max: 7_500 },
+            pace: Pace::Ahead,
             cleanup_max: Micros::from_secs(60),
             journal_events_max: 1_000_000,
             signals_buffered_max: 10_000,
             operation_window: Micros::from_secs(7 * 24 * 3600),
             commands_waiting_max: 4_096,
-            guests: GuestOptions::default(),
         }
     }
 }

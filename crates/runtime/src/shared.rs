@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indelible_journal::{JournalKey, RootHash};
 use indelible_store::Store;
+use tokio::sync::Semaphore;
 
 use crate::cell::Cell;
 use crate::component::Components;
 use crate::guest::Guests;
-use crate::options::Options;
+use crate::options::{Options, Pace};
 use crate::parking::ParkingLot;
 use crate::run_queue::RunQueue;
 use crate::timers::Timers;
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) run_queue: RunQueue,
     pub(crate) timers: Timers,
     pub(crate) watchers: Watchers,
+    /// Room for commands that wait to be answered.
+    pub(crate) commands: Semaphore,
     /// The trees that are in memory.
     pub(crate) trees: Mutex<HashMap<RootHash, Arc<Cell>>>,
     /// What the stored queue held when the engine started, as far as nobody has gone on with it.
@@ -49,6 +52,11 @@ impl Shared {
         if cell.tell(command) {
             self.run_queue.push(Arc::clone(cell));
         }
+    }
+
+    /// Whether every change is on disk before the next.
+    pub(crate) fn in_lockstep(&self) -> bool {
+        self.options.pace == Pace::Lockstep
     }
 
     /// The place of an execution in the stored queue, for whoever loads it first.

@@ -21,8 +21,10 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
             let mut tree = cell.tree();
             while let Some(command) = cell.next_command() {
                 tree.obey(shared, command);
+                tree.keep_pace(shared);
             }
             let job = tree.take(shared);
+            tree.keep_pace(shared);
             // Others may help, if there are other hands.
             if tree.has_work() && cell.one_more(shared.options.workers.max(1)) {
                 shared.run_queue.push(Arc::clone(cell));
@@ -55,7 +57,9 @@ fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) {
         },
     };
     let stop = guest.resume();
-    cell.tree().stopped(shared, &key, guest, stop);
+    let mut tree = cell.tree();
+    tree.stopped(shared, &key, guest, stop);
+    tree.keep_pace(shared);
 }
 
 fn start(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Result<Guest, NotStarted> {

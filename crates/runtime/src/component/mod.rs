@@ -18,10 +18,10 @@ use indelible_journal::{ComponentDigest, FunctionName, RetryPolicy, Timestamp};
 use indelible_store::rows::{components, settings};
 use indelible_store::{Batch, Position, ReadError, Store, SubmitError};
 
-pub use self::name::{ComponentName, ComponentNameError};
+pub use self::name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
 use self::record::Record;
 pub use self::record::Version;
-use crate::guest::{Deployed, FunctionSpec, Guests, LoadError, Manifest, Program};
+use crate::guest::{Deployed, Guests, LoadError, Manifest, Program};
 
 /// What a call resolves to.
 #[derive(Debug, Clone)]
@@ -41,36 +41,7 @@ pub(crate) struct Components {
 #[derive(Default)]
 struct Known {
     names: HashMap<ComponentName, Record>,
-    manifests: HashMap<ComponentDigest, Arc<Functions>>,
-}
-
-/// The functions of a version, by name.
-#[derive(Debug)]
-pub(crate) struct Functions {
-    manifest: Manifest,
-    by_name: HashMap<String, usize>,
-}
-
-impl Functions {
-    fn new(manifest: Manifest) -> Self {
-        let names = manifest.functions.iter().enumerate();
-        let by_name = names.map(|(at, f)| (f.name.as_str().to_owned(), at)).collect();
-        Self { manifest, by_name }
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<&FunctionSpec> {
-        self.by_name.get(name).map(|at| &self.manifest.functions[*at])
-    }
-
-    pub(crate) fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
-
-    /// Their names, for people.
-    pub(crate) fn names(&self) -> String {
-        let names: Vec<_> = self.manifest.functions.iter().map(|f| f.name.as_str()).collect();
-        names.join(", ")
-    }
+    manifests: HashMap<ComponentDigest, Arc<Manifest>>,
 }
 
 /// Why nothing could be found out about a component.
@@ -86,6 +57,15 @@ pub enum ComponentError {
     /// What is stored about it makes no sense to this version.
     #[error("what is stored about {0} cannot be read: {1}")]
     Malformed(String, String),
+}
+
+/// Why the bytes of a version cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unavailable {
+    #[error("it is not in the store")]
+    Absent,
+    #[error(transparent)]
+    Read(ReadError),
 }
 
 impl Components {
@@ -133,11 +113,11 @@ impl Components {
         record.active = digest;
         let mut batch = Batch::new();
         components::put(&mut batch, bytes);
-        let manifest = serde_json::to_vec(&deployed.manifest).expect("a manifest is JSON");
-        settings::put(&mut batch, &record::manifest_name(&digest), &manifest);
+        let manifest = deployed.manifest.to_json();
+        settings::put(&mut batch, &record::manifest_name(&digest), manifest.as_bytes());
         settings::put(&mut batch, &record::name_of(name), &record::write(&record));
         let position = self.store.submit(batch).await?;
-        let functions = Arc::new(Functions::new(deployed.manifest.clone()));
+        let functions = Arc::new(deployed.manifest.clone());
         let mut all = self.known();
         all.manifests.insert(digest, functions);
         all.names.insert(name.clone(), record);
@@ -166,15 +146,15 @@ impl Components {
     pub(crate) fn functions(
         &self,
         digest: &ComponentDigest,
-    ) -> Result<Option<Arc<Functions>>, ComponentError> {
+    ) -> Result<Option<Arc<Manifest>>, ComponentError> {
         if let Some(functions) = self.known().manifests.get(digest) {
             return Ok(Some(Arc::clone(functions)));
         }
         let name = record::manifest_name(digest);
         let Some(json) = settings::get(&self.store, &name)?.value else { return Ok(None) };
-        let manifest = serde_json::from_slice(&json)
+        let manifest = Manifest::from_json(&json)
             .map_err(|error| ComponentError::Malformed(name, error.to_string()))?;
-        let functions = Arc::new(Functions::new(manifest));
+        let functions = Arc::new(manifest);
         self.known().manifests.insert(*digest, Arc::clone(&functions));
         Ok(Some(functions))
     }
@@ -189,19 +169,21 @@ impl Components {
         let (component, name) = split(function.as_str());
         let digest = match component {
             None => *own,
-            Some(component) => {
-                self.active(component).ok_or_else(|| format!("no component {component:?} is deployed"))?
-            }
+            Some(component) => self
+                .active(component)
+                .ok_or_else(|| format!("no component {component:?} is deployed"))?,
         };
         let functions = self.functions(&digest).map_err(|error| error.to_string())?;
-        let spec = functions.as_ref().and_then(|functions| functions.get(name));
+        let spec = functions.as_ref().and_then(|functions| functions.function(name));
         let spec = spec.ok_or_else(|| match component {
             None => format!("the component has no function {name:?}"),
             Some(component) => format!("the component {component:?} has no function {name:?}"),
         })?;
         let retry_policy = match component {
             None => Arc::clone(&spec.retry_policy),
-            Some(_) => Arc::new(RetryPolicy { callee: Some(digest), ..(*spec.retry_policy).clone() }),
+            Some(_) => {
+                Arc::new(RetryPolicy { callee: Some(digest), ..(*spec.retry_policy).clone() })
+            }
         };
         Ok(Callee { retry_policy })
     }
@@ -215,12 +197,15 @@ impl Components {
     }
 
     /// A version, ready to run.
-    pub(crate) fn program(&self, digest: &ComponentDigest) -> Result<Arc<Program>, LoadError> {
-        self.guests.load(digest, || {
+    pub(crate) fn program(
+        &self,
+        digest: &ComponentDigest,
+    ) -> Result<Arc<Program>, LoadError<Unavailable>> {
+        self.guests.load(*digest, || {
             components::get(&self.store, digest)
-                .map_err(|error| error.to_string())?
+                .map_err(Unavailable::Read)?
                 .value
-                .ok_or_else(|| "the component is not in the store".to_owned())
+                .ok_or(Unavailable::Absent)
         })
     }
 }

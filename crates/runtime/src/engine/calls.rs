@@ -8,9 +8,10 @@ use indelible_journal::{
 };
 use indelible_store::rows::executions::{self, Execution as Row};
 use indelible_store::rows::journals;
-use tokio::sync::oneshot;
+use tokio::sync::{SemaphorePermit, oneshot};
 
 use super::{Engine, EngineError, StartRefused};
+use crate::guest::Manifest;
 use crate::operation::{self, RecordError, Request, RequestHash};
 use crate::shared::Shared;
 use crate::tree::command::{Answer, Begun, Command};
@@ -50,7 +51,7 @@ impl Engine {
     /// is carried through.
     pub async fn start(&self, start: Start) -> Result<StartedExecution, StartRefused> {
         let shared = &self.shared;
-        let max = shared.options.guests.payload_bytes_max;
+        let max = shared.guests.options().payload_bytes_max;
         if start.input.bytes.len() > max {
             return Err(StartRefused::TooLarge { bytes: start.input.bytes.len(), max });
         }
@@ -74,6 +75,7 @@ impl Engine {
             }
             let (started, root) = self.started(&start, &operation)?;
             let request = Request { operation: operation.clone(), root, hash };
+            let _room = self.room().await?;
             let (reply, answer) = oneshot::channel();
             let command = crate::tree::command::Start { started, request, reply };
             shared.send(&root, Command::Start(Box::new(command)));
@@ -97,10 +99,10 @@ impl Engine {
         let digest = components.active(&start.component).ok_or_else(no_component)?;
         let functions = components.functions(&digest).map_err(EngineError::from)?;
         let functions = functions.ok_or_else(no_component)?;
-        let spec = functions.get(&start.function).ok_or_else(|| StartRefused::NoFunction {
+        let spec = functions.function(&start.function).ok_or_else(|| StartRefused::NoFunction {
             component: start.component.clone(),
             function: start.function.clone(),
-            has: functions.names(),
+            has: names(&functions),
         })?;
         let root = RootHash::derive(&digest, None, operation);
         let key = JournalKey::first(ExecutionId::root_of(root));
@@ -112,7 +114,7 @@ impl Engine {
             parent_id: None,
             idempotency_key: Some(operation.clone()),
             attempts: key.attempts().clone(),
-            limits: self.shared.options.guests.limits,
+            limits: self.shared.guests.options().limits,
             retry_policy: Some(Arc::clone(&spec.retry_policy)),
             trace_parent: start.trace_parent.clone(),
         };
@@ -159,11 +161,23 @@ impl Engine {
         }
     }
 
+    /// Waits for room: so many commands are under way at most.
+    pub(super) async fn room(&self) -> Result<SemaphorePermit<'_>, EngineError> {
+        self.shared.commands.acquire().await.map_err(|_| EngineError::Stopped)
+    }
+
     /// Everything that was read so far is durable.
     pub(super) async fn durable_now(&self) -> Result<(), EngineError> {
         let store = &self.shared.store;
         Ok(store.durable(store.accepted()).await?)
     }
+}
+
+/// The names of all functions, for people.
+fn names(manifest: &Manifest) -> String {
+    let names: Vec<_> =
+        manifest.functions().iter().map(|function| function.name.as_str()).collect();
+    names.join(", ")
 }
 
 /// Takes a watcher away when nobody waits any more, however that came.
@@ -193,7 +207,10 @@ pub(super) async fn answered<T>(
     Ok(value)
 }
 
-fn find(shared: &Shared, operation: &OperationKey) -> Result<Option<operation::Record>, EngineError> {
+fn find(
+    shared: &Shared,
+    operation: &OperationKey,
+) -> Result<Option<operation::Record>, EngineError> {
     operation::find(shared, operation).map_err(|error| match error {
         RecordError::Read(error) => error.into(),
         error @ RecordError::Unknown(_) => EngineError::Malformed(error.to_string()),

@@ -38,7 +38,7 @@ impl Engine {
         payload: Payload,
         actor: Option<Actor>,
     ) -> Result<DeliveryId, ControlError> {
-        let (bytes, max) = (payload.bytes.len(), self.shared.options.guests.payload_bytes_max);
+        let (bytes, max) = (payload.bytes.len(), self.shared.guests.options().payload_bytes_max);
         if bytes > max {
             return Err(ControlError::TooLarge { bytes, max });
         }
@@ -102,6 +102,7 @@ impl Engine {
         execution: &ExecutionId,
         command: impl FnOnce(ExecutionId, Reply<Result<T, NotDone>>) -> Command,
     ) -> Result<T, ControlError> {
+        let _room = self.room().await?;
         let (reply, answer) = oneshot::channel();
         self.shared.send(execution.root(), command(execution.clone(), reply));
         Ok(answered(&self.shared, answer).await??)

@@ -51,6 +51,6 @@ impl Engine {
     ) -> Result<Option<Manifest>, EngineError> {
         let functions = self.shared.components.functions(digest)?;
         self.durable_now().await?;
-        Ok(functions.map(|functions| functions.manifest().clone()))
+        Ok(functions.map(|manifest| (*manifest).clone()))
     }
 }

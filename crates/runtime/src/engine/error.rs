@@ -4,15 +4,12 @@
 use indelible_store::{Lost, ReadError, SubmitError};
 
 use crate::component::{ComponentError, ComponentNameError};
-use crate::guest::{DeployError, SetupError};
+use crate::guest::DeployError;
 
 /// Why an engine cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Guests cannot be run.
-    #[error(transparent)]
-    Guests(#[from] SetupError),
     /// What is deployed cannot be read.
     #[error(transparent)]
     Components(#[from] ComponentError),

@@ -5,14 +5,16 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use indelible_journal::JournalKey;
 use indelible_store::Store;
 use indelible_store::rows::queue;
+use tokio::sync::Semaphore;
 
 use super::{Engine, EngineError, OpenError};
 use crate::component::Components;
-use crate::guest::{Artifacts, Guests};
+use crate::guest::Guests;
 use crate::options::Options;
 use crate::parking::ParkingLot;
 use crate::shared::{Shared, lock};
@@ -32,18 +34,18 @@ pub struct World {
     pub entropy: Arc<dyn Entropy>,
     /// Whom to tell what people may want to know.
     pub observer: Arc<dyn Observer>,
-    /// Where compiled components are kept.
-    pub artifacts: Artifacts,
+    /// What runs guests. One is enough for a process, and what it reserves is much.
+    pub guests: Arc<Guests>,
 }
 
 impl World {
     /// The system's clock and randomness; nobody is told anything.
-    pub fn system(artifacts: Artifacts) -> Self {
+    pub fn system(guests: Arc<Guests>) -> Self {
         Self {
             clock: Arc::new(System),
             entropy: Arc::new(System),
             observer: Arc::new(Silent),
-            artifacts,
+            guests,
         }
     }
 }
@@ -51,18 +53,7 @@ impl World {
 impl Engine {
     /// Starts an engine over a store, and goes on with what was left to be done.
     pub fn open(store: Store, options: Options, world: World) -> Result<Self, OpenError> {
-        let guests = Guests::new(options.guests.clone(), world.artifacts)?;
-        Self::open_with(store, options, guests, world.clock, world.entropy, world.observer)
-    }
-
-    fn open_with(
-        store: Store,
-        options: Options,
-        guests: Arc<Guests>,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
-        observer: Arc<dyn Observer>,
-    ) -> Result<Self, OpenError> {
+        let World { clock, entropy, observer, guests } = world;
         let components = Components::open(store.clone(), Arc::clone(&guests))?;
         let left = read_queue(&store)?;
         let last = left.iter().map(|entry| entry.ticket).max();
@@ -80,6 +71,7 @@ impl Engine {
             trees: Mutex::new(HashMap::new()),
             queued: Mutex::new(queued),
             tickets: AtomicU64::new(last.map_or(0, |last| last + 1)),
+            commands: Semaphore::new(options.commands_waiting_max),
             options,
             store,
         });
@@ -158,10 +150,10 @@ fn start_threads(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, OpenError>
                 turn(&shared, &cell);
             }
         };
-        threads.push(spawn(format!("worker-{number}"), work)?);
+        threads.push(spawn(&format!("worker-{number}"), work)?);
     }
     let timed = Arc::clone(shared);
-    threads.push(spawn("timers".to_owned(), move || {
+    threads.push(spawn("timers", move || {
         while timed.timers.wait(timed.clock.now()) {
             if let Err(error) = fire_due(&timed) {
                 timed.observer.trouble(&format!("timers cannot be read: {error}"));
@@ -170,8 +162,8 @@ fn start_threads(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, OpenError>
         }
     })?);
     let ticked = Arc::clone(shared);
-    let tick = shared.options.guests.tick;
-    threads.push(spawn("ticks".to_owned(), move || {
+    let tick = Duration::from_micros(shared.guests.options().tick.get());
+    threads.push(spawn("ticks", move || {
         while ticked.run_queue.wait_open(tick) {
             ticked.guests.tick();
         }
@@ -179,10 +171,7 @@ fn start_threads(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, OpenError>
     Ok(threads)
 }
 
-fn spawn(
-    name: String,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, OpenError> {
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
     let name = format!("indelible-{name}");
     thread::Builder::new().name(name).spawn(work).map_err(OpenError::Thread)
 }

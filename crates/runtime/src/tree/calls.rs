@@ -9,7 +9,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use indelible_journal::{
     ErrorKind, Failure, Found, FunctionName, Invoke, InvokeKind, JoinSetId, JournalKey, Micros,
-    Outcome, Payload, PromiseId, Recorded, Replay, ReplayError, Rule, Timestamp, Violation,
+    Outcome, Payload, PromiseId, Recorded, ReplayError, Rule, Timestamp, Violation,
 };
 
 use indelible_store::rows::timers::Timer;
@@ -69,7 +69,7 @@ impl GuestCalls {
             Ok(()) => call(&mut tree, &self.shared, &self.key),
             Err(stopped) => Err(stopped),
         };
-        if tree.changes.bytes > UNSUBMITTED_BYTES_MAX {
+        if tree.changes.bytes > UNSUBMITTED_BYTES_MAX || self.shared.in_lockstep() {
             tree.commit(&self.shared);
         }
         result.map_err(|stopped| match stopped {
@@ -122,6 +122,14 @@ impl Tree {
             Err(error) => return Err(error.into()),
         };
         if found == Found::Absent {
+            // Only what is new, and by a trap: a limit that was another when this ran before
+            // must not lead a replay elsewhere (D6).
+            let (bytes, max) = (input.bytes.len(), shared.guests.options().payload_bytes_max);
+            if bytes > max {
+                let message =
+                    format!("the input of a call has {bytes} bytes; at most {max} are allowed");
+                return Err(Stopped::Mistake(message));
+            }
             self.schedule(shared, key, &promise, function, input)?;
         }
         Ok(Ok(number(&promise)))
@@ -267,7 +275,7 @@ impl Host for GuestCalls {
     }
 
     fn create_join_set(&mut self) -> Result<u32, Refusal> {
-        self.with(|tree, shared, key| tree.create_join_set(shared, key))
+        self.with(Tree::create_join_set)
     }
 
     fn submit(&mut self, join_set: u32, promise: u32) -> Result<(), Refusal> {
@@ -275,7 +283,7 @@ impl Host for GuestCalls {
     }
 
     fn now(&mut self) -> Result<Timestamp, Refusal> {
-        self.with(|tree, shared, key| tree.now(shared, key))
+        self.with(Tree::now)
     }
 
     fn random(&mut self, length: u32) -> Result<Bytes, Refusal> {

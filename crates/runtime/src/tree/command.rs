@@ -189,10 +189,8 @@ impl Tree {
                             value: Begun::New(execution),
                             position: Some(*position),
                         }),
-                        Err(SubmitError::Refused(refusal)) => reply.send(Answer {
-                            value: Begun::Raced,
-                            position: Some(refusal.position),
-                        }),
+                        Err(SubmitError::Refused(refusal)) => reply
+                            .send(Answer { value: Begun::Raced, position: Some(refusal.position) }),
                         Err(_) => return,
                     };
                 }));

@@ -43,6 +43,10 @@ impl Tree {
         } else {
             shared.store.submit_blocking(batch)
         };
+        if let (Ok(position), true) = (&result, shared.in_lockstep()) {
+            // If it is lost, the next submission says so.
+            let _ = shared.store.durable(*position).wait();
+        }
         match &result {
             Ok(position) => self.accepted(shared, *position, submitted),
             Err(_) => {
@@ -52,6 +56,13 @@ impl Tree {
                 let error = result.expect_err("it was looked at");
                 self.give_up(shared, &CommitError::from(error));
             }
+        }
+    }
+
+    /// Submits what changed if nothing may run ahead of the disk.
+    pub(crate) fn keep_pace(&mut self, shared: &Shared) {
+        if shared.in_lockstep() {
+            self.commit(shared);
         }
     }
 
@@ -124,7 +135,8 @@ impl Tree {
     /// What is in memory cannot be written: it is forgotten, and what is stored counts. A start
     /// that lost a race ends here, too.
     fn give_up(&mut self, shared: &Shared, error: &CommitError) {
-        let lost_race = self.is_new() && matches!(error, CommitError::Submit(SubmitError::Refused(_)));
+        let lost_race =
+            self.is_new() && matches!(error, CommitError::Submit(SubmitError::Refused(_)));
         if !lost_race {
             shared.observer.trouble(&format!("a commit failed: {error}"));
         }

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use indelible_journal::{
-    Ending, Entry, ErrorKind, Failure, InvokePhase, JournalKey, Outcome, Violation,
-};
+use indelible_journal::{Entry, ErrorKind, Failure, InvokePhase, JournalKey, Outcome, Violation};
 use indelible_store::rows::timers::Timer;
 
 use super::execution::{Phase, Verdict, caller, number};
@@ -82,7 +80,11 @@ impl Tree {
             Ok(Some(outcome)) => self.tell_caller(shared, key, outcome),
             Ok(None) => {}
             Err(violation) => {
-                self.hold(shared, key, format!("the engine was about to break a rule: {violation}"));
+                self.hold(
+                    shared,
+                    key,
+                    format!("the engine was about to break a rule: {violation}"),
+                );
             }
         }
     }

@@ -25,12 +25,11 @@ mod work;
 use std::collections::{HashMap, VecDeque};
 
 use indelible_journal::{Ending, Entry, ExecutionId, JournalKey, OperationKey, Timestamp};
+use indelible_store::rows::audit;
 use indelible_store::rows::timers::Timer;
 use indelible_store::{Position, SubmitError};
-use indelible_store::rows::audit;
 
 pub(crate) use self::calls::GuestCalls;
-pub(crate) use self::commit::CommitError;
 use self::execution::{Execution, Phase};
 pub(crate) use self::load::LoadError;
 pub(crate) use self::work::{Job, NotStarted};
@@ -57,8 +56,6 @@ pub(crate) struct Tree {
     executions: HashMap<JournalKey, Execution>,
     work: VecDeque<Work>,
     changes: Changes,
-    /// The last commit of this tree: what is seen of it depends on this.
-    position: Option<Position>,
 }
 
 /// What the next commit holds beside the executions' own rows.

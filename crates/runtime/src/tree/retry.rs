@@ -19,10 +19,8 @@ impl Tree {
         key: &JournalKey,
         failure: &Failure,
     ) -> Option<Timestamp> {
-        let tried = matches!(
-            failure.kind,
-            ErrorKind::Trap | ErrorKind::Timeout | ErrorKind::Transient
-        );
+        let tried =
+            matches!(failure.kind, ErrorKind::Trap | ErrorKind::Timeout | ErrorKind::Transient);
         let effect_started = self.execution(key).journal.effect_started();
         let (policy, retries, since) = self.tries(shared, key, failure.kind)?;
         let safe = policy.class.idempotency == Idempotency::Idem || !effect_started;

@@ -59,7 +59,9 @@ impl Tree {
                     let outcome = self.outcome(key, &promise);
                     Got::Settled(Settled { promise: number(&promise), outcome })
                 }
-                Awaited::All => Got::All(all.iter().map(|promise| self.settled(key, *promise)).collect()),
+                Awaited::All => {
+                    Got::All(all.iter().map(|promise| self.settled(key, *promise)).collect())
+                }
                 Awaited::Signal(payload) => Got::Signal(payload.clone()),
                 Awaited::Cancelled => self.cancelled(key),
                 Awaited::Pending => {

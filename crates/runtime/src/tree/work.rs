@@ -2,9 +2,7 @@
 //! (J-76). Guests run outside the tree's lock: [`Tree::take`] hands one out, [`Tree::stopped`]
 //! takes it back.
 
-use indelible_journal::{
-    ComponentDigest, ErrorKind, Failure, Journal, JournalKey, Limits, Payload, Replay, Started,
-};
+use indelible_journal::{ComponentDigest, Journal, JournalKey, Limits, Payload, Replay, Started};
 
 use super::execution::{Execution, Phase, Verdict, callee};
 use super::{LoadError, Tree, Work};
@@ -101,7 +99,7 @@ impl Tree {
                 parent_id: Some(caller.execution_id().clone()),
                 idempotency_key: None,
                 attempts: key.attempts().clone(),
-                limits: shared.options.guests.limits,
+                limits: shared.guests.options().limits,
                 retry_policy: None,
                 trace_parent,
             };
@@ -183,34 +181,14 @@ impl Tree {
         match why {
             NotStarted::Full => self.ready(key),
             NotStarted::Held(why) => self.hold(shared, key, why),
-            NotStarted::Broken(message) => {
-                let failure = Failure::new(ErrorKind::Trap, message);
-                self.stopped_before_start(shared, key, failure);
-            }
-        }
-    }
-
-    fn stopped_before_start(&mut self, shared: &Shared, key: &JournalKey, failure: Failure) {
-        if let Some(execution) = self.find(key)
-            && let Phase::Running { doomed, .. } = &mut execution.phase
-        {
-            let verdict = doomed.take();
-            match verdict {
-                Some(verdict) => self.end(shared, key, verdict),
-                None => self.returned(shared, key, Verdict::Broken(failure)),
-            }
         }
     }
 
     /// An execution that the stored queue names.
     pub(crate) fn recover(&mut self, shared: &Shared, key: &JournalKey) {
-        match self.load(shared, key) {
-            Ok(()) => {}
+        if let Err(LoadError::Absent) = self.load(shared, key) {
             // Nothing is there to be done: the entry is left for a person to look at.
-            Err(LoadError::Absent) => {
-                shared.observer.trouble(&format!("the queue names {key:#}, which does not exist"));
-            }
-            Err(_) => {}
+            shared.observer.trouble(&format!("the queue names {key:#}, which does not exist"));
         }
     }
 }
@@ -222,6 +200,4 @@ pub(crate) enum NotStarted {
     Full,
     /// It cannot run here: its component is not there, or cannot be loaded (J-93).
     Held(String),
-    /// It failed before its first instruction.
-    Broken(String),
 }
