@@ -58,7 +58,7 @@ impl Engine for Disk {
             left.checked_sub(1)
         });
         if alive.is_err() {
-            return Err(EngineError::Io(std::io::Error::other("the disk has died")));
+            return Err(EngineError::Stopped { what: "the disk has died".to_owned() });
         }
         self.inner.commit(writes)?;
         self.taken.fetch_add(1, Ordering::SeqCst);
