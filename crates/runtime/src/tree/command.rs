@@ -124,8 +124,8 @@ pub(crate) type Reply<T> = oneshot::Sender<Answer<T>>;
 #[derive(Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) value: T,
-    /// None: it depends on nothing that is not durable.
-    pub(crate) position: Option<Position>,
+
+    pub(crate) position: Position,
 }
 
 impl Tree {
@@ -156,7 +156,7 @@ impl Tree {
         self.after_commit(Box::new(move |committed| {
             // Without a position there is no answer: the asker sees that the engine stopped.
             if let Ok(position) = committed {
-                let _ = reply.send(Answer { value, position: Some(*position) });
+                let _ = reply.send(Answer { value, position: *position });
             }
         }));
     }
@@ -184,15 +184,14 @@ impl Tree {
                 self.changes.operation = Some(operation::Change::begun(&start.request, now));
                 let reply = start.reply;
                 self.after_commit(Box::new(move |committed| {
-                    let _ = match committed {
-                        Ok(position) => reply.send(Answer {
-                            value: Begun::New(execution),
-                            position: Some(*position),
-                        }),
-                        Err(SubmitError::Refused(refusal)) => reply
-                            .send(Answer { value: Begun::Raced, position: Some(refusal.position) }),
-                        Err(_) => return,
-                    };
+                    let _ =
+                        match committed {
+                            Ok(position) => reply
+                                .send(Answer { value: Begun::New(execution), position: *position }),
+                            Err(SubmitError::Refused(refusal)) => reply
+                                .send(Answer { value: Begun::Raced, position: refusal.position }),
+                            Err(_) => return,
+                        };
                 }));
             }
             Err(violation) => shared.observer.trouble(&format!("a start was refused: {violation}")),
