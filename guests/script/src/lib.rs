@@ -5,6 +5,7 @@
 //! | step | does |
 //! |---|---|
 //! | `{"call": [slot, function, input]}` | calls; the promise is kept in a slot |
+//! | `{"call_big": [slot, function, n]}` | calls with an input of so many bytes and a few |
 //! | `{"timer": [slot, ms]}` | starts a timer |
 //! | `{"await": slot}` | waits, and notes the outcome |
 //! | `{"any": [slots]}`, `{"all": [slots]}` | waits for the first, for all |
@@ -120,6 +121,10 @@ impl Run {
                     Ok(promise) => self.keep(&with[0], promise),
                     Err(failure) => self.notes.push(failed(&failure)),
                 }
+            }
+            "call_big" => {
+                let input = json!([{ "note": "x".repeat(number(&with[2]) as usize) }]);
+                self.step("call", &json!([with[0], with[1], input]))?;
             }
             "timer" => self.keep(&with[0], host::start_timer(number(&with[1]) * 1_000)),
             "await" => {

@@ -40,7 +40,10 @@ fn reason(error: &wasmtime::Error) -> String {
     match error.downcast_ref::<Trap>() {
         Some(Trap::UnreachableCodeReached) => "trapped: it reached `unreachable`".into(),
         Some(Trap::StackOverflow) => "trapped: its stack is exhausted".into(),
-        Some(Trap::MemoryOutOfBounds) => "trapped: memory access out of bounds".into(),
+        Some(Trap::MemoryOutOfBounds) => {
+            "trapped: memory access out of bounds (a stack that overflows ends like this, too)"
+                .into()
+        }
         Some(trap) => {
             let text = trap.to_string();
             format!("trapped: {}", text.strip_prefix("wasm trap: ").unwrap_or(&text))

@@ -15,14 +15,16 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use indelible_journal::{
-    Ending, Event, ExecutionId, JournalKey, Micros, Namespace, OperationId, Payload, Record,
-    SignalName, Timestamp,
+    Ending, Event, ExecutionId, Journal, JournalKey, Micros, Namespace, OperationId, Payload,
+    Record, SignalName, Timestamp,
 };
+use indelible_runtime::guest::Guests;
 use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose};
 use indelible_runtime::{Engine, Options, Parking, Start, StartedExecution, World};
-use indelible_store::rows::executions::{self, Execution};
+use indelible_store::rows::executions::{self, Execution, Standing};
+use indelible_store::rows::timers::{self, Timer};
 use indelible_store::rows::{TABLES, journals};
-use indelible_store::{Bounds, Store};
+use indelible_store::{Batch, Bounds, Store};
 
 use self::disk::Disk;
 
@@ -88,6 +90,7 @@ pub struct House {
     pub told: Arc<Told>,
     pub options: Options,
     pub seed: u64,
+    pub guests: Arc<Guests>,
     engine: Option<Engine>,
 }
 
@@ -106,9 +109,14 @@ impl House {
 
     /// A house over a disk.
     pub fn on(disk: Arc<Disk>, options: Options) -> Self {
+        Self::with(disk, options, guests::shared())
+    }
+
+    /// A house whose guests have limits of their own.
+    pub fn with(disk: Arc<Disk>, options: Options, guests: Arc<Guests>) -> Self {
         let clock = Arc::new(StillClock(AtomicU64::new(MORNING)));
         let told = Arc::new(Told::default());
-        let mut house = Self { disk, clock, told, options, seed: 7, engine: None };
+        let mut house = Self { disk, clock, told, options, seed: 7, guests, engine: None };
         house.reopen();
         house
     }
@@ -122,7 +130,7 @@ impl House {
             clock: self.clock.clone(),
             entropy: Arc::new(Seeded { seed: self.seed, ids: AtomicU64::new(0) }),
             observer: self.told.clone(),
-            guests: guests::shared(),
+            guests: self.guests.clone(),
         };
         self.engine = Some(Engine::open(store, self.options.clone(), world).unwrap());
     }
@@ -292,6 +300,37 @@ impl House {
     /// The names of the events of an execution.
     pub fn names(&self, id: &ExecutionId) -> Vec<&'static str> {
         self.events(id).iter().map(|record| record.event.name()).collect()
+    }
+
+    /// Writes journals as if they had come about here: for stores that nobody would have made.
+    pub fn transplant(&self, journals: &[(JournalKey, Vec<Record>)]) {
+        let mut batch = Batch::new();
+        for (key, records) in journals {
+            let mut journal = Journal::new(key.clone());
+            let entries: Vec<_> = records
+                .iter()
+                .map(|record| journal.append_record(record.clone()).expect("it is a journal"))
+                .collect();
+            let started = journal.started().unwrap();
+            let row = Execution {
+                key: key.clone(),
+                length: journal.len(),
+                standing: Standing::of(journal.status().unwrap()),
+                created_at: records[0].timestamp,
+                updated_at: journal.last_timestamp(),
+                component: started.component_digest,
+                function: started.function_name.clone(),
+                held: None,
+            };
+            executions::advance(&mut batch, None, &row, &entries).unwrap();
+            for timer in journal.open_timers() {
+                let child = timer.promise_id.path().last().copied();
+                let timer = Timer { due: timer.fire_at, key: key.clone(), child };
+                timers::put(&mut batch, &timer);
+            }
+        }
+        let position = self.engine().store().submit_blocking(batch).unwrap();
+        self.engine().store().durable(position).wait().unwrap();
     }
 
     /// Sends a signal with a JSON payload.

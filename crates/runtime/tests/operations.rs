@@ -1,0 +1,184 @@
+//! Starting under an operation id, and versions of components (C-31, D6).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod support;
+
+use indelible_journal::ComponentDigest;
+use indelible_runtime::{DeployRefused, StartRefused};
+use serde_json::json;
+use support::{House, KEEP, by_hand, guests, returned};
+
+fn house() -> House {
+    let house = House::new(by_hand(KEEP));
+    house.deploy("script");
+    house
+}
+
+/// A component with the same functions and other bytes: a custom section more.
+fn other_version() -> Vec<u8> {
+    let mut bytes = guests::bytes("script");
+    // Section 0, its length, the length of its name, the name, one byte.
+    bytes.extend([0, 6, 4, b'n', b'o', b't', b'e', 2]);
+    bytes
+}
+
+/// C-31: the same request under the same id finds the same execution, running or finished.
+#[test]
+fn a_repeated_request_attaches() {
+    let house = house();
+    let request = house.request("one", "script/main", "[{\"signal\":\"go\"}]");
+    let first = house.wait(house.engine().start(request.clone())).unwrap();
+    assert!(!first.attached);
+    let again = house.wait(house.engine().start(request.clone())).unwrap();
+    assert!(again.attached);
+    assert_eq!(again.execution_id, first.execution_id);
+    house.signal(&first.execution_id, "go", "1");
+    house.work();
+    let (after, ending) = house.wait(house.engine().call(request)).unwrap();
+    assert!(after.attached);
+    assert_eq!(after.execution_id, first.execution_id);
+    assert_eq!(returned(&ending), "[{\"signal\":1}]");
+    assert_eq!(house.tree(&first.execution_id).len(), 1);
+}
+
+/// C-31: and after a crash, and after a new version was deployed.
+#[test]
+fn a_new_version_does_not_make_an_old_request_new() {
+    let mut house = house();
+    let request = house.request("one", "script/main", "[{\"return\":1}]");
+    let first = house.wait(house.engine().start(request.clone())).unwrap();
+    house.work();
+    let deployed = house.wait(house.engine().deploy("script", &other_version())).unwrap();
+    assert!(!deployed.known);
+    house.crash();
+    let again = house.wait(house.engine().start(request)).unwrap();
+    assert!(again.attached);
+    assert_eq!(again.execution_id, first.execution_id);
+    // A new request takes the new version.
+    let new = house.start("two", "script/main", "[{\"return\":1}]");
+    house.work();
+    assert_eq!(house.row(&new).component, deployed.digest);
+    assert_ne!(house.row(&first.execution_id).component, deployed.digest);
+}
+
+/// V-9, C-6: another request under the same id is a conflict, whatever became of the first.
+#[test]
+fn another_request_under_the_same_id_conflicts() {
+    let house = house();
+    house.start("one", "script/main", "[{\"signal\":\"go\"}]");
+    let conflicts = |function: &str, input: &str| {
+        let refused = house.wait(house.engine().start(house.request("one", function, input)));
+        assert!(matches!(refused, Err(StartRefused::Conflict)), "{refused:?}");
+    };
+    conflicts("script/main", "[]");
+    conflicts("script/idem", "[{\"signal\":\"go\"}]");
+    // The same id in another namespace is another operation.
+    let mut request = house.request("one", "script/main", "[]");
+    request.namespace = indelible_journal::Namespace::new("elsewhere").unwrap();
+    assert!(!house.wait(house.engine().start(request)).unwrap().attached);
+}
+
+/// Without an id of the client's one is made, and each start is another execution.
+#[test]
+fn ids_are_made() {
+    let house = house();
+    let mut request = house.request("unused", "script/main", "[{\"return\":1}]");
+    request.operation_id = None;
+    let one = house.wait(house.engine().start(request.clone())).unwrap();
+    let two = house.wait(house.engine().start(request)).unwrap();
+    assert_ne!(one.execution_id, two.execution_id);
+    let id = one.operation_id.as_str();
+    assert_eq!((id.len(), &id[14..15]), (36, "7"), "a UUIDv7: {id}");
+}
+
+/// Two at once, of whatever version: one execution.
+#[test]
+fn two_starts_at_once() {
+    let house = house();
+    let request = house.request("one", "script/main", "[{\"signal\":\"go\"}]");
+    let (one, two) = house.wait(async {
+        tokio::join!(house.engine().start(request.clone()), house.engine().start(request.clone()))
+    });
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert_eq!(one.execution_id, two.execution_id);
+    assert_ne!(one.attached, two.attached);
+}
+
+/// D6: what runs stays with its version; its children too.
+#[test]
+fn a_running_execution_keeps_its_version() {
+    let house = house();
+    let steps = json!([
+        { "signal": "go" },
+        { "call": ["a", "main", []] }, { "await": "a" },
+        { "call": ["b", "script/main", []] }, { "await": "b" },
+    ]);
+    let id = house.start("one", "script/main", &steps.to_string());
+    house.work();
+    let old = house.row(&id).component;
+    let new = house.wait(house.engine().deploy("script", &other_version())).unwrap().digest;
+    house.signal(&id, "go", "1");
+    house.work();
+    returned(&house.ending(&id));
+    let versions: Vec<ComponentDigest> =
+        house.tree(&id).iter().map(|(key, _)| house.row(key.execution_id()).component).collect();
+    // By its own component's name it asks for what is active now.
+    assert_eq!(versions, [old, old, new]);
+}
+
+/// D6: the same bytes twice are one version; the last deployed is the active one.
+#[test]
+fn the_same_bytes_are_one_version() {
+    let mut house = house();
+    let bytes = guests::bytes("script");
+    let again = house.wait(house.engine().deploy("script", &bytes)).unwrap();
+    assert!(again.known);
+    house.wait(house.engine().deploy("script", &other_version())).unwrap();
+    let back = house.wait(house.engine().deploy("script", &bytes)).unwrap();
+    assert!(back.known);
+    house.crash();
+    let all = house.wait(house.engine().components()).unwrap();
+    let (name, active, versions) = &all[0];
+    assert_eq!((all.len(), name.as_str(), *active), (1, "script", back.digest));
+    assert_eq!(versions.len(), 2);
+    let manifest = house.wait(house.engine().manifest(active)).unwrap().unwrap();
+    let names: Vec<_> = manifest.functions().iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["idem", "main", "plain"]);
+}
+
+/// What cannot be run is refused at the door, and nothing has changed.
+#[test]
+fn deployments_are_checked() {
+    let house = house();
+    let taken = house.disk.taken();
+    let refused = house.wait(house.engine().deploy("a b", &guests::bytes("script")));
+    assert!(matches!(refused, Err(DeployRefused::Name(_))), "{refused:?}");
+    let refused = house.wait(house.engine().deploy("junk", b"not a component"));
+    assert!(matches!(refused, Err(DeployRefused::Component(_))), "{refused:?}");
+    assert_eq!(house.disk.taken(), taken);
+    assert_eq!(house.wait(house.engine().components()).unwrap().len(), 1);
+}
+
+/// Starts that make no sense say what would.
+#[test]
+fn starts_are_checked() {
+    let house = house();
+    let start = |function: &str| {
+        let refused = house.wait(house.engine().start(house.request("one", function, "[]")));
+        refused.unwrap_err().to_string()
+    };
+    assert_eq!(start("nowhere/main"), "no component \"nowhere\" is deployed");
+    assert_eq!(
+        start("script/mian"),
+        "the component \"script\" has no function \"mian\"; it has idem, main, plain"
+    );
+}
+
+/// An execution that nobody started has no outcome.
+#[test]
+fn outcomes_of_nothing() {
+    let house = house();
+    let id = house.start("one", "script/main", "[{\"return\":1}]");
+    let nobody = id.to_string().replace(|c: char| c.is_ascii_digit(), "a").parse().unwrap();
+    assert_eq!(house.wait(house.engine().outcome(&nobody)).unwrap(), None);
+}

@@ -1,0 +1,181 @@
+//! A journal that the program could not have written leaves the execution stuck, with both sides
+//! shown, and changes nothing (C-25).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod support;
+
+use indelible_journal::{Ending, ErrorKind, Event, ExecutionId, Micros, Payload, Record, Started};
+use indelible_runtime::{Actor, ControlError, NotDone};
+use indelible_store::rows::audit;
+use indelible_store::rows::executions::Standing;
+use serde_json::{Value, json};
+use support::{House, KEEP, by_hand, failed};
+
+/// What `program` finds if the journal is that of `other`, up to its first wait of an hour.
+fn found(program: &Value, other: &Value) -> (House, ExecutionId, Vec<Record>) {
+    let first = House::new(by_hand(KEEP));
+    first.deploy("script");
+    let id = first.start("one", "script/main", &other.to_string());
+    first.pass(Micros::from_secs(60));
+    let mut tree = first.tree(&id);
+    let root = &mut tree[0].1[0].event;
+    let Event::ExecutionStarted(started) = root else { panic!("{root:?}") };
+    let input = Payload::json(program.to_string());
+    **started = Started { input, ..(**started).clone() };
+
+    let mut house = House::new(by_hand(KEEP));
+    house.deploy("script");
+    house.transplant(&tree);
+    house.crash();
+    house.pass(Micros::from_secs(3_700));
+    let records = tree.swap_remove(0).1;
+    (house, id, records)
+}
+
+/// The execution is held, says both sides, and has nothing in its journal that the end of its
+/// wait did not bring.
+#[track_caller]
+fn check(program: &Value, other: &Value, recorded: &str, asked: &str) {
+    let (house, id, before) = found(program, other);
+    let row = house.row(&id);
+    assert_eq!(row.standing, Standing::Held, "{row:?}");
+    let why = row.held.unwrap();
+    assert!(why.contains(recorded) && why.contains(asked), "{why}");
+    assert_eq!(*house.told.held.lock().unwrap(), [why]);
+    let events = house.events(&id);
+    assert_eq!(events[..before.len()], before);
+    let new: Vec<_> = events[before.len()..].iter().map(|r| r.event.name()).collect();
+    assert_eq!(new, ["TimerFired", "ExecutionResumed"]);
+}
+
+fn with_hour(mut steps: Vec<Value>) -> Value {
+    steps.extend([json!({ "timer": ["hour", 3_600_000] }), json!({ "await": "hour" })]);
+    Value::Array(steps)
+}
+
+fn call(function: &str, input: Value) -> Vec<Value> {
+    vec![json!({ "call": ["a", function, input] }), json!({ "await": "a" })]
+}
+
+#[test]
+fn another_function() {
+    let program = with_hour(call("main", json!([])));
+    let other = with_hour(call("idem", json!([])));
+    check(&program, &other, "Function idem", "Function main");
+}
+
+#[test]
+fn another_input() {
+    let program = with_hour(call("main", json!([])));
+    let other = with_hour(call("main", json!([{ "note": 1 }])));
+    check(&program, &other, "Function main", "with another input");
+}
+
+#[test]
+fn another_duration() {
+    let one = |ms: u64| with_hour(vec![json!({ "timer": ["t", ms] }), json!({ "await": "t" })]);
+    check(&one(2), &one(1), "a timer of 1ms", "a timer of 2ms");
+}
+
+#[test]
+fn a_missing_event() {
+    let mut more = vec![json!({ "now": 0 })];
+    more.extend(call("main", json!([])));
+    let less = call("main", json!([]));
+    check(&with_hour(more), &with_hour(less), "Function main", "the time");
+}
+
+#[test]
+fn an_event_too_many() {
+    let mut more = call("main", json!([]));
+    more.push(json!({ "random": 8 }));
+    let less = call("main", json!([]));
+    check(&with_hour(less), &with_hour(more), "8 random bytes", "a timer of");
+}
+
+#[test]
+fn another_length_of_randomness() {
+    let one = |length: u64| with_hour(vec![json!({ "random": length })]);
+    check(&one(8), &one(9), "9 random bytes", "8 random bytes");
+}
+
+#[test]
+fn a_join_set_instead_of_a_call() {
+    let program = with_hour(vec![json!({ "set": "s" })]);
+    let other = with_hour(call("main", json!([])));
+    check(&program, &other, "Function main", "a join set");
+}
+
+#[test]
+fn a_program_that_ends_early() {
+    check(&json!([{ "note": 1 }]), &with_hour(vec![]), "a timer of", "to return");
+}
+
+#[test]
+fn a_program_that_traps_early() {
+    check(&json!([{ "panic": "oh" }]), &with_hour(vec![]), "a timer of", "oh");
+}
+
+/// C-25, C-38: a person lets it go on, which finds the same, or ends it; who, why and when is
+/// written in the same commit.
+#[test]
+fn a_person_decides() {
+    let (house, id, _) = found(&json!([{ "note": 1 }]), &with_hour(vec![]));
+    let length = house.row(&id).length;
+    let ann = || Actor::new("ann");
+
+    house.wait(house.engine().release(&id, ann(), "a new engine")).unwrap();
+    house.work();
+    let row = house.row(&id);
+    assert_eq!((row.standing, row.length), (Standing::Held, length));
+
+    house.wait(house.engine().fail(&id, ann(), "it is lost")).unwrap();
+    house.work();
+    assert_eq!(failed(&house.ending(&id)).kind, ErrorKind::Nondeterminism);
+    let again = house.wait(house.engine().fail(&id, ann(), "twice"));
+    assert!(matches!(again, Err(ControlError::NotDone(NotDone::Over(_)))), "{again:?}");
+
+    let last = indelible_journal::Timestamp::MAX;
+    let entries = audit::before(house.engine().store(), last, 10).unwrap().value;
+    let entries: Vec<Value> =
+        entries.iter().map(|entry| serde_json::from_slice(&entry.body).unwrap()).collect();
+    assert_eq!(entries.len(), 2);
+    assert_eq!(entries[0]["actor"], "ann");
+    let actions: Vec<_> = entries.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+    assert!(actions.contains(&"release") && actions.contains(&"fail"), "{actions:?}");
+}
+
+/// What is not held cannot be released or failed.
+#[test]
+fn only_what_is_held_is_decided_about() {
+    let house = House::new(by_hand(KEEP));
+    house.deploy("script");
+    let id = house.start("one", "script/main", "[{\"signal\":\"go\"}]");
+    let released = house.wait(house.engine().release(&id, Actor::new("ann"), ""));
+    assert!(matches!(released, Err(ControlError::NotDone(NotDone::NotHeld))), "{released:?}");
+    house.signal(&id, "go", "1");
+    house.work();
+    assert!(matches!(house.ending(&id), Ending::Completed(_)));
+}
+
+/// J-93: an execution whose component is not there is held, not failed.
+#[test]
+fn a_missing_component() {
+    let first = House::new(by_hand(KEEP));
+    first.deploy("script");
+    let id = first.start("one", "script/main", &with_hour(vec![]).to_string());
+    first.work();
+    let disk = std::sync::Arc::new(support::disk::Disk::new());
+    let mut house = House::with(disk, by_hand(KEEP), support::guests::fresh());
+    house.transplant(&first.tree(&id));
+    house.crash();
+    house.pass(Micros::from_secs(3_700));
+    let row = house.row(&id);
+    assert_eq!(row.standing, Standing::Held);
+    assert!(row.held.as_ref().unwrap().contains("component"), "{row:?}");
+    // When it is there, a person releases it, and it goes on.
+    house.deploy("script");
+    house.wait(house.engine().release(&id, Actor::new("ann"), "deployed")).unwrap();
+    house.work();
+    assert!(matches!(house.ending(&id), Ending::Completed(_)));
+}

@@ -1,0 +1,119 @@
+//! The engine with threads of its own, over a store on disk: many trees at once, timers and
+//! signals in real time.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod support;
+
+use std::path::Path;
+
+use indelible_journal::{Ending, ExecutionId, Namespace, Payload, SignalName};
+use indelible_runtime::{Engine, Options, Parking, Start, World};
+use indelible_store::check;
+use indelible_store::embedded;
+use indelible_store::rows::TABLES;
+use serde_json::{Value, json};
+use support::guests;
+
+fn open(folder: &Path, parking: Parking) -> Engine {
+    let store = embedded::open(folder, &TABLES, &embedded::Options::default()).unwrap();
+    let options = Options { workers: 4, parking, ..Options::default() };
+    Engine::open(store, options, World::system(guests::shared())).unwrap()
+}
+
+fn request(id: &str, program: &Value) -> Start {
+    Start {
+        namespace: Namespace::new("tests").unwrap(),
+        operation_id: Some(indelible_journal::OperationId::new(id).unwrap()),
+        component: "script".to_owned(),
+        function: "main".to_owned(),
+        input: Payload::json(program.to_string()),
+        trace_parent: None,
+    }
+}
+
+/// Calls in parallel that sleep a little, a signal from outside, and a join set.
+fn program(number: u64) -> Value {
+    let nap = |ms: u64| json!([{ "timer": ["t", ms] }, { "await": "t" }, { "return": ms }]);
+    let mut steps = vec![json!({ "set": "s" })];
+    for child in 0..8 {
+        let slot = format!("c{child}");
+        steps.push(json!({ "call": [slot, "main", nap((number + child) % 5)] }));
+        steps.push(json!({ "submit": ["s", slot] }));
+    }
+    steps.extend((0..8).map(|_| json!({ "next": "s" })));
+    steps.extend([json!({ "signal": "go" }), json!({ "return": number })]);
+    Value::Array(steps)
+}
+
+async fn one(engine: &Engine, number: u64) -> ExecutionId {
+    let started = engine.start(request(&format!("op-{number}"), &program(number))).await.unwrap();
+    let id = started.execution_id;
+    let name = SignalName::new("go").unwrap();
+    engine.signal(&id, &name, Payload::json("1"), None).await.unwrap();
+    let ending = engine.outcome(&id).await.unwrap().unwrap();
+    assert_eq!(ending, Ending::Completed(Payload::json(number.to_string())), "{id:#}");
+    id
+}
+
+fn check_many(parking: Parking) {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let ids = runtime.block_on(async {
+        let engine = std::sync::Arc::new(open(folder.path(), parking));
+        engine.deploy("script", &guests::bytes("script")).await.unwrap();
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..60 {
+            let engine = engine.clone();
+            tasks.spawn(async move { one(&engine, number).await });
+        }
+        tasks.join_all().await
+    });
+    // Everything is over, and the store says so after it was opened again.
+    let engine = open(folder.path(), parking);
+    let findings = check::check(engine.store(), &mut |_| {}).unwrap();
+    assert!(findings.problems.is_empty(), "{:?}", findings.problems);
+    runtime.block_on(async {
+        for id in ids {
+            assert!(matches!(engine.outcome(&id).await.unwrap(), Some(Ending::Completed(_))));
+        }
+    });
+    let readings = engine.readings();
+    assert_eq!((readings.trees, readings.runnable, readings.parked), (0, 0, 0));
+}
+
+#[test]
+fn many_trees_at_once() {
+    check_many(Parking::Keep { guests_max: 300 });
+}
+
+#[test]
+fn many_trees_with_few_places_to_park() {
+    check_many(Parking::Keep { guests_max: 10 });
+}
+
+/// What was left in the middle goes on by itself when the engine is opened again.
+#[test]
+fn what_was_left_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let engine = open(folder.path(), support::KEEP);
+    let ids = runtime.block_on(async {
+        engine.deploy("script", &guests::bytes("script")).await.unwrap();
+        let mut ids = Vec::new();
+        for number in 0..20 {
+            let request = request(&format!("op-{number}"), &program(number));
+            ids.push(engine.start(request).await.unwrap().execution_id);
+        }
+        ids
+    });
+    engine.close();
+    let engine = open(folder.path(), support::KEEP);
+    runtime.block_on(async {
+        let name = SignalName::new("go").unwrap();
+        for (number, id) in ids.iter().enumerate() {
+            engine.signal(id, &name, Payload::json("1"), None).await.unwrap();
+            let ending = engine.outcome(id).await.unwrap().unwrap();
+            assert_eq!(ending, Ending::Completed(Payload::json(number.to_string())));
+        }
+    });
+}
