@@ -1,7 +1,8 @@
-//! The project's own tools: `cargo xtask verify | fix | conformance | instructions | torture |
-//! traces`.
+//! The project's own tools: `cargo xtask verify | fix | bindings | conformance | guests |
+//! instructions | torture | traces`.
 
 mod conformance;
+mod guests;
 mod instructions;
 mod torture;
 mod traces;
@@ -37,6 +38,10 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Regenerates the SDK's bindings from `crates/sdk/wit`.
+    Bindings,
+    /// Builds the guests of `examples` and `guests` into `target/guests`.
+    Guests,
     /// Counts the instructions of an append at several lengths, with callgrind.
     Instructions,
     /// Runs the store's tests of crashes, power loss, failing disks and damage at length.
@@ -77,6 +82,8 @@ fn run(command: Command) -> anyhow::Result<bool> {
             let format = if json { conformance::Format::Json } else { conformance::Format::Table };
             conformance::run(root, format, &mut stdout().lock(), &mut stderr().lock())
         }
+        Command::Bindings => guests::bindings(root),
+        Command::Guests => guests::build(&mut stdout().lock()),
         Command::Instructions => instructions::run(root, &mut stdout().lock()),
         Command::Torture(torture) => torture::run(root, &torture),
         Command::Traces { files, expect } => traces::check(&files, expect, &mut stdout().lock()),

@@ -287,6 +287,11 @@ impl Signals {
         queue.deliveries.get(queue.consumed).copied()
     }
 
+    /// How many were consumed, of all names.
+    pub(crate) fn consumed(&self) -> usize {
+        self.0.values().map(|queue| queue.consumed).sum()
+    }
+
     pub(crate) fn deliver(&mut self, name: &SignalName, index: usize) {
         match self.0.get_mut(name) {
             Some(queue) => queue.deliveries.push(index),

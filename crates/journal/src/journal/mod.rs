@@ -231,6 +231,16 @@ impl Journal {
         })
     }
 
+    /// Whether a promise is a timer that has not fired.
+    pub fn is_timer_open(&self, promise: &PromiseId) -> bool {
+        matches!(self.child(promise), Some(Child::Timer(timer)) if timer.fired_at.is_none())
+    }
+
+    /// How many signals arrived and were not consumed.
+    pub fn unread_signals(&self) -> usize {
+        self.deliveries.len() - self.signals.consumed()
+    }
+
     pub(crate) fn join_set_totals(&self) -> (u64, u64) {
         (self.submitted, self.taken)
     }

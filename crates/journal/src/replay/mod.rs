@@ -175,6 +175,12 @@ impl Replay {
             && (self.submitted, self.taken) == journal.join_set_totals()
     }
 
+    /// Whether this run was told that it is being cancelled: what it does from then on is cleaning
+    /// up (C-22).
+    pub fn was_told_cancelled(&self) -> bool {
+        self.told_cancelled
+    }
+
     /// The guest returns: the journal must hold nothing that this run did not ask for (C-25).
     /// Only then is its result written.
     pub fn finish(&self, journal: &Journal) -> Result<(), Divergence> {

@@ -3,13 +3,15 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::binary::{self, EncodeError};
-use indelible_journal::{ComponentDigest, Entry, FunctionName, JournalKey, Status, Timestamp};
+use indelible_journal::{
+    ComponentDigest, Entry, ExecutionId, FunctionName, JournalKey, Status, Timestamp,
+};
 
 use super::codec::{self, Malformed, Reader, put_text};
 use super::{EXECUTIONS, JOURNALS, index, keys};
 use crate::batch::{Batch, Expect};
 use crate::error::ReadError;
-use crate::pipeline::Read;
+use crate::pipeline::{Read, Scan};
 use crate::position::Seen;
 
 const VERSION: u8 = 1;
@@ -209,6 +211,19 @@ pub fn expect_length(batch: &mut Batch, key: &JournalKey, length: u64) {
 pub fn get(read: &impl Read, key: &JournalKey) -> Result<Seen<Option<Execution>>, ReadError> {
     let key = keys::journal_key(key);
     read.get(EXECUTIONS, &key)?.try_map(|value| value.map(|value| decode(&key, &value)).transpose())
+}
+
+/// The last attempt at an execution: the one that goes on, or that ended it.
+pub fn latest(
+    read: &impl Read,
+    execution: &ExecutionId,
+) -> Result<Seen<Option<Execution>>, ReadError> {
+    let prefix = keys::execution(execution);
+    // Attempts sort by number from the root down, so the last key is the last attempt.
+    let seen = read.scan(&Scan::prefix(EXECUTIONS, prefix, 1).reversed())?;
+    seen.try_map(|page| {
+        page.rows.into_iter().next().map(|(key, value)| decode(&key, &value)).transpose()
+    })
 }
 
 pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {

@@ -18,15 +18,25 @@ use super::codec::{Malformed, Reader, put_text};
 const KEY_BYTES_GUESS: usize = 64;
 
 pub(crate) fn put_journal_key(out: &mut impl BufMut, key: &JournalKey) {
-    let execution = key.execution_id();
+    put_execution(out, key.execution_id());
+    for attempt in key.attempts().as_slice() {
+        out.put_u32(attempt.get());
+    }
+}
+
+fn put_execution(out: &mut impl BufMut, execution: &ExecutionId) {
     out.put_slice(execution.root().as_bytes());
     out.put_u8(u8::try_from(execution.depth()).expect("executions are at most 64 deep"));
     for segment in execution.path() {
         out.put_u32(*segment);
     }
-    for attempt in key.attempts().as_slice() {
-        out.put_u32(attempt.get());
-    }
+}
+
+/// What the keys of all attempts at an execution begin with, and no others.
+pub(crate) fn execution(execution: &ExecutionId) -> Bytes {
+    let mut out = BytesMut::with_capacity(KEY_BYTES_GUESS);
+    put_execution(&mut out, execution);
+    out.freeze()
 }
 
 pub(crate) fn journal_key(key: &JournalKey) -> Bytes {

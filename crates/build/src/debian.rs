@@ -1,0 +1,162 @@
+//! Debian's compiler, for machines whose own lacks the target: fetched with apt, unpacked into a
+//! cache folder without being installed, and given a std for guests that is compiled once.
+//!
+//! Neither root nor apt's own state is needed: the lists of packages are fetched into the cache
+//! too, because those of the system may be missing, or so old that what they name is gone.
+
+mod apt;
+mod std_lib;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Error, Lock, TARGET, run, toolchain};
+
+/// Part of the folder's name: raised when what is in it changes.
+const LAYOUT: u32 = 1;
+
+/// What has to be unpacked; the packages that they need come with them.
+const PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];
+
+/// The oldest compiler that takes the SDK.
+const VERSION_MIN: (u32, u32) = (1, 95);
+
+/// Starts the compiler with the libraries beside it. A script, because a `LD_LIBRARY_PATH` for all
+/// of cargo would also hold for what cargo starts. Found from its own place: the folder is renamed
+/// when it is complete.
+const START: &str = "#!/bin/sh
+here=$(CDPATH= cd -- \"$(dirname -- \"$0\")\" && pwd)
+libraries=$(dirname -- \"$(ls \"$here\"/usr/lib/*/librustc_driver-*.so)\")
+LD_LIBRARY_PATH=\"$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\"
+export LD_LIBRARY_PATH
+exec \"$here/usr/bin/rustc\" \"$@\"
+";
+
+/// The compiler, from the cache if it is there. `tools` holds the linkers.
+pub(crate) fn compiler(tools: &Path, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
+    let cache = cache_folder()?;
+    let home = cache.join(format!("compiler-{LAYOUT}"));
+    let rustc = home.join("rustc");
+    if rustc.is_file() {
+        return Ok(rustc);
+    }
+    let lock = Lock::wait(&cache.join("compiler.lock"))?;
+    if !rustc.is_file() {
+        // Only one process at a time gets here; what is there was left by one that died.
+        let staging = cache.join("compiler-staging");
+        remove(&staging)?;
+        let made = make(&staging, tools, progress);
+        if made.is_ok() {
+            fs::rename(&staging, &home).map_err(Error::file("rename", &staging))?;
+        } else {
+            // The first error is the one to tell.
+            _ = remove(&staging);
+        }
+        made?;
+    }
+    drop(lock);
+    Ok(rustc)
+}
+
+/// Fetches and unpacks everything into `home`, and compiles std there.
+fn make(home: &Path, tools: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    progress("fetching Debian's compiler for guests (once, about 140 MB)");
+    let packages = home.join("packages");
+    fs::create_dir_all(&packages).map_err(Error::file("create", &packages))?;
+    for package in apt::download(&PACKAGES, &packages)? {
+        run::output(Command::new("dpkg").arg("-x").arg(package).arg(home))?;
+    }
+    remove(&packages)?;
+    let rustc = home.join("rustc");
+    fs::write(&rustc, START).map_err(Error::file("write", &rustc))?;
+    executable(&rustc)?;
+    check_version(&rustc)?;
+    progress("compiling std for guests (once, about a minute)");
+    let libraries = home.join("usr/lib/rustlib").join(TARGET).join("lib");
+    std_lib::compile(home, &rustc, tools, &libraries)?;
+    if !toolchain::has_std(&libraries) {
+        return Err(unable("std for guests could not be compiled with Debian's".to_owned()));
+    }
+    // Half of the space, and never needed again.
+    for folder in ["usr/src", "usr/lib/rustlib/src", "usr/share"] {
+        remove(&home.join(folder))?;
+    }
+    Ok(())
+}
+
+fn check_version(rustc: &Path) -> Result<(), Error> {
+    let text = run::output(Command::new(rustc).arg("--version"))?;
+    let version = version(&text);
+    if version.is_none_or(|version| version < VERSION_MIN) {
+        let (major, minor) = VERSION_MIN;
+        let text = text.trim();
+        return Err(unable(format!("Debian's is too old: {text}, but {major}.{minor} is needed")));
+    }
+    Ok(())
+}
+
+/// The version in a line such as `rustc 1.96.0 (ac68faa20 2026-05-25)`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split_whitespace().nth(1)?.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+fn unable(why: String) -> Error {
+    Error::NoCompiler { why }
+}
+
+/// Where this user's caches are.
+fn cache_folder() -> Result<PathBuf, Error> {
+    let absolute =
+        |name: &str| env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .map(|folder| folder.join("indelible"))
+        .ok_or_else(|| unable("neither XDG_CACHE_HOME nor HOME says where to keep one".to_owned()))
+}
+
+fn remove(folder: &Path) -> Result<(), Error> {
+    // A symbolic link to a folder is removed itself, not followed.
+    match fs::symlink_metadata(folder) {
+        Ok(_) => fs::remove_dir_all(folder).map_err(Error::file("remove", folder)),
+        Err(_) => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+fn executable(path: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(path, mode).map_err(Error::file("make executable", path))
+}
+
+#[cfg(not(unix))]
+fn executable(_path: &Path) -> Result<(), Error> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What rustc says of itself.
+    #[test]
+    fn versions() {
+        assert_eq!(version("rustc 1.96.0 (ac68faa20 2026-05-25) (Debian)\n"), Some((1, 96)));
+        assert_eq!(version("rustc 1.85.1\n"), Some((1, 85)));
+        assert_eq!(version("not found"), None);
+    }
+
+    /// The folder becomes complete in one step, and leftovers are no obstacle.
+    #[test]
+    fn removes_what_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join("left");
+        remove(&left).unwrap();
+        fs::create_dir_all(left.join("deep")).unwrap();
+        remove(&left).unwrap();
+        assert!(!left.exists());
+    }
+}

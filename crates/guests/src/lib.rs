@@ -1,0 +1,95 @@
+//! For tests: builds the project's own guests (`examples/` and `guests/`) and says where they are.
+//! `cargo xtask guests` is the same. Must not be a dependency of anything that users get.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it is for tests: it reads where cargo builds, and writes there"
+)]
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use indelible_build::{Component, Error, Lock, Request};
+
+/// Builds all guests, into `target/guests/NAME.wasm`, and returns them sorted by name. Quick when
+/// nothing changed.
+///
+/// # Errors
+/// No compiler for guests can be had, or they do not compile.
+pub fn build(quiet: bool, progress: &mut dyn FnMut(&str)) -> Result<Vec<Component>, Error> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = target_folder(&root).join("guests");
+    let file = |verb: &'static str, path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::File { verb, path, source }
+    };
+    // One at a time: a test must not read what another process is just writing.
+    let lock = Lock::wait(&folder.join(".lock"))?;
+    let request = Request {
+        manifest: &root.join("examples/Cargo.toml"),
+        target_dir: Some(&folder.join("cargo")),
+        locked: true,
+        quiet,
+    };
+    let mut components = indelible_build::build(&request, progress)?;
+    for component in &mut components {
+        let path = folder.join(format!("{}.wasm", component.name));
+        let bytes = fs::read(&component.path).map_err(file("read", &component.path))?;
+        if fs::read(&path).is_ok_and(|old| old == bytes) {
+            component.path = path;
+            continue;
+        }
+        let new = folder.join(format!("{}.wasm.new", component.name));
+        fs::write(&new, bytes).map_err(file("write", &new))?;
+        fs::rename(&new, &path).map_err(file("rename", &new))?;
+        component.path = path;
+    }
+    drop(lock);
+    Ok(components)
+}
+
+/// The file of a guest of the project's, by its name. All guests are built once for each process.
+///
+/// # Panics
+/// They cannot be built, or there is none of this name.
+#[must_use]
+pub fn component(name: &str) -> PathBuf {
+    static BUILT: OnceLock<Result<Vec<Component>, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let mut progress = |_: &str| {};
+        build(true, &mut progress).map_err(|error| explain(&error))
+    });
+    let components = match built {
+        Ok(components) => components,
+        Err(why) => panic!("the guests cannot be built: {why}"),
+    };
+    match components.iter().find(|component| component.name == name) {
+        Some(component) => component.path.clone(),
+        None => {
+            let names: Vec<&str> = components.iter().map(|found| found.name.as_str()).collect();
+            panic!("there is no guest {name}; there are {}", names.join(", "))
+        }
+    }
+}
+
+/// An error with its causes and what to do about it.
+#[must_use]
+pub fn explain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text.push_str(&format!("\nhint: {}", error.hint()));
+    text
+}
+
+/// Where cargo builds the project.
+fn target_folder(root: &Path) -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR").map(PathBuf::from) {
+        Some(folder) if folder.is_absolute() => folder,
+        _ => root.join("target"),
+    }
+}

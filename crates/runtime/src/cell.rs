@@ -1,0 +1,80 @@
+//! A tree's place in memory: its inbox, its state, and how many threads are at it.
+//!
+//! Whoever wants something of a tree leaves a command in the inbox, which nobody holds for long;
+//! the state is locked by workers alone. A tree is in the run queue as often as it has turns.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+use indelible_journal::RootHash;
+
+use crate::shared::lock;
+use crate::tree::Tree;
+use crate::tree::command::Command;
+
+/// A tree's place in memory.
+pub(crate) struct Cell {
+    pub(crate) root: RootHash,
+    inbox: Mutex<Inbox>,
+    tree: Mutex<Tree>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    commands: VecDeque<Command>,
+    /// How often the tree is in the run queue, or on a worker.
+    turns: usize,
+}
+
+impl Cell {
+    pub(crate) fn new(root: RootHash) -> Self {
+        Self { root, inbox: Mutex::default(), tree: Mutex::default() }
+    }
+
+    /// Leaves a command. True: the tree has to go into the run queue.
+    pub(crate) fn tell(&self, command: Command) -> bool {
+        let mut inbox = lock(&self.inbox);
+        inbox.commands.push_back(command);
+        let idle = inbox.turns == 0;
+        if idle {
+            inbox.turns = 1;
+        }
+        idle
+    }
+
+    /// The next command.
+    pub(crate) fn next_command(&self) -> Option<Command> {
+        lock(&self.inbox).commands.pop_front()
+    }
+
+    /// One more thread may come: true if that is not too many.
+    pub(crate) fn one_more(&self, turns_max: usize) -> bool {
+        let mut inbox = lock(&self.inbox);
+        let more = inbox.turns < turns_max;
+        if more {
+            inbox.turns += 1;
+        }
+        more
+    }
+
+    /// A turn is over. True: there is more to do, and the turn goes on in the run queue.
+    pub(crate) fn leave(&self, has_work: bool) -> bool {
+        let mut inbox = lock(&self.inbox);
+        let more = has_work || !inbox.commands.is_empty();
+        if !more {
+            inbox.turns -= 1;
+        }
+        more
+    }
+
+    /// Whether nobody is at it and nobody wants anything.
+    pub(crate) fn is_idle(&self) -> bool {
+        let inbox = lock(&self.inbox);
+        inbox.turns == 0 && inbox.commands.is_empty()
+    }
+
+    /// The tree itself.
+    pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
+        lock(&self.tree)
+    }
+}

@@ -1,0 +1,219 @@
+//! Components: what is deployed, which version is active, and what each can do (D6).
+//!
+//! A version is a digest. It stays for ever; a name points to the one that new calls take. Both
+//! are settings in the store:
+//!
+//! ```text
+//! component/NAME     -> JSON: the active digest, and every version with the time of its deployment
+//! manifest/DIGEST    -> JSON: the functions of a version
+//! ```
+
+mod name;
+mod record;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use indelible_journal::{ComponentDigest, FunctionName, RetryPolicy, Timestamp};
+use indelible_store::rows::{components, settings};
+use indelible_store::{Batch, Position, ReadError, Store, SubmitError};
+
+pub use self::name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
+use self::record::Record;
+pub use self::record::Version;
+use crate::guest::{Deployed, Guests, LoadError, Manifest, Program};
+
+/// What a call resolves to.
+#[derive(Debug, Clone)]
+pub(crate) struct Callee {
+    /// What may be done if it fails, with the version that runs, if that is not the caller's own.
+    pub(crate) retry_policy: Arc<RetryPolicy>,
+}
+
+/// Everything that is deployed.
+pub(crate) struct Components {
+    store: Store,
+    guests: Arc<Guests>,
+    known: Mutex<Known>,
+    deploying: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Known {
+    names: HashMap<ComponentName, Record>,
+    manifests: HashMap<ComponentDigest, Arc<Manifest>>,
+}
+
+/// Why nothing could be found out about a component.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ComponentError {
+    /// The store could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The store did not take a change.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// What is stored about it makes no sense to this version.
+    #[error("what is stored about {0} cannot be read: {1}")]
+    Malformed(String, String),
+}
+
+/// Why the bytes of a version cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unavailable {
+    #[error("it is not in the store")]
+    Absent,
+    #[error(transparent)]
+    Read(ReadError),
+}
+
+impl Components {
+    /// What the store knows. Only names are read: what a version can do, when it is wanted.
+    pub(crate) fn open(store: Store, guests: Arc<Guests>) -> Result<Self, ComponentError> {
+        let mut names = HashMap::new();
+        let mut scan = record::scan();
+        loop {
+            let page = store.scan(&scan)?.value;
+            for (key, _) in &page.rows {
+                let Some((name, record)) = record::read(&store, key)? else { continue };
+                names.insert(name, record);
+            }
+            match page.rows.last() {
+                Some((last, _)) if page.more => scan = scan.after(last.clone()),
+                _ => break,
+            }
+        }
+        let known = Mutex::new(Known { names, manifests: HashMap::new() });
+        Ok(Self { store, guests, known, deploying: tokio::sync::Mutex::default() })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores a version under a name and makes it the active one. Whether it was there before, and
+    /// at which position it is now.
+    pub(crate) async fn put(
+        &self,
+        name: &ComponentName,
+        bytes: &[u8],
+        deployed: &Deployed,
+        now: Timestamp,
+    ) -> Result<(bool, Position), ComponentError> {
+        // One at a time: what a name stands for is read, changed and written.
+        let _one = self.deploying.lock().await;
+        let digest = deployed.digest;
+        let record = self.known().names.get(name).cloned();
+        let mut record = record.unwrap_or_else(|| Record { active: digest, versions: Vec::new() });
+        let known = record.versions.iter().any(|version| version.digest == digest);
+        if !known {
+            record.versions.push(Version { digest, deployed_at: now });
+        }
+        record.active = digest;
+        let mut batch = Batch::new();
+        components::put(&mut batch, bytes);
+        let manifest = deployed.manifest.to_json();
+        settings::put(&mut batch, &record::manifest_name(&digest), manifest.as_bytes());
+        settings::put(&mut batch, &record::name_of(name), &record::write(&record));
+        let position = self.store.submit(batch).await?;
+        let functions = Arc::new(deployed.manifest.clone());
+        let mut all = self.known();
+        all.manifests.insert(digest, functions);
+        all.names.insert(name.clone(), record);
+        Ok((known, position))
+    }
+
+    /// The active version of a component.
+    pub(crate) fn active(&self, name: &str) -> Option<ComponentDigest> {
+        let name = ComponentName::new(name).ok()?;
+        self.known().names.get(&name).map(|record| record.active)
+    }
+
+    /// Every component, by name.
+    pub(crate) fn list(&self) -> Vec<(ComponentName, ComponentDigest, Vec<Version>)> {
+        let known = self.known();
+        let mut all: Vec<_> = known
+            .names
+            .iter()
+            .map(|(name, record)| (name.clone(), record.active, record.versions.clone()))
+            .collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
+    /// What a version can do.
+    pub(crate) fn functions(
+        &self,
+        digest: &ComponentDigest,
+    ) -> Result<Option<Arc<Manifest>>, ComponentError> {
+        if let Some(functions) = self.known().manifests.get(digest) {
+            return Ok(Some(Arc::clone(functions)));
+        }
+        let name = record::manifest_name(digest);
+        let Some(json) = settings::get(&self.store, &name)?.value else { return Ok(None) };
+        let manifest = Manifest::from_json(&json)
+            .map_err(|error| ComponentError::Malformed(name, error.to_string()))?;
+        let functions = Arc::new(manifest);
+        self.known().manifests.insert(*digest, Arc::clone(&functions));
+        Ok(Some(functions))
+    }
+
+    /// What a call of this name by a guest of this version means now. Err: why it means nothing,
+    /// for the guest.
+    pub(crate) fn callee(
+        &self,
+        own: &ComponentDigest,
+        function: &FunctionName,
+    ) -> Result<Callee, String> {
+        let (component, name) = split(function.as_str());
+        let digest = match component {
+            None => *own,
+            Some(component) => self
+                .active(component)
+                .ok_or_else(|| format!("no component {component:?} is deployed"))?,
+        };
+        let functions = self.functions(&digest).map_err(|error| error.to_string())?;
+        let spec = functions.as_ref().and_then(|functions| functions.function(name));
+        let spec = spec.ok_or_else(|| match component {
+            None => format!("the component has no function {name:?}"),
+            Some(component) => format!("the component {component:?} has no function {name:?}"),
+        })?;
+        let retry_policy = match component {
+            None => Arc::clone(&spec.retry_policy),
+            Some(_) => {
+                Arc::new(RetryPolicy { callee: Some(digest), ..(*spec.retry_policy).clone() })
+            }
+        };
+        Ok(Callee { retry_policy })
+    }
+
+    /// The name of a function without its component's.
+    pub(crate) fn function_of(&self, called: &FunctionName) -> FunctionName {
+        match split(called.as_str()) {
+            (None, _) => called.clone(),
+            (Some(_), name) => FunctionName::new(name).expect("a part of a name is one"),
+        }
+    }
+
+    /// A version, ready to run.
+    pub(crate) fn program(
+        &self,
+        digest: &ComponentDigest,
+    ) -> Result<Arc<Program>, LoadError<Unavailable>> {
+        self.guests.load(*digest, || {
+            components::get(&self.store, digest)
+                .map_err(Unavailable::Read)?
+                .value
+                .ok_or(Unavailable::Absent)
+        })
+    }
+}
+
+/// `component/function`, or a function of the caller's own component.
+pub(crate) fn split(called: &str) -> (Option<&str>, &str) {
+    match called.split_once('/') {
+        Some((component, function)) => (Some(component), function),
+        None => (None, called),
+    }
+}

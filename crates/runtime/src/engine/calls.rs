@@ -1,0 +1,227 @@
+//! Starting functions, and what comes of them (C-31).
+
+use std::sync::Arc;
+
+use indelible_journal::{
+    Ending, Event, ExecutionId, FunctionName, JournalKey, Namespace, OperationId, OperationKey,
+    Payload, RootHash, Started, TraceParent,
+};
+use indelible_store::rows::executions::{self, Execution as Row};
+use indelible_store::rows::journals;
+use tokio::sync::{SemaphorePermit, oneshot};
+
+use super::{Engine, EngineError, StartRefused};
+use crate::guest::Manifest;
+use crate::operation::{self, RecordError, Request, RequestHash};
+use crate::shared::Shared;
+use crate::tree::command::{Answer, Begun, Command};
+use crate::world::Purpose;
+
+/// A function to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// Within it operation ids are unique.
+    pub namespace: Namespace,
+    /// The client's own id for this operation: asking again with it finds the same execution.
+    /// None: one is made, and nobody can ask again.
+    pub operation_id: Option<OperationId>,
+    /// Which component: its active version.
+    pub component: String,
+    /// Which of its functions.
+    pub function: String,
+    /// What it is given.
+    pub input: Payload,
+    /// The trace that it belongs to.
+    pub trace_parent: Option<TraceParent>,
+}
+
+/// A function that was started. It is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedExecution {
+    /// Its execution.
+    pub execution_id: ExecutionId,
+    /// The id of the operation.
+    pub operation_id: OperationId,
+    /// Whether it had been started before, by the same request.
+    pub attached: bool,
+}
+
+impl Engine {
+    /// Starts a function. When this returns, the start is durable: whatever happens, the function
+    /// is carried through.
+    pub async fn start(&self, start: Start) -> Result<StartedExecution, StartRefused> {
+        let shared = &self.shared;
+        let max = shared.guests.options().payload_bytes_max;
+        if start.input.bytes.len() > max {
+            return Err(StartRefused::TooLarge { bytes: start.input.bytes.len(), max });
+        }
+        let operation_id = start.operation_id.clone().unwrap_or_else(|| mint(shared));
+        let (namespace, id) = (start.namespace.clone(), operation_id.clone());
+        let operation = OperationKey { namespace, operation_id: id };
+        let called = format!("{}/{}", start.component, start.function);
+        let hash = RequestHash::of(&called, &start.input);
+        let found = |execution_id, attached| {
+            let operation_id = operation_id.clone();
+            Ok(StartedExecution { execution_id, operation_id, attached })
+        };
+        loop {
+            // Before the version is looked at: a new one does not make an old request new.
+            if let Some(record) = find(shared, &operation)? {
+                if record.hash != hash {
+                    return Err(StartRefused::Conflict);
+                }
+                self.durable_now().await?;
+                return found(operation::execution(&record), true);
+            }
+            let (started, root) = self.started(&start, &operation)?;
+            let request = Request { operation: operation.clone(), root, hash };
+            let _room = self.room().await?;
+            let (reply, answer) = oneshot::channel();
+            let command = crate::tree::command::Start { started, request, reply };
+            shared.send(&root, Command::Start(Box::new(command)));
+            match answered(shared, answer).await? {
+                Begun::New(execution_id) => return found(execution_id, false),
+                Begun::Already(execution_id) => return found(execution_id, true),
+                Begun::Conflict => return Err(StartRefused::Conflict),
+                Begun::Raced => {}
+            }
+        }
+    }
+
+    /// What an execution is started with, and the root of its tree.
+    fn started(
+        &self,
+        start: &Start,
+        operation: &OperationKey,
+    ) -> Result<(Started, RootHash), StartRefused> {
+        let components = &self.shared.components;
+        let no_component = || StartRefused::NoComponent(start.component.clone());
+        let digest = components.active(&start.component).ok_or_else(no_component)?;
+        let functions = components.functions(&digest).map_err(EngineError::from)?;
+        let functions = functions.ok_or_else(no_component)?;
+        let spec = functions.function(&start.function).ok_or_else(|| StartRefused::NoFunction {
+            component: start.component.clone(),
+            function: start.function.clone(),
+            has: names(&functions),
+        })?;
+        let root = RootHash::derive(&digest, None, operation);
+        let key = JournalKey::first(ExecutionId::root_of(root));
+        let function_name: FunctionName = spec.name.clone();
+        let started = Started {
+            component_digest: digest,
+            function_name,
+            input: start.input.clone(),
+            parent_id: None,
+            idempotency_key: Some(operation.clone()),
+            attempts: key.attempts().clone(),
+            limits: self.shared.guests.options().limits,
+            retry_policy: Some(Arc::clone(&spec.retry_policy)),
+            trace_parent: start.trace_parent.clone(),
+        };
+        Ok((started, root))
+    }
+
+    /// Waits for an execution's end. None: there is no such execution.
+    pub async fn outcome(&self, execution: &ExecutionId) -> Result<Option<Ending>, EngineError> {
+        let shared = &self.shared;
+        let watching = Watching { shared, execution };
+        let ended = shared.watchers.watch(execution);
+        // Looked up after watching: an end between the two is seen twice, never missed.
+        match self.execution(execution).await? {
+            None => return Ok(None),
+            Some(row) if row.standing.is_terminal() => {
+                let ending = self.ending(&row).await?;
+                return Ok(Some(ending));
+            }
+            Some(_) => {}
+        }
+        let (ending, position) = ended.await.map_err(|_| EngineError::Stopped)?;
+        drop(watching);
+        shared.store.durable(position).await?;
+        Ok(Some(ending))
+    }
+
+    /// How an execution stands: the last attempt at it. What is shown is durable.
+    pub async fn execution(&self, execution: &ExecutionId) -> Result<Option<Row>, EngineError> {
+        let seen = executions::latest(&self.shared.store, execution)?;
+        self.shared.store.durable(seen.position).await?;
+        Ok(seen.value)
+    }
+
+    /// How an execution ended, from its last event.
+    async fn ending(&self, row: &Row) -> Result<Ending, EngineError> {
+        let last = row.length.saturating_sub(1);
+        let seen = journals::read(&self.shared.store, &row.key, last, 1)?;
+        self.shared.store.durable(seen.position).await?;
+        match seen.value.records.into_iter().last().map(|record| record.event) {
+            Some(Event::ExecutionCompleted { result }) => Ok(Ending::Completed(result)),
+            Some(Event::ExecutionFailed { error }) => Ok(Ending::Failed(error)),
+            Some(Event::ExecutionCancelled { reason }) => Ok(Ending::Cancelled(reason)),
+            _ => Err(EngineError::Malformed(format!("the journal of {} has no end", row.key))),
+        }
+    }
+
+    /// Waits for room: so many commands are under way at most.
+    pub(super) async fn room(&self) -> Result<SemaphorePermit<'_>, EngineError> {
+        self.shared.commands.acquire().await.map_err(|_| EngineError::Stopped)
+    }
+
+    /// Everything that was read so far is durable.
+    pub(super) async fn durable_now(&self) -> Result<(), EngineError> {
+        let store = &self.shared.store;
+        Ok(store.durable(store.accepted()).await?)
+    }
+}
+
+/// The names of all functions, for people.
+fn names(manifest: &Manifest) -> String {
+    let names: Vec<_> =
+        manifest.functions().iter().map(|function| function.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// Takes a watcher away when nobody waits any more, however that came.
+struct Watching<'a> {
+    shared: &'a Shared,
+    execution: &'a ExecutionId,
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        self.shared.watchers.forget(self.execution);
+    }
+}
+
+/// An answer of a tree's, when what it depends on is durable (D2).
+pub(super) async fn answered<T>(
+    shared: &Shared,
+    answer: oneshot::Receiver<Answer<T>>,
+) -> Result<T, EngineError> {
+    let Answer { value, position } = answer.await.map_err(|_| match shared.store.poison() {
+        Some(poison) => EngineError::Lost(indelible_store::Lost::Poisoned(poison)),
+        None => EngineError::Stopped,
+    })?;
+    if let Some(position) = position {
+        shared.store.durable(position).await?;
+    }
+    Ok(value)
+}
+
+fn find(
+    shared: &Shared,
+    operation: &OperationKey,
+) -> Result<Option<operation::Record>, EngineError> {
+    operation::find(shared, operation).map_err(|error| match error {
+        RecordError::Read(error) => error.into(),
+        error @ RecordError::Unknown(_) => EngineError::Malformed(error.to_string()),
+    })
+}
+
+/// An operation id of our own: a UUIDv7 (C-31).
+fn mint(shared: &Shared) -> OperationId {
+    let mut random = [0; 10];
+    shared.entropy.fill(Purpose::Id, &mut random);
+    let millis = shared.clock.now().as_micros() / 1_000;
+    let id = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
+    OperationId::new(&id.to_string()).expect("a UUID is a name")
+}

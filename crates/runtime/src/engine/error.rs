@@ -1,0 +1,101 @@
+//! What can go wrong, by what was asked for. In every case nothing has changed, unless the error
+//! says that nobody knows.
+
+use indelible_store::{Lost, ReadError, SubmitError};
+
+use crate::component::{ComponentError, ComponentNameError};
+use crate::guest::DeployError;
+
+/// Why an engine cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// What is deployed cannot be read.
+    #[error(transparent)]
+    Components(#[from] ComponentError),
+    /// What was left to be done cannot be read.
+    #[error("what was left to be done cannot be read: {0}")]
+    Queue(#[from] ReadError),
+    /// No thread could be started.
+    #[error("a thread cannot be started: {0}")]
+    Thread(std::io::Error),
+}
+
+/// Why the engine cannot do anything now.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The store could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The store did not take a change.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// The store stopped before it was durable: nobody knows whether it is on disk.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// What is stored about a component, or an operation, cannot be read.
+    #[error("{0}")]
+    Malformed(String),
+    /// The engine stopped before it answered.
+    #[error("the engine has stopped")]
+    Stopped,
+}
+
+impl From<ComponentError> for EngineError {
+    fn from(error: ComponentError) -> Self {
+        match error {
+            ComponentError::Read(error) => Self::Read(error),
+            ComponentError::Submit(error) => Self::Submit(error),
+            error @ ComponentError::Malformed(..) => Self::Malformed(error.to_string()),
+        }
+    }
+}
+
+/// Why a function was not started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartRefused {
+    /// No component of this name is deployed.
+    #[error("no component {0:?} is deployed")]
+    NoComponent(String),
+    /// It has no function of this name.
+    #[error("the component {component:?} has no function {function:?}; it has {has}")]
+    NoFunction {
+        /// The component.
+        component: String,
+        /// The function.
+        function: String,
+        /// What it has.
+        has: String,
+    },
+    /// The input is larger than it may be.
+    #[error("the input has {bytes} bytes; at most {max} are allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The most.
+        max: usize,
+    },
+    /// The same operation id was used for another request (V-9, C-6).
+    #[error("the operation id was used before, for another function or another input")]
+    Conflict,
+    /// The engine cannot do anything now.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Why a component was not deployed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeployRefused {
+    /// It cannot be called this.
+    #[error(transparent)]
+    Name(#[from] ComponentNameError),
+    /// It is not a guest that can be run.
+    #[error(transparent)]
+    Component(#[from] DeployError),
+    /// The engine cannot do anything now.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}

@@ -1,0 +1,177 @@
+//! Starting and stopping. What was left to be done is found in the stored queue and in the
+//! timers; everything else waits until something happens to it.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use indelible_journal::JournalKey;
+use indelible_store::Store;
+use indelible_store::rows::queue;
+use tokio::sync::Semaphore;
+
+use super::{Engine, EngineError, OpenError};
+use crate::component::Components;
+use crate::guest::Guests;
+use crate::options::Options;
+use crate::parking::ParkingLot;
+use crate::shared::{Shared, lock};
+use crate::tree::command::Command;
+use crate::turn::turn;
+use crate::world::{Clock, Entropy, Observer, Silent, System};
+
+/// How many rows of the stored queue are read at a time.
+const PAGE: usize = 1024;
+
+/// What an engine needs of the world.
+#[derive(Clone)]
+pub struct World {
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// Whom to tell what people may want to know.
+    pub observer: Arc<dyn Observer>,
+    /// What runs guests. One is enough for a process, and what it reserves is much.
+    pub guests: Arc<Guests>,
+}
+
+impl World {
+    /// The system's clock and randomness; nobody is told anything.
+    pub fn system(guests: Arc<Guests>) -> Self {
+        Self {
+            clock: Arc::new(System),
+            entropy: Arc::new(System),
+            observer: Arc::new(Silent),
+            guests,
+        }
+    }
+}
+
+impl Engine {
+    /// Starts an engine over a store, and goes on with what was left to be done.
+    pub fn open(store: Store, options: Options, world: World) -> Result<Self, OpenError> {
+        let World { clock, entropy, observer, guests } = world;
+        let components = Components::open(store.clone(), Arc::clone(&guests))?;
+        let left = read_queue(&store)?;
+        let last = left.iter().map(|entry| entry.ticket).max();
+        let queued = left.iter().map(|entry| (entry.key.clone(), entry.ticket)).collect();
+        let shared = Arc::new(Shared {
+            clock,
+            entropy,
+            observer,
+            parking: ParkingLot::new(options.parking),
+            guests,
+            components,
+            run_queue: Default::default(),
+            timers: Default::default(),
+            watchers: Default::default(),
+            trees: Mutex::new(HashMap::new()),
+            queued: Mutex::new(queued),
+            tickets: AtomicU64::new(last.map_or(0, |last| last + 1)),
+            commands: Semaphore::new(options.commands_waiting_max),
+            options,
+            store,
+        });
+        for entry in left {
+            let key: JournalKey = entry.key;
+            shared.send(key.execution_id().root(), Command::Recover(key.clone()));
+        }
+        shared.timers.look();
+        let threads = start_threads(&shared)?;
+        Ok(Self { shared, threads })
+    }
+
+    /// Stops: guests that run come to their next stop, nothing new begins, and what was accepted
+    /// is committed. What was left to be done is done by the next engine over the same store.
+    pub fn close(self) {}
+
+    fn stop(&mut self) {
+        self.shared.run_queue.close();
+        self.shared.timers.close();
+        for thread in self.threads.drain(..) {
+            // A worker that panicked has said so.
+            let _ = thread.join();
+        }
+        // Guests and their trees hold on to each other.
+        let trees: Vec<_> = lock(&self.shared.trees).drain().map(|(_, cell)| cell).collect();
+        for cell in trees {
+            let mut tree = cell.tree();
+            tree.commit(&self.shared);
+            let dropped = std::mem::take(&mut *tree);
+            drop(tree);
+            drop(dropped);
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What the stored queue holds.
+fn read_queue(store: &Store) -> Result<Vec<queue::Entry>, OpenError> {
+    let mut all: Vec<queue::Entry> = Vec::new();
+    loop {
+        let page = queue::next(store, all.last(), PAGE)?.value;
+        let more = page.len() == PAGE;
+        all.extend(page);
+        if !more {
+            return Ok(all);
+        }
+    }
+}
+
+/// Tells trees of the timers that are due.
+pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
+    let due = shared.timers.due(&shared.store, shared.clock.now())?;
+    let count = due.len();
+    for timer in due {
+        let root = *timer.key.execution_id().root();
+        shared.send(&root, Command::Due(timer));
+    }
+    Ok(count)
+}
+
+/// The workers, the one that looks after timers, and the one that makes guests' time pass.
+fn start_threads(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, OpenError> {
+    let mut threads = Vec::new();
+    if shared.options.workers == 0 {
+        return Ok(threads);
+    }
+    for number in 0..shared.options.workers {
+        let shared = Arc::clone(shared);
+        let work = move || {
+            while let Some(cell) = shared.run_queue.pop() {
+                turn(&shared, &cell);
+            }
+        };
+        threads.push(spawn(&format!("worker-{number}"), work)?);
+    }
+    let timed = Arc::clone(shared);
+    threads.push(spawn("timers", move || {
+        while timed.timers.wait(timed.clock.now()) {
+            if let Err(error) = fire_due(&timed) {
+                timed.observer.trouble(&format!("timers cannot be read: {error}"));
+                return;
+            }
+        }
+    })?);
+    let ticked = Arc::clone(shared);
+    let tick = Duration::from_micros(shared.guests.options().tick.get());
+    threads.push(spawn("ticks", move || {
+        while ticked.run_queue.wait_open(tick) {
+            ticked.guests.tick();
+        }
+    })?);
+    Ok(threads)
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    let name = format!("indelible-{name}");
+    thread::Builder::new().name(name).spawn(work).map_err(OpenError::Thread)
+}

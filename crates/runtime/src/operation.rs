@@ -1,0 +1,199 @@
+//! The record of an operation: which execution a client's request led to (C-31). A repeated
+//! request finds it and attaches; another request under the same id is a conflict (V-9, C-6).
+//!
+//! ```text
+//! body, version 1:   01 ‖ root hash (32) ‖ request hash (32) ‖ accepted at (8) ‖ attempt (4)
+//! ```
+//! Numbers are big-endian. It is looked up before any id is made of the component's digest, so
+//! that a new version does not make an old request new.
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use indelible_journal::{
+    Attempt, ExecutionId, JournalKey, Micros, OperationKey, Payload, RootHash, Timestamp,
+};
+use indelible_store::ReadError;
+use indelible_store::rows::windows::{self, Id, Kind, Windowed};
+use sha2::{Digest as _, Sha256};
+
+use crate::shared::Shared;
+use crate::tree::Tree;
+
+const VERSION: u8 = 1;
+
+/// A request to start something, under its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) operation: OperationKey,
+    pub(crate) root: RootHash,
+    pub(crate) hash: RequestHash,
+}
+
+/// SHA-256 over what is called and with what (C-6). The version of the component is not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RequestHash([u8; 32]);
+
+impl RequestHash {
+    pub(crate) fn of(function: &str, input: &Payload) -> Self {
+        let mut hash = Sha256::new();
+        // The length keeps name and input apart.
+        hash.update((function.len() as u64).to_be_bytes());
+        hash.update(function.as_bytes());
+        hash.update([input.codec.number()]);
+        hash.update(&input.bytes);
+        Self(hash.finalize().into())
+    }
+}
+
+/// What is known of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) root: RootHash,
+    pub(crate) hash: RequestHash,
+    /// When it was accepted: its deadline counts from there.
+    pub(crate) accepted_at: Timestamp,
+    /// The attempt that goes on, or ended it (C-32).
+    pub(crate) attempt: Attempt,
+}
+
+impl Record {
+    fn encode(&self) -> Bytes {
+        let mut body = BytesMut::with_capacity(77);
+        body.put_u8(VERSION);
+        body.put_slice(self.root.as_bytes());
+        body.put_slice(&self.hash.0);
+        body.put_u64(self.accepted_at.as_micros());
+        body.put_u32(self.attempt.get());
+        body.freeze()
+    }
+
+    fn decode(body: &Bytes) -> Option<Self> {
+        let mut body = body.clone();
+        if body.len() != 77 || body.get_u8() != VERSION {
+            return None;
+        }
+        let mut bytes = [0; 32];
+        body.copy_to_slice(&mut bytes);
+        let root = RootHash::from_bytes(bytes);
+        body.copy_to_slice(&mut bytes);
+        let hash = RequestHash(bytes);
+        let accepted_at = Timestamp::from_micros(body.get_u64())?;
+        let attempt = Attempt::new(body.get_u32())?;
+        Some(Self { root, hash, accepted_at, attempt })
+    }
+}
+
+/// Why a record cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RecordError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("the record of operation {0} cannot be read: it was written by a newer version")]
+    Unknown(String),
+}
+
+fn id(operation: &OperationKey) -> Id {
+    let (namespace, name) = (operation.namespace.clone(), operation.operation_id.to_string());
+    Id { kind: Kind::Operation, namespace, name }
+}
+
+fn read(shared: &Shared, operation: &OperationKey) -> Result<Option<Windowed>, RecordError> {
+    Ok(windows::get(&shared.store, &id(operation))?.value)
+}
+
+/// What is known of an operation.
+pub(crate) fn find(
+    shared: &Shared,
+    operation: &OperationKey,
+) -> Result<Option<Record>, RecordError> {
+    let Some(windowed) = read(shared, operation)? else { return Ok(None) };
+    match Record::decode(&windowed.body) {
+        Some(record) => Ok(Some(record)),
+        None => Err(RecordError::Unknown(operation.operation_id.to_string())),
+    }
+}
+
+/// A change of a record, for the next commit.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) id: Id,
+    pub(crate) before: Option<Windowed>,
+    pub(crate) after: Windowed,
+}
+
+impl Change {
+    /// The operation has begun. While it goes on its record does not expire (C-3).
+    pub(crate) fn begun(request: &Request, now: Timestamp) -> Self {
+        let record = Record {
+            root: request.root,
+            hash: request.hash,
+            accepted_at: now,
+            attempt: Attempt::FIRST,
+        };
+        let after = Windowed { expires_at: None, body: record.encode() };
+        Self { id: id(&request.operation), before: None, after }
+    }
+}
+
+impl Tree {
+    /// The root is over: its record stays for its window.
+    pub(crate) fn operation_ended(&mut self, shared: &Shared, root: &JournalKey) {
+        let window: Micros = shared.options.operation_window;
+        let expires_at = shared.clock.now().saturating_add(window);
+        self.change_operation(shared, root, |after| after.expires_at = Some(expires_at));
+    }
+
+    /// The root is tried again (C-32).
+    pub(crate) fn operation_retried(&mut self, shared: &Shared, next: &JournalKey) {
+        let attempt = next.attempts().own();
+        self.change_operation(shared, next, |after| {
+            if let Some(record) = Record::decode(&after.body) {
+                after.body = Record { attempt, ..record }.encode();
+            }
+        });
+    }
+
+    fn change_operation(
+        &mut self,
+        shared: &Shared,
+        root: &JournalKey,
+        change: impl FnOnce(&mut Windowed),
+    ) {
+        let Some(operation) = self.operation_of(root) else { return };
+        if self.operation_change().is_none() {
+            match read(shared, &operation) {
+                Ok(Some(before)) => {
+                    let (before, after) = (Some(before.clone()), before);
+                    *self.operation_change() = Some(Change { id: id(&operation), before, after });
+                }
+                // Without a record nothing is lost: it only says where to look.
+                Ok(None) => return,
+                Err(error) => return shared.observer.trouble(&error.to_string()),
+            }
+        }
+        if let Some(pending) = self.operation_change() {
+            change(&mut pending.after);
+        }
+    }
+
+    /// When the root's operation was accepted; for one without a record, when this attempt began.
+    pub(crate) fn operation_accepted_at(
+        &mut self,
+        shared: &Shared,
+        root: &JournalKey,
+    ) -> Timestamp {
+        let body = match self.operation_change() {
+            Some(change) => Some(change.after.body.clone()),
+            None => self
+                .operation_of(root)
+                .and_then(|operation| read(shared, &operation).ok().flatten())
+                .map(|windowed| windowed.body),
+        };
+        let record = body.as_ref().and_then(Record::decode);
+        record.map_or_else(|| shared.clock.now(), |record| record.accepted_at)
+    }
+}
+
+/// The execution of an operation.
+pub(crate) fn execution(record: &Record) -> ExecutionId {
+    ExecutionId::root_of(record.root)
+}

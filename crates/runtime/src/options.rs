@@ -1,0 +1,63 @@
+//! What can be configured of the engine. Every bound is here, by name, with its default.
+
+use indelible_journal::Micros;
+
+/// How an engine runs.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Threads that run guests. 0: none; whoever holds the engine runs it with
+    /// [`Engine::step`](crate::Engine::step).
+    pub workers: usize,
+    /// What becomes of a guest that waits (D4).
+    pub parking: Parking,
+    /// How far the engine runs ahead of the disk.
+    pub pace: Pace,
+    /// How long an execution that is being cancelled may clean up (C-22).
+    pub cleanup_max: Micros,
+    /// The most events that a guest may bring into its journal: past it, the attempt ends.
+    pub journal_events_max: u64,
+    /// The most signals that an execution buffers: past it, a signal is refused.
+    pub signals_buffered_max: usize,
+    /// How long the record of an operation stays after its end (C-3).
+    pub operation_window: Micros,
+    /// The most commands that wait for the engine: past it, whoever asks waits.
+    pub commands_waiting_max: usize,
+}
+
+/// What becomes of a guest that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parking {
+    /// It stays as it is, if fewer than this wait already.
+    Keep {
+        /// How many.
+        guests_max: usize,
+    },
+    /// It is dropped, and runs again over its journal when it goes on.
+    Drop,
+}
+
+/// How far the engine runs ahead of the disk. What others are told is durable either way (D2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// As far as the store has room: a turn is one commit, and nobody waits for it who does not
+    /// have to.
+    Ahead,
+    /// Not at all: every single change is on disk before the next is made. Slow; to look for
+    /// mistakes, and to show that a crash between any two of them does no harm.
+    Lockstep,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            workers: std::thread::available_parallelism().map_or(2, usize::from),
+            parking: Parking::Keep { guests_max: 7_500 },
+            pace: Pace::Ahead,
+            cleanup_max: Micros::from_secs(60),
+            journal_events_max: 1_000_000,
+            signals_buffered_max: 10_000,
+            operation_window: Micros::from_secs(7 * 24 * 3600),
+            commands_waiting_max: 4_096,
+        }
+    }
+}

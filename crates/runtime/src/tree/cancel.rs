@@ -1,0 +1,169 @@
+//! Cancelling, in two phases (J-80, C-22, C-24): the request, which reaches everything that the
+//! execution had in flight, and the end, when its guest has cleaned up or its time for that is
+//! over.
+
+use indelible_journal::{ErrorKind, Failure, InvokePhase, JournalKey, PromiseId};
+use indelible_store::rows::timers::Timer;
+
+use super::execution::{Phase, Verdict, callee, caller, number};
+use super::{Tree, Work};
+use crate::shared::Shared;
+
+/// Why a call that never began is over.
+const NOT_BEGUN: &str = "it was cancelled before it began";
+
+impl Tree {
+    /// Somebody asks to cancel an execution that is in memory. False if it is over, or was asked
+    /// before.
+    pub(super) fn request_cancel(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        reason: &str,
+    ) -> bool {
+        let execution = self.execution(key);
+        let resting = matches!(execution.phase, Phase::Resting);
+        let entry = match execution.journal.request_cancel(shared.clock.now(), reason) {
+            Ok(Some(entry)) => entry,
+            // An attempt that inherited the request and has not begun need not begin.
+            Ok(None) if resting => {
+                self.abandon(shared, key, reason);
+                return true;
+            }
+            Ok(None) => return false,
+            Err(violation) => {
+                let why = format!("the engine was about to break a rule: {violation}");
+                self.hold(shared, key, why);
+                return false;
+            }
+        };
+        self.written(key, [entry]);
+        if resting {
+            self.abandon(shared, key, reason);
+            return true;
+        }
+        self.limit_cleanup(shared, key);
+        self.cascade(key);
+        self.wake(shared, key);
+        true
+    }
+
+    /// A cancel reaches what the execution had in flight when it was asked for. What it calls
+    /// from then on is its cleaning up.
+    pub(super) fn cascade(&mut self, key: &JournalKey) {
+        let journal = &self.execution(key).journal;
+        let Some((requested_at, reason)) = journal.cancel_requested() else { return };
+        let work: Vec<_> = journal
+            .open_invokes()
+            .filter(|open| open.scheduled_at < requested_at)
+            .map(|open| Work::Cancel(key.clone(), number(&open.promise_id), reason.to_owned()))
+            .collect();
+        self.work.extend(work);
+    }
+
+    /// A cancel reaches a call: one that runs is asked, one that does not is over.
+    pub(super) fn cancel_child(
+        &mut self,
+        shared: &Shared,
+        caller: &JournalKey,
+        child: u32,
+        reason: &str,
+    ) {
+        let promise = caller.execution_id().child(child);
+        let Some(execution) = self.find(caller) else { return };
+        let Some(open) = execution.journal.open_invoke(&promise) else { return };
+        let attempt = match open.phase {
+            InvokePhase::Scheduled => {
+                execution.unstarted.remove(&child);
+                return self.settle_cancelled(shared, caller, &promise, NOT_BEGUN);
+            }
+            InvokePhase::Started { attempt, .. } => attempt,
+            InvokePhase::Retrying { failed, .. } => match failed.next() {
+                Some(next) => next,
+                None => return self.settle_cancelled(shared, caller, &promise, NOT_BEGUN),
+            },
+        };
+        let key = callee(caller, &promise, attempt);
+        match self.load(shared, &key) {
+            Ok(()) => {
+                self.request_cancel(shared, &key, reason);
+            }
+            Err(error) => {
+                let why = format!("its call {promise:#} cannot be loaded: {error}");
+                self.hold(shared, caller, why);
+            }
+        }
+    }
+
+    /// An attempt whose time has not come will not begin: it is cancelled, and so is the call.
+    fn abandon(&mut self, shared: &Shared, key: &JournalKey, reason: &str) {
+        let execution = self.execution(key);
+        execution.phase = Phase::Ended;
+        match execution.journal.cancel(shared.clock.now(), reason) {
+            Ok(entry) => self.written(key, [entry]),
+            Err(violation) => {
+                let why = format!("the engine was about to break a rule: {violation}");
+                return self.hold(shared, key, why);
+            }
+        }
+        let Some(caller) = caller(key) else {
+            let failure = Failure::new(ErrorKind::Cancelled, reason);
+            return self.tell_caller(shared, key, failure.into());
+        };
+        if let Err(error) = self.load(shared, &caller) {
+            return self.hold(shared, key, format!("its caller cannot be loaded: {error}"));
+        }
+        let promise = key.execution_id().as_promise().clone();
+        let open = self.execution(&caller).journal.open_invoke(&promise);
+        if let Some(InvokePhase::Retrying { retry_at, .. }) = open.map(|open| open.phase) {
+            let child = Some(number(&promise));
+            self.delete_timer(Timer { due: retry_at, key: caller.clone(), child });
+        }
+        let ending = self.execution(key).journal.ending().cloned().expect("it was cancelled");
+        self.changes.ended.push((key.execution_id().clone(), ending));
+        self.settle_cancelled(shared, &caller, &promise, reason);
+    }
+
+    /// A call that is not in flight is over as cancelled.
+    fn settle_cancelled(
+        &mut self,
+        shared: &Shared,
+        caller: &JournalKey,
+        promise: &PromiseId,
+        reason: &str,
+    ) {
+        let failure = Failure::new(ErrorKind::Cancelled, reason);
+        let journal = &mut self.execution(caller).journal;
+        match journal.settle_invoke(shared.clock.now(), promise, failure.into()) {
+            Ok(entries) => {
+                self.written(caller, entries);
+                self.child_ended(shared, caller, number(promise));
+            }
+            Err(violation) => {
+                let why = format!("the engine was about to break a rule: {violation}");
+                self.hold(shared, caller, why);
+            }
+        }
+    }
+
+    /// Cleaning up takes so long at most.
+    pub(super) fn limit_cleanup(&mut self, shared: &Shared, key: &JournalKey) {
+        let due = shared.clock.now().saturating_add(shared.options.cleanup_max);
+        self.put_timer(Timer { due, key: key.clone(), child: None });
+    }
+
+    /// The time to clean up is over.
+    pub(super) fn cleanup_is_over(&mut self, shared: &Shared, key: &JournalKey) {
+        let execution = self.execution(key);
+        if execution.journal.cancel_requested().is_none() {
+            return;
+        }
+        match &mut execution.phase {
+            Phase::Running { doomed, .. } => *doomed = Some(Verdict::OutOfTime),
+            Phase::Ready | Phase::Waiting => self.end(shared, key, Verdict::OutOfTime),
+            // What it left is being settled; a next attempt has a time of its own; a person
+            // looks at what is held.
+            Phase::Ending { .. } | Phase::Resting | Phase::Held { .. } | Phase::Ended => {}
+        }
+    }
+}

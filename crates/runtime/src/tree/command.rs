@@ -1,0 +1,341 @@
+//! What comes from outside a tree: one closed list. Each is answered when the commit that holds
+//! its effect has a position; whoever asked waits until that is durable (D2).
+
+use indelible_journal::{
+    DeliveryId, Ending, ErrorKind, ExecutionId, Failure, JournalKey, Payload, SignalName, Started,
+    Timestamp,
+};
+use indelible_store::rows::executions;
+use indelible_store::rows::timers::Timer;
+use indelible_store::{Position, SubmitError};
+use tokio::sync::oneshot;
+
+use super::execution::{Execution, Phase, Verdict};
+use super::{LoadError, Tree};
+use crate::audit::Actor;
+use crate::operation::{self, Request};
+use crate::shared::Shared;
+
+/// What a tree can be told to do.
+pub(crate) enum Command {
+    /// Start the root of a new tree.
+    Start(Box<Start>),
+    /// A signal arrived.
+    Signal(Signal),
+    /// Somebody wants an execution cancelled.
+    Cancel(Cancel),
+    /// A timer is due. Its row goes, whatever comes of it.
+    Due(Timer),
+    /// The stored queue names this execution: go on with it.
+    Recover(JournalKey),
+    /// A person lets a held execution go on, or ends it.
+    Settle(Settle),
+}
+
+/// Starts a root.
+pub(crate) struct Start {
+    pub(crate) started: Started,
+    pub(crate) request: Request,
+    pub(crate) reply: Reply<Begun>,
+}
+
+/// What a start came to.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    /// It has begun.
+    New(ExecutionId),
+    /// The tree is there already, begun by the same request.
+    Already(ExecutionId),
+    /// It is there already, begun by another request under the same id.
+    Conflict,
+    /// Somebody else was quicker: look again.
+    Raced,
+}
+
+/// A signal.
+pub(crate) struct Signal {
+    pub(crate) execution: ExecutionId,
+    pub(crate) name: SignalName,
+    pub(crate) payload: Payload,
+    pub(crate) actor: Option<Actor>,
+    pub(crate) reply: Reply<Result<DeliveryId, NotDone>>,
+}
+
+/// A cancel.
+pub(crate) struct Cancel {
+    pub(crate) execution: ExecutionId,
+    pub(crate) reason: String,
+    pub(crate) actor: Option<Actor>,
+    pub(crate) reply: Reply<Result<Cancelling, NotDone>>,
+}
+
+/// What a cancel came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancelling {
+    /// The request is written; the guest may clean up.
+    Requested,
+    /// It was asked for before.
+    Already,
+}
+
+/// What a person does with a held execution.
+pub(crate) struct Settle {
+    pub(crate) execution: ExecutionId,
+    pub(crate) how: How,
+    pub(crate) actor: Actor,
+    pub(crate) reason: String,
+    pub(crate) reply: Reply<Result<(), NotDone>>,
+}
+
+/// How a held execution goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// It is tried again.
+    Release,
+    /// It has failed.
+    Fail,
+}
+
+/// Why nothing was done, and nothing has changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotDone {
+    /// There is none with this id.
+    #[error("there is no such execution")]
+    Unknown,
+    /// It is over.
+    #[error("the execution is over: {0}")]
+    Over(&'static str),
+    /// Only a held one can be released or failed.
+    #[error("the execution is not held")]
+    NotHeld,
+    /// It has as many unread signals as it may have.
+    #[error("the execution buffers {0} signals, which is the most")]
+    Full(usize),
+    /// It cannot be read, or cannot go on.
+    #[error("the execution cannot go on: {0}")]
+    Broken(String),
+}
+
+/// An answer, and the position that it depends on.
+pub(crate) type Reply<T> = oneshot::Sender<Answer<T>>;
+
+/// An answer that may be given when its position is durable.
+#[derive(Debug)]
+pub(crate) struct Answer<T> {
+    pub(crate) value: T,
+    /// None: it depends on nothing that is not durable.
+    pub(crate) position: Option<Position>,
+}
+
+impl Tree {
+    /// Does what came from outside.
+    pub(crate) fn obey(&mut self, shared: &Shared, command: Command) {
+        match command {
+            Command::Start(start) => self.begin(shared, *start),
+            Command::Signal(signal) => {
+                let done = self.signal(shared, &signal);
+                self.answer(signal.reply, done);
+            }
+            Command::Cancel(cancel) => {
+                let done = self.cancel(shared, &cancel);
+                self.answer(cancel.reply, done);
+            }
+            Command::Due(timer) => self.due(shared, timer),
+            Command::Recover(key) => self.recover(shared, &key),
+            Command::Settle(settle) => {
+                let done = self.settle(shared, &settle);
+                self.answer(settle.reply, done);
+            }
+        }
+    }
+
+    /// Answers after the next commit; what was refused depends on what was read, and so on all
+    /// that this tree has submitted.
+    fn answer<T: Send + 'static>(&mut self, reply: Reply<T>, value: T) {
+        self.after_commit(Box::new(move |committed| {
+            // Without a position there is no answer: the asker sees that the engine stopped.
+            if let Ok(position) = committed {
+                let _ = reply.send(Answer { value, position: Some(*position) });
+            }
+        }));
+    }
+
+    /// Starts the root of this tree; its first run and its start are one commit (D1).
+    fn begin(&mut self, shared: &Shared, start: Start) {
+        let key = JournalKey::first(ExecutionId::root_of(start.request.root));
+        let execution = key.execution_id().clone();
+        if let Some(root) = self.find(&key) {
+            let same = root.journal.started().is_some_and(|started| {
+                started.function_name == start.started.function_name
+                    && started.input == start.started.input
+            });
+            let begun = if same { Begun::Already(execution) } else { Begun::Conflict };
+            return self.answer(start.reply, begun);
+        }
+        let bytes = start.started.input.bytes.len();
+        let now = shared.clock.now();
+        match indelible_journal::Journal::start(key.clone(), now, start.started) {
+            Ok((journal, entry)) => {
+                self.executions.insert(key.clone(), Execution::new(journal, Phase::Ready));
+                self.written(&key, [entry]);
+                self.weighs(bytes);
+                self.ready(&key);
+                self.changes.operation = Some(operation::Change::begun(&start.request, now));
+                let reply = start.reply;
+                self.after_commit(Box::new(move |committed| {
+                    let _ = match committed {
+                        Ok(position) => reply.send(Answer {
+                            value: Begun::New(execution),
+                            position: Some(*position),
+                        }),
+                        Err(SubmitError::Refused(refusal)) => reply
+                            .send(Answer { value: Begun::Raced, position: Some(refusal.position) }),
+                        Err(_) => return,
+                    };
+                }));
+            }
+            Err(violation) => shared.observer.trouble(&format!("a start was refused: {violation}")),
+        }
+    }
+
+    /// Loads the last attempt at an execution: the one that things are sent to.
+    fn latest(&mut self, shared: &Shared, id: &ExecutionId) -> Result<JournalKey, NotDone> {
+        let broken = |error: &dyn std::fmt::Display| NotDone::Broken(error.to_string());
+        // What is in memory may be ahead of the store, by this turn's changes.
+        let here = self.executions.keys().filter(|key| key.execution_id() == id).max().cloned();
+        let stored = executions::latest(&shared.store, id).map_err(|error| broken(&error))?;
+        let stored = stored.value.map(|row| row.key);
+        let key = here.max(stored).ok_or(NotDone::Unknown)?;
+        match self.load(shared, &key) {
+            Ok(()) => Ok(key),
+            Err(LoadError::Absent) => Err(NotDone::Unknown),
+            Err(error) => Err(broken(&error)),
+        }
+    }
+
+    fn signal(&mut self, shared: &Shared, signal: &Signal) -> Result<DeliveryId, NotDone> {
+        let key = self.latest(shared, &signal.execution)?;
+        let journal = &mut self.execution(&key).journal;
+        let most = shared.options.signals_buffered_max;
+        if journal.unread_signals() >= most {
+            return Err(NotDone::Full(most));
+        }
+        let now = shared.clock.now();
+        let payload = signal.payload.clone();
+        let delivered = match journal.deliver_signal(now, &signal.name, payload) {
+            Ok(Some(delivered)) => delivered,
+            Ok(None) => return Err(over(journal.ending())),
+            Err(violation) => return Err(NotDone::Broken(violation.to_string())),
+        };
+        let (delivery, entry) = delivered;
+        self.written(&key, [entry]);
+        self.weighs(signal.payload.bytes.len());
+        if let Some(actor) = &signal.actor {
+            let note = format!("signal {} #{delivery}", signal.name);
+            self.audit(shared, actor, &key, "signal", &note);
+        }
+        self.wake(shared, &key);
+        Ok(delivery)
+    }
+
+    fn cancel(&mut self, shared: &Shared, cancel: &Cancel) -> Result<Cancelling, NotDone> {
+        let key = self.latest(shared, &cancel.execution)?;
+        if let Some(ending) = self.execution(&key).journal.ending() {
+            return Err(over(Some(ending)));
+        }
+        let requested = self.request_cancel(shared, &key, &cancel.reason);
+        if requested && let Some(actor) = &cancel.actor {
+            self.audit(shared, actor, &key, "cancel", &cancel.reason);
+        }
+        Ok(if requested { Cancelling::Requested } else { Cancelling::Already })
+    }
+
+    /// A timer is due: a sleep is over, a call is tried again, an attempt begins, or the time to
+    /// clean up is over. Some come too late and mean nothing.
+    fn due(&mut self, shared: &Shared, timer: Timer) {
+        match (self.load(shared, &timer.key), timer.child) {
+            (Ok(()), None) => self.own_time(shared, &timer.key),
+            (Ok(()), Some(child)) => self.child_time(shared, &timer.key, child),
+            // Its execution went with its tree.
+            (Err(LoadError::Absent), _) => {}
+            // It stays: whoever mends the store wants it to fire.
+            (Err(_), _) => return,
+        }
+        self.delete_timer(timer);
+    }
+
+    fn own_time(&mut self, shared: &Shared, key: &JournalKey) {
+        match self.execution(key).phase {
+            Phase::Resting => self.run_rested(shared, key),
+            _ => self.cleanup_is_over(shared, key),
+        }
+    }
+
+    fn child_time(&mut self, shared: &Shared, key: &JournalKey, child: u32) {
+        let promise = key.execution_id().child(child);
+        let execution = self.execution(key);
+        if matches!(execution.phase, Phase::Ended | Phase::Ending { .. }) {
+            return self.retry_child(shared, key, child);
+        }
+        let sleeps = execution.journal.is_timer_open(&promise);
+        if !sleeps {
+            return self.retry_child(shared, key, child);
+        }
+        match execution.journal.fire_timer(shared.clock.now(), &promise) {
+            Ok(entry) => {
+                self.written(key, [entry]);
+                self.wake(shared, key);
+            }
+            Err(violation) => {
+                let why = format!("the engine was about to break a rule: {violation}");
+                self.hold(shared, key, why);
+            }
+        }
+    }
+
+    /// A person decides about a held execution (C-25).
+    fn settle(&mut self, shared: &Shared, settle: &Settle) -> Result<(), NotDone> {
+        let key = self.latest(shared, &settle.execution)?;
+        let execution = self.execution(&key);
+        if let Some(ending) = execution.journal.ending() {
+            return Err(over(Some(ending)));
+        }
+        let Phase::Held { why } = &execution.phase else { return Err(NotDone::NotHeld) };
+        let why = why.clone();
+        let action = match settle.how {
+            How::Release => {
+                execution.phase = Phase::Waiting;
+                if !matches!(
+                    execution.journal.status(),
+                    Some(indelible_journal::Status::Blocked { .. })
+                ) {
+                    self.ready(&key);
+                }
+                self.touch(&key);
+                self.wake(shared, &key);
+                "release"
+            }
+            How::Fail => {
+                let failure = Failure::new(ErrorKind::Nondeterminism, why);
+                self.end(shared, &key, Verdict::Failed(failure));
+                "fail"
+            }
+        };
+        self.audit(shared, &settle.actor, &key, action, &settle.reason);
+        Ok(())
+    }
+
+    fn audit(&mut self, shared: &Shared, actor: &Actor, key: &JournalKey, did: &str, why: &str) {
+        let now: Timestamp = shared.clock.now();
+        self.changes.audit.push(crate::audit::entry(shared, now, actor, key, did, why));
+    }
+}
+
+fn over(ending: Option<&Ending>) -> NotDone {
+    NotDone::Over(match ending {
+        Some(Ending::Completed(_)) => "it has completed",
+        Some(Ending::Failed(_)) => "it has failed",
+        Some(Ending::Cancelled(_)) | None => "it was cancelled",
+    })
+}

@@ -1,0 +1,150 @@
+//! What changed in a tree since the last time, as one batch: it is on disk whole, or not at all
+//! (D1, D7).
+
+use indelible_journal::JournalKey;
+use indelible_store::rows::executions::{self, AdvanceError, Execution as Row};
+use indelible_store::rows::{audit, queue, timers, windows};
+use indelible_store::{Batch, Position, SubmitError};
+
+use super::execution::Phase;
+use super::{Changes, Tree, earliest};
+use crate::shared::Shared;
+
+/// Why a commit failed: the engine's own mistake, or the store's end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommitError {
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    #[error(transparent)]
+    Advance(#[from] AdvanceError),
+}
+
+/// What an execution will be as submitted.
+struct Submitted {
+    key: JournalKey,
+    row: Row,
+    ticket: Option<u64>,
+}
+
+impl Tree {
+    /// Submits what changed, and tells those who wait for it at which position that is. Waits for
+    /// room in the store, never for the disk (D3).
+    pub(crate) fn commit(&mut self, shared: &Shared) {
+        if self.changes.is_empty() {
+            return;
+        }
+        let (batch, submitted) = match self.batch(shared) {
+            Ok(built) => built,
+            Err(error) => return self.give_up(shared, &CommitError::from(error)),
+        };
+        let result = if batch.writes().is_empty() {
+            // Nothing changed, but somebody asked: the answer depends on what was read.
+            Ok(shared.store.accepted())
+        } else {
+            shared.store.submit_blocking(batch)
+        };
+        if let (Ok(position), true) = (&result, shared.in_lockstep()) {
+            // If it is lost, the next submission says so.
+            let _ = shared.store.durable(*position).wait();
+        }
+        match &result {
+            Ok(position) => self.accepted(shared, *position, submitted),
+            Err(_) => {
+                for after in std::mem::take(&mut self.changes.after) {
+                    after(&result);
+                }
+                let error = result.expect_err("it was looked at");
+                self.give_up(shared, &CommitError::from(error));
+            }
+        }
+    }
+
+    /// Submits what changed if nothing may run ahead of the disk.
+    pub(crate) fn keep_pace(&mut self, shared: &Shared) {
+        if shared.in_lockstep() {
+            self.commit(shared);
+        }
+    }
+
+    fn batch(&mut self, shared: &Shared) -> Result<(Batch, Vec<Submitted>), AdvanceError> {
+        let mut batch = Batch::new();
+        let mut submitted = Vec::with_capacity(self.changes.dirty.len());
+        for key in &self.changes.dirty {
+            let Some(execution) = self.executions.get(key) else { continue };
+            let row = execution.row_now();
+            executions::advance(&mut batch, execution.row.as_ref(), &row, &execution.fresh)?;
+            let ticket = match (execution.has_work(), execution.ticket) {
+                (true, None) => {
+                    let ticket = shared.next_ticket();
+                    queue::put(&mut batch, &queue::Entry { ticket, key: key.clone() });
+                    Some(ticket)
+                }
+                (false, Some(ticket)) => {
+                    queue::delete(&mut batch, &queue::Entry { ticket, key: key.clone() });
+                    None
+                }
+                (_, ticket) => ticket,
+            };
+            submitted.push(Submitted { key: key.clone(), row, ticket });
+        }
+        for (timer, put) in &self.changes.timers {
+            if *put {
+                timers::put(&mut batch, timer);
+            } else {
+                timers::delete(&mut batch, timer);
+            }
+        }
+        if let Some(change) = &self.changes.operation {
+            let before = change.before.as_ref();
+            windows::replace(&mut batch, &change.id, before, Some(&change.after));
+        }
+        for entry in &self.changes.audit {
+            audit::put(&mut batch, entry);
+        }
+        Ok((batch, submitted))
+    }
+
+    fn accepted(&mut self, shared: &Shared, position: Position, submitted: Vec<Submitted>) {
+        for Submitted { key, row, ticket } in submitted {
+            let execution = self.execution(&key);
+            execution.row = Some(row);
+            execution.fresh.clear();
+            execution.ticket = ticket;
+            execution.dirty = false;
+            let gone = match execution.phase {
+                Phase::Ended => true,
+                Phase::Waiting => execution.is_stored_whole(),
+                _ => false,
+            };
+            // What is over, and what waits without a guest, is in the store.
+            if gone {
+                self.executions.remove(&key);
+            }
+        }
+        let changes = std::mem::take(&mut self.changes);
+        let Changes { timers, ended, after, .. } = changes;
+        shared.timers.changed(&timers, earliest(&timers));
+        for after in after {
+            after(&Ok(position));
+        }
+        for (execution, ending) in ended {
+            shared.watchers.ended(&execution, &ending, position);
+        }
+    }
+
+    /// What is in memory cannot be written: it is forgotten, and what is stored counts. A start
+    /// that lost a race ends here, too.
+    fn give_up(&mut self, shared: &Shared, error: &CommitError) {
+        let lost_race =
+            self.is_new() && matches!(error, CommitError::Submit(SubmitError::Refused(_)));
+        if !lost_race {
+            shared.observer.trouble(&format!("a commit failed: {error}"));
+        }
+        *self = Self::default();
+    }
+
+    /// Whether nothing of it is stored.
+    fn is_new(&self) -> bool {
+        self.executions.values().all(|execution| execution.row.is_none())
+    }
+}

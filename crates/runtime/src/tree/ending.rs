@@ -1,0 +1,190 @@
+//! How an execution ends: what its guest left in flight is settled first, whatever the cause
+//! (C-40); then its terminal event and what that means to its caller are one commit (J-75, D7).
+
+use std::collections::BTreeSet;
+
+use indelible_journal::{Entry, ErrorKind, Failure, InvokePhase, JournalKey, Outcome, Violation};
+use indelible_store::rows::timers::Timer;
+
+use super::execution::{Phase, Verdict, caller, number};
+use super::{Tree, Work};
+use crate::shared::Shared;
+
+impl Tree {
+    /// A guest is over, or is made to be. Calls that were not started are dropped, those that run
+    /// are cancelled and awaited.
+    pub(super) fn end(&mut self, shared: &Shared, key: &JournalKey, verdict: Verdict) {
+        let execution = self.execution(key);
+        execution.drop_guest();
+        execution.unstarted.clear();
+        let left: BTreeSet<u32> = execution
+            .journal
+            .open_invokes()
+            .filter(|open| open.phase != InvokePhase::Scheduled)
+            .map(|open| number(&open.promise_id))
+            .collect();
+        for child in &left {
+            let reason = "its caller has ended".to_owned();
+            self.work.push_back(Work::Cancel(key.clone(), *child, reason));
+        }
+        let settled = left.is_empty();
+        self.execution(key).phase = Phase::Ending { verdict, left };
+        self.touch(key);
+        if settled {
+            self.conclude(shared, key);
+        }
+    }
+
+    /// A call of an execution is over.
+    pub(super) fn child_ended(&mut self, shared: &Shared, key: &JournalKey, child: u32) {
+        let execution = self.execution(key);
+        match &mut execution.phase {
+            Phase::Ending { left, .. } => {
+                left.remove(&child);
+                if left.is_empty() {
+                    self.conclude(shared, key);
+                }
+            }
+            _ => self.wake(shared, key),
+        }
+    }
+
+    /// Nothing is in flight any more: the terminal event, or another attempt.
+    fn conclude(&mut self, shared: &Shared, key: &JournalKey) {
+        // Its end and what that means to its caller are one commit: without the caller there is
+        // no end.
+        if let Some(caller) = caller(key)
+            && let Err(error) = self.load(shared, &caller)
+        {
+            return self.hold(shared, key, format!("its caller cannot be loaded: {error}"));
+        }
+        let execution = self.execution(key);
+        let Phase::Ending { verdict, .. } = std::mem::replace(&mut execution.phase, Phase::Ended)
+        else {
+            return;
+        };
+        for timer in execution.journal.open_timers().collect::<Vec<_>>() {
+            let child = Some(number(&timer.promise_id));
+            self.delete_timer(Timer { due: timer.fire_at, key: key.clone(), child });
+        }
+        let ended = match verdict {
+            Verdict::Broken(failure) => self.attempt_failed(shared, key, failure),
+            Verdict::Returned { result: Err(failure), told_cancelled: false }
+                if failure.kind == ErrorKind::Transient =>
+            {
+                self.attempt_failed(shared, key, failure)
+            }
+            verdict => self.final_event(shared, key, verdict).map(Some),
+        };
+        match ended {
+            Ok(Some(outcome)) => self.tell_caller(shared, key, outcome),
+            Ok(None) => {}
+            Err(violation) => {
+                self.hold(
+                    shared,
+                    key,
+                    format!("the engine was about to break a rule: {violation}"),
+                );
+            }
+        }
+    }
+
+    /// An attempt came to nothing: another follows, or that is the outcome (C-28, C-32).
+    fn attempt_failed(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        failure: Failure,
+    ) -> Result<Option<Outcome>, Violation> {
+        let retry_at = self.retry_at(shared, key, &failure);
+        let entry = self.execution(key).journal.fail(shared.clock.now(), failure.clone())?;
+        self.terminal(key, entry);
+        match retry_at {
+            Some(retry_at) => {
+                self.next_attempt(shared, key, failure, retry_at)?;
+                Ok(None)
+            }
+            None => Ok(Some(failure.into())),
+        }
+    }
+
+    /// The terminal event of an execution that is over for good, and what its caller gets.
+    fn final_event(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        verdict: Verdict,
+    ) -> Result<Outcome, Violation> {
+        let now = shared.clock.now();
+        let journal = &mut self.execution(key).journal;
+        let asked = journal.cancel_requested().map(|(_, reason)| reason.to_owned());
+        let cancel = |reason: String| (Failure::new(ErrorKind::Cancelled, &reason).into(), reason);
+        let (outcome, entry) = match (verdict, asked) {
+            (Verdict::Returned { result, told_cancelled: true }, Some(asked)) => {
+                // Whatever it returned is the end of its cleaning up (C-22). An error says that
+                // this did not go as it should: people want to know.
+                let reason = match result {
+                    Err(failure) if failure.kind != ErrorKind::Cancelled => {
+                        format!("{asked} (while cleaning up: {failure})")
+                    }
+                    _ => asked,
+                };
+                let (outcome, reason) = cancel(reason);
+                (outcome, journal.cancel(now, reason)?)
+            }
+            (Verdict::OutOfTime, Some(asked)) => {
+                let (outcome, reason) = cancel(format!("{asked} (its time to clean up is over)"));
+                (outcome, journal.cancel(now, reason)?)
+            }
+            (Verdict::Returned { result: Ok(payload), .. }, _) => {
+                (Outcome::Ok(payload.clone()), journal.complete(now, payload)?)
+            }
+            (
+                Verdict::Returned { result: Err(failure), .. }
+                | Verdict::Broken(failure)
+                | Verdict::Failed(failure),
+                _,
+            ) => (failure.clone().into(), journal.fail(now, failure)?),
+            (Verdict::OutOfTime, None) => {
+                let failure = Failure::new(ErrorKind::Timeout, "its time is over");
+                (failure.clone().into(), journal.fail(now, failure)?)
+            }
+        };
+        self.terminal(key, entry);
+        Ok(outcome)
+    }
+
+    fn terminal(&mut self, key: &JournalKey, entry: Entry) {
+        self.execution(key).phase = Phase::Ended;
+        self.written(key, [entry]);
+    }
+
+    /// The outcome goes into the caller's journal, in the same commit; a root's to whoever waits
+    /// for it.
+    pub(super) fn tell_caller(&mut self, shared: &Shared, key: &JournalKey, outcome: Outcome) {
+        let journal = &self.execution(key).journal;
+        let ending = journal.ending().cloned().expect("it has just ended");
+        self.changes.ended.push((key.execution_id().clone(), ending));
+        let Some(caller) = caller(key) else {
+            self.operation_ended(shared, key);
+            return;
+        };
+        let weight = match &outcome {
+            Outcome::Ok(payload) => payload.bytes.len(),
+            Outcome::Err(_) => 0,
+        };
+        let promise = key.execution_id().as_promise();
+        let now = shared.clock.now();
+        match self.execution(&caller).journal.complete_invoke(now, promise, outcome) {
+            Ok(entry) => {
+                self.written(&caller, [entry]);
+                self.weighs(weight);
+                self.child_ended(shared, &caller, number(promise));
+            }
+            Err(violation) => {
+                let why = format!("the engine was about to break a rule: {violation}");
+                self.hold(shared, &caller, why);
+            }
+        }
+    }
+}

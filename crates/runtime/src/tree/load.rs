@@ -1,0 +1,103 @@
+//! An execution from the store: its events, checked as if they were new, and what follows from
+//! them for the engine.
+
+use std::collections::BTreeMap;
+
+use indelible_journal::{Event, Journal, JournalKey, Payload, Status, Violation};
+use indelible_store::ReadError;
+use indelible_store::rows::{executions, journals};
+
+use super::execution::{Execution, Phase, number};
+use super::{Tree, Work};
+use crate::shared::Shared;
+
+/// How many rows of a journal are read at a time.
+const ROWS_MAX: usize = 256;
+
+type Inputs = BTreeMap<u32, Payload>;
+
+/// Why an execution cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    /// There is none.
+    #[error("there is no such execution")]
+    Absent,
+    /// The store could not give it.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Its events are not a journal.
+    #[error("its journal breaks a rule: {0}")]
+    Violation(#[from] Violation),
+}
+
+impl Tree {
+    /// Makes sure that an execution is in memory. What the stored queue says is to be done with
+    /// it is put into the list of work.
+    pub(super) fn load(&mut self, shared: &Shared, key: &JournalKey) -> Result<(), LoadError> {
+        if self.executions.contains_key(key) {
+            return Ok(());
+        }
+        let row = executions::get(&shared.store, key)?.value.ok_or(LoadError::Absent)?;
+        let (journal, unstarted) = match read(shared, key) {
+            Ok(read) => read,
+            Err(error) => {
+                shared.observer.trouble(&format!("{key:#}: {error}"));
+                return Err(error);
+            }
+        };
+        let ticket = shared.take_queued(key);
+        let phase = match (row.held.clone(), journal.status()) {
+            (_, Some(status)) if status.is_terminal() => Phase::Ended,
+            (Some(why), _) => Phase::Held { why },
+            (None, Some(Status::Blocked { .. })) => Phase::Waiting,
+            // What could run is in the queue, unless it is a next attempt whose time has not come.
+            (None, _) if ticket.is_none() => Phase::Resting,
+            (None, _) => Phase::Waiting,
+        };
+        let runs = matches!(phase, Phase::Waiting)
+            && matches!(journal.status(), Some(Status::Running | Status::Cancelling));
+        let mut execution = Execution::new(journal, phase);
+        execution.row = Some(row);
+        execution.ticket = ticket;
+        execution.unstarted = unstarted;
+        let starts: Vec<u32> = execution.unstarted.keys().copied().collect();
+        let cancelled = execution.journal.cancel_requested().is_some();
+        self.executions.insert(key.clone(), execution);
+        if ticket.is_some() {
+            self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
+        }
+        if cancelled && runs {
+            // The process may have died before the cancel reached every child.
+            self.cascade(key);
+        }
+        if runs {
+            self.ready(key);
+        }
+        self.wake(shared, key);
+        Ok(())
+    }
+}
+
+/// A journal from the store, and the inputs of the calls that are scheduled and not started.
+fn read(shared: &Shared, key: &JournalKey) -> Result<(Journal, Inputs), LoadError> {
+    let mut journal = Journal::new(key.clone());
+    let mut inputs = Inputs::new();
+    let mut next = Some(0);
+    while let Some(from) = next {
+        let page = journals::read(&shared.store, key, from, ROWS_MAX)?.value;
+        for record in page.records {
+            match &record.event {
+                Event::InvokeScheduled { promise_id, input, .. } => {
+                    inputs.insert(number(promise_id), input.clone());
+                }
+                Event::InvokeStarted { promise_id, .. } => {
+                    inputs.remove(&number(promise_id));
+                }
+                _ => {}
+            }
+            journal.append_record(record)?;
+        }
+        next = page.next;
+    }
+    Ok((journal, inputs))
+}

@@ -1,0 +1,186 @@
+//! A tree of executions: a root and everything that it called, in memory as far as it is needed.
+//!
+//! All changes of a tree go through here, under its one lock: a child's end and what it means to
+//! its caller are one change, and become one commit (D7). Guests run outside the lock and take
+//! it for each call. Nothing here waits, and nothing leaves the process from here: what others
+//! are told, they are told when the commit's position is durable (D2).
+//!
+//! - [`execution`]: one attempt at an execution.
+//! - `load`: from the store. `commit`: to the store.
+//! - `calls`: what guests ask for. `waits`: what they wait for.
+//! - `work`: what is to be done next. `ending`, `retry`, `cancel`: how executions end.
+//! - `command`: what comes from outside: starts, signals, cancels, timers.
+
+mod calls;
+mod cancel;
+pub(crate) mod command;
+mod commit;
+mod ending;
+pub(crate) mod execution;
+mod load;
+mod retry;
+mod waits;
+mod work;
+
+use std::collections::{HashMap, VecDeque};
+
+use indelible_journal::{Ending, Entry, ExecutionId, JournalKey, OperationKey, Timestamp};
+use indelible_store::rows::audit;
+use indelible_store::rows::timers::Timer;
+use indelible_store::{Position, SubmitError};
+
+pub(crate) use self::calls::GuestCalls;
+use self::execution::{Execution, Phase};
+pub(crate) use self::load::LoadError;
+pub(crate) use self::work::{Job, NotStarted};
+use crate::operation::Change as OperationChange;
+use crate::shared::Shared;
+
+/// One thing to do in a tree, in the order of arrival.
+#[derive(Debug, PartialEq, Eq)]
+enum Work {
+    /// Run or resume the guest of this execution.
+    Run(JournalKey),
+    /// Start this call of this execution.
+    Start(JournalKey, u32),
+    /// Cancel this call of this execution, because of this.
+    Cancel(JournalKey, u32, String),
+}
+
+/// Told how a commit went.
+pub(crate) type AfterCommit = Box<dyn FnOnce(&Result<Position, SubmitError>) + Send>;
+
+/// A tree of executions.
+#[derive(Default)]
+pub(crate) struct Tree {
+    executions: HashMap<JournalKey, Execution>,
+    work: VecDeque<Work>,
+    changes: Changes,
+}
+
+/// What the next commit holds beside the executions' own rows.
+#[derive(Default)]
+struct Changes {
+    dirty: Vec<JournalKey>,
+    /// About how many bytes the events have that are not submitted.
+    bytes: usize,
+    timers: Vec<(Timer, bool)>,
+    operation: Option<OperationChange>,
+    audit: Vec<audit::Entry>,
+    ended: Vec<(ExecutionId, Ending)>,
+    after: Vec<AfterCommit>,
+}
+
+/// About how many bytes an event has beside its payload.
+const EVENT_BYTES_GUESS: usize = 64;
+
+impl Tree {
+    /// An execution that is in memory.
+    fn execution(&mut self, key: &JournalKey) -> &mut Execution {
+        self.executions.get_mut(key).expect("it was loaded and is not forgotten while it is used")
+    }
+
+    /// An execution that may have been forgotten.
+    fn find(&mut self, key: &JournalKey) -> Option<&mut Execution> {
+        self.executions.get_mut(key)
+    }
+
+    /// Adds events that an execution's journal accepted to the next commit.
+    fn written(&mut self, key: &JournalKey, entries: impl IntoIterator<Item = Entry>) {
+        let execution = self.executions.get_mut(key).expect("its journal has just accepted them");
+        let before = execution.fresh.len();
+        execution.fresh.extend(entries);
+        let count = execution.fresh.len() - before;
+        self.changes.bytes += count * EVENT_BYTES_GUESS;
+        mark(execution, &mut self.changes.dirty);
+    }
+
+    /// The payload of an event counts too.
+    fn weighs(&mut self, bytes: usize) {
+        self.changes.bytes += bytes;
+    }
+
+    /// Marks an execution for the next commit though it has no new events.
+    fn touch(&mut self, key: &JournalKey) {
+        let execution = self.executions.get_mut(key).expect("it is being changed");
+        mark(execution, &mut self.changes.dirty);
+    }
+
+    fn put_timer(&mut self, timer: Timer) {
+        self.changes.timers.push((timer, true));
+    }
+
+    fn delete_timer(&mut self, timer: Timer) {
+        self.changes.timers.push((timer, false));
+    }
+
+    /// An execution goes into the list of work, once.
+    fn ready(&mut self, key: &JournalKey) {
+        let execution = self.execution(key);
+        execution.phase = Phase::Ready;
+        self.work.push_back(Work::Run(key.clone()));
+    }
+
+    /// The operation that the root of this tree belongs to.
+    pub(crate) fn operation_of(&mut self, root: &JournalKey) -> Option<OperationKey> {
+        self.find(root)?.journal.started()?.idempotency_key.clone()
+    }
+
+    /// What the next commit changes about that operation's record.
+    pub(crate) fn operation_change(&mut self) -> &mut Option<OperationChange> {
+        &mut self.changes.operation
+    }
+
+    /// Told after the next commit.
+    pub(crate) fn after_commit(&mut self, after: AfterCommit) {
+        self.changes.after.push(after);
+    }
+
+    /// Something could not go on as it must: the execution is held as stuck, loudly (D1, C-25).
+    fn hold(&mut self, shared: &Shared, key: &JournalKey, why: String) {
+        shared.observer.held(key, &why);
+        let execution = self.execution(key);
+        execution.drop_guest();
+        execution.stuck = None;
+        execution.phase = Phase::Held { why };
+        self.touch(key);
+    }
+
+    /// Whether nothing of it needs to stay in memory.
+    pub(crate) fn is_forgettable(&self) -> bool {
+        self.work.is_empty()
+            && self.changes.is_empty()
+            && self.executions.values().all(|execution| match execution.phase {
+                Phase::Waiting => execution.is_stored_whole(),
+                Phase::Resting | Phase::Held { .. } | Phase::Ended => true,
+                Phase::Ready | Phase::Running { .. } | Phase::Ending { .. } => false,
+            })
+    }
+
+    /// Whether there is something to do.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+}
+
+fn mark(execution: &mut Execution, dirty: &mut Vec<JournalKey>) {
+    if !execution.dirty {
+        execution.dirty = true;
+        dirty.push(execution.journal.key().clone());
+    }
+}
+
+impl Changes {
+    fn is_empty(&self) -> bool {
+        self.dirty.is_empty()
+            && self.timers.is_empty()
+            && self.operation.is_none()
+            && self.audit.is_empty()
+            && self.after.is_empty()
+    }
+}
+
+/// The time of a timer that is due at the earliest.
+fn earliest(timers: &[(Timer, bool)]) -> Option<Timestamp> {
+    timers.iter().filter(|(_, put)| *put).map(|(timer, _)| timer.due).min()
+}

@@ -1,0 +1,168 @@
+//! Another attempt at an execution that came to nothing (C-28, C-32): whether, when, and how.
+
+use indelible_journal::{
+    ErrorKind, Failure, Idempotency, InvokePhase, JournalKey, Micros, RetryBound, RetryCause,
+    RetryPolicy, Timestamp, Violation,
+};
+use indelible_store::rows::timers::Timer;
+
+use super::Tree;
+use super::execution::{Execution, Phase, caller, number};
+use crate::shared::Shared;
+use crate::world::Purpose;
+
+impl Tree {
+    /// When the next attempt is due; none if there is none.
+    pub(super) fn retry_at(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        failure: &Failure,
+    ) -> Option<Timestamp> {
+        let tried =
+            matches!(failure.kind, ErrorKind::Trap | ErrorKind::Timeout | ErrorKind::Transient);
+        let effect_started = self.execution(key).journal.effect_started();
+        let (policy, retries, since) = self.tries(shared, key, failure.kind)?;
+        let safe = policy.class.idempotency == Idempotency::Idem || !effect_started;
+        if !(tried && safe) {
+            return None;
+        }
+        let retry_at = shared.clock.now().saturating_add(backoff(shared, key, &policy, retries));
+        match policy.deadline {
+            Some(deadline) if retry_at > since.saturating_add(deadline) => None,
+            _ => Some(retry_at),
+        }
+    }
+
+    /// An execution's policy, how many retries there were, and since when it is tried; none if
+    /// its policy allows no more.
+    fn tries(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        error: ErrorKind,
+    ) -> Option<(RetryPolicy, u32, Timestamp)> {
+        let Some(caller) = caller(key) else {
+            let started = self.execution(key).journal.started()?;
+            let policy = started.retry_policy.as_deref()?.clone();
+            let retries = key.attempts().own().get() - 1;
+            let left = match policy.bound {
+                RetryBound::Bounded(most) => retries < most,
+                RetryBound::Unbounded => retries < u32::MAX - 1,
+            };
+            let since = self.operation_accepted_at(shared, key);
+            return left.then_some((policy, retries, since));
+        };
+        self.load(shared, &caller).ok()?;
+        let open = self.execution(&caller).journal.open_invoke(key.execution_id().as_promise())?;
+        let left = open.may_retry(RetryCause::Failed, error);
+        left.then(|| ((*open.retry_policy).clone(), open.retries_counted, open.scheduled_time))
+    }
+
+    /// Begins the next attempt's journal; it runs when its time has come.
+    pub(super) fn next_attempt(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        failure: Failure,
+        retry_at: Timestamp,
+    ) -> Result<(), Violation> {
+        let now = shared.clock.now();
+        let (next, entries) = match self.execution(key).journal.next_attempt(now) {
+            Ok(next) => next,
+            Err(error) => {
+                let outcome = Failure::new(failure.kind, format!("{} ({error})", failure.message));
+                self.tell_caller(shared, key, outcome.into());
+                return Ok(());
+            }
+        };
+        let next_key = next.key().clone();
+        self.executions.insert(next_key.clone(), Execution::new(next, Phase::Resting));
+        self.written(&next_key, entries);
+        match caller(key) {
+            None => {
+                self.put_timer(Timer { due: retry_at, key: next_key.clone(), child: None });
+                self.operation_retried(shared, &next_key);
+            }
+            Some(caller) => {
+                let promise = key.execution_id().as_promise();
+                let journal = &mut self.execution(&caller).journal;
+                let entry =
+                    journal.retry_invoke(now, promise, RetryCause::Failed, failure, retry_at)?;
+                self.written(&caller, [entry]);
+                let child = Some(number(promise));
+                self.put_timer(Timer { due: retry_at, key: caller, child });
+            }
+        }
+        Ok(())
+    }
+
+    /// The time of a call's next attempt has come: it is started, and its guest runs.
+    pub(super) fn retry_child(&mut self, shared: &Shared, caller: &JournalKey, child: u32) {
+        let promise = caller.execution_id().child(child);
+        let journal = &mut self.execution(caller).journal;
+        let Some(InvokePhase::Retrying { failed, .. }) =
+            journal.open_invoke(&promise).map(|open| open.phase)
+        else {
+            return;
+        };
+        let Some(next) = failed.next() else { return };
+        let key = super::execution::callee(caller, &promise, next);
+        if let Err(error) = self.load(shared, &key) {
+            let why = format!("the next attempt at {promise:#} cannot be loaded: {error}");
+            return self.hold(shared, caller, why);
+        }
+        let now = shared.clock.now();
+        match self.execution(caller).journal.start_invoke(now, &promise) {
+            Ok((_, entry)) => {
+                self.written(caller, [entry]);
+                self.run_rested(shared, &key);
+            }
+            Err(violation) => {
+                let why = format!("the engine was about to break a rule: {violation}");
+                self.hold(shared, caller, why);
+            }
+        }
+    }
+
+    /// An attempt whose time has come.
+    pub(super) fn run_rested(&mut self, shared: &Shared, key: &JournalKey) {
+        if self.execution(key).journal.cancel_requested().is_some() {
+            self.limit_cleanup(shared, key);
+        }
+        self.ready(key);
+        self.touch(key);
+    }
+}
+
+/// How long to wait before the next attempt (O-22): doubled for every retry made, give or take a
+/// tenth, so that what failed together does not come back together.
+fn backoff(shared: &Shared, key: &JournalKey, policy: &RetryPolicy, retries: u32) -> Micros {
+    let doubled = 1_u64.checked_shl(retries).and_then(|n| policy.backoff.base.get().checked_mul(n));
+    let wait = doubled.unwrap_or(u64::MAX).min(policy.backoff.cap.get());
+    let mut random = [0; 4];
+    shared.entropy.fill(Purpose::Jitter(key), &mut random);
+    jittered(wait, u32::from_le_bytes(random)).min(policy.backoff.cap)
+}
+
+/// `wait`, give or take a tenth.
+fn jittered(wait: u64, random: u32) -> Micros {
+    let spread = wait / 5;
+    let part = u128::from(spread) * u128::from(random) / u128::from(u32::MAX);
+    let part = u64::try_from(part).unwrap_or(spread);
+    Micros::new((wait - wait / 10).saturating_add(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// O-22: the wait before a retry is the backoff, give or take a tenth, and never wraps.
+    #[test]
+    fn jitter_is_a_tenth_either_way() {
+        assert_eq!(jittered(1_000, 0), Micros::new(900));
+        assert_eq!(jittered(1_000, u32::MAX), Micros::new(1_100));
+        assert_eq!(jittered(0, 17), Micros::ZERO);
+        assert!(jittered(u64::MAX, u32::MAX).get() > u64::MAX / 10 * 9);
+    }
+}

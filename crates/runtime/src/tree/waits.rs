@@ -1,0 +1,183 @@
+//! What guests wait for: satisfied by what came first in the journal, or written down as a wait
+//! (J-33, J-78, J-91, C-22, C-37).
+
+use std::task::Poll;
+
+use indelible_journal::{
+    Awaited, JoinSetId, JournalKey, Next, SignalName, Status, Wait, WaitSet, Waiting,
+};
+
+use super::Tree;
+use super::calls::Stopped;
+use super::execution::{Phase, number};
+use crate::guest::host::{Got, Settled, Want};
+use crate::shared::Shared;
+
+impl Tree {
+    /// The guest waits.
+    pub(super) fn wait(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        want: &Want,
+    ) -> Result<Poll<Got>, Stopped> {
+        let own = key.execution_id();
+        let set = |numbers: &[u32]| {
+            WaitSet::of_numbers(own, numbers.to_vec()).map_err(|e| Stopped::Mistake(e.to_string()))
+        };
+        let signal = |name: &str| {
+            SignalName::new(name).map_err(|e| Stopped::Mistake(format!("no signal's name: {e}")))
+        };
+        match want {
+            Want::One(promise) => self.promises(shared, key, &Wait::One(own.child(*promise)), &[]),
+            Want::Any(numbers) => self.promises(shared, key, &Wait::Any(set(numbers)?), &[]),
+            Want::All(numbers) => self.promises(shared, key, &Wait::All(set(numbers)?), numbers),
+            Want::Signal(name) => self.promises(shared, key, &Wait::Signal(signal(name)?), &[]),
+            Want::SignalOr(name, numbers) => {
+                let wait = Wait::SignalOr(signal(name)?, set(numbers)?);
+                self.promises(shared, key, &wait, &[])
+            }
+            Want::Next(join_set) => self.next(shared, key, &JoinSetId::at(own.child(*join_set))),
+            Want::TakeAll(join_set) => {
+                self.take_all(shared, key, &JoinSetId::at(own.child(*join_set)))
+            }
+        }
+    }
+
+    /// A wait for promises or a signal. `all`: the promises in the order of the guest's list.
+    fn promises(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        wait: &Wait,
+        all: &[u32],
+    ) -> Result<Poll<Got>, Stopped> {
+        loop {
+            let (journal, replay) = self.execution(key).guest_place();
+            let got = match replay.wait(journal, wait)? {
+                Awaited::Promise(promise) => {
+                    let outcome = self.outcome(key, &promise);
+                    Got::Settled(Settled { promise: number(&promise), outcome })
+                }
+                Awaited::All => {
+                    Got::All(all.iter().map(|promise| self.settled(key, *promise)).collect())
+                }
+                Awaited::Signal(payload) => Got::Signal(payload.clone()),
+                Awaited::Cancelled => self.cancelled(key),
+                Awaited::Pending => {
+                    if self.blocks(shared, key, wait)? {
+                        return Ok(Poll::Pending);
+                    }
+                    continue;
+                }
+            };
+            return Ok(Poll::Ready(got));
+        }
+    }
+
+    /// The next result of a join set (J-91).
+    fn next(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        join_set: &JoinSetId,
+    ) -> Result<Poll<Got>, Stopped> {
+        loop {
+            let (journal, replay) = self.execution(key).guest_place();
+            let got = match replay.next(journal, join_set)? {
+                Next::Taken(promise, outcome) => {
+                    let outcome = outcome.clone();
+                    Got::Settled(Settled { promise: number(&promise), outcome })
+                }
+                Next::Ready => {
+                    let entry = journal.take_next(shared.clock.now(), join_set)?;
+                    self.written(key, entry);
+                    continue;
+                }
+                Next::Pending(wait) => {
+                    if self.blocks(shared, key, &wait)? {
+                        return Ok(Poll::Pending);
+                    }
+                    continue;
+                }
+                Next::Exhausted => Got::Exhausted,
+                Next::Cancelled => self.cancelled(key),
+            };
+            return Ok(Poll::Ready(got));
+        }
+    }
+
+    /// Everything that is left of a join set: one wait for all of it, and then each by itself
+    /// (J-85).
+    fn take_all(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        join_set: &JoinSetId,
+    ) -> Result<Poll<Got>, Stopped> {
+        let rest = WaitSet::rest_of(join_set).expect("it is a child of this execution");
+        match self.promises(shared, key, &Wait::All(rest), &[])? {
+            Poll::Ready(Got::All(_)) => {}
+            other => return Ok(other),
+        }
+        let mut all = Vec::new();
+        loop {
+            match self.next(shared, key, join_set)? {
+                Poll::Ready(Got::Settled(settled)) => all.push(settled),
+                Poll::Ready(Got::Exhausted) => return Ok(Poll::Ready(Got::All(all))),
+                // They are all there: nothing is left to wait for, or to be told of.
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// Writes down a wait that nothing has satisfied. False: a signal was there, so ask again.
+    fn blocks(&mut self, shared: &Shared, key: &JournalKey, wait: &Wait) -> Result<bool, Stopped> {
+        let journal = &mut self.execution(key).journal;
+        match journal.wait(shared.clock.now(), wait)? {
+            Waiting::Received(entry) => {
+                self.written(key, [entry]);
+                Ok(false)
+            }
+            Waiting::Blocked(entry) => {
+                self.written(key, [entry]);
+                Ok(true)
+            }
+            Waiting::Already | Waiting::Quiet => Ok(true),
+        }
+    }
+
+    fn settled(&mut self, key: &JournalKey, promise: u32) -> Settled {
+        let outcome = self.outcome(key, &key.execution_id().child(promise));
+        Settled { promise, outcome }
+    }
+
+    fn cancelled(&mut self, key: &JournalKey) -> Got {
+        let reason = self.execution(key).journal.cancel_requested().map(|(_, reason)| reason);
+        Got::Cancelled(reason.unwrap_or_default().to_owned())
+    }
+
+    /// Something happened to an execution: if that ends its wait, it goes on. While it is being
+    /// cancelled its waits are not written, so its guest looks for itself (C-22).
+    pub(super) fn wake(&mut self, shared: &Shared, key: &JournalKey) {
+        let execution = self.execution(key);
+        match execution.journal.status() {
+            Some(Status::Blocked { .. }) if execution.journal.can_wake() => {
+                match execution.journal.wake(shared.clock.now()) {
+                    Ok(entries) => self.written(key, entries),
+                    Err(violation) => {
+                        let why = format!("the engine was about to break a rule: {violation}");
+                        return self.hold(shared, key, why);
+                    }
+                }
+            }
+            Some(Status::Cancelling) => {}
+            _ => return,
+        }
+        match &mut self.execution(key).phase {
+            Phase::Waiting => self.ready(key),
+            Phase::Running { woken, .. } => *woken = true,
+            _ => {}
+        }
+    }
+}

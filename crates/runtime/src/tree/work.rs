@@ -1,0 +1,203 @@
+//! What a tree does next, in the order of arrival: run a guest, start a call, pass on a cancel
+//! (J-76). Guests run outside the tree's lock: [`Tree::take`] hands one out, [`Tree::stopped`]
+//! takes it back.
+
+use indelible_journal::{ComponentDigest, Journal, JournalKey, Limits, Payload, Replay, Started};
+
+use super::execution::{Execution, Phase, Verdict, callee};
+use super::{LoadError, Tree, Work};
+use crate::guest::{Guest, Stop};
+use crate::parking::Parked;
+use crate::shared::Shared;
+
+/// A guest to run, outside the tree's lock.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) key: JournalKey,
+    pub(crate) guest: Option<Guest>,
+    /// The version of the code.
+    pub(crate) component: ComponentDigest,
+    pub(crate) limits: Limits,
+    pub(crate) function: String,
+    /// Given to a guest that starts.
+    pub(crate) input: Payload,
+}
+
+impl Tree {
+    /// Does what can be done under the lock, up to the next guest that is to run.
+    pub(crate) fn take(&mut self, shared: &Shared) -> Option<Job> {
+        while let Some(work) = self.work.pop_front() {
+            let key = match work {
+                Work::Run(key) => key,
+                Work::Start(caller, child) => match self.start_child(shared, &caller, child) {
+                    Some(key) => key,
+                    None => continue,
+                },
+                Work::Cancel(caller, child, reason) => {
+                    self.cancel_child(shared, &caller, child, &reason);
+                    continue;
+                }
+            };
+            if let Some(job) = self.job(shared, &key) {
+                return Some(job);
+            }
+        }
+        None
+    }
+
+    /// The guest of an execution that is ready, or what is needed to start it.
+    fn job(&mut self, shared: &Shared, key: &JournalKey) -> Option<Job> {
+        let execution = self.find(key)?;
+        if !matches!(execution.phase, Phase::Ready) {
+            return None;
+        }
+        let started = execution.journal.started().expect("what is in memory has started");
+        let component = started.component_digest;
+        let job = Job {
+            key: key.clone(),
+            component,
+            limits: started.limits,
+            function: started.function_name.as_str().to_owned(),
+            input: started.input.clone(),
+            guest: execution.guest.take().map(Parked::leave),
+        };
+        if job.guest.is_none() {
+            match Replay::begin(&execution.journal, &component) {
+                Ok(replay) => execution.replay = Some(replay),
+                Err(error) => {
+                    self.hold(shared, key, error.to_string());
+                    return None;
+                }
+            }
+        }
+        self.execution(key).phase = Phase::Running { woken: false, doomed: None };
+        Some(job)
+    }
+
+    /// A call begins: its attempt in the caller's journal, and a journal of its own, in one
+    /// commit. None if it is not to begin any more.
+    fn start_child(
+        &mut self,
+        shared: &Shared,
+        caller: &JournalKey,
+        child: u32,
+    ) -> Option<JournalKey> {
+        let execution = self.find(caller)?;
+        let input = execution.unstarted.remove(&child)?;
+        let promise = caller.execution_id().child(child);
+        let open = execution.journal.open_invoke(&promise)?;
+        let started = execution.journal.started().expect("a caller has started");
+        let (own, trace_parent) = (started.component_digest, started.trace_parent.clone());
+        let function_name = shared.components.function_of(&open.function_name);
+        let now = shared.clock.now();
+        let begun = execution.journal.start_invoke(now, &promise).and_then(|(attempt, entry)| {
+            let key = callee(caller, &promise, attempt);
+            let started = Started {
+                component_digest: open.retry_policy.callee.unwrap_or(own),
+                function_name,
+                input,
+                parent_id: Some(caller.execution_id().clone()),
+                idempotency_key: None,
+                attempts: key.attempts().clone(),
+                limits: shared.guests.options().limits,
+                retry_policy: None,
+                trace_parent,
+            };
+            let bytes = started.input.bytes.len();
+            Journal::start(key, now, started).map(|(journal, first)| (entry, journal, first, bytes))
+        });
+        let (entry, journal, first, bytes) = match begun {
+            Ok(begun) => begun,
+            Err(violation) => {
+                let why = format!("the engine was about to break a rule: {violation}");
+                self.hold(shared, caller, why);
+                return None;
+            }
+        };
+        self.written(caller, [entry]);
+        let key = journal.key().clone();
+        self.executions.insert(key.clone(), Execution::new(journal, Phase::Ready));
+        self.written(&key, [first]);
+        self.weighs(bytes);
+        Some(key)
+    }
+
+    /// A guest came back.
+    pub(crate) fn stopped(&mut self, shared: &Shared, key: &JournalKey, guest: Guest, stop: Stop) {
+        let Some(execution) = self.find(key) else { return };
+        let (woken, doomed) = match &mut execution.phase {
+            Phase::Running { woken, doomed } => (*woken, doomed.take()),
+            _ => return,
+        };
+        if let Some(verdict) = doomed {
+            return self.end(shared, key, verdict);
+        }
+        match stop {
+            Stop::Waiting => {
+                execution.guest = shared.parking.park(guest);
+                if execution.guest.is_none() {
+                    execution.drop_guest();
+                }
+                execution.phase = Phase::Waiting;
+                if woken {
+                    self.ready(key);
+                }
+            }
+            Stop::Yielded => {
+                execution.guest = Some(shared.parking.hold(guest));
+                self.ready(key);
+            }
+            Stop::Returned(result) => {
+                let told_cancelled =
+                    execution.replay.as_ref().is_some_and(Replay::was_told_cancelled);
+                self.returned(shared, key, Verdict::Returned { result, told_cancelled });
+            }
+            Stop::Trapped(failure) => self.returned(shared, key, Verdict::Broken(failure)),
+            Stop::Stopped => {
+                let why = execution.stuck.take();
+                let why = why.unwrap_or_else(|| "its guest was stopped for no reason".to_owned());
+                self.hold(shared, key, why);
+            }
+        }
+    }
+
+    /// A guest is over: what it ran over must be all that is recorded (C-25). A guest that traps
+    /// where it did not before has diverged, too.
+    fn returned(&mut self, shared: &Shared, key: &JournalKey, verdict: Verdict) {
+        let execution = self.execution(key);
+        let (journal, replay) = execution.guest_place();
+        if let Err(divergence) = replay.finish(journal) {
+            let why = match &verdict {
+                Verdict::Broken(failure) => format!("{divergence} ({failure})"),
+                _ => divergence.to_string(),
+            };
+            return self.hold(shared, key, why);
+        }
+        self.end(shared, key, verdict);
+    }
+
+    /// A guest could not be started at all.
+    pub(crate) fn not_started(&mut self, shared: &Shared, key: &JournalKey, why: NotStarted) {
+        match why {
+            NotStarted::Full => self.ready(key),
+            NotStarted::Held(why) => self.hold(shared, key, why),
+        }
+    }
+
+    /// An execution that the stored queue names.
+    pub(crate) fn recover(&mut self, shared: &Shared, key: &JournalKey) {
+        if let Err(LoadError::Absent) = self.load(shared, key) {
+            // Nothing is there to be done: the entry is left for a person to look at.
+            shared.observer.trouble(&format!("the queue names {key:#}, which does not exist"));
+        }
+    }
+}
+
+/// Why a guest could not be started.
+#[derive(Debug)]
+pub(crate) enum NotStarted {
+    /// Every place for a guest is taken: it stays ready.
+    Full,
+    /// It cannot run here: its component is not there, or cannot be loaded (J-93).
+    Held(String),
+}

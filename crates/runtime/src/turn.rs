@@ -1,0 +1,84 @@
+//! A tree's turn on a worker: its commands, some of its work, one commit.
+//!
+//! What a tree does in a turn is one commit, however many guests ran in it, so a workflow of many
+//! small steps costs few of them. A turn is bounded, so that a large tree does not keep others
+//! waiting.
+
+use std::sync::Arc;
+
+use crate::cell::Cell;
+use crate::guest::{Guest, StartError};
+use crate::shared::{Shared, lock};
+use crate::tree::{GuestCalls, Job, NotStarted};
+
+/// How many guests run in a turn.
+const GUESTS_MAX: usize = 32;
+
+/// Does a turn of a tree, and puts it back into the run queue if it has more to do.
+pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
+    for _ in 0..GUESTS_MAX {
+        let job = {
+            let mut tree = cell.tree();
+            while let Some(command) = cell.next_command() {
+                tree.obey(shared, command);
+                tree.keep_pace(shared);
+            }
+            let job = tree.take(shared);
+            tree.keep_pace(shared);
+            // Others may help, if there are other hands.
+            if tree.has_work() && cell.one_more(shared.options.workers.max(1)) {
+                shared.run_queue.push(Arc::clone(cell));
+            }
+            job
+        };
+        let Some(job) = job else { break };
+        run(shared, cell, job);
+    }
+    let (has_work, forgettable) = {
+        let mut tree = cell.tree();
+        tree.commit(shared);
+        (tree.has_work(), tree.is_forgettable())
+    };
+    if cell.leave(has_work) {
+        shared.run_queue.push(Arc::clone(cell));
+    } else if forgettable {
+        forget(shared, cell);
+    }
+}
+
+/// Runs a guest until it waits, yields or ends.
+fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) {
+    let key = job.key.clone();
+    let mut guest = match job.guest {
+        Some(guest) => guest,
+        None => match start(shared, cell, job) {
+            Ok(guest) => guest,
+            Err(why) => return cell.tree().not_started(shared, &key, why),
+        },
+    };
+    let stop = guest.resume();
+    let mut tree = cell.tree();
+    tree.stopped(shared, &key, guest, stop);
+    tree.keep_pace(shared);
+}
+
+fn start(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Result<Guest, NotStarted> {
+    let program = shared.components.program(&job.component);
+    let program = program.map_err(|error| NotStarted::Held(error.to_string()))?;
+    let (shared_too, cell, key) = (Arc::clone(shared), Arc::clone(cell), job.key);
+    let calls = GuestCalls { shared: shared_too, cell, key };
+    let started =
+        shared.guests.start(&program, &job.limits, &job.function, job.input, Box::new(calls));
+    started.map_err(|error| match error {
+        StartError::Full { .. } => NotStarted::Full,
+        error => NotStarted::Held(error.to_string()),
+    })
+}
+
+/// Nothing of the tree needs to stay in memory, unless somebody came meanwhile.
+fn forget(shared: &Shared, cell: &Arc<Cell>) {
+    let mut trees = lock(&shared.trees);
+    if cell.is_idle() && trees.get(&cell.root).is_some_and(|known| Arc::ptr_eq(known, cell)) {
+        trees.remove(&cell.root);
+    }
+}

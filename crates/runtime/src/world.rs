@@ -1,0 +1,96 @@
+//! What the engine needs of the world, as interfaces: a test or a simulation puts its own in
+//! their place. The disk is behind `indelible_store::Store`; threads are [`crate::Engine`]'s.
+
+use indelible_journal::{JournalKey, PromiseId, Timestamp};
+
+pub use crate::guest::host::Level;
+
+/// The clock. It may be set back: journals do not mind (C-19).
+pub trait Clock: Send + Sync + 'static {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+}
+
+/// Randomness.
+pub trait Entropy: Send + Sync + 'static {
+    /// Fills `bytes`. Whoever wants runs that can be repeated makes them from a seed and from
+    /// what they are for.
+    fn fill(&self, purpose: Purpose<'_>, bytes: &mut [u8]);
+}
+
+/// What random bytes are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose<'a> {
+    /// A guest asked for them: they are recorded under this promise.
+    Guest(&'a PromiseId),
+    /// The jitter of the wait before the next attempt after this one.
+    Jitter(&'a JournalKey),
+    /// An id that has to be unique.
+    Id,
+}
+
+/// Told what people may want to know. Nothing depends on it, nothing waits for it, and what it
+/// is told may be taken back by a crash (D2 exempts logs).
+pub trait Observer: Send + Sync + 'static {
+    /// A guest logged a line.
+    fn logged(&self, line: LogLine<'_>) {
+        let _ = line;
+    }
+
+    /// An execution does not go on by itself: it is stuck (C-25), and somebody should look.
+    fn held(&self, key: &JournalKey, why: &str) {
+        let _ = (key, why);
+    }
+
+    /// The engine itself met something that should not be: an unreadable row, a store that
+    /// stopped.
+    fn trouble(&self, what: &str) {
+        let _ = what;
+    }
+}
+
+/// A line that a guest logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLine<'a> {
+    /// Whose line.
+    pub key: &'a JournalKey,
+    /// How important.
+    pub level: Level,
+    /// The line.
+    pub message: &'a str,
+    /// What belongs to it.
+    pub fields: &'a [(String, String)],
+}
+
+/// Tells nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// The system's clock and randomness.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct System;
+
+#[expect(clippy::disallowed_methods, reason = "this is the shell where the clock is read")]
+mod system {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use super::{Clock, Entropy, Purpose, System, Timestamp};
+
+    impl Clock for System {
+        fn now(&self) -> Timestamp {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let micros = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+            Timestamp::from_micros(micros).unwrap_or(Timestamp::MAX)
+        }
+    }
+
+    impl Entropy for System {
+        fn fill(&self, _purpose: Purpose<'_>, bytes: &mut [u8]) {
+            // Without the system's randomness nothing random can be had, and ids made without it
+            // could collide: better to stop.
+            getrandom::fill(bytes).expect("the system has no randomness to give");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A disk in memory that dies after a given number of commits, and keeps what it had taken.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use indelible_store::engine::{Engine, EngineError, EngineSnapshot};
+use indelible_store::memory::MemoryEngine;
+use indelible_store::{Table, Write};
+
+/// A disk that can die.
+pub struct Disk {
+    inner: MemoryEngine,
+    /// How many commits it still takes.
+    left: AtomicU64,
+    taken: AtomicU64,
+}
+
+impl Disk {
+    pub fn new() -> Self {
+        Self { inner: MemoryEngine::new(), left: AtomicU64::new(u64::MAX), taken: AtomicU64::new(0) }
+    }
+
+    /// It takes so many more commits, and then dies.
+    pub fn dies_after(&self, commits: u64) {
+        self.left.store(commits, Ordering::SeqCst);
+    }
+
+    pub fn die_now(&self) {
+        self.dies_after(0);
+    }
+
+    pub fn revive(&self) {
+        self.left.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// Whether it has died.
+    pub fn is_dead(&self) -> bool {
+        self.left.load(Ordering::SeqCst) == 0
+    }
+
+    /// How many commits it has taken.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::SeqCst)
+    }
+}
+
+impl Engine for Disk {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.inner.get(table, key)
+    }
+
+    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+        self.inner.snapshot()
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+        let alive = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+            left.checked_sub(1)
+        });
+        if alive.is_err() {
+            return Err(EngineError::Stopped { what: "the disk has died".to_owned() });
+        }
+        self.inner.commit(writes)?;
+        self.taken.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
+        self.inner.reclaim(table)
+    }
+
+    fn disk_bytes(&self, table: &Table) -> u64 {
+        self.inner.disk_bytes(table)
+    }
+}

@@ -1,0 +1,331 @@
+//! An engine that a test runs step by step: its clock stands still until it is moved, its
+//! randomness comes from a seed, and its disk can die after any commit.
+#![allow(dead_code, reason = "each test file uses what it needs")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+pub mod disk;
+pub mod guests;
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use indelible_journal::{
+    Ending, Event, ExecutionId, JournalKey, Micros, Namespace, OperationId, Payload, Record,
+    SignalName, Timestamp,
+};
+use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose};
+use indelible_runtime::{Engine, Options, Parking, Start, StartedExecution, World};
+use indelible_store::rows::executions::{self, Execution};
+use indelible_store::rows::{TABLES, journals};
+use indelible_store::{Bounds, Store};
+
+use self::disk::Disk;
+
+/// When the clock of a test starts.
+pub const MORNING: u64 = 1_800_000_000_000_000;
+
+/// A clock that stands still.
+pub struct StillClock(AtomicU64);
+
+impl Clock for StillClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+}
+
+/// Randomness as a function of a seed and of what it is for.
+pub struct Seeded {
+    seed: u64,
+    ids: AtomicU64,
+}
+
+impl Entropy for Seeded {
+    fn fill(&self, purpose: Purpose<'_>, bytes: &mut [u8]) {
+        let purpose = match purpose {
+            Purpose::Guest(promise) => format!("guest {promise}"),
+            Purpose::Jitter(key) => format!("jitter {key}"),
+            Purpose::Id => format!("id {}", self.ids.fetch_add(1, Ordering::SeqCst)),
+        };
+        let mut state = xxhash_rust::xxh3::xxh3_64_with_seed(purpose.as_bytes(), self.seed);
+        for byte in bytes {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *byte = (state >> 56) as u8;
+        }
+    }
+}
+
+/// Remembers what it is told.
+#[derive(Default)]
+pub struct Told {
+    pub lines: Mutex<Vec<String>>,
+    pub held: Mutex<Vec<String>>,
+    pub trouble: Mutex<Vec<String>>,
+}
+
+impl Observer for Told {
+    fn logged(&self, line: LogLine<'_>) {
+        self.lines.lock().unwrap().push(line.message.to_owned());
+    }
+
+    fn held(&self, _key: &JournalKey, why: &str) {
+        self.held.lock().unwrap().push(why.to_owned());
+    }
+
+    fn trouble(&self, what: &str) {
+        self.trouble.lock().unwrap().push(what.to_owned());
+    }
+}
+
+/// An engine, and everything around it that survives it.
+pub struct House {
+    pub disk: Arc<Disk>,
+    pub clock: Arc<StillClock>,
+    pub told: Arc<Told>,
+    pub options: Options,
+    pub seed: u64,
+    engine: Option<Engine>,
+}
+
+/// Options under which a test runs the engine by itself.
+pub fn by_hand(parking: Parking) -> Options {
+    Options { workers: 0, parking, ..Options::default() }
+}
+
+pub const KEEP: Parking = Parking::Keep { guests_max: 500 };
+
+impl House {
+    /// A house with a new disk.
+    pub fn new(options: Options) -> Self {
+        Self::on(Arc::new(Disk::new()), options)
+    }
+
+    /// A house over a disk.
+    pub fn on(disk: Arc<Disk>, options: Options) -> Self {
+        let clock = Arc::new(StillClock(AtomicU64::new(MORNING)));
+        let told = Arc::new(Told::default());
+        let mut house = Self { disk, clock, told, options, seed: 7, engine: None };
+        house.reopen();
+        house
+    }
+
+    /// Opens the engine, after [`House::crash`] or for the first time.
+    pub fn reopen(&mut self) {
+        drop(self.engine.take());
+        let engine: Arc<dyn indelible_store::engine::Engine> = self.disk.clone();
+        let store = Store::start(engine, &TABLES, Bounds::DEFAULT).unwrap();
+        let world = World {
+            clock: self.clock.clone(),
+            entropy: Arc::new(Seeded { seed: self.seed, ids: AtomicU64::new(0) }),
+            observer: self.told.clone(),
+            guests: guests::shared(),
+        };
+        self.engine = Some(Engine::open(store, self.options.clone(), world).unwrap());
+    }
+
+    /// Everything in memory is gone. What the disk has taken is there.
+    pub fn crash(&mut self) {
+        // Nothing that was in memory reaches the disk on the way out.
+        self.disk.die_now();
+        drop(self.engine.take());
+        self.disk.revive();
+        self.reopen();
+    }
+
+    pub fn engine(&self) -> &Engine {
+        self.engine.as_ref().unwrap()
+    }
+
+    /// Runs the engine on this thread until a future is over.
+    pub fn wait<F: Future>(&self, future: F) -> F::Output {
+        struct Unpark(Thread);
+        impl Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return output;
+            }
+            if !self.engine().step() {
+                // Only the disk can wake it now.
+                thread::park_timeout(std::time::Duration::from_millis(20));
+            }
+        }
+    }
+
+    /// Works until there is nothing to do at this time.
+    pub fn work(&self) {
+        loop {
+            self.engine().fire_due().unwrap_or(0);
+            let mut worked = false;
+            while self.engine().step() {
+                worked = true;
+            }
+            if !worked {
+                return;
+            }
+        }
+    }
+
+    /// Works, and moves the clock to the next timer whenever there is nothing to do.
+    pub fn work_through(&self) {
+        for _ in 0..100_000 {
+            self.work();
+            let Some(due) = self.engine().next_due() else { return };
+            self.clock.0.fetch_max(due.as_micros(), Ordering::SeqCst);
+            if self.engine().fire_due().unwrap_or(0) == 0 && self.engine().next_due().is_none() {
+                return;
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    /// Moves the clock.
+    pub fn pass(&self, time: Micros) {
+        self.clock.0.fetch_add(time.get(), Ordering::SeqCst);
+        self.work();
+    }
+
+    /// Deploys a guest of the project's under its own name.
+    pub fn deploy(&self, name: &str) {
+        let bytes = guests::bytes(name);
+        self.wait(self.engine().deploy(name, &bytes)).unwrap();
+    }
+
+    /// A start of a function of the guest `behaviours`.
+    pub fn request(&self, id: &str, function: &str, input: &str) -> Start {
+        let (component, function) = match function.split_once('/') {
+            Some((component, function)) => (component, function),
+            None => ("behaviours", function),
+        };
+        Start {
+            namespace: Namespace::new("tests").unwrap(),
+            operation_id: Some(OperationId::new(id).unwrap()),
+            component: component.to_owned(),
+            function: function.to_owned(),
+            input: Payload::json(input.to_owned()),
+            trace_parent: None,
+        }
+    }
+
+    /// Starts a function.
+    pub fn start(&self, id: &str, function: &str, input: &str) -> ExecutionId {
+        let started: StartedExecution =
+            self.wait(self.engine().start(self.request(id, function, input))).unwrap();
+        started.execution_id
+    }
+
+    /// Starts a function, and works until nothing is left to do.
+    pub fn run(&self, function: &str, input: &str) -> (ExecutionId, Ending) {
+        let id = self.start(&format!("{function}-{input}"), function, input);
+        self.work_through();
+        let ending = self.ending(&id);
+        (id, ending)
+    }
+
+    /// How an execution ended.
+    #[track_caller]
+    pub fn ending(&self, id: &ExecutionId) -> Ending {
+        let row = self.row(id);
+        assert!(row.standing.is_terminal(), "{id:#} is {}: {:?}", row.standing.name(), row.held);
+        self.wait(self.engine().outcome(id)).unwrap().unwrap()
+    }
+
+    /// The row of the last attempt at an execution.
+    #[track_caller]
+    pub fn row(&self, id: &ExecutionId) -> Execution {
+        self.wait(self.engine().execution(id)).unwrap().expect("there is such an execution")
+    }
+
+    /// The events of the last attempt at an execution.
+    pub fn events(&self, id: &ExecutionId) -> Vec<Record> {
+        self.events_of(&self.row(id).key)
+    }
+
+    /// The events of one attempt.
+    pub fn events_of(&self, key: &JournalKey) -> Vec<Record> {
+        let store = self.engine().store();
+        assert!(executions::get(store, key).unwrap().value.is_some(), "there is no {key}");
+        let (mut all, mut next) = (Vec::new(), Some(0));
+        while let Some(from) = next {
+            let page = journals::read(store, key, from, 100).unwrap().value;
+            all.extend(page.records);
+            next = page.next;
+        }
+        all
+    }
+
+    /// Every journal of a tree, with its key, in order.
+    pub fn tree(&self, id: &ExecutionId) -> Vec<(JournalKey, Vec<Record>)> {
+        let store = self.engine().store();
+        let filter = indelible_store::rows::listing::Filter {
+            with_children: true,
+            ..Default::default()
+        };
+        let snapshot = store.snapshot().unwrap();
+        let (mut keys, mut cursor) = (Vec::new(), None);
+        loop {
+            let page =
+                indelible_store::rows::listing::list(&snapshot, &filter, cursor.as_ref(), 1000)
+                    .unwrap()
+                    .value;
+            keys.extend(page.executions.into_iter().map(|row| row.key));
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        keys.retain(|key| key.execution_id().root() == id.root());
+        keys.sort();
+        keys.into_iter().map(|key| (key.clone(), self.events_of(&key))).collect()
+    }
+
+    /// The names of the events of an execution.
+    pub fn names(&self, id: &ExecutionId) -> Vec<&'static str> {
+        self.events(id).iter().map(|record| record.event.name()).collect()
+    }
+
+    /// Sends a signal with a JSON payload.
+    pub fn signal(&self, id: &ExecutionId, name: &str, json: &str) -> u64 {
+        let name = SignalName::new(name).unwrap();
+        let payload = Payload::json(json.to_owned());
+        let sent = self.wait(self.engine().signal(id, &name, payload, None)).unwrap();
+        sent.get()
+    }
+
+    /// Asks to cancel.
+    pub fn cancel(&self, id: &ExecutionId) {
+        self.wait(self.engine().cancel(id, "enough", None)).unwrap();
+    }
+}
+
+/// The JSON that an execution returned.
+#[track_caller]
+pub fn returned(ending: &Ending) -> String {
+    match ending {
+        Ending::Completed(payload) => String::from_utf8(payload.bytes.to_vec()).unwrap(),
+        other => panic!("it did not complete: {other:?}"),
+    }
+}
+
+/// The failure that an execution ended with.
+#[track_caller]
+pub fn failed(ending: &Ending) -> &indelible_journal::Failure {
+    match ending {
+        Ending::Failed(failure) => failure,
+        other => panic!("it did not fail: {other:?}"),
+    }
+}
+
+/// The events without their times.
+pub fn untimed(tree: &[(JournalKey, Vec<Record>)]) -> Vec<(JournalKey, Vec<Event>)> {
+    let events = |records: &[Record]| records.iter().map(|record| record.event.clone()).collect();
+    tree.iter().map(|(key, records)| (key.clone(), events(records))).collect()
+}

@@ -1,0 +1,1 @@
+//! The macros of `indelible-sdk`.
