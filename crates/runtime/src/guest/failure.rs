@@ -45,7 +45,15 @@ fn reason(error: &wasmtime::Error) -> String {
             let text = trap.to_string();
             format!("trapped: {}", text.strip_prefix("wasm trap: ").unwrap_or(&text))
         }
-        None => format!("trapped: {}", error.root_cause()),
+        None => {
+            let text = error.root_cause().to_string();
+            // The error's type is wasmtime's own, so its words have to do; a test holds them.
+            if text.contains("hostcall") && text.contains("fuel") {
+                return "handed over more in one call than a guest may (`handed_over_bytes_max`)"
+                    .into();
+            }
+            format!("trapped: {text}")
+        }
     }
 }
 

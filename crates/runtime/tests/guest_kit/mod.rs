@@ -1,6 +1,6 @@
 //! What tests of guests share: components out of text, and a host that follows a script.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 pub mod host;
 pub mod source;
@@ -53,7 +53,7 @@ pub fn try_start(
     guests.start(program, limits, "f", input, Box::new(script.host()))
 }
 
-/// What a source comes to when it runs alone, under a clock that ticks.
+/// What a source comes to when it runs alone, while no time passes.
 pub fn run(source: &Source, script: &Script) -> Stop {
     run_with(options(), source, Payload::empty(), script)
 }
@@ -64,7 +64,7 @@ pub fn run_with(options: GuestOptions, source: &Source, input: Payload, script: 
     let program = deploy(&guests, source);
     let limits = guests.options().limits;
     let mut guest = try_start(&guests, &program, &limits, input, script).expect("a place");
-    ticking(&guests, || finish(&mut guest))
+    finish(&mut guest)
 }
 
 /// Resumes until it neither waits nor yields.

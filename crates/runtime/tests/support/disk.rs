@@ -17,7 +17,11 @@ pub struct Disk {
 
 impl Disk {
     pub fn new() -> Self {
-        Self { inner: MemoryEngine::new(), left: AtomicU64::new(u64::MAX), taken: AtomicU64::new(0) }
+        Self {
+            inner: MemoryEngine::new(),
+            left: AtomicU64::new(u64::MAX),
+            taken: AtomicU64::new(0),
+        }
     }
 
     /// It takes so many more commits, and then dies.
@@ -54,9 +58,8 @@ impl Engine for Disk {
     }
 
     fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
-        let alive = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-            left.checked_sub(1)
-        });
+        let alive =
+            self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if alive.is_err() {
             return Err(EngineError::Stopped { what: "the disk has died".to_owned() });
         }

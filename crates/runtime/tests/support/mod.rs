@@ -265,10 +265,8 @@ impl House {
     /// Every journal of a tree, with its key, in order.
     pub fn tree(&self, id: &ExecutionId) -> Vec<(JournalKey, Vec<Record>)> {
         let store = self.engine().store();
-        let filter = indelible_store::rows::listing::Filter {
-            with_children: true,
-            ..Default::default()
-        };
+        let filter =
+            indelible_store::rows::listing::Filter { with_children: true, ..Default::default() };
         let snapshot = store.snapshot().unwrap();
         let (mut keys, mut cursor) = (Vec::new(), None);
         loop {
