@@ -77,6 +77,19 @@ fn a_guest_is_deployed_with_what_it_offers() {
     assert_eq!(guests.readings().compiled, 1);
 }
 
+/// The tests' guests import all that the contract has, so that each shows that all of it links.
+#[test]
+fn the_whole_contract_is_linked() {
+    let mut resolve = wit_parser::Resolve::default();
+    resolve.push_source("guest.wit", WIT).expect("it is well formed");
+    let host = resolve.interfaces.iter().find(|(_, i)| i.name.as_deref() == Some("host"));
+    let core = Source::echo().core();
+    for name in host.expect("there is one").1.functions.keys() {
+        assert!(core.contains(&format!("\"{name}\"")), "{name} is not imported");
+    }
+    guests(options()).deploy_check(&Source::echo().component()).expect("all of it links");
+}
+
 #[test]
 fn what_is_not_a_component_is_refused() {
     check(b"", &["not a WebAssembly component", "hint: deploy the .wasm file"]);

@@ -46,6 +46,17 @@ fn an_endless_loop_lets_others_run_and_then_ends() {
     assert_eq!(guests.readings().guests_live, 0);
 }
 
+#[test]
+fn a_guest_may_be_dropped_in_the_middle_of_its_work() {
+    let guests = guests(options());
+    let endless = deploy(&guests, &Source::endless());
+    let script = Script::new();
+    let mut guest = start(&guests, &endless, &script);
+    assert_eq!(ticking(&guests, || guest.resume()), Stop::Yielded);
+    drop(guest);
+    assert_eq!((guests.readings().guests_live, script.hosts()), (0, 0));
+}
+
 /// D8: replayed stretches are not counted.
 #[test]
 fn replay_is_not_counted_against_the_budget() {

@@ -4,7 +4,7 @@ mod guest_kit;
 
 use guest_kit::{Script, Source, deploy, finish, guests, options, run, run_with, start, try_start};
 use indelible_journal::{Codec, ErrorKind, Failure, Outcome, Payload};
-use indelible_runtime::guest::{Got, Refusal, Settled, StartError, Stop};
+use indelible_runtime::guest::{Got, GuestOptions, Refusal, Settled, StartError, Stop};
 
 fn returned(stop: Stop) -> Payload {
     match stop {
@@ -212,10 +212,47 @@ fn places_are_counted_and_come_back() {
     assert_eq!((guests.readings().guests_live, script.hosts()), (0, 0));
 }
 
+#[test]
+fn a_component_is_deployed_while_all_places_are_taken() {
+    let guests = guests(options());
+    let program = deploy(&guests, &Source::waits());
+    let script = Script::new().pending(u32::MAX);
+    let parked: Vec<_> = (0..16).map(|_| start(&guests, &program, &script)).collect();
+    deploy(&guests, &Source::echo());
+    drop(parked);
+}
+
+#[test]
+fn threads_that_compete_for_places_lose_none() {
+    let guests = guests(GuestOptions { guests_max: 3, ..options() });
+    let program = deploy(&guests, &Source::waits());
+    let limits = guests.options().limits;
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut returned = 0;
+                while returned < 200 {
+                    let script = Script::new().pending(1);
+                    match try_start(&guests, &program, &limits, Payload::empty(), &script) {
+                        Ok(mut guest) => {
+                            assert_eq!(guest.resume(), Stop::Waiting);
+                            assert_eq!(guest.resume(), Stop::Returned(Ok(Payload::empty())));
+                            returned += 1;
+                        }
+                        Err(StartError::Full { .. }) => std::thread::yield_now(),
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(guests.readings().guests_live, 0);
+}
+
 /// D4: thousands wait at once.
 #[test]
 fn five_thousand_guests_are_parked_and_dropped() {
-    let guests = guests(indelible_runtime::guest::GuestOptions { guests_max: 5_000, ..options() });
+    let guests = guests(GuestOptions { guests_max: 5_000, ..options() });
     let program = deploy(&guests, &Source::waits());
     for round in 0..2 {
         let script = Script::new().pending(5_000);

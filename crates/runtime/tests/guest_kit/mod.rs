@@ -1,6 +1,7 @@
 //! What tests of guests share: components out of text, and a host that follows a script.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 pub mod host;
 pub mod source;
