@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::cell::Cell;
-use crate::guest::{Guest, StartError};
+use crate::guest::{Guest, StartError, Stop};
 use crate::shared::{Shared, lock};
 use crate::tree::{GuestCalls, Job, NotStarted};
 
@@ -32,7 +32,10 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
             job
         };
         let Some(job) = job else { break };
-        run(shared, cell, job);
+        // Whoever used up its time has kept others waiting for long enough.
+        if run(shared, cell, job) == Ran::Yielded {
+            break;
+        }
     }
     let (has_work, forgettable) = {
         let mut tree = cell.tree();
@@ -46,20 +49,35 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
     }
 }
 
+/// How a guest ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ran {
+    /// Until it waited or ended.
+    ToItsStop,
+    /// Until its time was up, or not at all.
+    Yielded,
+}
+
 /// Runs a guest until it waits, yields or ends.
-fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) {
+fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
     let key = job.key.clone();
     let mut guest = match job.guest {
         Some(guest) => guest,
         None => match start(shared, cell, job) {
             Ok(guest) => guest,
-            Err(why) => return cell.tree().not_started(shared, &key, why),
+            Err(why) => {
+                // Every place may be taken: others have to end before there is one.
+                cell.tree().not_started(shared, &key, why);
+                return Ran::Yielded;
+            }
         },
     };
     let stop = guest.resume();
+    let ran = if stop == Stop::Yielded { Ran::Yielded } else { Ran::ToItsStop };
     let mut tree = cell.tree();
     tree.stopped(shared, &key, guest, stop);
     tree.keep_pace(shared);
+    ran
 }
 
 fn start(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Result<Guest, NotStarted> {
@@ -78,7 +96,11 @@ fn start(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Result<Guest, NotS
 /// Nothing of the tree needs to stay in memory, unless somebody came meanwhile.
 fn forget(shared: &Shared, cell: &Arc<Cell>) {
     let mut trees = lock(&shared.trees);
-    if cell.is_idle() && trees.get(&cell.root).is_some_and(|known| Arc::ptr_eq(known, cell)) {
+    // Nobody can come while the map is locked; somebody may have come and gone before.
+    if cell.is_idle()
+        && cell.tree().is_forgettable()
+        && trees.get(&cell.root).is_some_and(|known| Arc::ptr_eq(known, cell))
+    {
         trees.remove(&cell.root);
     }
 }

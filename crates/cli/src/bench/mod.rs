@@ -2,11 +2,13 @@
 //!
 //! - `measure`: the workloads in turn. `step`, `raw`, `reads`, `sustained`, `open`: each of them.
 //! - `steps`: the rows of the workload. `load`: many of them to read. `drive`: producers, and the
-//!   time they take.
+//!   time they take. `calls`: the engine. `guest`: what it calls.
 //! - `place`: the folder it happens in. `meters`: what the process takes from the machine.
 //!   `histogram`: latencies. `random`: bytes. `report`: what is printed.
 
+mod calls;
 mod drive;
+mod guest;
 mod histogram;
 mod load;
 mod measure;
@@ -22,7 +24,7 @@ mod steps;
 mod sustained;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum, value_parser};
@@ -67,6 +69,12 @@ pub(crate) enum Command {
     /// Measure the store: commits, reads, and beside them the disk itself
     #[command(after_long_help = STORE_HELP)]
     Store(StoreArguments),
+    /// Measure calls of a trivial function, each until its outcome is durable
+    #[command(after_long_help = calls::INVOKE_HELP)]
+    Invoke(calls::InvokeArguments),
+    /// Measure workflows that make many calls, one after the other
+    #[command(after_long_help = calls::STEPS_HELP)]
+    Steps(calls::StepsArguments),
     /// Commit steps until killed; `open` starts this
     #[command(hide = true)]
     Fill(FillArguments),
@@ -151,6 +159,16 @@ pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Fai
     let runtime = runtime().map_err(|error| unable("start", &error))?;
     match command {
         Command::Store(arguments) => store(&arguments, runtime, out)?,
+        Command::Invoke(arguments) => {
+            let common = arguments.common();
+            let place = place(&runtime, common.dir.as_deref(), common.keep)?;
+            calls::invoke(&arguments, &runtime, &place, out)?;
+        }
+        Command::Steps(arguments) => {
+            let common = arguments.common();
+            let place = place(&runtime, common.dir.as_deref(), common.keep)?;
+            calls::steps(&arguments, &runtime, &place, out)?;
+        }
         Command::Fill(arguments) => {
             open::fill(&runtime, &arguments.dir, &arguments.cache.options())?;
         }
@@ -163,15 +181,21 @@ fn store(
     runtime: Runtime,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let place = Arc::new(Place::make(arguments.dir.as_deref(), arguments.keep)?);
-    remove_when_interrupted(&runtime, &place)
-        .map_err(|error| unable("listen for signals", &error))?;
+    let place = place(&runtime, arguments.dir.as_deref(), arguments.keep)?;
     let options = arguments.cache.options();
     let bench = Bench { arguments, options, runtime: &runtime, place: &place };
     let result = bench.run(&mut Report::new(out, arguments.json));
     // Nothing may run in the folder any more when its last handle, here, removes it.
     drop(runtime);
     result
+}
+
+/// A folder to measure in. It goes away when the last handle does, or with an interrupt.
+fn place(runtime: &Runtime, dir: Option<&Path>, keep: bool) -> Result<Arc<Place>, Failure> {
+    let place = Arc::new(Place::make(dir, keep)?);
+    remove_when_interrupted(runtime, &place)
+        .map_err(|error| unable("listen for signals", &error))?;
+    Ok(place)
 }
 
 /// As many workers as cores, as a server has.

@@ -122,6 +122,16 @@ impl<'a, W: Write> Report<'a, W> {
         quiet(written).map_err(|error| Failure::output(&error))
     }
 
+    /// A measurement with keys of its own, and the same for people.
+    pub(super) fn object(&mut self, object: &impl Serialize, text: &str) -> Result<(), Failure> {
+        if !self.json {
+            return self.text(text);
+        }
+        let line = serde_json::to_string(object).map_err(io::Error::from);
+        let written = line.and_then(|line| writeln!(self.out, "{line}"));
+        quiet(written.and_then(|()| self.out.flush())).map_err(|error| Failure::output(&error))
+    }
+
     /// More for people, beneath a line.
     pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
         let written = if self.json { Ok(()) } else { writeln!(self.out, "{text}") };

@@ -25,7 +25,7 @@ use index::{Delivery, LiveWait, Signals};
 
 use crate::event::{Entry, Event, Record, Sequence, Started};
 use crate::ids::{ComponentDigest, JournalKey, PromiseId};
-use crate::payload::{Failure, Outcome, Payload};
+use crate::payload::{ErrorKind, Failure, Outcome, Payload};
 use crate::status::Status;
 use crate::time::Timestamp;
 use crate::violation::Violation;
@@ -228,6 +228,16 @@ impl Journal {
                 duration: timer.duration,
                 fire_at: timer.fire_at,
             })
+        })
+    }
+
+    /// Whether a call ended and nobody can know whether it happened: there is no next attempt then
+    /// (C-32).
+    pub fn has_indeterminate(&self) -> bool {
+        self.children.iter().any(|child| match child {
+            Child::Invoke(invoke) => matches!(invoke.result(),
+                Some(Outcome::Err(failure)) if failure.kind == ErrorKind::Indeterminate),
+            _ => false,
         })
     }
 

@@ -6,6 +6,7 @@ use indelible_journal::{
     Ending, Event, ExecutionId, FunctionName, JournalKey, Namespace, OperationId, OperationKey,
     Payload, RootHash, Started, TraceParent,
 };
+use indelible_store::Position;
 use indelible_store::rows::executions::{self, Execution as Row};
 use indelible_store::rows::journals;
 use tokio::sync::{SemaphorePermit, oneshot};
@@ -46,10 +47,51 @@ pub struct StartedExecution {
     pub attached: bool,
 }
 
+/// What a start came to.
+struct BegunStart<T> {
+    started: StartedExecution,
+    /// Nobody may be told before this is durable.
+    position: Position,
+    before: Option<T>,
+}
+
 impl Engine {
     /// Starts a function. When this returns, the start is durable: whatever happens, the function
     /// is carried through.
     pub async fn start(&self, start: Start) -> Result<StartedExecution, StartRefused> {
+        let begun = self.begin(&start, |_| ()).await?;
+        self.durable(begun.position).await?;
+        Ok(begun.started)
+    }
+
+    /// Starts a function and waits for its end: one wait for the disk, where
+    /// [`Engine::start`] and [`Engine::outcome`] have two.
+    pub async fn call(&self, start: Start) -> Result<(StartedExecution, Ending), StartRefused> {
+        let shared = &self.shared;
+        let mut begun = self.begin(&start, |execution| shared.watchers.watch(execution)).await?;
+        let execution = begun.started.execution_id.clone();
+        let _watching = Watching { shared, execution: &execution };
+        let ended = match (begun.started.attached, begun.before.take()) {
+            // Watched since before it began.
+            (false, Some(ended)) => ended,
+            _ => {
+                let ending = self.outcome(&execution).await?;
+                let gone = || EngineError::Malformed(format!("{execution} is gone"));
+                return Ok((begun.started, ending.ok_or_else(gone)?));
+            }
+        };
+        let (ending, position) = ended.await.map_err(|_| self.stopped())?;
+        self.durable(position).await?;
+        Ok((begun.started, ending))
+    }
+
+    /// Starts a function, or finds that it was started. `before` is done with its execution when
+    /// nothing has happened yet.
+    async fn begin<T>(
+        &self,
+        start: &Start,
+        before: impl Fn(&ExecutionId) -> T,
+    ) -> Result<BegunStart<T>, StartRefused> {
         let shared = &self.shared;
         let max = shared.guests.options().payload_bytes_max;
         if start.input.bytes.len() > max {
@@ -60,30 +102,40 @@ impl Engine {
         let operation = OperationKey { namespace, operation_id: id };
         let called = format!("{}/{}", start.component, start.function);
         let hash = RequestHash::of(&called, &start.input);
-        let found = |execution_id, attached| {
+        let begun = |execution_id, attached, position, before| {
             let operation_id = operation_id.clone();
-            Ok(StartedExecution { execution_id, operation_id, attached })
+            let started = StartedExecution { execution_id, operation_id, attached };
+            Ok(BegunStart { started, position, before })
         };
+        let _room = self.room().await?;
         loop {
             // Before the version is looked at: a new one does not make an old request new.
             if let Some(record) = find(shared, &operation)? {
+                let position = shared.store.accepted();
                 if record.hash != hash {
+                    self.durable(position).await?;
                     return Err(StartRefused::Conflict);
                 }
-                self.durable_now().await?;
-                return found(operation::execution(&record), true);
+                return begun(operation::execution(&record), true, position, None);
             }
-            let (started, root) = self.started(&start, &operation)?;
+            let (started, root) = self.started(start, &operation)?;
+            let done = before(&ExecutionId::root_of(root));
             let request = Request { operation: operation.clone(), root, hash };
-            let _room = self.room().await?;
             let (reply, answer) = oneshot::channel();
             let command = crate::tree::command::Start { started, request, reply };
             shared.send(&root, Command::Start(Box::new(command)));
-            match answered(shared, answer).await? {
-                Begun::New(execution_id) => return found(execution_id, false),
-                Begun::Already(execution_id) => return found(execution_id, true),
-                Begun::Conflict => return Err(StartRefused::Conflict),
-                Begun::Raced => {}
+            let Answer { value, position } = answer.await.map_err(|_| self.stopped())?;
+            match value {
+                Begun::New(execution) => return begun(execution, false, position, Some(done)),
+                Begun::Already(execution) => return begun(execution, true, position, Some(done)),
+                Begun::Conflict => {
+                    self.durable(position).await?;
+                    return Err(StartRefused::Conflict);
+                }
+                Begun::Raced => {
+                    drop(done);
+                    shared.watchers.forget(&ExecutionId::root_of(root));
+                }
             }
         }
     }
@@ -135,9 +187,9 @@ impl Engine {
             }
             Some(_) => {}
         }
-        let (ending, position) = ended.await.map_err(|_| EngineError::Stopped)?;
+        let (ending, position) = ended.await.map_err(|_| self.stopped())?;
         drop(watching);
-        shared.store.durable(position).await?;
+        self.durable(position).await?;
         Ok(Some(ending))
     }
 
@@ -168,8 +220,17 @@ impl Engine {
 
     /// Everything that was read so far is durable.
     pub(super) async fn durable_now(&self) -> Result<(), EngineError> {
-        let store = &self.shared.store;
-        Ok(store.durable(store.accepted()).await?)
+        self.durable(self.shared.store.accepted()).await
+    }
+
+    /// Waits for the disk.
+    pub(super) async fn durable(&self, position: Position) -> Result<(), EngineError> {
+        Ok(self.shared.store.durable(position).await?)
+    }
+
+    /// Why nobody answers.
+    fn stopped(&self) -> EngineError {
+        stopped(&self.shared)
     }
 }
 
@@ -197,14 +258,17 @@ pub(super) async fn answered<T>(
     shared: &Shared,
     answer: oneshot::Receiver<Answer<T>>,
 ) -> Result<T, EngineError> {
-    let Answer { value, position } = answer.await.map_err(|_| match shared.store.poison() {
+    let Answer { value, position } = answer.await.map_err(|_| stopped(shared))?;
+    shared.store.durable(position).await?;
+    Ok(value)
+}
+
+/// Why nobody answers: the store has stopped, or the engine.
+fn stopped(shared: &Shared) -> EngineError {
+    match shared.store.poison() {
         Some(poison) => EngineError::Lost(indelible_store::Lost::Poisoned(poison)),
         None => EngineError::Stopped,
-    })?;
-    if let Some(position) = position {
-        shared.store.durable(position).await?;
     }
-    Ok(value)
 }
 
 fn find(

@@ -10,7 +10,7 @@ use super::{Tree, Work};
 use crate::shared::Shared;
 
 /// Why a call that never began is over.
-const NOT_BEGUN: &str = "it was cancelled before it began";
+pub(super) const NOT_BEGUN: &str = "it was cancelled before it began";
 
 impl Tree {
     /// Somebody asks to cancel an execution that is in memory. False if it is over, or was asked
@@ -125,7 +125,7 @@ impl Tree {
     }
 
     /// A call that is not in flight is over as cancelled.
-    fn settle_cancelled(
+    pub(super) fn settle_cancelled(
         &mut self,
         shared: &Shared,
         caller: &JournalKey,
@@ -149,6 +149,7 @@ impl Tree {
     /// Cleaning up takes so long at most.
     pub(super) fn limit_cleanup(&mut self, shared: &Shared, key: &JournalKey) {
         let due = shared.clock.now().saturating_add(shared.options.cleanup_max);
+        self.execution(key).cleanup_due = Some(due);
         self.put_timer(Timer { due, key: key.clone(), child: None });
     }
 

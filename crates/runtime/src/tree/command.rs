@@ -2,10 +2,10 @@
 //! its effect has a position; whoever asked waits until that is durable (D2).
 
 use indelible_journal::{
-    DeliveryId, Ending, ErrorKind, ExecutionId, Failure, JournalKey, Payload, SignalName, Started,
+    DeliveryId, ErrorKind, ExecutionId, Failure, JournalKey, Payload, SignalName, Started,
     Timestamp,
 };
-use indelible_store::rows::executions;
+use indelible_store::rows::executions::{self, Standing};
 use indelible_store::rows::timers::Timer;
 use indelible_store::{Position, SubmitError};
 use tokio::sync::oneshot;
@@ -124,8 +124,8 @@ pub(crate) type Reply<T> = oneshot::Sender<Answer<T>>;
 #[derive(Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) value: T,
-    /// None: it depends on nothing that is not durable.
-    pub(crate) position: Option<Position>,
+
+    pub(crate) position: Position,
 }
 
 impl Tree {
@@ -156,7 +156,7 @@ impl Tree {
         self.after_commit(Box::new(move |committed| {
             // Without a position there is no answer: the asker sees that the engine stopped.
             if let Ok(position) = committed {
-                let _ = reply.send(Answer { value, position: Some(*position) });
+                let _ = reply.send(Answer { value, position: *position });
             }
         }));
     }
@@ -184,15 +184,14 @@ impl Tree {
                 self.changes.operation = Some(operation::Change::begun(&start.request, now));
                 let reply = start.reply;
                 self.after_commit(Box::new(move |committed| {
-                    let _ = match committed {
-                        Ok(position) => reply.send(Answer {
-                            value: Begun::New(execution),
-                            position: Some(*position),
-                        }),
-                        Err(SubmitError::Refused(refusal)) => reply
-                            .send(Answer { value: Begun::Raced, position: Some(refusal.position) }),
-                        Err(_) => return,
-                    };
+                    let _ =
+                        match committed {
+                            Ok(position) => reply
+                                .send(Answer { value: Begun::New(execution), position: *position }),
+                            Err(SubmitError::Refused(refusal)) => reply
+                                .send(Answer { value: Begun::Raced, position: refusal.position }),
+                            Err(_) => return,
+                        };
                 }));
             }
             Err(violation) => shared.observer.trouble(&format!("a start was refused: {violation}")),
@@ -205,8 +204,13 @@ impl Tree {
         // What is in memory may be ahead of the store, by this turn's changes.
         let here = self.executions.keys().filter(|key| key.execution_id() == id).max().cloned();
         let stored = executions::latest(&shared.store, id).map_err(|error| broken(&error))?;
-        let stored = stored.value.map(|row| row.key);
-        let key = here.max(stored).ok_or(NotDone::Unknown)?;
+        let key = match (here, stored.value) {
+            (Some(here), _) => here,
+            (None, None) => return Err(NotDone::Unknown),
+            // What is over is not worth loading.
+            (None, Some(row)) if row.standing.is_terminal() => return Err(over(row.standing)),
+            (None, Some(row)) => row.key,
+        };
         match self.load(shared, &key) {
             Ok(()) => Ok(key),
             Err(LoadError::Absent) => Err(NotDone::Unknown),
@@ -225,7 +229,7 @@ impl Tree {
         let payload = signal.payload.clone();
         let delivered = match journal.deliver_signal(now, &signal.name, payload) {
             Ok(Some(delivered)) => delivered,
-            Ok(None) => return Err(over(journal.ending())),
+            Ok(None) => return Err(over(self.execution(&key).standing())),
             Err(violation) => return Err(NotDone::Broken(violation.to_string())),
         };
         let (delivery, entry) = delivered;
@@ -241,8 +245,9 @@ impl Tree {
 
     fn cancel(&mut self, shared: &Shared, cancel: &Cancel) -> Result<Cancelling, NotDone> {
         let key = self.latest(shared, &cancel.execution)?;
-        if let Some(ending) = self.execution(&key).journal.ending() {
-            return Err(over(Some(ending)));
+        let standing = self.execution(&key).standing();
+        if standing.is_terminal() {
+            return Err(over(standing));
         }
         let requested = self.request_cancel(shared, &key, &cancel.reason);
         if requested && let Some(actor) = &cancel.actor {
@@ -254,6 +259,13 @@ impl Tree {
     /// A timer is due: a sleep is over, a call is tried again, an attempt begins, or the time to
     /// clean up is over. Some come too late and mean nothing.
     fn due(&mut self, shared: &Shared, timer: Timer) {
+        let over = |key| {
+            executions::get(&shared.store, key)
+                .is_ok_and(|row| row.value.is_some_and(|row| row.standing.is_terminal()))
+        };
+        if self.find(&timer.key).is_none() && over(&timer.key) {
+            return self.delete_timer(timer);
+        }
         match (self.load(shared, &timer.key), timer.child) {
             (Ok(()), None) => self.own_time(shared, &timer.key),
             (Ok(()), Some(child)) => self.child_time(shared, &timer.key, child),
@@ -298,8 +310,8 @@ impl Tree {
     fn settle(&mut self, shared: &Shared, settle: &Settle) -> Result<(), NotDone> {
         let key = self.latest(shared, &settle.execution)?;
         let execution = self.execution(&key);
-        if let Some(ending) = execution.journal.ending() {
-            return Err(over(Some(ending)));
+        if execution.standing().is_terminal() {
+            return Err(over(execution.standing()));
         }
         let Phase::Held { why } = &execution.phase else { return Err(NotDone::NotHeld) };
         let why = why.clone();
@@ -332,10 +344,10 @@ impl Tree {
     }
 }
 
-fn over(ending: Option<&Ending>) -> NotDone {
-    NotDone::Over(match ending {
-        Some(Ending::Completed(_)) => "it has completed",
-        Some(Ending::Failed(_)) => "it has failed",
-        Some(Ending::Cancelled(_)) | None => "it was cancelled",
+fn over(standing: Standing) -> NotDone {
+    NotDone::Over(match standing {
+        Standing::Completed => "it has completed",
+        Standing::Failed => "it has failed",
+        _ => "it was cancelled",
     })
 }

@@ -63,9 +63,13 @@ impl Tree {
         else {
             return;
         };
+        let cleanup_due = execution.cleanup_due.take();
         for timer in execution.journal.open_timers().collect::<Vec<_>>() {
             let child = Some(number(&timer.promise_id));
             self.delete_timer(Timer { due: timer.fire_at, key: key.clone(), child });
+        }
+        if let Some(due) = cleanup_due {
+            self.delete_timer(Timer { due, key: key.clone(), child: None });
         }
         let ended = match verdict {
             Verdict::Broken(failure) => self.attempt_failed(shared, key, failure),
@@ -96,6 +100,7 @@ impl Tree {
         key: &JournalKey,
         failure: Failure,
     ) -> Result<Option<Outcome>, Violation> {
+        let failure = self.known_or_not(key, failure);
         let retry_at = self.retry_at(shared, key, &failure);
         let entry = self.execution(key).journal.fail(shared.clock.now(), failure.clone())?;
         self.terminal(key, entry);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use indelible_journal::{
-    Entry, ExecutionId, Failure, Journal, JournalKey, Payload, PromiseId, Replay, Status,
+    Entry, ExecutionId, Failure, Journal, JournalKey, Payload, PromiseId, Replay, Status, Timestamp,
 };
 use indelible_store::rows::executions::{Execution as Row, Standing};
 
@@ -73,6 +73,8 @@ pub(crate) struct Execution {
     pub(crate) replay: Option<Replay>,
     /// Calls that are scheduled and not started, with their inputs.
     pub(crate) unstarted: BTreeMap<u32, Payload>,
+    /// When its time to clean up is over, if this engine has set that.
+    pub(crate) cleanup_due: Option<Timestamp>,
     /// Why the guest was stopped in the middle of a call: it goes nowhere.
     pub(crate) stuck: Option<String>,
 
@@ -94,6 +96,7 @@ impl Execution {
             guest: None,
             replay: None,
             unstarted: BTreeMap::new(),
+            cleanup_due: None,
             stuck: None,
             row: None,
             fresh: Vec::new(),

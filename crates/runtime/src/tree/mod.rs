@@ -138,7 +138,10 @@ impl Tree {
 
     /// Something could not go on as it must: the execution is held as stuck, loudly (D1, C-25).
     fn hold(&mut self, shared: &Shared, key: &JournalKey, why: String) {
-        shared.observer.held(key, &why);
+        // Under a store that has stopped everything fails, and nothing of it is written.
+        if shared.store.poison().is_none() {
+            shared.observer.held(key, &why);
+        }
         let execution = self.execution(key);
         execution.drop_guest();
         execution.stuck = None;

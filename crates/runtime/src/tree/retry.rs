@@ -12,6 +12,17 @@ use crate::shared::Shared;
 use crate::world::Purpose;
 
 impl Tree {
+    /// What a failed attempt came to. If it had called something of which nobody can know whether
+    /// it happened, that is so of the attempt, too, and there is no other (C-32).
+    pub(super) fn known_or_not(&mut self, key: &JournalKey, failure: Failure) -> Failure {
+        if !self.execution(key).journal.has_indeterminate() {
+            return failure;
+        }
+        let message =
+            format!("it called something whose outcome is not known, and failed: {failure}");
+        Failure { kind: ErrorKind::Indeterminate, message, detail: failure.detail }
+    }
+
     /// When the next attempt is due; none if there is none.
     pub(super) fn retry_at(
         &mut self,

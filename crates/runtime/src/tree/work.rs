@@ -4,6 +4,7 @@
 
 use indelible_journal::{ComponentDigest, Journal, JournalKey, Limits, Payload, Replay, Started};
 
+use super::cancel::NOT_BEGUN;
 use super::execution::{Execution, Phase, Verdict, callee};
 use super::{LoadError, Tree, Work};
 use crate::guest::{Guest, Stop};
@@ -86,6 +87,12 @@ impl Tree {
         let input = execution.unstarted.remove(&child)?;
         let promise = caller.execution_id().child(child);
         let open = execution.journal.open_invoke(&promise)?;
+        let cancelled = execution.journal.cancel_requested().map(|(at, _)| at);
+        if cancelled.is_some_and(|at| open.scheduled_at < at) {
+            self.settle_cancelled(shared, caller, &promise, NOT_BEGUN);
+            return None;
+        }
+        let execution = self.execution(caller);
         let started = execution.journal.started().expect("a caller has started");
         let (own, trace_parent) = (started.component_digest, started.trace_parent.clone());
         let function_name = shared.components.function_of(&open.function_name);

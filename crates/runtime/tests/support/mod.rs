@@ -1,10 +1,11 @@
 //! An engine that a test runs step by step: its clock stands still until it is moved, its
 //! randomness comes from a seed, and its disk can die after any commit.
-#![allow(dead_code, reason = "each test file uses what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses what it needs")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 pub mod disk;
 pub mod guests;
+pub mod scenario;
 
 use std::future::Future;
 use std::pin::pin;
@@ -178,6 +179,9 @@ impl House {
     pub fn work_through(&self) {
         for _ in 0..100_000 {
             self.work();
+            if self.disk.is_dead() {
+                return;
+            }
             let Some(due) = self.engine().next_due() else { return };
             self.clock.0.fetch_max(due.as_micros(), Ordering::SeqCst);
             if self.engine().fire_due().unwrap_or(0) == 0 && self.engine().next_due().is_none() {

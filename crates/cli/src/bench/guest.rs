@@ -1,0 +1,17 @@
+//! The component that is called.
+#![expect(clippy::disallowed_methods, reason = "it reads a file that was named")]
+
+use std::path::Path;
+
+use crate::failure::Failure;
+
+/// The bytes of the component.
+pub(super) fn component(named: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    let Some(path) = named else {
+        return Err(Failure::new("no component was named").hint("name one with --guest"));
+    };
+    std::fs::read(path).map_err(|error| {
+        Failure::new(format!("cannot read {}: {error}", path.display()))
+            .hint("name a component with --guest")
+    })
+}
