@@ -48,6 +48,12 @@ impl Artifacts {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&folder)?;
+        // What a process that died was just writing.
+        for file in fs::read_dir(&folder)?.flatten() {
+            if file.path().extension().is_some_and(|extension| extension == "tmp") {
+                let _ = fs::remove_file(file.path());
+            }
+        }
         Ok(Self { folder: Some(folder), written: AtomicU64::new(0) })
     }
 

@@ -8,12 +8,12 @@ use indelible_journal::{ComponentDigest, Failure, Micros, Payload, Timestamp};
 use wasmtime::{PoolConcurrencyLimitError, Store};
 
 use super::failure::trapped;
-use super::guests::{Guests, Place};
+use super::guests::Guests;
 use super::host::{Context, Got, Host, Level, Refusal, Want};
 use super::imports::FUNCTIONS;
 use super::interface::{Misfits, foreign_imports, missing_exports};
 use super::manifest::{Manifest, ManifestError, check};
-use super::program::Program;
+use super::program::{Program, Slot};
 use super::run::{Done, Progress, StartError, Stop};
 use super::state::State;
 use super::wire;
@@ -99,8 +99,20 @@ impl Guests {
     pub fn deploy_check(&self, bytes: &[u8]) -> Result<Deployed, DeployError> {
         check_header(bytes, self.options.component_bytes_max)?;
         let digest = ComponentDigest::of(bytes);
-        // Whoever loads the same component meanwhile waits for this.
-        let slot = self.programs.slot(digest);
+        let deployed = self.check_into(&self.programs.slot(digest), digest, bytes);
+        if deployed.is_err() {
+            self.programs.remove_empty(digest);
+        }
+        deployed
+    }
+
+    /// Whoever loads the same component meanwhile waits for this.
+    fn check_into(
+        &self,
+        slot: &Slot,
+        digest: ComponentDigest,
+        bytes: &[u8],
+    ) -> Result<Deployed, DeployError> {
         let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = &*loaded {
             let program = program.clone();
@@ -127,10 +139,10 @@ impl Guests {
     }
 
     fn describe(&self, program: &Arc<Program>) -> Result<Manifest, DeployError> {
-        let place = self.place()?;
+        let _one_at_a_time = self.describing.lock().unwrap_or_else(PoisonError::into_inner);
         let store = self.store(&self.options.limits, self.rules.describe_budget, Box::new(Nothing));
         let pause = store.data().pause.clone();
-        let mut fiber = Self::fiber(pause, describe(place, store, program.clone()));
+        let mut fiber = Self::fiber(pause, describe(store, program.clone()));
         loop {
             match fiber.poll() {
                 // It has a budget, and waits are refused.
@@ -158,9 +170,8 @@ fn check_header(bytes: &[u8], max: usize) -> Result<(), DeployError> {
     }
 }
 
-/// Asks a component what it offers. As with `run`, the place comes first to be freed last.
+/// Asks a component what it offers.
 async fn describe(
-    _place: Place,
     mut store: Store<State>,
     program: Arc<Program>,
 ) -> Done<Result<Vec<wire::Function>, Stop>> {

@@ -1,7 +1,7 @@
 //! The process's guests as a whole: the engine, the places, the clock's ticks, the counts.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use wasmtime::Engine;
 use wasmtime::component::Linker;
@@ -23,6 +23,8 @@ pub struct Guests {
     pub(super) artifacts: Artifacts,
     pub(super) programs: Programs,
     pub(super) counts: Arc<Counts>,
+    /// Held by whoever asks a component to describe itself: there is one place for that.
+    pub(super) describing: Mutex<()>,
 }
 
 /// Why guests cannot be run at all.
@@ -105,6 +107,7 @@ impl Guests {
             rules: Arc::new(Rules::from(&options)),
             programs: Programs::new(options.programs_max),
             counts: Arc::default(),
+            describing: Mutex::default(),
             options,
             engine,
             linker,

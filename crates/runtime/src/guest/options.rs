@@ -10,8 +10,9 @@ pub struct GuestOptions {
     /// execution that is pinned to another is refused. Up to 4 GiB of memory, and up to as many
     /// table elements as these, can be given to older executions too.
     pub limits: Limits,
-    /// How many guests may exist at once, parked ones included. Each takes some eight of the
-    /// kernel's memory maps, of which a process has 65,530 unless told otherwise (D4).
+    /// How many guests may exist at once, parked ones included. Each takes four of the kernel's
+    /// memory maps, or more when its memory grew, and a process has 65,530 unless told otherwise
+    /// (D4). Each takes 4 GiB of address space, too, which costs nothing but must be there.
     pub guests_max: u32,
     /// How many programs stay loaded.
     pub programs_max: usize,

@@ -104,7 +104,19 @@ impl Guests {
         digest: ComponentDigest,
         bytes: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Arc<Program>, LoadError<E>> {
-        let slot = self.programs.slot(digest);
+        let loaded = self.load_into(&self.programs.slot(digest), digest, bytes);
+        if loaded.is_err() {
+            self.programs.remove_empty(digest);
+        }
+        loaded
+    }
+
+    fn load_into<E>(
+        &self,
+        slot: &Slot,
+        digest: ComponentDigest,
+        bytes: impl FnOnce() -> Result<Bytes, E>,
+    ) -> Result<Arc<Program>, LoadError<E>> {
         let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = &*loaded {
             return Ok(program.clone());
@@ -136,7 +148,7 @@ impl Guests {
     }
 }
 
-type Slot = Arc<Mutex<Option<Arc<Program>>>>;
+pub(super) type Slot = Arc<Mutex<Option<Arc<Program>>>>;
 
 /// The programs that are loaded, up to a number; those that were wanted least recently go first.
 pub(super) struct Programs {
@@ -172,6 +184,15 @@ impl Programs {
             }
         }
         slot
+    }
+
+    /// Gives up a place into which nothing could be loaded: it must not cost another its place.
+    pub(super) fn remove_empty(&self, digest: ComponentDigest) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let empty = |slot: &Slot| slot.try_lock().is_ok_and(|program| program.is_none());
+        if slots.by_digest.get(&digest).is_some_and(|(_, slot)| empty(slot)) {
+            slots.by_digest.remove(&digest);
+        }
     }
 
     fn remove(&self, digest: ComponentDigest) {

@@ -31,6 +31,10 @@ const TABLES_PER_GUEST: u32 = 2;
 /// the dead for longer, and gained nothing that could be measured.
 const DECOMMIT_BATCH: usize = 1;
 
+/// Components that are asked to describe themselves at once. They have a place of their own, so
+/// that one can be deployed while thousands are parked.
+const DESCRIBED_AT_ONCE: u32 = 1;
+
 /// The engine that these options ask for.
 pub(super) fn engine(options: &GuestOptions) -> wasmtime::Result<Engine> {
     let stack_bytes = usize::try_from(options.limits.stack_bytes_max)?;
@@ -56,7 +60,7 @@ pub(super) fn engine(options: &GuestOptions) -> wasmtime::Result<Engine> {
 }
 
 fn pool(options: &GuestOptions) -> wasmtime::Result<PoolingAllocationConfig> {
-    let guests = options.guests_max;
+    let guests = options.guests_max.saturating_add(DESCRIBED_AT_ONCE);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(guests);
     pool.total_stacks(guests);

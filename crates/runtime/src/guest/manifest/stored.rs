@@ -97,3 +97,37 @@ impl FunctionV1 {
         check::spec(name, self.description, policy, self.input_schema, self.output_schema)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the first version wrote it. This must be read for ever.
+    const V1: &str = r#"{"version":1,"functions":[{"name":"charge","description":"","persist":true,"idem":false,"retries_max":3,"backoff_base_us":1000000,"backoff_cap_us":60000000,"deadline_us":null,"input_schema":null,"output_schema":null},{"name":"order","description":"Takes an order.","persist":true,"idem":true,"retries_max":null,"backoff_base_us":5,"backoff_cap_us":50,"deadline_us":500,"input_schema":"{\"type\": \"object\"}","output_schema":"true"}]}"#;
+
+    #[test]
+    fn version_1_is_read_and_written() {
+        let manifest = Manifest::from_json(V1.as_bytes()).unwrap();
+        assert_eq!(manifest.to_json(), V1);
+        let order = manifest.function("order").unwrap();
+        assert_eq!(order.retry_policy.class, RetryClass::PERSIST_IDEM);
+        assert_eq!(order.input_schema.as_deref(), Some(r#"{"type": "object"}"#));
+        assert_eq!(manifest.function("charge").unwrap().retry_policy.deadline, None);
+    }
+
+    #[test]
+    fn what_is_stored_is_checked() {
+        let check = |from: &str, to: &str, expected: &str| {
+            assert!(V1.contains(from));
+            let error = Manifest::from_json(V1.replace(from, to).as_bytes()).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+        };
+        check(r#""version":1"#, r#""version":2"#, "it is of version 2");
+        check(r#""version":1,"#, "", "missing field `version`");
+        check(r#""idem":false"#, r#""idem":false,"more":1"#, "unknown field `more`");
+        check("order", "charge", "two of its functions are named `charge`");
+        check("order", "a b", "cannot be the name of a function");
+        check("\"true\"", "\"tru\"", "its output schema is not JSON");
+        check("}]}", "}]", "cannot be read");
+    }
+}
