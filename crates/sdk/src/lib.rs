@@ -1,4 +1,54 @@
-//! Write durable functions for Indelible in Rust.
+//! Write durable functions for Indelible in Rust: plain functions
+//! that survive crashes.
+//!
+//! A function is an ordinary Rust function with `#[function]` above it. What it takes and returns
+//! crosses as JSON. Everything it asks of the world, calls, time, randomness, signals, goes
+//! through this crate, is journaled, and is answered from the journal when the function runs again
+//! after a crash; so it goes on where it stopped.
+//!
+//! ```
+//! use indelible_sdk::prelude::*;
+//!
+//! /// Charges a card.
+//! #[function]
+//! fn charge(card: String, cents: u64) -> Result<String, Error> {
+//!     if cents > 100_000 {
+//!         return Err("the limit is 1,000.00".into());
+//!     }
+//!     Ok(format!("{card}-{cents}"))
+//! }
+//!
+//! /// Charges a card and says thanks a day later.
+//! #[function]
+//! fn order(card: String, cents: u64) -> Result<String, Error> {
+//!     let receipt = charge::call(card, cents).wait()?;
+//!     sleep(Duration::from_secs(86_400))?;
+//!     Ok(format!("thanks for {receipt}"))
+//! }
+//!
+//! indelible_sdk::guest!(charge, order);
+//! # fn main() {}
+//! ```
+//!
+//! Two ways to use a function, and they differ: `charge::call(card, cents)` starts a durable call
+//! with a journal of its own and returns a [`Promise`]; `charge(card, cents)` is the ordinary
+//! function, run here and now as part of its caller.
+//!
+//! Functions of other components are declared with [`remote!`], and called in the same way:
+//!
+//! ```no_run
+//! # use indelible_sdk::prelude::*;
+//! remote! {
+//!     /// Charges a card.
+//!     fn charge(card: &str, cents: u64) -> Result<String, String> as "payments/charge";
+//! }
+//! # fn demo() -> Result<(), Error> {
+//! let receipt = charge::call("card 1", 500).wait()?;
+//! # Ok(()) }
+//! ```
+//!
+//! A guest has no threads, files, network, clock or environment. What of std would need them
+//! panics; [`now`], [`random`] and [`sleep`] are there instead.
 
 #[cfg(any(target_arch = "wasm32", test))]
 mod alloc;
@@ -19,4 +69,51 @@ mod alloc;
 )]
 #[doc(hidden)]
 pub mod bindings;
+mod context;
+mod error;
+mod function;
+mod join_set;
+mod log;
+mod payload;
+mod promise;
+mod random;
 mod rt;
+mod select;
+mod several;
+mod signal;
+mod time;
+
+pub use indelible_sdk_macros::{function, remote};
+
+pub use crate::context::{Context, context};
+pub use crate::error::{Error, ErrorKind, Failure, IntoFailure};
+pub use crate::join_set::{JoinSet, join_set};
+pub use crate::log::{Level, log};
+pub use crate::payload::{Decode, Encode, Payload};
+pub use crate::promise::{Promise, call_remote};
+pub use crate::random::{Random, random, random_uuid};
+pub use crate::several::{Settled, race, settle_all, wait_all};
+pub use crate::signal::{Signal, signal};
+pub use crate::time::{Timestamp, now, sleep, timer};
+
+/// Everything that a function usually needs.
+pub mod prelude {
+    pub use std::time::Duration;
+
+    pub use serde::{Deserialize, Serialize};
+
+    pub use crate::{
+        Error, ErrorKind, Failure, JoinSet, Promise, Signal, Timestamp, call_remote, context,
+        debug, error, function, info, join_set, now, race, random, random_uuid, remote, select,
+        settle_all, signal, sleep, timer, trace, wait_all, warn,
+    };
+}
+
+/// For what the macros make of a guest; not for people.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::function::{
+        Definition, Fallible, Function, Listed, arguments, describe, outcome, run,
+    };
+    pub use crate::select::{Either, first};
+}

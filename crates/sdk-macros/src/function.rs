@@ -1,0 +1,155 @@
+//! `#[function]`: leaves the function as it is, and adds how to call it and how to run it.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned as _;
+use syn::{Attribute, Error, Expr, ExprLit, Item, ItemFn, Lit, Meta, Result};
+
+use crate::options::Options;
+use crate::signature::{self, Argument};
+
+pub(crate) fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let options = Options::parse(options)?;
+    let item: Item = syn::parse2(item)?;
+    let Item::Fn(item) = item else {
+        return Err(Error::new(item.span(), "only a function can be durable: put it above a `fn`"));
+    };
+    check(&item)?;
+    let arguments = signature::arguments(&item.sig.inputs)?;
+    let (promised, fallible) = signature::output(&item.sig.output)?;
+    let name = &item.sig.ident;
+    let callee = options.name.clone().unwrap_or_else(|| name.to_string().replace("r#", ""));
+    let description = description(&item.attrs);
+    let doc = format!("The durable function `{callee}`.");
+    let doc = quote!(#[doc = #doc]);
+    let caller = signature::caller(&doc, &item.vis, name, &arguments, &promised, &callee);
+    let definition = definition(&options, &callee, &description);
+    let run = run(&item, &callee, &arguments, fallible);
+    let span = name.span();
+    let listed = quote_spanned! {span=>
+        const _: () = {
+            const fn listed<T: ::indelible_sdk::__private::Listed>() {}
+            listed::<#name>();
+        };
+    };
+    Ok(quote! {
+        #[allow(dead_code)]
+        #item
+        #caller
+        impl ::indelible_sdk::__private::Function for #name {
+            const DEFINITION: ::indelible_sdk::__private::Definition =
+                ::indelible_sdk::__private::Definition { #definition run: #run };
+        }
+        #listed
+    })
+}
+
+/// What a durable function cannot be.
+fn check(item: &ItemFn) -> Result<()> {
+    let signature = &item.sig;
+    let wrong = |span, why: &str| Err(Error::new(span, why));
+    if let Some(token) = &signature.asyncness {
+        return wrong(
+            token.span(),
+            "a durable function is not `async`: calls return promises, and `wait` suspends the \
+             whole function",
+        );
+    }
+    if !signature.generics.params.is_empty() {
+        return wrong(
+            signature.generics.span(),
+            "a durable function cannot be generic: callers know it by its name alone",
+        );
+    }
+    if let Some(variadic) = &signature.variadic {
+        return wrong(variadic.span(), "a durable function has a fixed number of arguments");
+    }
+    if let Some(abi) = &signature.abi {
+        return wrong(abi.span(), "a durable function is an ordinary Rust function");
+    }
+    Ok(())
+}
+
+/// The doc comment, without its indentation.
+fn description(attributes: &[Attribute]) -> String {
+    let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
+        Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let lines: Vec<String> = lines.map(|line| line.trim().to_owned()).collect();
+    lines.join("\n").trim().to_owned()
+}
+
+fn definition(options: &Options, name: &str, description: &str) -> TokenStream {
+    let Options { idem, volatile, retries_max, backoff: (base, cap), deadline, .. } = options;
+    let persist = !volatile;
+    let retries = option(retries_max.as_ref());
+    let deadline = option(deadline.as_ref());
+    let input_schema = option(options.input_schema.as_ref());
+    let output_schema = option(options.output_schema.as_ref());
+    quote! {
+        name: #name,
+        description: #description,
+        persist: #persist,
+        idem: #idem,
+        retries_max: #retries,
+        backoff_base: #base,
+        backoff_cap: #cap,
+        deadline: #deadline,
+        input_schema: #input_schema,
+        output_schema: #output_schema,
+    }
+}
+
+fn option<T: quote::ToTokens>(value: Option<T>) -> TokenStream {
+    match value {
+        Some(value) => quote!(::core::option::Option::Some(#value)),
+        None => quote!(::core::option::Option::None),
+    }
+}
+
+/// A closure that decodes the arguments, runs the function and encodes what it returned.
+fn run(item: &ItemFn, callee: &str, arguments: &[Argument], fallible: bool) -> TokenStream {
+    let name = &item.sig.ident;
+    let names: Vec<_> = arguments.iter().map(|argument| &argument.name).collect();
+    let list: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let shown = format!("{callee}({})", list.join(", "));
+    let passed = arguments.iter().map(|argument| {
+        let name = &argument.name;
+        if argument.by_reference { quote!(&#name) } else { quote!(#name) }
+    });
+    let (pattern, types) = match arguments {
+        [] => (quote!(()), quote!(())),
+        [Argument { name, owned, .. }] => (quote!(#name), quote!(#owned)),
+        several => {
+            let types = several.iter().map(|argument| &argument.owned);
+            (quote!((#(#names),*)), quote!((#(#types),*)))
+        }
+    };
+    // Errors about a type are shown where it stands.
+    let span = item.sig.inputs.span();
+    let decode = quote_spanned! {span=>
+        ::indelible_sdk::__private::arguments::<#types>(#shown, input)?
+    };
+    let value = quote!(#name(#(#passed),*));
+    let span = item.sig.output.span();
+    let encode = if fallible {
+        quote_spanned!(span=> ::indelible_sdk::__private::Fallible::outcome(#value))
+    } else {
+        quote_spanned!(span=> ::indelible_sdk::__private::outcome(&#value))
+    };
+    quote! {
+        |input| {
+            #[allow(clippy::unit_arg, clippy::let_unit_value)]
+            let #pattern = #decode;
+            #encode
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "function_tests.rs"]
+mod tests;
