@@ -7,6 +7,7 @@
 
 mod bench;
 mod failure;
+mod guest;
 mod journal;
 mod screen;
 mod store;
@@ -34,6 +35,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    New(guest::New),
+    Build(guest::Build),
     /// Read and check journals
     #[command(subcommand)]
     Journal(journal::Command),
@@ -54,6 +57,8 @@ fn main() -> ExitCode {
     );
     let mut out = BufWriter::new(io::stdout().lock());
     let result = match arguments.command {
+        Command::New(command) => command.run(&mut out),
+        Command::Build(command) => command.run(&mut out),
         Command::Journal(command) => journal::run(command, screen, &mut out),
         Command::Store(command) => store::run(command, &mut out),
         Command::Bench(command) => bench::run(command, &mut out),

@@ -86,6 +86,11 @@ pub fn explain(error: &Error) -> String {
     text
 }
 
+/// The guide: every block of code in it compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/writing-guests.md")]
+pub struct Guide;
+
 /// Where cargo builds the project.
 fn target_folder(root: &Path) -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR").map(PathBuf::from) {

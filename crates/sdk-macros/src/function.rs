@@ -1,7 +1,7 @@
 //! `#[function]`: leaves the function as it is, and adds how to call it and how to run it.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Attribute, Error, Expr, ExprLit, Item, ItemFn, Lit, Meta, Result};
 
@@ -114,19 +114,20 @@ fn option<T: quote::ToTokens>(value: Option<T>) -> TokenStream {
 /// A closure that decodes the arguments, runs the function and encodes what it returned.
 fn run(item: &ItemFn, callee: &str, arguments: &[Argument], fallible: bool) -> TokenStream {
     let name = &item.sig.ident;
-    let names: Vec<_> = arguments.iter().map(|argument| &argument.name).collect();
-    let list: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let list: Vec<String> = arguments.iter().map(|argument| argument.name.to_string()).collect();
     let shown = format!("{callee}({})", list.join(", "));
-    let passed = arguments.iter().map(|argument| {
-        let name = &argument.name;
-        if argument.by_reference { quote!(&#name) } else { quote!(#name) }
+    // Names of our own: an argument may be called like the function.
+    let locals: Vec<_> =
+        (0..arguments.len()).map(|index| format_ident!("argument_{index}")).collect();
+    let passed = arguments.iter().zip(&locals).map(|(argument, local)| {
+        if argument.by_reference { quote!(&#local) } else { quote!(#local) }
     });
     let (pattern, types) = match arguments {
         [] => (quote!(()), quote!(())),
-        [Argument { name, owned, .. }] => (quote!(#name), quote!(#owned)),
+        [Argument { owned, .. }] => (quote!(#(#locals)*), quote!(#owned)),
         several => {
             let types = several.iter().map(|argument| &argument.owned);
-            (quote!((#(#names),*)), quote!((#(#types),*)))
+            (quote!((#(#locals),*)), quote!((#(#types),*)))
         }
     };
     // Errors about a type are shown where it stands.

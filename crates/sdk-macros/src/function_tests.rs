@@ -129,10 +129,27 @@ fn definition_of_a_function() {
         "pub struct f { }",
         "pub fn call (a : u8 , b : & str)",
         "\"g-1(a, b)\"",
-        "f (a , & b)",
+        "f (argument_0 , & argument_1)",
     ] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
+}
+
+/// An argument may be called like the function itself.
+#[test]
+fn argument_named_like_the_function() {
+    let text = expand(
+        quote!(),
+        quote!(
+            fn f(f: u8) -> u8 {
+                f
+            }
+        ),
+    )
+    .unwrap()
+    .to_string();
+    assert!(text.contains("let argument_0 ="), "{text}");
+    assert!(text.contains("f (argument_0)"), "{text}");
 }
 
 /// What holds if nothing is said: durable, not to be run again, three retries.

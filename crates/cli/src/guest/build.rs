@@ -1,0 +1,57 @@
+//! `indelible build`: compiles a project of guests, also where rustc lacks the target.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use indelible_build::{Error, Request};
+
+use crate::failure::{Failure, Verdict, quiet};
+
+const HELP: &str = "\
+Runs `cargo build --release` for wasm32-unknown-unknown and prints the paths of the components. If
+your toolchain lacks that target, Debian's compiler is fetched with apt, once, into
+~/.cache/indelible; nothing is installed.";
+
+/// Compile durable functions into components
+#[derive(Args)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Build {
+    /// The project's folder
+    #[arg(value_name = "PATH", default_value = ".")]
+    folder: PathBuf,
+}
+
+impl Build {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let manifest = self.folder.join("Cargo.toml");
+        if !manifest.is_file() {
+            let error = format!("{} has no Cargo.toml", self.folder.display());
+            return Err(Failure::new(error).hint("`indelible new NAME` makes a project"));
+        }
+        let request =
+            Request { manifest: &manifest, target_dir: None, locked: false, quiet: false };
+        let mut progress = |what: &str| _ = writeln!(io::stderr(), "{what}");
+        let components =
+            indelible_build::build(&request, &mut progress).map_err(|error| failure(&error))?;
+        if components.is_empty() {
+            let error = format!("{} builds no component", self.folder.display());
+            return Err(Failure::new(error).hint("`crate-type = [\"cdylib\"]` makes it one"));
+        }
+        for component in components {
+            let written = writeln!(out, "{}", component.path.display());
+            quiet(written).map_err(|error| Failure::output(&error))?;
+        }
+        Ok(Verdict::Well)
+    }
+}
+
+fn failure(error: &Error) -> Failure {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    Failure::new(text).hint(error.hint())
+}

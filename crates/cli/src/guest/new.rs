@@ -1,0 +1,126 @@
+//! `indelible new`: a project of durable functions that builds as it is.
+#![expect(clippy::disallowed_methods, reason = "it writes a new folder")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::failure::{Failure, Verdict, quiet};
+
+use super::files::{self, File};
+
+/// Longer names are no help to anybody.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Names that cargo or rustc would not take, or take for something else.
+const TAKEN: [&str; 12] = [
+    "alloc",
+    "core",
+    "indelible-sdk",
+    "indelible-sdk-macros",
+    "proc-macro",
+    "proc-macro2",
+    "quote",
+    "serde",
+    "serde-json",
+    "std",
+    "syn",
+    "test",
+];
+
+/// Words of the language that consist of small letters.
+const KEYWORDS: &str = " abstract as async await become box break const continue crate do dyn else \
+    enum extern false final fn for gen if impl in let loop macro match mod move mut override priv \
+    pub ref return self static struct super trait true try type typeof unsafe unsized use virtual \
+    where while yield ";
+
+/// Make a project of durable functions in Rust
+#[derive(Args)]
+pub(crate) struct New {
+    /// The folder to make; its last part is the project's name
+    #[arg(value_name = "NAME")]
+    folder: PathBuf,
+}
+
+impl New {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let name = self.folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        check(name)?;
+        if fs::symlink_metadata(&self.folder).is_ok() {
+            let error = format!("{} exists already", self.folder.display());
+            return Err(Failure::new(error).hint("give another name; nothing was changed"));
+        }
+        make(&self.folder, name).map_err(|error| {
+            Failure::new(format!("cannot make {}: {error}", self.folder.display()))
+                .hint("look at the folder's permissions and free space; nothing was changed")
+        })?;
+        let written = writeln!(out, "{}", self.folder.display());
+        quiet(written).map_err(|error| Failure::output(&error))?;
+        _ = writeln!(io::stderr(), "hint: `indelible build {}` builds it", self.folder.display());
+        Ok(Verdict::Well)
+    }
+}
+
+/// Whether cargo takes the name for a package, and Indelible for a component.
+fn check(name: &str) -> Result<(), Failure> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let well_formed = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(allowed)
+        && !name.ends_with('-')
+        && name.len() <= NAME_BYTES_MAX;
+    let why = if !well_formed {
+        "small letters, digits and `-` make a name, beginning with a letter"
+    } else if TAKEN.contains(&name) {
+        "something else is called that"
+    } else if KEYWORDS.contains(&format!(" {name} ")) {
+        "it is a word of the language"
+    } else {
+        return Ok(());
+    };
+    let error = format!("`{name}` cannot be the name of a project: {why}");
+    Err(Failure::new(error).hint("`indelible new order-saga`, for example; nothing was changed"))
+}
+
+/// Writes everything aside and renames it: the project is there as a whole, or not at all.
+fn make(folder: &Path, name: &str) -> io::Result<()> {
+    let parent = match folder.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let aside = parent.join(format!(".{name}.{}", std::process::id()));
+    let made = fill(&aside, name).and_then(|()| fs::rename(&aside, folder));
+    if made.is_err() {
+        // The first error is the one to tell.
+        _ = fs::remove_dir_all(&aside);
+    }
+    made
+}
+
+fn fill(folder: &Path, name: &str) -> io::Result<()> {
+    fs::create_dir(folder)?;
+    for File { path, text } in files::all(name) {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        fs::write(&path, text)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["a", "order-saga", "x2"] {
+            assert!(check(good).is_ok(), "{good}");
+        }
+        let long = "a".repeat(65);
+        for bad in ["", "2x", "-a", "a-", "A", "a_b", "a b", "a/b", "ä", "fn", "test", &long] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+}
