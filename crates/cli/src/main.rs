@@ -9,6 +9,7 @@ mod bench;
 mod failure;
 mod guest;
 mod journal;
+mod run;
 mod screen;
 mod store;
 
@@ -37,6 +38,7 @@ struct Arguments {
 enum Command {
     New(guest::New),
     Build(guest::Build),
+    Run(run::Run),
     /// Read and check journals
     #[command(subcommand)]
     Journal(journal::Command),
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::New(command) => command.run(&mut out),
         Command::Build(command) => command.run(&mut out),
+        Command::Run(command) => command.run(screen, &mut out),
         Command::Journal(command) => journal::run(command, screen, &mut out),
         Command::Store(command) => store::run(command, &mut out),
         Command::Bench(command) => bench::run(command, &mut out),

@@ -1,10 +1,10 @@
 //! `indelible build`: compiles a project of guests, also where rustc lacks the target.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use indelible_build::{Error, Request};
+use indelible_build::{Component, Error, Request};
 
 use crate::failure::{Failure, Verdict, quiet};
 
@@ -24,26 +24,31 @@ pub(crate) struct Build {
 
 impl Build {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
-        let manifest = self.folder.join("Cargo.toml");
-        if !manifest.is_file() {
-            let error = format!("{} has no Cargo.toml", self.folder.display());
-            return Err(Failure::new(error).hint("`indelible new NAME` makes a project"));
-        }
-        let request =
-            Request { manifest: &manifest, target_dir: None, locked: false, quiet: false };
-        let mut progress = |what: &str| _ = writeln!(io::stderr(), "{what}");
-        let components =
-            indelible_build::build(&request, &mut progress).map_err(|error| failure(&error))?;
-        if components.is_empty() {
-            let error = format!("{} builds no component", self.folder.display());
-            return Err(Failure::new(error).hint("`crate-type = [\"cdylib\"]` makes it one"));
-        }
+        let components = components(&self.folder)?;
         for component in components {
             let written = writeln!(out, "{}", component.path.display());
             quiet(written).map_err(|error| Failure::output(&error))?;
         }
         Ok(Verdict::Well)
     }
+}
+
+/// Builds a project: its components, at least one.
+pub(crate) fn components(folder: &Path) -> Result<Vec<Component>, Failure> {
+    let manifest = folder.join("Cargo.toml");
+    if !manifest.is_file() {
+        let error = format!("{} has no Cargo.toml", folder.display());
+        return Err(Failure::new(error).hint("`indelible new NAME` makes a project"));
+    }
+    let request = Request { manifest: &manifest, target_dir: None, locked: false, quiet: false };
+    let mut progress = |what: &str| _ = writeln!(io::stderr(), "{what}");
+    let components =
+        indelible_build::build(&request, &mut progress).map_err(|error| failure(&error))?;
+    if components.is_empty() {
+        let error = format!("{} builds no component", folder.display());
+        return Err(Failure::new(error).hint("`crate-type = [\"cdylib\"]` makes it one"));
+    }
+    Ok(components)
 }
 
 fn failure(error: &Error) -> Failure {

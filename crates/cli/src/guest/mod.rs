@@ -1,11 +1,14 @@
 //! `indelible new` and `indelible build`: a project of durable functions, and components from it.
 //!
 //! - `new`, `build`: the two commands.
+//! - `bench`: the component that benchmarks call.
 //! - `files`: what a new project consists of, the SDK's sources among them.
 
+mod bench;
 mod build;
 mod files;
 mod new;
 
-pub(crate) use self::build::Build;
+pub(crate) use self::bench::component as bench_component;
+pub(crate) use self::build::{Build, components};
 pub(crate) use self::new::New;

@@ -28,6 +28,8 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 
+use indelible_journal::{JournalKey, Record};
+
 use crate::failure::{Failure, Verdict};
 use crate::screen::Screen;
 
@@ -118,4 +120,14 @@ pub(crate) fn run(
         Command::Verify(arguments) => verify::run(&arguments, out),
         Command::Show(arguments) => show::run(arguments, screen, out),
     }
+}
+
+/// Draws one journal as bars over time.
+pub(crate) fn draw(
+    key: &JournalKey,
+    records: Vec<Record>,
+    screen: Screen,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    show::draw(key, records, screen, out)
 }

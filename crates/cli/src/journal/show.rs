@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use indelible_journal::{Entry, Event, JournalKey, Started, Timestamp};
+use indelible_journal::{Entry, Event, JournalKey, Record, Started, Timestamp};
 
 use super::ShowArguments;
 use super::checked::{Checked, Finding};
@@ -80,6 +80,22 @@ pub(super) fn run(
         Some(command) => failure.hint(format!("{command} checks all of it")),
         None => failure,
     }))
+}
+
+/// Draws one journal as bars over time.
+pub(super) fn draw(
+    key: &JournalKey,
+    records: Vec<Record>,
+    screen: Screen,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let damage = Damage::default();
+    let mut shown = Shown::new(key.clone());
+    for (number, record) in (1..).zip(records) {
+        shown.append(Line { number, key: key.clone(), record }, &damage);
+    }
+    let written = timeline::write(&shown, &damage, screen.columns, out);
+    quiet(written).map_err(|error| Failure::output(&error))
 }
 
 impl Shown {

@@ -1,0 +1,60 @@
+//! The component that `indelible bench` calls: a project like any other, made and built once.
+#![expect(clippy::disallowed_methods, reason = "it is kept in a cache folder of the user's")]
+
+use std::fs;
+use std::hash::{Hash as _, Hasher as _};
+use std::io;
+use std::path::PathBuf;
+
+use super::build::components;
+use super::files::{self, File};
+use crate::failure::Failure;
+
+const SOURCE: &str = include_str!("../../../../guests/bench/src/lib.rs");
+
+/// Where the component is; it is built if it is not there yet.
+pub(crate) fn component() -> Result<PathBuf, Failure> {
+    let files: Vec<File> = files::all("bench")
+        .map(|file| match file.path.as_str() {
+            "src/lib.rs" => File { text: SOURCE.to_owned(), ..file },
+            _ => file,
+        })
+        .collect();
+    let failed = |error: io::Error| {
+        Failure::new(format!("cannot make the component to call: {error}"))
+            .hint("name one with the functions `echo` and `steps` with --guest")
+    };
+    let folder = cache().ok_or_else(|| failed(io::Error::other("there is no home folder")))?;
+    let folder = folder.join(format!("bench-{:016x}", fingerprint(&files)));
+    let kept = folder.join("bench.wasm");
+    if kept.is_file() {
+        return Ok(kept);
+    }
+    for File { path, text } in &files {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(&folder)).map_err(failed)?;
+        fs::write(&path, text).map_err(failed)?;
+    }
+    let built = components(&folder)?;
+    let built = built.first().ok_or_else(|| failed(io::Error::other("nothing was built")))?;
+    // Whole or not at all, if two do this at once.
+    let aside = folder.join(format!("bench.wasm.{}", std::process::id()));
+    fs::copy(&built.path, &aside).map_err(failed)?;
+    fs::rename(&aside, &kept).map_err(failed)?;
+    Ok(kept)
+}
+
+/// Other sources, another folder.
+fn fingerprint(files: &[File]) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    for file in files {
+        (&file.path, &file.text).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+fn cache() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")))?;
+    Some(cache.join("indelible"))
+}
