@@ -53,21 +53,21 @@ fn with_hour(mut steps: Vec<Value>) -> Value {
     Value::Array(steps)
 }
 
-fn call(function: &str, input: Value) -> Vec<Value> {
+fn call(function: &str, input: &Value) -> Vec<Value> {
     vec![json!({ "call": ["a", function, input] }), json!({ "await": "a" })]
 }
 
 #[test]
 fn another_function() {
-    let program = with_hour(call("main", json!([])));
-    let other = with_hour(call("idem", json!([])));
+    let program = with_hour(call("main", &json!([])));
+    let other = with_hour(call("idem", &json!([])));
     check(&program, &other, "Function idem", "Function main");
 }
 
 #[test]
 fn another_input() {
-    let program = with_hour(call("main", json!([])));
-    let other = with_hour(call("main", json!([{ "note": 1 }])));
+    let program = with_hour(call("main", &json!([])));
+    let other = with_hour(call("main", &json!([{ "note": 1 }])));
     check(&program, &other, "Function main", "with another input");
 }
 
@@ -80,16 +80,16 @@ fn another_duration() {
 #[test]
 fn a_missing_event() {
     let mut more = vec![json!({ "now": 0 })];
-    more.extend(call("main", json!([])));
-    let less = call("main", json!([]));
+    more.extend(call("main", &json!([])));
+    let less = call("main", &json!([]));
     check(&with_hour(more), &with_hour(less), "Function main", "the time");
 }
 
 #[test]
 fn an_event_too_many() {
-    let mut more = call("main", json!([]));
+    let mut more = call("main", &json!([]));
     more.push(json!({ "random": 8 }));
-    let less = call("main", json!([]));
+    let less = call("main", &json!([]));
     check(&with_hour(less), &with_hour(more), "8 random bytes", "a timer of");
 }
 
@@ -102,7 +102,7 @@ fn another_length_of_randomness() {
 #[test]
 fn a_join_set_instead_of_a_call() {
     let program = with_hour(vec![json!({ "set": "s" })]);
-    let other = with_hour(call("main", json!([])));
+    let other = with_hour(call("main", &json!([])));
     check(&program, &other, "Function main", "a join set");
 }
 

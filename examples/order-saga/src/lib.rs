@@ -17,6 +17,7 @@ struct Order {
 enum Done {
     Reserved(String),
     Charged(String),
+    Shipped(String),
 }
 
 /// Reserves, charges and ships; returns the number of the parcel.
@@ -30,6 +31,7 @@ fn order(order: Order) -> Result<String, Error> {
             match step {
                 Done::Reserved(reservation) => release::call(reservation).wait()?,
                 Done::Charged(receipt) => refund::call(receipt).wait()?,
+                Done::Shipped(parcel) => recall::call(parcel).wait()?,
             }
         }
     }
@@ -41,7 +43,8 @@ fn steps(order: &Order, done: &mut Vec<Done>) -> Result<String, Error> {
     settle(&reserving, done, Done::Reserved)?;
     let charging = charge::call(&order.id, order.cents);
     settle(&charging, done, Done::Charged)?;
-    ship::call(order).wait()
+    let shipping = ship::call(order);
+    settle(&shipping, done, Done::Shipped)
 }
 
 /// Waits for a step, and notes that it was done. If the order is cancelled meanwhile, the step
@@ -50,12 +53,12 @@ fn settle(
     step: &Promise<String>,
     done: &mut Vec<Done>,
     as_done: fn(String) -> Done,
-) -> Result<(), Error> {
+) -> Result<String, Error> {
     let first = step.wait();
     let settled =
         if matches!(first, Err(Error::Cancelled(_))) { step.wait() } else { first.clone() };
     done.extend(settled.ok().map(as_done));
-    first.map(|_| ())
+    first
 }
 
 /// Reserves items; there are a hundred of each.
@@ -97,4 +100,10 @@ fn ship(order: &Order) -> Result<String, Error> {
     Ok(format!("parcel {}", order.id))
 }
 
-indelible_sdk::guest!(order, reserve, release, charge, refund, ship);
+/// Calls a parcel back.
+#[function(idem)]
+fn recall(parcel: &str) {
+    info!("recalled"; parcel = parcel);
+}
+
+indelible_sdk::guest!(order, reserve, release, charge, refund, ship, recall);

@@ -234,6 +234,11 @@ impl House {
         started.execution_id
     }
 
+    /// Starts what was asked for, or finds it.
+    pub fn engine_start(&self, request: Start) -> ExecutionId {
+        self.wait(self.engine().start(request)).unwrap().execution_id
+    }
+
     /// Starts a function, and works until nothing is left to do.
     pub fn run(&self, function: &str, input: &str) -> (ExecutionId, Ending) {
         let id = self.start(&format!("{function}-{input}"), function, input);
