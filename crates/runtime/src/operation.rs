@@ -197,3 +197,43 @@ impl Tree {
 pub(crate) fn execution(record: &Record) -> ExecutionId {
     ExecutionId::root_of(record.root)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C-6: another function, codec or input is another request; where one ends and the other
+    /// begins is part of it.
+    #[test]
+    fn requests_differ() {
+        let hash = |function: &str, input: &str| {
+            RequestHash::of(function, &Payload::json(input.to_owned()))
+        };
+        let one = hash("a/b", "1");
+        assert_eq!(one, hash("a/b", "1"));
+        assert_ne!(one, hash("a/c", "1"));
+        assert_ne!(one, hash("a/b", "2"));
+        assert_ne!(one, hash("a/b1", ""));
+        assert_ne!(one, RequestHash::of("a/b", &Payload::new(indelible_journal::Codec::RAW, "1")));
+    }
+
+    /// The bytes of version 1, as they are described: they must still read.
+    #[test]
+    fn a_record_of_version_1_reads() {
+        let record = Record {
+            root: RootHash::from_bytes([0xaa; 32]),
+            hash: RequestHash([0xbb; 32]),
+            accepted_at: Timestamp::from_micros(0x0102).expect("it is a time"),
+            attempt: Attempt::new(3).expect("it is one"),
+        };
+        let mut bytes = vec![1];
+        bytes.extend([0xaa; 32]);
+        bytes.extend([0xbb; 32]);
+        bytes.extend([0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3]);
+        assert_eq!(record.encode(), bytes);
+        assert_eq!(Record::decode(&bytes.clone().into()), Some(record));
+        bytes[0] = 2;
+        assert_eq!(Record::decode(&bytes.clone().into()), None);
+        assert_eq!(Record::decode(&bytes[..76].to_vec().into()), None);
+    }
+}

@@ -66,19 +66,21 @@ pub(super) fn read(
     let name = text.strip_prefix(NAME_PREFIX).unwrap_or_default();
     let name = ComponentName::new(name).map_err(|error| malformed(error.to_string()))?;
     let Some(json) = settings::get(store, &text)?.value else { return Ok(None) };
-    let stored: Stored =
-        serde_json::from_slice(&json).map_err(|error| malformed(error.to_string()))?;
+    Ok(Some((name, parse(&json).map_err(malformed)?)))
+}
+
+fn parse(json: &[u8]) -> Result<Record, String> {
+    let stored: Stored = serde_json::from_slice(json).map_err(|error| error.to_string())?;
     if stored.version != VERSION {
-        return Err(malformed(format!("its version is {}", stored.version)));
+        return Err(format!("its version is {}", stored.version));
     }
-    let digest = |text: &str| text.parse().map_err(|_| malformed("a digest is none".to_owned()));
+    let digest = |text: &str| text.parse().map_err(|_| "a digest is none".to_owned());
     let mut versions = Vec::with_capacity(stored.versions.len());
     for version in &stored.versions {
-        let deployed_at = version.deployed_at.parse();
-        let deployed_at = deployed_at.map_err(|_| malformed("a time is none".to_owned()))?;
+        let deployed_at = version.deployed_at.parse().map_err(|_| "a time is none".to_owned())?;
         versions.push(Version { digest: digest(&version.digest)?, deployed_at });
     }
-    Ok(Some((name, Record { active: digest(&stored.active)?, versions })))
+    Ok(Record { active: digest(&stored.active)?, versions })
 }
 
 pub(super) fn write(record: &Record) -> Vec<u8> {
@@ -89,4 +91,25 @@ pub(super) fn write(record: &Record) -> Vec<u8> {
     let active = record.active.to_string();
     let stored = Stored { version: VERSION, active, versions: versions.collect() };
     serde_json::to_vec(&stored).expect("texts and numbers are JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text of version 1, as it is described: it must still read.
+    #[test]
+    fn a_record_of_version_1_reads() {
+        let digest = "ab".repeat(32);
+        let text = format!(
+            "{{\"version\":1,\"active\":\"{digest}\",\"versions\":[{{\"digest\":\"{digest}\",\
+             \"deployed_at\":\"2026-11-16T02:00:00.000000Z\"}}]}}"
+        );
+        let record = parse(text.as_bytes()).unwrap();
+        assert_eq!(record.active, ComponentDigest::from_bytes([0xab; 32]));
+        assert_eq!(write(&record), text.as_bytes());
+        for (from, to) in [("n\":1", "n\":2"), ("abab", "zz"), ("2026-11-16T", ""), ("}]}", "")] {
+            assert!(parse(text.replacen(from, to, 1).as_bytes()).is_err(), "{from}");
+        }
+    }
 }
