@@ -143,6 +143,10 @@ fn rust_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     {
         let path = entry?.path();
         if path.is_dir() {
+            // What a compiler wrote is no source.
+            if path.ends_with("target") {
+                continue;
+            }
             found.extend(rust_files(&path)?);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             found.push(path);
