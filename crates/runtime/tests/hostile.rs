@@ -20,7 +20,7 @@ fn strict(options: Options) -> House {
 
 /// It fails with this kind and these words, and a neighbour that waited all the while goes on.
 #[track_caller]
-fn check(program: Value, kind: ErrorKind, words: &[&str]) -> House {
+fn check(program: &Value, kind: ErrorKind, words: &[&str]) -> House {
     let house = strict(by_hand(KEEP));
     let neighbour = house.start("neighbour", "script/main", "[{\"signal\":\"go\"}]");
     let id = house.start("hostile", "script/main", &program.to_string());
@@ -40,7 +40,7 @@ fn check(program: Value, kind: ErrorKind, words: &[&str]) -> House {
 #[test]
 fn a_panic_says_what_and_where() {
     check(
-        json!([{ "panic": "the till is empty" }]),
+        &json!([{ "panic": "the till is empty" }]),
         ErrorKind::Trap,
         &["the till is empty", "script/src/lib.rs:"],
     );
@@ -48,18 +48,18 @@ fn a_panic_says_what_and_where() {
 
 #[test]
 fn a_stack_that_overflows() {
-    check(json!([{ "recurse": 0 }]), ErrorKind::Trap, &["stack"]);
+    check(&json!([{ "recurse": 0 }]), ErrorKind::Trap, &["stack"]);
 }
 
 #[test]
 fn a_memory_hog() {
-    check(json!([{ "hog": 0 }]), ErrorKind::Trap, &["memory", "67108864"]);
+    check(&json!([{ "hog": 0 }]), ErrorKind::Trap, &["memory", "67108864"]);
 }
 
 #[test]
 fn a_flood_of_lines() {
     let house = check(
-        json!([{ "repeat": [1_000_000, [{ "log": "again" }]] }]),
+        &json!([{ "repeat": [1_000_000, [{ "log": "again" }]] }]),
         ErrorKind::Trap,
         &["log", "1000"],
     );
@@ -110,10 +110,10 @@ fn a_journal_without_end() {
 
 #[test]
 fn payloads_have_a_size() {
-    check(json!([{ "big": 1_048_577 }]), ErrorKind::UserError, &["1048576"]);
+    check(&json!([{ "big": 1_048_577 }]), ErrorKind::UserError, &["1048576"]);
     let big = "x".repeat(1 << 20);
     check(
-        json!([{ "call_big": ["a", "main", 1_048_576] }]),
+        &json!([{ "call_big": ["a", "main", 1_048_576] }]),
         ErrorKind::Trap,
         &["the input of a call has", "1048576"],
     );
@@ -136,7 +136,7 @@ fn payloads_have_a_size() {
 #[test]
 fn promises_that_nobody_gave_out() {
     let trap = |program: Value, words: &[&str]| {
-        check(program, ErrorKind::Trap, words);
+        check(&program, ErrorKind::Trap, words);
     };
     trap(json!([{ "raw_await": 7 }]), &["C-26"]);
     trap(json!([{ "now": 0 }, { "raw_await": 0 }]), &["C-26"]);
