@@ -28,8 +28,8 @@ fn order(order: Order) -> Result<String, Error> {
         warn!("undoing {} steps: {error}", done.len(); order = order.id);
         for step in done.iter().rev() {
             match step {
-                Done::Reserved(reservation) => release::call(reservation).wait()?,
-                Done::Charged(receipt) => refund::call(receipt).wait()?,
+                Done::Reserved(reservation) => release::call(reservation).wait_through()?,
+                Done::Charged(receipt) => refund::call(receipt).wait_through()?,
             }
         }
     }
@@ -52,9 +52,11 @@ fn settle(
     as_done: fn(String) -> Done,
 ) -> Result<(), Error> {
     let first = step.wait();
-    let settled =
-        if matches!(first, Err(Error::Cancelled(_))) { step.wait() } else { first.clone() };
-    done.extend(settled.ok().map(as_done));
+    let settled = match &first {
+        Err(Error::Cancelled(_)) => step.wait_through().ok(),
+        other => other.clone().ok(),
+    };
+    done.extend(settled.map(as_done));
     first.map(|_| ())
 }
 
@@ -68,7 +70,7 @@ fn reserve(item: &str, quantity: u32) -> Result<String, Error> {
 }
 
 /// Gives a reservation back.
-#[function(idem)]
+#[function(idem, retries = unbounded)]
 fn release(reservation: &str) {
     info!("released"; reservation = reservation);
 }
@@ -83,7 +85,7 @@ fn charge(order_id: &str, cents: u64) -> Result<String, Error> {
 }
 
 /// Gives the money back.
-#[function(idem)]
+#[function(idem, retries = unbounded)]
 fn refund(receipt: &str) {
     info!("refunded"; receipt = receipt);
 }
