@@ -140,13 +140,16 @@ fn run(item: &ItemFn, callee: &str, arguments: &[Argument], fallible: bool) -> T
     let encode = if fallible {
         quote_spanned!(span=> ::indelible_sdk::__private::Fallible::outcome(#value))
     } else {
-        quote_spanned!(span=> ::indelible_sdk::__private::outcome(&#value))
+        quote_spanned!(span=> ::indelible_sdk::__private::outcome(#value))
     };
     quote! {
         |input| {
-            #[allow(clippy::unit_arg, clippy::let_unit_value)]
+            #[allow(clippy::let_unit_value)]
             let #pattern = #decode;
-            #encode
+            #[allow(clippy::unit_arg)]
+            {
+                #encode
+            }
         }
     }
 }

@@ -70,6 +70,12 @@ pub enum ErrorKind {
     Uncategorized,
 }
 
+/// A message tells no longer chain than this: where it began says more than where it passed.
+const CHAIN_BYTES_MAX: usize = 1_000;
+
+/// Stands for callers that are not told.
+const CUT: &str = "…: ";
+
 /// The two sides of each kind, once.
 const KINDS: [(ErrorKind, types::ErrorKind); 9] = [
     (ErrorKind::UserError, types::ErrorKind::UserError),
@@ -197,7 +203,13 @@ impl IntoFailure for Failure {
             kind @ (ErrorKind::Cancelled | ErrorKind::Indeterminate) => kind,
             _ => ErrorKind::UserError,
         };
-        let message = format!("{function}: {}", self.message);
+        let message = if self.message.len() + function.len() < CHAIN_BYTES_MAX {
+            format!("{function}: {}", self.message)
+        } else if self.message.starts_with(CUT) {
+            self.message
+        } else {
+            format!("{CUT}{}", self.message)
+        };
         Failure { kind, message, payload: self.payload, function: None }
     }
 }
@@ -264,6 +276,20 @@ mod tests {
         assert_eq!((own.kind, own.message.as_str()), (ErrorKind::Transient, "busy"));
         let cancelled = Error::Cancelled("by hand".to_owned()).into_failure();
         assert_eq!(cancelled.kind, ErrorKind::Cancelled);
+    }
+
+    /// A chain that goes on and on does not grow for ever, and keeps its beginning.
+    #[test]
+    fn long_chains() {
+        let mut error = failed(ErrorKind::UserError);
+        for _ in 0..10_000 {
+            let mut failure = error.into_failure();
+            failure.function = Some("again".to_owned());
+            error = Error::Failed(failure);
+        }
+        let text = error.to_string();
+        assert!(text.len() < 1_100 && text.ends_with(": no funds"), "{text}");
+        assert!(text.starts_with("again: …: again: "), "{text}");
     }
 
     /// An error value comes back as what it was.

@@ -65,14 +65,14 @@ impl<T: Encode, E: IntoFailure> Fallible for Result<T, E> {
     type Output = T;
 
     fn outcome(self) -> Result<Payload, Failure> {
-        self.map_err(IntoFailure::into_failure).and_then(|value| outcome(&value))
+        self.map_err(IntoFailure::into_failure).and_then(outcome)
     }
 }
 
 /// What a function that cannot fail came to.
 #[expect(clippy::missing_errors_doc, reason = "only what has no form in JSON is one")]
-pub fn outcome<T: Encode>(value: &T) -> Result<Payload, Failure> {
-    value.encode().map_err(|why| {
+pub fn outcome<T: Encode>(value: T) -> Result<Payload, Failure> {
+    value.into_payload().map_err(|why| {
         let message = format!("what the function returned cannot be encoded: {why}");
         Failure::new(ErrorKind::UserError, message)
     })

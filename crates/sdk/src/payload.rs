@@ -71,6 +71,17 @@ pub trait Encode {
     /// # Errors
     /// It has none; the text says why.
     fn encode(&self) -> Result<Payload, String>;
+
+    /// Its bytes, when nobody needs the value any more.
+    ///
+    /// # Errors
+    /// It has none; the text says why.
+    fn into_payload(self) -> Result<Payload, String>
+    where
+        Self: Sized,
+    {
+        self.encode()
+    }
 }
 
 impl<T: Serialize> Encode for T {
@@ -82,6 +93,10 @@ impl<T: Serialize> Encode for T {
 impl Encode for Payload {
     fn encode(&self) -> Result<Payload, String> {
         Ok(self.clone())
+    }
+
+    fn into_payload(self) -> Result<Payload, String> {
+        Ok(self)
     }
 }
 

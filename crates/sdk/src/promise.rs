@@ -73,6 +73,22 @@ impl<T> Promise<T> {
         }
     }
 
+    /// Waits for the result even if this execution is being cancelled meanwhile: for what must be
+    /// carried through, such as undoing what was done.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn wait_through(&self) -> Result<T, Failure> {
+        loop {
+            match self.wait() {
+                Ok(value) => return Ok(value),
+                Err(Error::Failed(failure)) => return Err(failure),
+                // It is told once.
+                Err(Error::Cancelled(_)) => {}
+            }
+        }
+    }
+
     /// Waits for the result, but no longer than this: `None` says that the time is over. The call
     /// goes on, and can be awaited again.
     ///

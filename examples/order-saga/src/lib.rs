@@ -29,9 +29,9 @@ fn order(order: Order) -> Result<String, Error> {
         warn!("undoing {} steps: {error}", done.len(); order = order.id);
         for step in done.iter().rev() {
             match step {
-                Done::Reserved(reservation) => release::call(reservation).wait()?,
-                Done::Charged(receipt) => refund::call(receipt).wait()?,
-                Done::Shipped(parcel) => recall::call(parcel).wait()?,
+                Done::Reserved(reservation) => release::call(reservation).wait_through()?,
+                Done::Charged(receipt) => refund::call(receipt).wait_through()?,
+                Done::Shipped(parcel) => recall::call(parcel).wait_through()?,
             }
         }
     }
@@ -55,9 +55,11 @@ fn settle(
     as_done: fn(String) -> Done,
 ) -> Result<String, Error> {
     let first = step.wait();
-    let settled =
-        if matches!(first, Err(Error::Cancelled(_))) { step.wait() } else { first.clone() };
-    done.extend(settled.ok().map(as_done));
+    let settled = match &first {
+        Err(Error::Cancelled(_)) => step.wait_through().ok(),
+        other => other.clone().ok(),
+    };
+    done.extend(settled.map(as_done));
     first
 }
 
@@ -71,7 +73,7 @@ fn reserve(item: &str, quantity: u32) -> Result<String, Error> {
 }
 
 /// Gives a reservation back.
-#[function(idem)]
+#[function(idem, retries = unbounded)]
 fn release(reservation: &str) {
     info!("released"; reservation = reservation);
 }
@@ -86,7 +88,7 @@ fn charge(order_id: &str, cents: u64) -> Result<String, Error> {
 }
 
 /// Gives the money back.
-#[function(idem)]
+#[function(idem, retries = unbounded)]
 fn refund(receipt: &str) {
     info!("refunded"; receipt = receipt);
 }
@@ -101,7 +103,7 @@ fn ship(order: &Order) -> Result<String, Error> {
 }
 
 /// Calls a parcel back.
-#[function(idem)]
+#[function(idem, retries = unbounded)]
 fn recall(parcel: &str) {
     info!("recalled"; parcel = parcel);
 }
