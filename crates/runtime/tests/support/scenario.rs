@@ -209,14 +209,14 @@ fn perform(house: &House, id: &ExecutionId, act: &Act) {
 /// indexes say the same.
 #[track_caller]
 pub fn at_rest(house: &House, id: &ExecutionId) {
+    assert_eq!(*house.told.held.lock().unwrap(), [""; 0], "something is stuck");
+    assert_eq!(*house.told.trouble.lock().unwrap(), [""; 0], "something went wrong");
     let store = house.engine().store();
     assert_eq!(queue::next(store, None, 10).unwrap().value, [], "something is queued");
     assert_eq!(timers::next(store, None, 10).unwrap().value, [], "a timer is left");
     agree(&house.tree(id));
     let findings = check::check(store, &mut |_| {}).unwrap();
     assert!(findings.problems.is_empty(), "{:?}", findings.problems);
-    assert_eq!(*house.told.held.lock().unwrap(), [""; 0], "something is stuck");
-    assert_eq!(*house.told.trouble.lock().unwrap(), [""; 0], "something went wrong");
     let readings = house.engine().readings();
     let left = (readings.trees, readings.runnable, readings.parked);
     assert_eq!(left, (0, 0, 0), "something stays in memory");
