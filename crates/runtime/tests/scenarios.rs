@@ -291,6 +291,24 @@ fn what_was_not_started_is_dropped() {
     assert_eq!(names, ["ExecutionStarted", "InvokeScheduled", "ExecutionCompleted"]);
 }
 
+/// C-40: and a cancel that comes while the rest is settled does not bring it back.
+#[test]
+fn what_was_dropped_stays_dropped() {
+    let slow_to_leave = json!([
+        { "cancelled": [{ "timer": ["t", 50] }, { "await": "t" }] }, { "signal": "never" },
+    ]);
+    let ran = main(json!([
+        { "call": ["a", "main", slow_to_leave] }, { "timer": ["t", 10] }, { "await": "t" },
+        { "call": ["b", "main", sleep(1)] }, { "return": "bye" },
+    ]))
+    .acts([Act::Pass(10), Act::Cancel])
+    .run(support::KEEP);
+    assert_eq!(value(&ran.ending), json!("bye"));
+    let names = ran.house.names(&ran.id);
+    let starts = names.iter().filter(|name| **name == "InvokeStarted").count();
+    assert_eq!(starts, 1, "the second call never began: {names:?}");
+}
+
 /// C-40, C-32: a trap settles what is in flight, too, before another attempt follows.
 #[test]
 fn a_trap_settles_what_is_in_flight() {

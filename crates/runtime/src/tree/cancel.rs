@@ -74,7 +74,10 @@ impl Tree {
         let Some(open) = execution.journal.open_invoke(&promise) else { return };
         let attempt = match open.phase {
             InvokePhase::Scheduled => {
-                execution.unstarted.remove(&child);
+                // What is not in the list was dropped when its caller came to its end (C-40).
+                if execution.unstarted.remove(&child).is_none() {
+                    return;
+                }
                 return self.settle_cancelled(shared, caller, &promise, NOT_BEGUN);
             }
             InvokePhase::Started { attempt, .. } => attempt,

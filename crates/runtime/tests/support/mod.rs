@@ -3,7 +3,9 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses what it needs")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+pub mod agree;
 pub mod disk;
+pub mod generate;
 pub mod guests;
 pub mod scenario;
 
@@ -199,9 +201,14 @@ impl House {
         panic!("it never comes to rest");
     }
 
-    /// Moves the clock.
-    pub fn pass(&self, time: Micros) {
+    /// Moves the clock, and does nothing.
+    pub fn move_clock(&self, time: Micros) {
         self.clock.0.fetch_add(time.get(), Ordering::SeqCst);
+    }
+
+    /// Moves the clock, and works.
+    pub fn pass(&self, time: Micros) {
+        self.move_clock(time);
         self.work();
     }
 

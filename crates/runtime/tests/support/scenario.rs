@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use indelible_journal::{Ending, Event, ExecutionId, Journal, Micros, Payload, SignalName};
+use indelible_journal::{Ending, Event, ExecutionId, Micros, Payload, SignalName};
 use indelible_runtime::{Options, Pace, Parking};
 use indelible_store::check;
 use indelible_store::rows::{queue, timers};
 use serde_json::Value;
 
+use super::agree::agree;
 use super::disk::Disk;
 use super::{House, KEEP, by_hand, untimed};
 
@@ -114,6 +115,7 @@ impl Scenario {
         let mut survive = |house: &mut House| {
             if house.disk.is_dead() {
                 house.crash();
+                house.told.trouble.lock().unwrap().clear();
                 crashed = true;
             }
         };
@@ -207,21 +209,15 @@ fn perform(house: &House, id: &ExecutionId, act: &Act) {
 /// indexes say the same.
 #[track_caller]
 pub fn at_rest(house: &House, id: &ExecutionId) {
+    assert_eq!(*house.told.held.lock().unwrap(), [""; 0], "something is stuck");
+    assert_eq!(*house.told.trouble.lock().unwrap(), [""; 0], "something went wrong");
     let store = house.engine().store();
     assert_eq!(queue::next(store, None, 10).unwrap().value, [], "something is queued");
     assert_eq!(timers::next(store, None, 10).unwrap().value, [], "a timer is left");
-    for (key, records) in house.tree(id) {
-        let journal = Journal::recover(key.clone(), records).unwrap();
-        let status = journal.status().unwrap();
-        assert!(status.is_terminal(), "{key} is {status}");
-        let in_flight: Vec<_> = journal
-            .open_invokes()
-            .filter(|open| open.phase != indelible_journal::InvokePhase::Scheduled)
-            .collect();
-        assert!(in_flight.is_empty(), "{key} ended with {in_flight:?}");
-    }
+    agree(&house.tree(id));
     let findings = check::check(store, &mut |_| {}).unwrap();
     assert!(findings.problems.is_empty(), "{:?}", findings.problems);
-    assert_eq!(*house.told.held.lock().unwrap(), [""; 0], "something is stuck");
-    assert_eq!(house.engine().readings().trees, 0, "a tree stays in memory");
+    let readings = house.engine().readings();
+    let left = (readings.trees, readings.runnable, readings.parked);
+    assert_eq!(left, (0, 0, 0), "something stays in memory");
 }

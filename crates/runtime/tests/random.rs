@@ -1,0 +1,449 @@
+//! Random programs, and random acts from outside, in every way of running them: parked, dropped
+//! at every wait, with few places to park, and with crashes at random commits, both when every
+//! change is on disk before the next is made and when the engine runs ahead of the disk.
+//!
+//! Parked and dropped have to write the same journals. After a crash the end has to be the same,
+//! unless the program has a race that a crash may decide otherwise; and in every case nothing
+//! hangs, nothing is left over, and all journals of the tree agree.
+//!
+//! `INDELIBLE_SEEDS=1000` runs so many seeds; `INDELIBLE_SEED=0x…` the one that a failure printed.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![allow(clippy::disallowed_methods, reason = "a test is configured where it runs")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use indelible_journal::{
+    AwaitKind, Ending, Event, ExecutionId, Journal, JournalKey, Micros, Payload, Record,
+    SignalName, Status, Timestamp,
+};
+use indelible_runtime::{ControlError, NotDone, Options, Pace, Parking};
+use support::generate::{Program, Rng, SIGNALS};
+use support::scenario::at_rest;
+use support::{House, KEEP, by_hand, untimed};
+
+/// Where seeds begin.
+const FIRST: u64 = 0x1de1_1b1e;
+
+/// How many seeds an ordinary run takes.
+const USUAL: u64 = 200;
+
+/// Something that happens from outside, when there is nothing to do.
+#[derive(Debug, Clone, PartialEq)]
+enum Act {
+    /// Time passes, in milliseconds.
+    Pass(u64),
+    /// Time passes until nothing happens by itself any more.
+    Through,
+    /// A signal with a value that no other has.
+    Signal(ExecutionId, &'static str, u64),
+    Cancel(ExecutionId),
+}
+
+/// How an act was answered.
+#[derive(Debug, Clone, PartialEq)]
+enum Answer {
+    Done,
+    /// It made no sense to the execution.
+    Refused(NotDone),
+    /// Nobody knows: the disk died.
+    Unknown,
+}
+
+/// A program that runs in a house.
+struct Play {
+    house: House,
+    program: Program,
+    id: ExecutionId,
+    /// What was acknowledged.
+    signals: Vec<(ExecutionId, u64)>,
+    cancels: Vec<ExecutionId>,
+}
+
+/// How a program ran, to be compared with others.
+struct Ran {
+    acts: Vec<(Act, Answer)>,
+    ending: Ending,
+    tree: Vec<(JournalKey, Vec<Record>)>,
+    /// How often the disk was written.
+    commits: u64,
+}
+
+fn options(parking: Parking, pace: Pace) -> Options {
+    Options { parking, pace, ..by_hand(parking) }
+}
+
+impl Play {
+    /// Deploys and starts.
+    fn start(program: &Program, options: Options) -> Self {
+        let house = House::new(options);
+        house.deploy("script");
+        let id = Self::started(&house, program).unwrap();
+        Self::of(house, program, id)
+    }
+
+    fn of(house: House, program: &Program, id: ExecutionId) -> Self {
+        Self { house, program: program.clone(), id, signals: Vec::new(), cancels: Vec::new() }
+    }
+
+    fn started(house: &House, program: &Program) -> Option<ExecutionId> {
+        let function = format!("script/{}", program.function);
+        let request = house.request("one", &function, &program.steps.to_string());
+        let started = house.wait(house.engine().start(request));
+        started.ok().map(|started| started.execution_id)
+    }
+
+    /// Acts, once.
+    fn act(&mut self, act: &Act) -> Answer {
+        let house = &self.house;
+        let answer = |result: Result<(), ControlError>| match result {
+            Ok(()) => Answer::Done,
+            Err(ControlError::NotDone(why)) => Answer::Refused(why),
+            Err(_) => Answer::Unknown,
+        };
+        match act {
+            Act::Pass(ms) => {
+                house.pass(Micros::from_millis(*ms));
+                Answer::Done
+            }
+            Act::Through => {
+                house.work_through();
+                Answer::Done
+            }
+            Act::Signal(id, name, value) => {
+                let name = SignalName::new(name).unwrap();
+                let payload = Payload::json(value.to_string());
+                let sent = house.wait(house.engine().signal(id, &name, payload, None));
+                let answer = answer(sent.map(|_| ()));
+                if answer == Answer::Done {
+                    self.signals.push((id.clone(), *value));
+                }
+                answer
+            }
+            Act::Cancel(id) => {
+                let asked = house.wait(house.engine().cancel(id, "enough", None));
+                let answer = answer(asked.map(|_| ()));
+                if answer == Answer::Done {
+                    self.cancels.push(id.clone());
+                }
+                answer
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.house.row(&self.id).standing.is_terminal()
+    }
+
+    /// The executions that are not over.
+    fn journals(&self) -> Vec<Journal> {
+        let tree = self.house.tree(&self.id).into_iter();
+        let journals = tree.map(|(key, records)| Journal::recover(key, records).unwrap());
+        journals.filter(|journal| !journal.status().unwrap().is_terminal()).collect()
+    }
+
+    /// Draws what happens next.
+    fn draw(&self, rng: &mut Rng, number: u64) -> Act {
+        let kind = rng.below(100);
+        if kind < 45 {
+            return Act::Pass(rng.between(1, 4_000));
+        }
+        let going: Vec<_> =
+            self.journals().iter().map(|journal| journal.key().execution_id().clone()).collect();
+        let target = match rng.below(10) {
+            0..3 => self.id.clone(),
+            3 if !going.is_empty() => {
+                // One that may never be there, or is over.
+                let promise = going[0].child(rng.below(4) as u32);
+                ExecutionId::new(promise).unwrap()
+            }
+            _ if going.is_empty() => self.id.clone(),
+            _ => rng.pick(&going).clone(),
+        };
+        if kind < 80 {
+            Act::Signal(target, *rng.pick(&SIGNALS), number)
+        } else {
+            Act::Cancel(target)
+        }
+    }
+
+    /// Nothing happens by itself any more: everything that is not over waits for a signal, or for
+    /// a call that does. Whoever may send signals ends that.
+    fn missing(&self, rng: &mut Rng, number: u64) -> Vec<Act> {
+        let mut acts = Vec::new();
+        let journals = self.journals();
+        for journal in &journals {
+            let Some(Status::Blocked { kind, .. }) = journal.status() else {
+                panic!("{} hangs: it is {}", journal.key(), journal.status().unwrap());
+            };
+            assert!(!journal.can_wake(), "{} hangs: its wait is over", journal.key());
+            if let AwaitKind::Signal { name, .. } | AwaitKind::SignalOr { name, .. } = kind {
+                let name = SIGNALS.iter().find(|known| **known == name.as_str()).unwrap();
+                let id = journal.key().execution_id().clone();
+                acts.push(Act::Signal(id, name, number + acts.len() as u64));
+            } else {
+                let waits = journals.iter().any(|other| {
+                    other.key().execution_id().parent().as_ref()
+                        == Some(journal.key().execution_id())
+                });
+                assert!(waits, "{} hangs: it waits for nobody", journal.key());
+            }
+        }
+        assert!(!acts.is_empty(), "it hangs: nobody waits for a signal");
+        if rng.percent(20) {
+            acts = vec![Act::Cancel(self.id.clone())];
+        }
+        acts.push(Act::Through);
+        acts
+    }
+
+    /// Everything is over: what is left, and what there must be.
+    fn check(&self) -> Ran {
+        let house = &self.house;
+        let ending = house.ending(&self.id);
+        at_rest(house, &self.id);
+        let tree = house.tree(&self.id);
+        for (id, value) in &self.signals {
+            let found = deliveries(&tree, id, *value);
+            assert_eq!(found, 1, "the signal {value} of {id:#} was acknowledged");
+        }
+        for id in &self.cancels {
+            assert!(was_cancelled(&tree, id), "the cancel of {id:#} was acknowledged");
+        }
+        // Whoever asks again is told of this execution.
+        assert_eq!(Self::started(house, &self.program).as_ref(), Some(&self.id));
+        Ran { acts: Vec::new(), ending, tree, commits: house.disk.taken() }
+    }
+}
+
+/// How often the last attempts at an execution got this signal. An execution that was called
+/// again by another attempt at its caller is another one: signals stay with the one they reached.
+fn deliveries(tree: &[(JournalKey, Vec<Record>)], id: &ExecutionId, value: u64) -> usize {
+    let payload = Payload::json(value.to_string());
+    let mut last = BTreeMap::new();
+    for (key, records) in tree.iter().filter(|(key, _)| key.execution_id() == id) {
+        let attempts = key.attempts().as_slice();
+        last.insert(attempts[..attempts.len() - 1].to_vec(), records);
+    }
+    let delivered = |record: &&Record| {
+        matches!(&record.event, Event::SignalDelivered { payload: found, .. } if *found == payload)
+    };
+    last.values().map(|records| records.iter().filter(delivered).count()).sum()
+}
+
+fn was_cancelled(tree: &[(JournalKey, Vec<Record>)], id: &ExecutionId) -> bool {
+    tree.iter().filter(|(key, _)| key.execution_id() == id).any(|(_, records)| {
+        records.iter().any(|record| matches!(record.event, Event::CancelRequested { .. }))
+    })
+}
+
+/// Runs a program for the first time, and draws what happens to it.
+fn first(program: &Program, rng: &mut Rng) -> Ran {
+    let mut play = Play::start(program, by_hand(KEEP));
+    play.house.work();
+    let mut acts = Vec::new();
+    let mut perform = |play: &mut Play, act: Act| {
+        let answer = play.act(&act);
+        play.house.work();
+        acts.push((act, answer));
+    };
+    for number in 0..rng.below(7) {
+        let act = play.draw(rng, number);
+        perform(&mut play, act);
+    }
+    perform(&mut play, Act::Through);
+    let mut rounds = 1;
+    while !play.is_over() {
+        for act in play.missing(rng, rounds * 1_000) {
+            perform(&mut play, act);
+        }
+        rounds += 1;
+        assert!(rounds < 100, "it never ends");
+    }
+    let ran = play.check();
+    Ran { acts, ..ran }
+}
+
+/// Runs it again in another way, with nothing that could make it another run.
+fn again(program: &Program, expected: &Ran, options: Options) {
+    let mut play = Play::start(program, options);
+    play.house.work();
+    for (act, answer) in &expected.acts {
+        assert_eq!(play.act(act), *answer, "{act:?}");
+        play.house.work();
+    }
+    let ran = play.check();
+    assert_eq!(untimed(&ran.tree), untimed(&expected.tree), "the journals differ");
+}
+
+/// A run in which the disk dies, and the engine is opened anew.
+struct Crashing<'a> {
+    play: Play,
+    rng: &'a mut Rng,
+    /// How often the disk still dies, and within how many commits.
+    deaths: u64,
+    within: u64,
+}
+
+impl Crashing<'_> {
+    fn arm(&mut self) {
+        if self.deaths > 0 {
+            self.deaths -= 1;
+            self.play.house.disk.dies_after(self.rng.between(1, self.within));
+        }
+    }
+
+    /// If the disk has died, everything begins again with what it had taken.
+    fn survive(&mut self) -> bool {
+        let dead = self.play.house.disk.is_dead();
+        if dead {
+            self.play.house.crash();
+            self.play.house.told.trouble.lock().unwrap().clear();
+            self.arm();
+        }
+        dead
+    }
+
+    fn work(&mut self) {
+        loop {
+            self.play.house.work();
+            if !self.survive() {
+                return;
+            }
+        }
+    }
+
+    /// Acts until somebody says that it is done, or that it makes no sense.
+    fn ensure(&mut self, act: &Act) {
+        if let Act::Pass(ms) = act {
+            // The clock does not stand still because the process died.
+            self.play.house.move_clock(Micros::from_millis(*ms));
+            return self.work();
+        }
+        loop {
+            let answer = self.play.act(act);
+            let died = self.survive();
+            self.work();
+            match act {
+                Act::Through if died => continue,
+                Act::Signal(id, _, value) if answer == Answer::Unknown => {
+                    if deliveries(&self.play.house.tree(&self.play.id), id, *value) == 0 {
+                        continue;
+                    }
+                }
+                _ if answer == Answer::Unknown => continue,
+                _ => {}
+            }
+            return;
+        }
+    }
+}
+
+/// Runs it with crashes.
+fn crashing(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) -> Ran {
+    let within = match options.pace {
+        // About one commit for each event.
+        Pace::Lockstep => expected.tree.iter().map(|(_, records)| records.len()).sum::<usize>(),
+        Pace::Ahead => expected.commits as usize,
+    };
+    let house = House::new(options);
+    house.deploy("script");
+    let deaths = rng.between(1, 4);
+    let within = (within as u64 * 2 / (deaths + 1)).max(2);
+    let id = expected.tree[0].0.execution_id().clone();
+    let play = Play::of(house, program, id.clone());
+    let mut run = Crashing { play, rng, deaths, within };
+    run.arm();
+    while Play::started(&run.play.house, program).is_none() {
+        assert!(run.survive(), "it is not started, and the disk is well");
+    }
+    run.work();
+    for (act, _) in &expected.acts {
+        run.ensure(act);
+        if run.rng.percent(20) {
+            run.play.house.reopen();
+            run.survive();
+            run.work();
+        }
+    }
+    let mut rounds = 1;
+    run.play.house.disk.revive();
+    while !run.play.is_over() {
+        for act in run.play.missing(run.rng, rounds * 1_000_000) {
+            run.ensure(&act);
+        }
+        rounds += 1;
+        assert!(rounds < 100, "it never ends");
+    }
+    run.play.check()
+}
+
+/// Whether a crash may lead to another end: the program has a race and something in it was
+/// decided within one instant, or a call was dropped that a crash may let begin (C-40).
+fn may_differ(program: &Program, ran: &Ran) -> bool {
+    let mut instants: BTreeMap<Timestamp, usize> = BTreeMap::new();
+    for (key, records) in &ran.tree {
+        let journal = Journal::recover(key.clone(), records.clone()).unwrap();
+        if journal.open_invokes().next().is_some() {
+            return true;
+        }
+        let mut here = BTreeMap::new();
+        for record in records {
+            match record.event {
+                Event::TimerFired { .. } => *instants.entry(record.timestamp).or_default() += 1,
+                Event::InvokeCompleted { .. } | Event::SignalReceived { .. } => {}
+                _ => continue,
+            }
+            *here.entry(record.timestamp).or_insert(0) += 1;
+        }
+        if program.has_races() && here.values().any(|count| *count > 1) {
+            return true;
+        }
+    }
+    instants.values().any(|count| *count > 1)
+}
+
+fn one(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let program = Program::draw(&mut rng.fork());
+    let ran = first(&program, &mut rng.fork());
+    again(&program, &ran, by_hand(Parking::Drop));
+    let few = Parking::Keep { guests_max: rng.between(1, 2) as usize };
+    again(&program, &ran, by_hand(few));
+    let strict = !may_differ(&program, &ran);
+    for pace in [Pace::Lockstep, Pace::Ahead] {
+        for parking in [KEEP, Parking::Drop] {
+            let crashed = crashing(&program, &ran, options(parking, pace), &mut rng.fork());
+            if strict {
+                assert_eq!(crashed.ending, ran.ending, "after crashes, {pace:?}, {parking:?}");
+            }
+        }
+    }
+}
+
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+#[test]
+fn random_programs() {
+    let (first, count) = match (setting("INDELIBLE_SEED"), setting("INDELIBLE_SEEDS")) {
+        (Some(seed), _) => {
+            let digits = seed.trim_start_matches("0x");
+            (u64::from_str_radix(digits, 16).expect("INDELIBLE_SEED is a hexadecimal number"), 1)
+        }
+        (None, Some(count)) => (FIRST, count.parse().expect("INDELIBLE_SEEDS is a number")),
+        (None, None) => (FIRST, USUAL),
+    };
+    for seed in (0..count).map(|i| first.wrapping_add(i)) {
+        if catch_unwind(AssertUnwindSafe(|| one(seed))).is_err() {
+            let program = Program::draw(&mut Rng::new(seed).fork());
+            panic!(
+                "{} {}\nrun with INDELIBLE_SEED={seed:#x}",
+                program.function, program.steps
+            );
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Random programs for the guest `script`: bounded, so that each comes to an end when it is given
+//! the signals that it waits for, and otherwise as wild as a user's.
+
+use serde_json::{Value, json};
+
+/// Numbers that look random and follow from a seed (splitmix64).
+#[derive(Debug, Clone)]
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below this one, which is not 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.number() % end
+    }
+
+    /// From `first` to `last`.
+    pub fn between(&mut self, first: u64, last: u64) -> u64 {
+        first + self.below(last - first + 1)
+    }
+
+    pub fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len() as u64) as usize]
+    }
+
+    /// Another sequence: what one part draws does not change what another gets.
+    pub fn fork(&mut self) -> Self {
+        Self(self.number())
+    }
+}
+
+/// The signals that programs wait for.
+pub const SIGNALS: [&str; 2] = ["go", "stop"];
+
+/// A program, and the function of `script` that runs it.
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub function: &'static str,
+    pub steps: Value,
+}
+
+impl Program {
+    /// Draws a program.
+    pub fn draw(rng: &mut Rng) -> Self {
+        let function = *rng.pick(&["main", "main", "idem", "plain"]);
+        let mut draft = Draft { budget: rng.between(3, 30), rng, slots: 0 };
+        let steps = draft.body(3, 7);
+        Self { function, steps }
+    }
+
+    /// Whether what it returns depends on which of several came first.
+    pub fn has_races(&self) -> bool {
+        let text = self.steps.to_string();
+        ["\"any\"", "\"signal_or\"", "\"next\"", "\"take_all\""]
+            .iter()
+            .any(|step| text.contains(step))
+    }
+}
+
+struct Draft<'a> {
+    rng: &'a mut Rng,
+    /// How many steps may still be written, in all functions together.
+    budget: u64,
+    slots: u64,
+}
+
+/// What the steps written so far have made, in one function.
+#[derive(Default, Clone)]
+struct Made {
+    promises: Vec<String>,
+    /// Calls that are in no join set.
+    calls: Vec<String>,
+    /// Join sets, and whether results were taken.
+    sets: Vec<(String, bool)>,
+}
+
+impl Draft<'_> {
+    /// The steps of a function, which calls others so deep.
+    fn body(&mut self, depth: u64, most: u64) -> Value {
+        let mut made = Made::default();
+        let mut steps = Vec::new();
+        let count = self.rng.between(1, most);
+        for _ in 0..count {
+            if self.budget == 0 {
+                break;
+            }
+            self.budget -= 1;
+            self.step(depth, &mut made, &mut steps);
+        }
+        if self.rng.percent(12) {
+            steps.push(self.end());
+        }
+        Value::Array(steps)
+    }
+
+    fn step(&mut self, depth: u64, made: &mut Made, steps: &mut Vec<Value>) {
+        match self.rng.below(100) {
+            0..28 if depth > 0 => steps.push(self.call(depth, made)),
+            0..38 => {
+                let slot = self.slot();
+                steps.push(json!({ "timer": [slot, self.duration()] }));
+                made.promises.push(slot);
+            }
+            38..54 if !made.promises.is_empty() => {
+                steps.push(json!({ "await": self.rng.pick(&made.promises) }));
+            }
+            54..59 if !made.promises.is_empty() => {
+                let slots = self.some(&made.promises, 1);
+                steps.push(json!({ "any": slots }));
+            }
+            59..63 => {
+                let slots = self.some(&made.promises, 0);
+                steps.push(json!({ "all": slots }));
+            }
+            63..68 => steps.push(json!({ "signal": self.rng.pick(&SIGNALS) })),
+            68..73 => {
+                let slots = self.some(&made.promises, 0);
+                steps.push(json!({ "signal_or": [self.rng.pick(&SIGNALS), slots] }));
+            }
+            73..79 if depth > 0 => self.join_set(depth, made, steps),
+            79..83 if !made.sets.is_empty() => {
+                let set = self.rng.below(made.sets.len() as u64) as usize;
+                self.take(made, set, steps);
+            }
+            83..85 => steps.push(json!({ "now": 0 })),
+            85..87 => steps.push(json!({ "random": self.rng.between(0, 9) })),
+            87..92 => {
+                let attempt = self.rng.between(2, 4);
+                let mut inner = Vec::new();
+                if self.rng.percent(30) {
+                    // What it makes is not there in later attempts: nobody else knows of it.
+                    self.step(depth.saturating_sub(1), &mut made.clone(), &mut inner);
+                }
+                inner.push(self.failure());
+                steps.push(json!({ "below": [attempt, inner] }));
+            }
+            _ => {
+                let cleanup = self.cleanup(depth, made);
+                steps.push(json!({ "cancelled": cleanup }));
+            }
+        }
+    }
+
+    fn call(&mut self, depth: u64, made: &mut Made) -> Value {
+        let slot = self.slot();
+        let function = *self.rng.pick(&["main", "main", "main", "idem", "idem", "plain", "nobody"]);
+        let body = self.body(depth - 1, 4);
+        made.promises.push(slot.clone());
+        made.calls.push(slot.clone());
+        json!({ "call": [slot, function, body] })
+    }
+
+    /// A set with a few calls in it; it may get more later.
+    fn join_set(&mut self, depth: u64, made: &mut Made, steps: &mut Vec<Value>) {
+        let set = self.slot();
+        steps.push(json!({ "set": set }));
+        made.sets.push((set.clone(), false));
+        for _ in 0..self.rng.below(4) {
+            let call = self.call(depth, made);
+            let slot = made.calls.pop().unwrap_or_default();
+            steps.push(call);
+            steps.push(json!({ "submit": [set, slot] }));
+        }
+        let last = made.sets.len() - 1;
+        for _ in 0..self.rng.below(3) {
+            self.take(made, last, steps);
+        }
+    }
+
+    fn take(&mut self, made: &mut Made, set: usize, steps: &mut Vec<Value>) {
+        let (name, taken) = &mut made.sets[set];
+        if !*taken && self.rng.percent(30) && !made.calls.is_empty() {
+            let call = made.calls.swap_remove(self.rng.below(made.calls.len() as u64) as usize);
+            steps.push(json!({ "submit": [name, call] }));
+        }
+        *taken = true;
+        let how = if self.rng.percent(70) { "next" } else { "take_all" };
+        steps.push(json!({ how: name }));
+    }
+
+    /// What to do when told of a cancel.
+    fn cleanup(&mut self, depth: u64, made: &Made) -> Value {
+        let mut made = made.clone();
+        let mut steps = Vec::new();
+        for _ in 0..self.rng.between(0, 3) {
+            self.step(depth.saturating_sub(1), &mut made, &mut steps);
+        }
+        if self.rng.percent(15) {
+            steps.push(self.end());
+        }
+        Value::Array(steps)
+    }
+
+    fn failure(&mut self) -> Value {
+        match self.rng.below(5) {
+            0 => json!({ "fail": "no" }),
+            1 | 2 => json!({ "transient": "not yet" }),
+            _ => json!({ "panic": "oh" }),
+        }
+    }
+
+    fn end(&mut self) -> Value {
+        if self.rng.percent(50) { json!({ "return": "early" }) } else { self.failure() }
+    }
+
+    fn slot(&mut self) -> String {
+        self.slots += 1;
+        format!("p{}", self.slots)
+    }
+
+    /// Milliseconds. Few are equal; some are longer than cleaning up may take.
+    fn duration(&mut self) -> u64 {
+        match self.rng.below(20) {
+            0 => 0,
+            1..4 => self.rng.between(10_000, 90_000),
+            _ => self.rng.between(1, 5_000),
+        }
+    }
+
+    /// Up to three of them, each once.
+    fn some(&mut self, of: &[String], least: u64) -> Vec<String> {
+        let mut left = of.to_vec();
+        let count = self.rng.between(least, 3).min(left.len() as u64);
+        (0..count).map(|_| left.swap_remove(self.rng.below(left.len() as u64) as usize)).collect()
+    }
+}
