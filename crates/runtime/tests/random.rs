@@ -227,9 +227,7 @@ fn deliveries(tree: &[(JournalKey, Vec<Record>)], id: &ExecutionId, value: u64) 
         let attempts = key.attempts().as_slice();
         last.insert(attempts[..attempts.len() - 1].to_vec(), records);
     }
-    let delivered = |record: &&Record| {
-        matches!(&record.event, Event::SignalDelivered { payload: found, .. } if *found == payload)
-    };
+    let delivered = |record: &&Record| matches!(&record.event, Event::SignalDelivered { payload: found, .. } if *found == payload);
     last.values().map(|records| records.iter().filter(delivered).count()).sum()
 }
 
@@ -440,10 +438,7 @@ fn random_programs() {
     for seed in (0..count).map(|i| first.wrapping_add(i)) {
         if catch_unwind(AssertUnwindSafe(|| one(seed))).is_err() {
             let program = Program::draw(&mut Rng::new(seed).fork());
-            panic!(
-                "{} {}\nrun with INDELIBLE_SEED={seed:#x}",
-                program.function, program.steps
-            );
+            panic!("{} {}\nrun with INDELIBLE_SEED={seed:#x}", program.function, program.steps);
         }
     }
 }

@@ -42,7 +42,8 @@ impl Guest for Script {
         std::panic::set_hook(Box::new(|info| {
             let place = info.location().map(ToString::to_string).unwrap_or_default();
             let message = info.payload().downcast_ref::<String>().cloned();
-            let message = message.or_else(|| info.payload().downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            let message =
+                message.or_else(|| info.payload().downcast_ref::<&str>().map(|s| (*s).to_owned()));
             host::report_panic(&message.unwrap_or_default(), &place);
         }));
         let program: Value = serde_json::from_slice(&input.bytes)
@@ -116,12 +117,10 @@ impl Run {
 
     fn step(&mut self, what: &str, with: &Value) -> Result<(), End> {
         match what {
-            "call" => {
-                match host::call(text(&with[1]), &payload(&with[2])) {
-                    Ok(promise) => self.keep(&with[0], promise),
-                    Err(failure) => self.notes.push(failed(&failure)),
-                }
-            }
+            "call" => match host::call(text(&with[1]), &payload(&with[2])) {
+                Ok(promise) => self.keep(&with[0], promise),
+                Err(failure) => self.notes.push(failed(&failure)),
+            },
             "call_big" => {
                 let input = json!([{ "note": "x".repeat(number(&with[2]) as usize) }]);
                 self.step("call", &json!([with[0], with[1], input]))?;
