@@ -17,7 +17,7 @@ fn value(ending: &Ending) -> Value {
     serde_json::from_str(&returned(ending)).unwrap()
 }
 
-/// J-72, C-30: calls one after the other; each is an execution with its own journal.
+/// J-72, J-73, J-75, J-76, C-30: calls one after the other; each is an execution with its own journal.
 #[test]
 fn calls_in_sequence() {
     let ran = main(json!([
