@@ -1,0 +1,151 @@
+//! `indelible run`, with the real binary: what a function returns, what goes wrong, and a process
+//! that is killed in the middle.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn indelible(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+fn run(folder: &Path, guest: &str, arguments: &[&str]) -> Output {
+    let component = indelible_guests::component(guest);
+    indelible(folder).arg("run").arg(component).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+const ORDER: &str = r#"{"id":"o-1","item":"tea","quantity":2,"cents":500}"#;
+
+#[test]
+fn a_function_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = run(folder.path(), "order-saga", &["order", ORDER, "--id", "o-1"]);
+    assert_eq!(text(&first.stdout), "\"parcel o-1\"\n");
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert!(text(&first.stderr).contains("started; --id o-1 finds it again"));
+
+    // The same again is the same operation: nothing runs twice.
+    let again = run(folder.path(), "order-saga", &["order", ORDER, "--id", "o-1", "--timeline"]);
+    let shown = text(&again.stdout);
+    assert!(shown.starts_with("\"parcel o-1\"\n"), "{shown}");
+    assert!(shown.contains("charge   root.1"), "{shown}");
+    assert!(text(&again.stderr).contains("goes on"));
+    let other = run(folder.path(), "order-saga", &["order", "null", "--id", "o-1"]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(text(&other.stderr).contains("used before"), "{}", text(&other.stderr));
+}
+
+#[test]
+fn a_function_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let order = ORDER.replace("tea", "glass");
+    let output = run(folder.path(), "order-saga", &["order", &order]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(1), ""));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("error: it failed: UserError: ship: the carrier does not take glass"),
+        "{said}"
+    );
+    assert!(said.contains("refunded receipt=receipt o-1-500"), "{said}");
+}
+
+#[test]
+fn a_signal_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let expense = r#"{"who":"ann","cents":9900,"seconds":3600}"#;
+    let decision = r#"decision={"by":"bob","approved":true}"#;
+    let output = run(folder.path(), "approval", &["approve", expense, "--signal", decision]);
+    assert_eq!(text(&output.stdout), "\"approved by bob\"\n", "{}", text(&output.stderr));
+}
+
+/// What was begun goes on after the process was killed: nothing is lost, nothing done twice.
+#[test]
+fn killed_in_the_middle() {
+    let folder = tempfile::tempdir().unwrap();
+    let component = indelible_guests::component("polling");
+    for round in 0..3 {
+        let mut child = indelible(folder.path())
+            .arg("run")
+            .arg(&component)
+            .args(["await_job", "2", "--id", "job"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = said.next().unwrap().unwrap();
+        let expected = if round == 0 { "started" } else { "goes on" };
+        assert!(line.contains(expected), "{line}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let output = run(folder.path(), "polling", &["await_job", "2", "--id", "job", "--timeline"]);
+    // It asked after 0, 1 and 3 seconds, whoever ran it.
+    let shown = text(&output.stdout);
+    assert!(shown.starts_with("3\n"), "{shown}{}", text(&output.stderr));
+    let checked =
+        indelible(folder.path()).args(["store", "check", "indelible-data/store"]).output().unwrap();
+    assert!(checked.status.success(), "{}", text(&checked.stderr));
+}
+
+/// A data folder is one process's.
+#[test]
+fn a_folder_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let component = indelible_guests::component("polling");
+    let mut child = indelible(folder.path())
+        .arg("run")
+        .arg(&component)
+        .args(["await_job", "3600"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    let output = run(folder.path(), "polling", &["await_job", "1"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("cannot open indelible-data"), "{said}");
+    assert!(said.contains("hint: one process at a time"), "{said}");
+}
+
+/// Bad input gets an error that helps, and changes nothing.
+#[test]
+fn bad_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |guest: &str, arguments: &[&str], words: &[&str]| {
+        let output = run(folder.path(), guest, arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let said = text(&output.stderr);
+        for word in words {
+            assert!(said.contains(word), "no {word:?} in: {said}");
+        }
+        assert_eq!(text(&output.stdout), "");
+    };
+    refused("order-saga", &["order", "{"], &["the input is no JSON", "hint:"]);
+    refused("order-saga", &["order", ORDER, "--signal", "x"], &["no `=`", "hint:"]);
+    refused("order-saga", &["order", ORDER, "--signal", "x=y"], &["a signal is no JSON"]);
+    refused("order-saga", &["order", ORDER, "--id", "\n"], &["the id is none"]);
+    assert!(!folder.path().join("indelible-data").exists(), "nothing was made");
+    refused("order-saga", &["ordr", ORDER], &["has no function \"ordr\"; it has", "order"]);
+
+    let junk = folder.path().join("junk.wasm");
+    std::fs::write(&junk, "junk").unwrap();
+    for (path, words) in
+        [(junk.as_path(), "cannot deploy it"), (Path::new("absent"), "cannot read")]
+    {
+        let output = indelible(folder.path()).arg("run").arg(path).arg("f").output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
+    let output = indelible(folder.path()).arg("run").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
