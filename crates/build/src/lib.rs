@@ -4,7 +4,7 @@
 //!
 //! A toolchain from rustup that has the target is used as it is. Where it has none (no rustup, or
 //! no network to its servers), Debian's compiler is fetched once into a cache folder of the user's
-//! ([`debian`]); cargo stays the same.
+//! (`debian`); cargo stays the same.
 #![expect(
     clippy::disallowed_methods,
     reason = "a shell: it runs compilers and keeps their files in a cache folder"

@@ -46,10 +46,19 @@ fn shape(name: &str) -> Shape {
 }
 
 #[test]
-fn trivial() {
+fn all_guests() {
+    for guest in ["approval", "behaviours", "fan-out", "order-saga", "other", "polling", "trivial"]
+    {
+        let shape = shape(guest);
+        let imports = ["indelible:guest/types@0.1.0", "indelible:guest/host@0.1.0"];
+        assert_eq!(shape.imports, imports, "{guest}");
+        assert_eq!(shape.exports, ["describe", "run"], "{guest}");
+        assert!(shape.has_names, "a trap in {guest} can say where it happened");
+    }
+}
+
+#[test]
+fn the_smallest() {
     let shape = shape("trivial");
-    assert_eq!(shape.imports, ["indelible:guest/types@0.1.0"]);
-    assert_eq!(shape.exports, ["describe", "run"]);
-    assert!(shape.has_names, "a trap can say where it happened");
     assert!(shape.size < 100_000, "the arena of 256 KiB is not in the file: {} bytes", shape.size);
 }

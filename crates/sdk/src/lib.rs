@@ -48,7 +48,7 @@
 //! ```
 //!
 //! A guest has no threads, files, network, clock or environment. What of std would need them
-//! panics; [`now`], [`random`] and [`sleep`] are there instead.
+//! panics; [`now()`], [`random()`] and [`sleep()`] are there instead.
 
 #[cfg(any(target_arch = "wasm32", test))]
 mod alloc;

@@ -1,4 +1,4 @@
-//! [`select!`](crate::select): waits for the first of promises, timers and a signal, whatever
+//! [`select!`](crate::select!): waits for the first of promises, timers and a signal, whatever
 //! their types.
 //!
 //! What is waited for is a list of pairs that ends with `()`, and what came of it a nest of
@@ -14,7 +14,7 @@ use crate::signal::Signal;
 
 /// Waits for the first of several things, of different types if need be, and runs its arm.
 ///
-/// The arms are promises, [timers](crate::timer) and at most one [signal](crate::signal). The
+/// The arms are promises, [timers](crate::timer()) and at most one [signal](crate::signal()). The
 /// value is a `Result`: it is an error if the winner failed or this execution is being cancelled.
 /// The others go on and can be awaited again; a signal that did not win stays.
 ///
