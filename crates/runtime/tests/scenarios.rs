@@ -392,6 +392,24 @@ fn cleaning_up_takes_so_long_at_most() {
     assert_eq!(reason, "enough (its time to clean up is over)");
 }
 
+/// C-22: the limit is not forgotten when the process dies while what the guest left is settled.
+#[test]
+fn time_is_over_and_calls_are_left() {
+    let slow_to_leave = json!([
+        { "cancelled": [{ "timer": ["t", 50] }, { "await": "t" }] }, { "signal": "never" },
+    ]);
+    let ran = main(json!([
+        { "cancelled": [
+            { "call": ["undo", "main", slow_to_leave] }, { "signal": "never" },
+        ] },
+        { "signal": "never" },
+    ]))
+    .acts([Act::Cancel, Act::Pass(60_000)])
+    .check();
+    let Ending::Cancelled(reason) = &ran.ending else { panic!("{:?}", ran.ending) };
+    assert_eq!(reason, "enough (its time to clean up is over)");
+}
+
 /// C-22: what goes wrong while cleaning up is said.
 #[test]
 fn cleaning_up_may_fail() {
