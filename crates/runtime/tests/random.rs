@@ -148,13 +148,13 @@ impl Play {
     fn draw(&self, rng: &mut Rng, number: u64) -> Act {
         let kind = rng.below(100);
         if kind < 45 {
-            return Act::Pass(rng.between(1, 4_000));
+            return Act::Pass(rng.between(1, 3_000));
         }
         let going: Vec<_> =
             self.journals().iter().map(|journal| journal.key().execution_id().clone()).collect();
         let target = match rng.below(10) {
-            0..3 => self.id.clone(),
-            3 if !going.is_empty() => {
+            0..2 => self.id.clone(),
+            2 if !going.is_empty() => {
                 // One that may never be there, or is over.
                 let promise = going[0].child(rng.below(4) as u32);
                 ExecutionId::new(promise).unwrap()
@@ -249,7 +249,7 @@ fn first(program: &Program, rng: &mut Rng) -> Ran {
         play.house.work();
         acts.push((act, answer));
     };
-    for number in 0..rng.below(7) {
+    for number in 0..rng.below(9) {
         let act = play.draw(rng, number);
         perform(&mut play, act);
     }
