@@ -14,21 +14,23 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use indelible_journal::{
     AwaitKind, Ending, Event, ExecutionId, Journal, JournalKey, Micros, Payload, Record,
     SignalName, Status, Timestamp,
 };
 use indelible_runtime::{ControlError, NotDone, Options, Pace, Parking};
+use support::disk::Disk;
 use support::generate::{Program, Rng, SIGNALS};
 use support::scenario::at_rest;
-use support::{House, KEEP, by_hand, untimed};
+use support::{House, KEEP, by_hand, guests, untimed};
 
 /// Where seeds begin.
 const FIRST: u64 = 0x1de1_1b1e;
-
-/// How many seeds an ordinary run takes.
-const USUAL: u64 = 200;
 
 /// Something that happens from outside, when there is nothing to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,11 +77,17 @@ fn options(parking: Parking, pace: Pace) -> Options {
     Options { parking, pace, ..by_hand(parking) }
 }
 
+/// A house in which nothing depends on how busy the machine is.
+fn quiet(options: Options) -> House {
+    let house = House::with(Arc::new(Disk::new()), options, guests::unhurried());
+    house.deploy("script");
+    house
+}
+
 impl Play {
     /// Deploys and starts.
     fn start(program: &Program, options: Options) -> Self {
-        let house = House::new(options);
-        house.deploy("script");
+        let house = quiet(options);
         let id = Self::started(&house, program).unwrap();
         Self::of(house, program, id)
     }
@@ -319,6 +327,10 @@ impl Crashing<'_> {
     fn ensure(&mut self, act: &Act) {
         if let Act::Pass(ms) = act {
             // The clock does not stand still because the process died.
+            self.play.house.settle();
+            if self.survive() {
+                self.work();
+            }
             self.play.house.move_clock(Micros::from_millis(*ms));
             return self.work();
         }
@@ -348,8 +360,7 @@ fn crashing(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) 
         Pace::Lockstep => expected.tree.iter().map(|(_, records)| records.len()).sum::<usize>(),
         Pace::Ahead => expected.commits as usize,
     };
-    let house = House::new(options);
-    house.deploy("script");
+    let house = quiet(options);
     let deaths = rng.between(1, 4);
     let within = (within as u64 * 2 / (deaths + 1)).max(2);
     let id = expected.tree[0].0.execution_id().clone();
@@ -408,6 +419,7 @@ fn may_differ(program: &Program, ran: &Ran) -> bool {
 fn one(seed: u64) {
     let mut rng = Rng::new(seed);
     let program = Program::draw(&mut rng.fork());
+    let shown = Shown(&program);
     let ran = first(&program, &mut rng.fork());
     again(&program, &ran, by_hand(Parking::Drop));
     let few = Parking::Keep { guests_max: rng.between(1, 2) as usize };
@@ -421,29 +433,202 @@ fn one(seed: u64) {
             }
         }
     }
+    drop(shown);
 }
 
-fn setting(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+/// Shows a program when its test fails.
+struct Shown<'a>(&'a Program);
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("script/{} {}", self.0.function, self.0.steps);
+        }
+    }
 }
 
-#[test]
-fn random_programs() {
+/// Many programs at once, in an engine with threads of its own.
+struct Crowd {
+    house: House,
+    programs: Vec<(Program, ExecutionId)>,
+    next_value: AtomicU64,
+    /// What was acknowledged.
+    signals: Mutex<Vec<(ExecutionId, u64)>>,
+    cancels: Mutex<Vec<ExecutionId>>,
+}
+
+impl Crowd {
+    fn draw(rng: &mut Rng) -> Self {
+        let parking = *rng.pick(&[KEEP, Parking::Drop, Parking::Keep { guests_max: 3 }]);
+        let house = House::new(Options { workers: 4, ..by_hand(parking) });
+        house.deploy("script");
+        let programs = (0..rng.between(2, 6)).map(|_| Program::draw(rng)).collect::<Vec<_>>();
+        let mut crowd = Self {
+            house,
+            programs: Vec::new(),
+            next_value: AtomicU64::new(0),
+            signals: Mutex::default(),
+            cancels: Mutex::default(),
+        };
+        for (number, program) in programs.into_iter().enumerate() {
+            let id = crowd.start(number, &program).unwrap();
+            crowd.programs.push((program, id));
+        }
+        crowd
+    }
+
+    fn start(&self, number: usize, program: &Program) -> Option<ExecutionId> {
+        let function = format!("script/{}", program.function);
+        let request = self.house.request(
+            &format!("number-{number}"),
+            &function,
+            &program.steps.to_string(),
+        );
+        let started = self.house.wait(self.house.engine().start(request));
+        started.ok().map(|started| started.execution_id)
+    }
+
+    /// Acts on one of them, or on something that it may have called.
+    fn act(&self, rng: &mut Rng) {
+        let number = rng.below(self.programs.len() as u64) as usize;
+        let (program, id) = &self.programs[number];
+        let mut target = id.clone();
+        while rng.percent(40) {
+            target = ExecutionId::new(target.child(rng.below(6) as u32)).unwrap();
+        }
+        let engine = self.house.engine();
+        match rng.below(100) {
+            0..60 => {
+                let value = self.next_value.fetch_add(1, Ordering::SeqCst);
+                let name = SignalName::new(*rng.pick(&SIGNALS)).unwrap();
+                let payload = Payload::json(value.to_string());
+                if self.house.wait(engine.signal(&target, &name, payload, None)).is_ok() {
+                    self.signals.lock().unwrap().push((target, value));
+                }
+            }
+            60..75 => {
+                if self.house.wait(engine.cancel(&target, "enough", None)).is_ok() {
+                    self.cancels.lock().unwrap().push(target);
+                }
+            }
+            75..90 => {
+                if let Some(started) = self.start(number, program) {
+                    assert_eq!(started, *id);
+                }
+            }
+            _ => self.house.move_clock(Micros::from_secs(rng.below(10))),
+        }
+    }
+
+    /// Two threads act, a third makes time pass, and the engine works.
+    fn bustle(&self, rng: &mut Rng) {
+        let (mut one, mut other) = (rng.fork(), rng.fork());
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    self.house.move_clock(Micros::from_millis(100));
+                    let _ = self.house.engine().fire_due();
+                    thread::yield_now();
+                }
+            });
+            let act = |rng: &mut Rng| (0..15).for_each(|_| self.act(rng));
+            let acting = [scope.spawn(move || act(&mut one)), scope.spawn(move || act(&mut other))];
+            for thread in acting {
+                let ended = thread.join();
+                over.store(true, Ordering::SeqCst);
+                ended.unwrap();
+            }
+        });
+    }
+
+    fn is_over(&self) -> bool {
+        let readings = self.house.engine().readings();
+        let over = |(_, id): &(_, ExecutionId)| self.house.row(id).standing.is_terminal();
+        self.programs.iter().all(over)
+            && (readings.trees, readings.runnable) == (0, 0)
+            && self.house.engine().next_due().is_none()
+    }
+
+    fn finish(&self) {
+        for turn in 0..20_000 {
+            if self.is_over() {
+                break;
+            }
+            if turn == 20 {
+                // Those that wait for signals which nobody sends.
+                for (_, id) in &self.programs {
+                    let _ = self.house.wait(self.house.engine().cancel(id, "late", None));
+                }
+            }
+            self.house.work();
+            self.house.move_clock(Micros::from_secs(1));
+            thread::sleep(Duration::from_micros(500));
+        }
+        for (_, id) in &self.programs {
+            at_rest(&self.house, id);
+            let tree = self.house.tree(id);
+            for (target, value) in self.signals.lock().unwrap().iter() {
+                if target.root() == id.root() {
+                    let found = deliveries(&tree, target, *value);
+                    assert_eq!(found, 1, "the signal {value} of {target:#} was acknowledged");
+                }
+            }
+            for target in self.cancels.lock().unwrap().iter() {
+                if target.root() == id.root() {
+                    let found = was_cancelled(&tree, target);
+                    assert!(found, "the cancel of {target:#} was acknowledged");
+                }
+            }
+        }
+    }
+}
+
+fn crowd(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut crowd = Crowd::draw(&mut rng.fork());
+    for _ in 0..rng.between(1, 3) {
+        if rng.percent(50) {
+            crowd.house.disk.dies_after(rng.between(1, 60));
+        }
+        crowd.bustle(&mut rng);
+        let dead = crowd.house.disk.is_dead();
+        if dead || rng.percent(30) {
+            crowd.house.crash();
+            crowd.house.told.trouble.lock().unwrap().clear();
+        } else {
+            crowd.house.disk.revive();
+            crowd.house.reopen();
+        }
+    }
+    crowd.finish();
+}
+
+/// Runs a test for each seed; a failure says which one.
+fn seeds(usual: u64, test: fn(u64)) {
+    let setting = |name: &str| std::env::var(name).ok();
     let (first, count) = match (setting("INDELIBLE_SEED"), setting("INDELIBLE_SEEDS")) {
         (Some(seed), _) => {
             let digits = seed.trim_start_matches("0x");
             (u64::from_str_radix(digits, 16).expect("INDELIBLE_SEED is a hexadecimal number"), 1)
         }
         (None, Some(count)) => (FIRST, count.parse().expect("INDELIBLE_SEEDS is a number")),
-        (None, None) => (FIRST, USUAL),
+        (None, None) => (FIRST, usual),
     };
     for seed in (0..count).map(|i| first.wrapping_add(i)) {
-        if catch_unwind(AssertUnwindSafe(|| one(seed))).is_err() {
-            let program = Program::draw(&mut Rng::new(seed).fork());
-            panic!(
-                "{} {}\nrun with INDELIBLE_SEED={seed:#x}",
-                program.function, program.steps
-            );
+        if catch_unwind(AssertUnwindSafe(|| test(seed))).is_err() {
+            panic!("run with INDELIBLE_SEED={seed:#x}");
         }
     }
+}
+
+#[test]
+fn random_programs() {
+    seeds(200, one);
+}
+
+/// A seed says what is asked of the engine, not in which order its threads do it.
+#[test]
+fn random_programs_with_threads() {
+    seeds(40, crowd);
 }

@@ -189,6 +189,8 @@ impl House {
     pub fn work_through(&self) {
         for _ in 0..100_000 {
             self.work();
+            // Time that passes is not taken back when the disk dies; what is not on it is.
+            self.settle();
             if self.disk.is_dead() {
                 return;
             }
@@ -199,6 +201,12 @@ impl House {
             }
         }
         panic!("it never comes to rest");
+    }
+
+    /// Waits until everything that was done is on disk, or lost.
+    pub fn settle(&self) {
+        let store = self.engine().store();
+        let _ = store.durable(store.accepted()).wait();
     }
 
     /// Moves the clock, and does nothing.
