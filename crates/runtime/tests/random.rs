@@ -23,6 +23,7 @@ use indelible_journal::{
     AwaitKind, Ending, Event, ExecutionId, Journal, JournalKey, Micros, Payload, Record,
     SignalName, Status, Timestamp,
 };
+use indelible_runtime::world::Clock as _;
 use indelible_runtime::{ControlError, NotDone, Options, Pace, Parking};
 use support::disk::Disk;
 use support::generate::{Program, Rng, SIGNALS};
@@ -66,7 +67,8 @@ struct Play {
 
 /// How a program ran, to be compared with others.
 struct Ran {
-    acts: Vec<(Act, Answer)>,
+    /// What happened, how it was answered, and what time it was then.
+    acts: Vec<(Act, Answer, Timestamp)>,
     ending: Ending,
     tree: Vec<(JournalKey, Vec<Record>)>,
     /// How often the disk was written.
@@ -255,7 +257,7 @@ fn first(program: &Program, rng: &mut Rng) -> Ran {
     let mut perform = |play: &mut Play, act: Act| {
         let answer = play.act(&act);
         play.house.work();
-        acts.push((act, answer));
+        acts.push((act, answer, play.house.clock.now()));
     };
     for number in 0..rng.below(9) {
         let act = play.draw(rng, number);
@@ -278,7 +280,7 @@ fn first(program: &Program, rng: &mut Rng) -> Ran {
 fn again(program: &Program, expected: &Ran, options: Options) {
     let mut play = Play::start(program, options);
     play.house.work();
-    for (act, answer) in &expected.acts {
+    for (act, answer, _) in &expected.acts {
         assert_eq!(play.act(act), *answer, "{act:?}");
         play.house.work();
     }
@@ -323,8 +325,9 @@ impl Crashing<'_> {
         }
     }
 
-    /// Acts until somebody says that it is done, or that it makes no sense.
-    fn ensure(&mut self, act: &Act) {
+    /// Acts until somebody says that it is done, or that it makes no sense. Time does not pass
+    /// beyond `time`: a crash leaves timers that mean nothing any more, and nobody waits for them.
+    fn ensure(&mut self, act: &Act, time: Timestamp) {
         if let Act::Pass(ms) = act {
             // The clock does not stand still because the process died.
             self.play.house.settle();
@@ -335,7 +338,16 @@ impl Crashing<'_> {
             return self.work();
         }
         loop {
-            let answer = self.play.act(act);
+            let answer = match act {
+                Act::Through => {
+                    self.play.house.work_until(time);
+                    if time != Timestamp::MAX && !self.play.house.disk.is_dead() {
+                        self.play.house.move_clock_to(time);
+                    }
+                    Answer::Done
+                }
+                act => self.play.act(act),
+            };
             let died = self.survive();
             self.work();
             match act {
@@ -371,8 +383,8 @@ fn crashing(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) 
         assert!(run.survive(), "it is not started, and the disk is well");
     }
     run.work();
-    for (act, _) in &expected.acts {
-        run.ensure(act);
+    for (act, _, time) in &expected.acts {
+        run.ensure(act, *time);
         if run.rng.percent(20) {
             run.play.house.reopen();
             run.survive();
@@ -381,9 +393,10 @@ fn crashing(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) 
     }
     let mut rounds = 1;
     run.play.house.disk.revive();
+    run.ensure(&Act::Through, Timestamp::MAX);
     while !run.play.is_over() {
         for act in run.play.missing(run.rng, rounds * 1_000_000) {
-            run.ensure(&act);
+            run.ensure(&act, Timestamp::MAX);
         }
         rounds += 1;
         assert!(rounds < 100, "it never ends");

@@ -478,3 +478,19 @@ fn calls_nest_so_deep() {
     assert_eq!(ran.house.tree(&ran.id).len(), 64);
     assert!(returned(&ran.ending).contains("calls nest at most 64 deep"), "{:?}", ran.ending);
 }
+
+/// A journal has so many events at most: the attempt ends there, also when it is run again over
+/// what it has.
+#[test]
+fn journals_are_bounded() {
+    let call = json!({ "call": ["a", "main", [{ "return": 1 }]] });
+    let steps = json!([call, { "await": "a" }, { "now": 0 }]);
+    let mut scenario = main(json!([{ "repeat": [10, steps] }, { "return": "done" }]));
+    scenario.options.journal_events_max = 23;
+    for parking in [support::KEEP, indelible_runtime::Parking::Drop] {
+        let ran = scenario.run(parking);
+        let failure = failed(&ran.ending);
+        assert_eq!(failure.kind, ErrorKind::Trap);
+        assert!(failure.message.contains("23 events"), "{}", failure.message);
+    }
+}

@@ -139,7 +139,7 @@ impl Draft<'_> {
 
     fn step(&mut self, depth: u64, made: &mut Made, steps: &mut Vec<Value>) {
         let kind = self.rng.below(100);
-        let wild = matches!(kind, 46..51 | 60..75 | 79..82);
+        let wild = matches!(kind, 46..51 | 60..75 | 79..83);
         match kind {
             _ if wild && self.tame => steps.push(json!({ "signal": self.rng.pick(&SIGNALS) })),
             0..28 if depth > 0 => {
@@ -185,6 +185,13 @@ impl Draft<'_> {
                     inner.push(self.failure());
                 }
                 steps.push(json!({ "below": [attempt, inner] }));
+            }
+            82 if depth > 0 => {
+                // More than a turn runs; only the last of them can be waited for.
+                let (slot, body) = (self.slot(), self.body("main", 0, 2));
+                let calls = json!({ "call": [slot, "main", body] });
+                steps.push(json!({ "repeat": [self.rng.between(20, 40), [calls]] }));
+                made.promises.push(slot);
             }
             82..88 => {
                 let cleanup = self.cleanup(depth, made);

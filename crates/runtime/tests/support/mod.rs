@@ -187,6 +187,11 @@ impl House {
 
     /// Works, and moves the clock to the next timer whenever there is nothing to do.
     pub fn work_through(&self) {
+        self.work_until(Timestamp::MAX);
+    }
+
+    /// The same, but the clock is not moved past this time.
+    pub fn work_until(&self, last: Timestamp) {
         for _ in 0..100_000 {
             self.work();
             // Time that passes is not taken back when the disk dies; what is not on it is.
@@ -194,8 +199,8 @@ impl House {
             if self.disk.is_dead() {
                 return;
             }
-            let Some(due) = self.engine().next_due() else { return };
-            self.clock.0.fetch_max(due.as_micros(), Ordering::SeqCst);
+            let Some(due) = self.engine().next_due().filter(|due| *due <= last) else { return };
+            self.move_clock_to(due);
             if self.engine().fire_due().unwrap_or(0) == 0 && self.engine().next_due().is_none() {
                 return;
             }
@@ -212,6 +217,11 @@ impl House {
     /// Moves the clock, and does nothing.
     pub fn move_clock(&self, time: Micros) {
         self.clock.0.fetch_add(time.get(), Ordering::SeqCst);
+    }
+
+    /// Moves the clock to this time, if it is not there yet.
+    pub fn move_clock_to(&self, time: Timestamp) {
+        self.clock.0.fetch_max(time.as_micros(), Ordering::SeqCst);
     }
 
     /// Moves the clock, and works.
