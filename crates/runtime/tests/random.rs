@@ -13,9 +13,12 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -25,6 +28,7 @@ use indelible_journal::{
 };
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{ControlError, NotDone, Options, Pace, Parking};
+use indelible_store::rows::{executions, timers};
 use support::disk::Disk;
 use support::generate::{Program, Rng, SIGNALS};
 use support::scenario::at_rest;
@@ -54,6 +58,9 @@ enum Answer {
     /// Nobody knows: the disk died.
     Unknown,
 }
+
+/// Something that was asked for: whose signal, or whose cancel, was acknowledged.
+type Asked<'a> = Pin<Box<dyn Future<Output = Option<(ExecutionId, Option<u64>)>> + 'a>>;
 
 /// A program that runs in a house.
 struct Play {
@@ -143,6 +150,47 @@ impl Play {
         }
     }
 
+    /// Acts before any of it can take effect.
+    fn act_at_once(&mut self, acts: &[&Act]) {
+        let engine = self.house.engine();
+        let mut asked: Vec<Asked<'_>> = Vec::new();
+        for act in acts {
+            match act {
+                Act::Pass(ms) => self.house.move_clock(Micros::from_millis(*ms)),
+                Act::Through => {}
+                Act::Signal(id, name, value) => asked.push(Box::pin(async move {
+                    let name = SignalName::new(*name).unwrap();
+                    let payload = Payload::json(value.to_string());
+                    let sent = engine.signal(id, &name, payload, None).await;
+                    sent.is_ok().then(|| (id.clone(), Some(*value)))
+                })),
+                Act::Cancel(id) => asked.push(Box::pin(async move {
+                    let asked = engine.cancel(id, "enough", None).await;
+                    asked.is_ok().then(|| (id.clone(), None))
+                })),
+            }
+            engine.fire_due().unwrap();
+        }
+        let mut done = Vec::new();
+        self.house.wait(poll_fn(|context| {
+            asked.retain_mut(|asked| match asked.as_mut().poll(context) {
+                Poll::Ready(answer) => {
+                    done.extend(answer);
+                    false
+                }
+                Poll::Pending => true,
+            });
+            if asked.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        }));
+        drop(asked);
+        for (id, value) in done {
+            match value {
+                Some(value) => self.signals.push((id, value)),
+                None => self.cancels.push(id),
+            }
+        }
+    }
+
     fn is_over(&self) -> bool {
         self.house.row(&self.id).standing.is_terminal()
     }
@@ -209,6 +257,17 @@ impl Play {
         acts
     }
 
+    /// Whether no timer is left of an execution that is over. After a crash there may be one,
+    /// which means nothing when it is due; so may one of an attempt that never began.
+    fn no_timer_is_left(&self) {
+        let store = self.house.engine().store();
+        for timer in timers::next(store, None, 1_000).unwrap().value {
+            let row = executions::get(store, &timer.key).unwrap().value.unwrap();
+            let left = row.standing.is_terminal() && timer.child.is_some();
+            assert!(!left, "{} is over, and {timer:?} is left", timer.key);
+        }
+    }
+
     /// Everything is over: what is left, and what there must be.
     fn check(&self) -> Ran {
         let house = &self.house;
@@ -257,6 +316,7 @@ fn first(program: &Program, rng: &mut Rng) -> Ran {
     let mut perform = |play: &mut Play, act: Act| {
         let answer = play.act(&act);
         play.house.work();
+        play.no_timer_is_left();
         acts.push((act, answer, play.house.clock.now()));
     };
     for number in 0..rng.below(9) {
@@ -283,9 +343,43 @@ fn again(program: &Program, expected: &Ran, options: Options) {
     for (act, answer, _) in &expected.acts {
         assert_eq!(play.act(act), *answer, "{act:?}");
         play.house.work();
+        play.no_timer_is_left();
     }
     let ran = play.check();
     assert_eq!(untimed(&ran.tree), untimed(&expected.tree), "the journals differ");
+}
+
+/// Runs it with no time to come to rest between what happens: several things happen at once, and
+/// in the middle of others.
+fn hasty(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) {
+    let mut play = Play::start(program, options);
+    let mut acts = expected.acts.iter().map(|(act, ..)| act).peekable();
+    while acts.peek().is_some() {
+        for _ in 0..rng.below(3) {
+            play.house.engine().step();
+        }
+        let together: Vec<_> = acts.by_ref().take(rng.between(1, 4) as usize).collect();
+        if rng.percent(20) {
+            play.house.reopen();
+        }
+        play.act_at_once(&together);
+    }
+    finish(&mut play, rng);
+    play.check();
+}
+
+/// Sends the signals that are waited for, until it is over.
+fn finish(play: &mut Play, rng: &mut Rng) {
+    play.act(&Act::Through);
+    for round in 1.. {
+        if play.is_over() {
+            return;
+        }
+        for act in play.missing(rng, round * 1_000_000) {
+            play.act(&act);
+        }
+        assert!(round < 100, "it never ends");
+    }
 }
 
 /// A run in which the disk dies, and the engine is opened anew.
@@ -437,6 +531,9 @@ fn one(seed: u64) {
     again(&program, &ran, by_hand(Parking::Drop));
     let few = Parking::Keep { guests_max: rng.between(1, 2) as usize };
     again(&program, &ran, by_hand(few));
+    for parking in [KEEP, Parking::Drop] {
+        hasty(&program, &ran, by_hand(parking), &mut rng.fork());
+    }
     let strict = !may_differ(&program, &ran);
     for pace in [Pace::Lockstep, Pace::Ahead] {
         for parking in [KEEP, Parking::Drop] {

@@ -128,7 +128,7 @@ impl Draft<'_> {
             let below = json!({ "below": [attempt, [self.failure()]] });
             steps.insert(place, below);
         }
-        if self.rng.percent(15) && !steps.is_empty() {
+        if self.rng.percent(25) && !steps.is_empty() {
             steps.insert(0, json!({ "cancelled": self.cleanup(depth, &Made::default()) }));
         }
         if self.rng.percent(10) {
@@ -264,8 +264,8 @@ impl Draft<'_> {
         if self.tame {
             steps.push(json!({ "all": made.promises }));
         }
-        if self.rng.percent(15) {
-            steps.push(self.end());
+        if self.rng.percent(30) {
+            steps.push(self.failure());
         }
         Value::Array(steps)
     }
