@@ -108,7 +108,7 @@ impl Play {
     fn started(house: &House, program: &Program) -> Option<ExecutionId> {
         let function = format!("script/{}", program.function);
         let request = house.request("one", &function, &program.steps.to_string());
-        let started = house.wait(house.engine().start(request));
+        let started = house.wait_at_rest(house.engine().start(request));
         started.ok().map(|started| started.execution_id)
     }
 
@@ -132,7 +132,7 @@ impl Play {
             Act::Signal(id, name, value) => {
                 let name = SignalName::new(name).unwrap();
                 let payload = Payload::json(value.to_string());
-                let sent = house.wait(house.engine().signal(id, &name, payload, None));
+                let sent = house.wait_at_rest(house.engine().signal(id, &name, payload, None));
                 let answer = answer(sent.map(|_| ()));
                 if answer == Answer::Done {
                     self.signals.push((id.clone(), *value));
@@ -140,7 +140,7 @@ impl Play {
                 answer
             }
             Act::Cancel(id) => {
-                let asked = house.wait(house.engine().cancel(id, "enough", None));
+                let asked = house.wait_at_rest(house.engine().cancel(id, "enough", None));
                 let answer = answer(asked.map(|_| ()));
                 if answer == Answer::Done {
                     self.cancels.push(id.clone());
@@ -346,7 +346,21 @@ fn again(program: &Program, expected: &Ran, options: Options) {
         play.no_timer_is_left();
     }
     let ran = play.check();
-    assert_eq!(untimed(&ran.tree), untimed(&expected.tree), "the journals differ");
+    same_journals(&ran.tree, &expected.tree);
+}
+
+/// Says where the first difference is: all of two trees would fill screens.
+fn same_journals(one: &[(JournalKey, Vec<Record>)], other: &[(JournalKey, Vec<Record>)]) {
+    let keys = |tree: &[(JournalKey, _)]| tree.iter().map(|(key, _)| key.to_string()).collect();
+    let (these, those): (Vec<_>, Vec<_>) = (keys(one), keys(other));
+    assert_eq!(these, those, "other executions");
+    for ((key, these), (_, those)) in untimed(one).iter().zip(&untimed(other)) {
+        let place = these.iter().zip(those).position(|(this, that)| this != that);
+        if let Some(place) = place {
+            assert_eq!(these[place], those[place], "{key} differs at {place}");
+        }
+        assert_eq!(these.len(), those.len(), "{key} is shorter, or longer");
+    }
 }
 
 /// Runs it with no time to come to rest between what happens: several things happen at once, and

@@ -152,6 +152,19 @@ impl House {
 
     /// Runs the engine on this thread until a future is over.
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
+        self.wait_and(future, || self.engine().step())
+    }
+
+    /// The same, but the engine has done everything that it can before anybody looks: how quick
+    /// the disk is makes no difference.
+    pub fn wait_at_rest<F: Future>(&self, future: F) -> F::Output {
+        self.wait_and(future, || {
+            self.work();
+            false
+        })
+    }
+
+    fn wait_and<F: Future>(&self, future: F, work: impl Fn() -> bool) -> F::Output {
         struct Unpark(Thread);
         impl Wake for Unpark {
             fn wake(self: Arc<Self>) {
@@ -164,7 +177,7 @@ impl House {
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return output;
             }
-            if !self.engine().step() {
+            if !work() {
                 // Only the disk can wake it now.
                 thread::park_timeout(std::time::Duration::from_millis(20));
             }
