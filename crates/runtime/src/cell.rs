@@ -26,6 +26,17 @@ struct Inbox {
     turns: usize,
 }
 
+/// What a turn leaves behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// More to do: the turn goes on in the run queue.
+    More,
+    /// Other turns of the same tree.
+    Others,
+    /// Nobody is at it any more.
+    Last,
+}
+
 impl Cell {
     pub(crate) fn new(root: RootHash) -> Self {
         Self { root, inbox: Mutex::default(), tree: Mutex::default() }
@@ -57,14 +68,14 @@ impl Cell {
         more
     }
 
-    /// A turn is over. True: there is more to do, and the turn goes on in the run queue.
-    pub(crate) fn leave(&self, has_work: bool) -> bool {
+    /// A turn is over, unless there is more to do.
+    pub(crate) fn leave(&self, has_work: bool) -> Left {
         let mut inbox = lock(&self.inbox);
-        let more = has_work || !inbox.commands.is_empty();
-        if !more {
-            inbox.turns -= 1;
+        if has_work || !inbox.commands.is_empty() {
+            return Left::More;
         }
-        more
+        inbox.turns -= 1;
+        if inbox.turns == 0 { Left::Last } else { Left::Others }
     }
 
     /// Whether nobody is at it and nobody wants anything.
@@ -76,5 +87,27 @@ impl Cell {
     /// The tree itself.
     pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
         lock(&self.tree)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever leaves last is told so: it alone can see that nothing of the tree is needed.
+    #[test]
+    fn the_last_to_leave_knows_it() {
+        let cell = Cell::new(RootHash::from_bytes([7; 32]));
+        let execution = indelible_journal::ExecutionId::root_of(cell.root);
+        let key = indelible_journal::JournalKey::first(execution);
+        assert!(cell.tell(Command::Recover(key)));
+        assert!(cell.one_more(2));
+        assert!(!cell.one_more(2));
+        assert_eq!(cell.leave(false), Left::More, "there is a command");
+        assert!(cell.next_command().is_some());
+        assert_eq!(cell.leave(true), Left::More);
+        assert_eq!(cell.leave(false), Left::Others);
+        assert_eq!(cell.leave(false), Left::Last);
+        assert!(cell.is_idle());
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Left};
 use crate::guest::{Guest, StartError, Stop};
 use crate::shared::{Shared, lock};
 use crate::tree::{GuestCalls, Job, NotStarted};
@@ -37,15 +37,22 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
             break;
         }
     }
-    let (has_work, forgettable) = {
+    let has_work = {
         let mut tree = cell.tree();
         tree.commit(shared);
-        (tree.has_work(), tree.is_forgettable())
+        tree.has_work()
     };
-    if cell.leave(has_work) {
-        shared.run_queue.push(Arc::clone(cell));
-    } else if forgettable {
-        forget(shared, cell);
+    match cell.leave(has_work) {
+        Left::More => shared.run_queue.push(Arc::clone(cell)),
+        // Those who are still at it see what becomes of it.
+        Left::Others => {}
+        // Looked at only now: what kept it may have ended since this turn's commit.
+        Left::Last => {
+            let forgettable = cell.tree().is_forgettable();
+            if forgettable {
+                forget(shared, cell);
+            }
+        }
     }
 }
 

@@ -13,22 +13,29 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
 
 use indelible_journal::{
     AwaitKind, Ending, Event, ExecutionId, Journal, JournalKey, Micros, Payload, Record,
     SignalName, Status, Timestamp,
 };
+use indelible_runtime::world::Clock as _;
 use indelible_runtime::{ControlError, NotDone, Options, Pace, Parking};
+use indelible_store::rows::{executions, timers};
+use support::disk::Disk;
 use support::generate::{Program, Rng, SIGNALS};
 use support::scenario::at_rest;
-use support::{House, KEEP, by_hand, untimed};
+use support::{House, KEEP, by_hand, guests, untimed};
 
 /// Where seeds begin.
 const FIRST: u64 = 0x1de1_1b1e;
-
-/// How many seeds an ordinary run takes.
-const USUAL: u64 = 200;
 
 /// Something that happens from outside, when there is nothing to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +59,9 @@ enum Answer {
     Unknown,
 }
 
+/// Something that was asked for: whose signal, or whose cancel, was acknowledged.
+type Asked<'a> = Pin<Box<dyn Future<Output = Option<(ExecutionId, Option<u64>)>> + 'a>>;
+
 /// A program that runs in a house.
 struct Play {
     house: House,
@@ -64,7 +74,8 @@ struct Play {
 
 /// How a program ran, to be compared with others.
 struct Ran {
-    acts: Vec<(Act, Answer)>,
+    /// What happened, how it was answered, and what time it was then.
+    acts: Vec<(Act, Answer, Timestamp)>,
     ending: Ending,
     tree: Vec<(JournalKey, Vec<Record>)>,
     /// How often the disk was written.
@@ -75,11 +86,17 @@ fn options(parking: Parking, pace: Pace) -> Options {
     Options { parking, pace, ..by_hand(parking) }
 }
 
+/// A house in which nothing depends on how busy the machine is.
+fn quiet(options: Options) -> House {
+    let house = House::with(Arc::new(Disk::new()), options, guests::unhurried());
+    house.deploy("script");
+    house
+}
+
 impl Play {
     /// Deploys and starts.
     fn start(program: &Program, options: Options) -> Self {
-        let house = House::new(options);
-        house.deploy("script");
+        let house = quiet(options);
         let id = Self::started(&house, program).unwrap();
         Self::of(house, program, id)
     }
@@ -91,7 +108,7 @@ impl Play {
     fn started(house: &House, program: &Program) -> Option<ExecutionId> {
         let function = format!("script/{}", program.function);
         let request = house.request("one", &function, &program.steps.to_string());
-        let started = house.wait(house.engine().start(request));
+        let started = house.wait_at_rest(house.engine().start(request));
         started.ok().map(|started| started.execution_id)
     }
 
@@ -115,7 +132,7 @@ impl Play {
             Act::Signal(id, name, value) => {
                 let name = SignalName::new(name).unwrap();
                 let payload = Payload::json(value.to_string());
-                let sent = house.wait(house.engine().signal(id, &name, payload, None));
+                let sent = house.wait_at_rest(house.engine().signal(id, &name, payload, None));
                 let answer = answer(sent.map(|_| ()));
                 if answer == Answer::Done {
                     self.signals.push((id.clone(), *value));
@@ -123,12 +140,53 @@ impl Play {
                 answer
             }
             Act::Cancel(id) => {
-                let asked = house.wait(house.engine().cancel(id, "enough", None));
+                let asked = house.wait_at_rest(house.engine().cancel(id, "enough", None));
                 let answer = answer(asked.map(|_| ()));
                 if answer == Answer::Done {
                     self.cancels.push(id.clone());
                 }
                 answer
+            }
+        }
+    }
+
+    /// Acts before any of it can take effect.
+    fn act_at_once(&mut self, acts: &[&Act]) {
+        let engine = self.house.engine();
+        let mut asked: Vec<Asked<'_>> = Vec::new();
+        for act in acts {
+            match act {
+                Act::Pass(ms) => self.house.move_clock(Micros::from_millis(*ms)),
+                Act::Through => {}
+                Act::Signal(id, name, value) => asked.push(Box::pin(async move {
+                    let name = SignalName::new(*name).unwrap();
+                    let payload = Payload::json(value.to_string());
+                    let sent = engine.signal(id, &name, payload, None).await;
+                    sent.is_ok().then(|| (id.clone(), Some(*value)))
+                })),
+                Act::Cancel(id) => asked.push(Box::pin(async move {
+                    let asked = engine.cancel(id, "enough", None).await;
+                    asked.is_ok().then(|| (id.clone(), None))
+                })),
+            }
+            engine.fire_due().unwrap();
+        }
+        let mut done = Vec::new();
+        self.house.wait(poll_fn(|context| {
+            asked.retain_mut(|asked| match asked.as_mut().poll(context) {
+                Poll::Ready(answer) => {
+                    done.extend(answer);
+                    false
+                }
+                Poll::Pending => true,
+            });
+            if asked.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        }));
+        drop(asked);
+        for (id, value) in done {
+            match value {
+                Some(value) => self.signals.push((id, value)),
+                None => self.cancels.push(id),
             }
         }
     }
@@ -148,13 +206,13 @@ impl Play {
     fn draw(&self, rng: &mut Rng, number: u64) -> Act {
         let kind = rng.below(100);
         if kind < 45 {
-            return Act::Pass(rng.between(1, 4_000));
+            return Act::Pass(rng.between(1, 3_000));
         }
         let going: Vec<_> =
             self.journals().iter().map(|journal| journal.key().execution_id().clone()).collect();
         let target = match rng.below(10) {
-            0..3 => self.id.clone(),
-            3 if !going.is_empty() => {
+            0..2 => self.id.clone(),
+            2 if !going.is_empty() => {
                 // One that may never be there, or is over.
                 let promise = going[0].child(rng.below(4) as u32);
                 ExecutionId::new(promise).unwrap()
@@ -199,6 +257,17 @@ impl Play {
         acts
     }
 
+    /// Whether no timer is left of an execution that is over. After a crash there may be one,
+    /// which means nothing when it is due; so may one of an attempt that never began.
+    fn no_timer_is_left(&self) {
+        let store = self.house.engine().store();
+        for timer in timers::next(store, None, 1_000).unwrap().value {
+            let row = executions::get(store, &timer.key).unwrap().value.unwrap();
+            let left = row.standing.is_terminal() && timer.child.is_some();
+            assert!(!left, "{} is over, and {timer:?} is left", timer.key);
+        }
+    }
+
     /// Everything is over: what is left, and what there must be.
     fn check(&self) -> Ran {
         let house = &self.house;
@@ -227,7 +296,9 @@ fn deliveries(tree: &[(JournalKey, Vec<Record>)], id: &ExecutionId, value: u64) 
         let attempts = key.attempts().as_slice();
         last.insert(attempts[..attempts.len() - 1].to_vec(), records);
     }
-    let delivered = |record: &&Record| matches!(&record.event, Event::SignalDelivered { payload: found, .. } if *found == payload);
+    let delivered = |record: &&Record| {
+        matches!(&record.event, Event::SignalDelivered { payload: found, .. } if *found == payload)
+    };
     last.values().map(|records| records.iter().filter(delivered).count()).sum()
 }
 
@@ -245,9 +316,10 @@ fn first(program: &Program, rng: &mut Rng) -> Ran {
     let mut perform = |play: &mut Play, act: Act| {
         let answer = play.act(&act);
         play.house.work();
-        acts.push((act, answer));
+        play.no_timer_is_left();
+        acts.push((act, answer, play.house.clock.now()));
     };
-    for number in 0..rng.below(7) {
+    for number in 0..rng.below(9) {
         let act = play.draw(rng, number);
         perform(&mut play, act);
     }
@@ -268,12 +340,60 @@ fn first(program: &Program, rng: &mut Rng) -> Ran {
 fn again(program: &Program, expected: &Ran, options: Options) {
     let mut play = Play::start(program, options);
     play.house.work();
-    for (act, answer) in &expected.acts {
+    for (act, answer, _) in &expected.acts {
         assert_eq!(play.act(act), *answer, "{act:?}");
         play.house.work();
+        play.no_timer_is_left();
     }
     let ran = play.check();
-    assert_eq!(untimed(&ran.tree), untimed(&expected.tree), "the journals differ");
+    same_journals(&ran.tree, &expected.tree);
+}
+
+/// Says where the first difference is: all of two trees would fill screens.
+fn same_journals(one: &[(JournalKey, Vec<Record>)], other: &[(JournalKey, Vec<Record>)]) {
+    let keys = |tree: &[(JournalKey, _)]| tree.iter().map(|(key, _)| key.to_string()).collect();
+    let (these, those): (Vec<_>, Vec<_>) = (keys(one), keys(other));
+    assert_eq!(these, those, "other executions");
+    for ((key, these), (_, those)) in untimed(one).iter().zip(&untimed(other)) {
+        let place = these.iter().zip(those).position(|(this, that)| this != that);
+        if let Some(place) = place {
+            assert_eq!(these[place], those[place], "{key} differs at {place}");
+        }
+        assert_eq!(these.len(), those.len(), "{key} is shorter, or longer");
+    }
+}
+
+/// Runs it with no time to come to rest between what happens: several things happen at once, and
+/// in the middle of others.
+fn hasty(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) {
+    let mut play = Play::start(program, options);
+    let mut acts = expected.acts.iter().map(|(act, ..)| act).peekable();
+    while acts.peek().is_some() {
+        for _ in 0..rng.below(3) {
+            play.house.engine().step();
+        }
+        let together: Vec<_> = acts.by_ref().take(rng.between(1, 4) as usize).collect();
+        if rng.percent(20) {
+            play.house.reopen();
+        }
+        play.act_at_once(&together);
+    }
+    finish(&mut play, rng);
+    play.check();
+}
+
+/// Sends the signals that are waited for, until it is over.
+fn finish(play: &mut Play, rng: &mut Rng) {
+    play.act(&Act::Through);
+    for round in 1.. {
+        if play.is_over() {
+            return;
+        }
+        for act in play.missing(rng, round * 1_000_000) {
+            play.act(&act);
+        }
+        assert!(round < 100, "it never ends");
+    }
 }
 
 /// A run in which the disk dies, and the engine is opened anew.
@@ -313,15 +433,29 @@ impl Crashing<'_> {
         }
     }
 
-    /// Acts until somebody says that it is done, or that it makes no sense.
-    fn ensure(&mut self, act: &Act) {
+    /// Acts until somebody says that it is done, or that it makes no sense. Time does not pass
+    /// beyond `time`: a crash leaves timers that mean nothing any more, and nobody waits for them.
+    fn ensure(&mut self, act: &Act, time: Timestamp) {
         if let Act::Pass(ms) = act {
             // The clock does not stand still because the process died.
+            self.play.house.settle();
+            if self.survive() {
+                self.work();
+            }
             self.play.house.move_clock(Micros::from_millis(*ms));
             return self.work();
         }
         loop {
-            let answer = self.play.act(act);
+            let answer = match act {
+                Act::Through => {
+                    self.play.house.work_until(time);
+                    if time != Timestamp::MAX && !self.play.house.disk.is_dead() {
+                        self.play.house.move_clock_to(time);
+                    }
+                    Answer::Done
+                }
+                act => self.play.act(act),
+            };
             let died = self.survive();
             self.work();
             match act {
@@ -346,8 +480,7 @@ fn crashing(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) 
         Pace::Lockstep => expected.tree.iter().map(|(_, records)| records.len()).sum::<usize>(),
         Pace::Ahead => expected.commits as usize,
     };
-    let house = House::new(options);
-    house.deploy("script");
+    let house = quiet(options);
     let deaths = rng.between(1, 4);
     let within = (within as u64 * 2 / (deaths + 1)).max(2);
     let id = expected.tree[0].0.execution_id().clone();
@@ -358,8 +491,8 @@ fn crashing(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) 
         assert!(run.survive(), "it is not started, and the disk is well");
     }
     run.work();
-    for (act, _) in &expected.acts {
-        run.ensure(act);
+    for (act, _, time) in &expected.acts {
+        run.ensure(act, *time);
         if run.rng.percent(20) {
             run.play.house.reopen();
             run.survive();
@@ -368,9 +501,10 @@ fn crashing(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) 
     }
     let mut rounds = 1;
     run.play.house.disk.revive();
+    run.ensure(&Act::Through, Timestamp::MAX);
     while !run.play.is_over() {
         for act in run.play.missing(run.rng, rounds * 1_000_000) {
-            run.ensure(&act);
+            run.ensure(&act, Timestamp::MAX);
         }
         rounds += 1;
         assert!(rounds < 100, "it never ends");
@@ -406,10 +540,14 @@ fn may_differ(program: &Program, ran: &Ran) -> bool {
 fn one(seed: u64) {
     let mut rng = Rng::new(seed);
     let program = Program::draw(&mut rng.fork());
+    let shown = Shown(&program);
     let ran = first(&program, &mut rng.fork());
     again(&program, &ran, by_hand(Parking::Drop));
     let few = Parking::Keep { guests_max: rng.between(1, 2) as usize };
     again(&program, &ran, by_hand(few));
+    for parking in [KEEP, Parking::Drop] {
+        hasty(&program, &ran, by_hand(parking), &mut rng.fork());
+    }
     let strict = !may_differ(&program, &ran);
     for pace in [Pace::Lockstep, Pace::Ahead] {
         for parking in [KEEP, Parking::Drop] {
@@ -419,26 +557,202 @@ fn one(seed: u64) {
             }
         }
     }
+    drop(shown);
 }
 
-fn setting(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+/// Shows a program when its test fails.
+struct Shown<'a>(&'a Program);
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("script/{} {}", self.0.function, self.0.steps);
+        }
+    }
 }
 
-#[test]
-fn random_programs() {
+/// Many programs at once, in an engine with threads of its own.
+struct Crowd {
+    house: House,
+    programs: Vec<(Program, ExecutionId)>,
+    next_value: AtomicU64,
+    /// What was acknowledged.
+    signals: Mutex<Vec<(ExecutionId, u64)>>,
+    cancels: Mutex<Vec<ExecutionId>>,
+}
+
+impl Crowd {
+    fn draw(rng: &mut Rng) -> Self {
+        let parking = *rng.pick(&[KEEP, Parking::Drop, Parking::Keep { guests_max: 3 }]);
+        let house = House::new(Options { workers: 4, ..by_hand(parking) });
+        house.deploy("script");
+        let programs = (0..rng.between(2, 6)).map(|_| Program::draw(rng)).collect::<Vec<_>>();
+        let mut crowd = Self {
+            house,
+            programs: Vec::new(),
+            next_value: AtomicU64::new(0),
+            signals: Mutex::default(),
+            cancels: Mutex::default(),
+        };
+        for (number, program) in programs.into_iter().enumerate() {
+            let id = crowd.start(number, &program).unwrap();
+            crowd.programs.push((program, id));
+        }
+        crowd
+    }
+
+    fn start(&self, number: usize, program: &Program) -> Option<ExecutionId> {
+        let function = format!("script/{}", program.function);
+        let request = self.house.request(
+            &format!("number-{number}"),
+            &function,
+            &program.steps.to_string(),
+        );
+        let started = self.house.wait(self.house.engine().start(request));
+        started.ok().map(|started| started.execution_id)
+    }
+
+    /// Acts on one of them, or on something that it may have called.
+    fn act(&self, rng: &mut Rng) {
+        let number = rng.below(self.programs.len() as u64) as usize;
+        let (program, id) = &self.programs[number];
+        let mut target = id.clone();
+        while rng.percent(40) {
+            target = ExecutionId::new(target.child(rng.below(6) as u32)).unwrap();
+        }
+        let engine = self.house.engine();
+        match rng.below(100) {
+            0..60 => {
+                let value = self.next_value.fetch_add(1, Ordering::SeqCst);
+                let name = SignalName::new(*rng.pick(&SIGNALS)).unwrap();
+                let payload = Payload::json(value.to_string());
+                if self.house.wait(engine.signal(&target, &name, payload, None)).is_ok() {
+                    self.signals.lock().unwrap().push((target, value));
+                }
+            }
+            60..75 => {
+                if self.house.wait(engine.cancel(&target, "enough", None)).is_ok() {
+                    self.cancels.lock().unwrap().push(target);
+                }
+            }
+            75..90 => {
+                if let Some(started) = self.start(number, program) {
+                    assert_eq!(started, *id);
+                }
+            }
+            _ => self.house.move_clock(Micros::from_secs(rng.below(10))),
+        }
+    }
+
+    /// Two threads act, a third makes time pass, and the engine works.
+    fn bustle(&self, rng: &mut Rng) {
+        let (mut one, mut other) = (rng.fork(), rng.fork());
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    self.house.move_clock(Micros::from_millis(100));
+                    let _ = self.house.engine().fire_due();
+                    thread::yield_now();
+                }
+            });
+            let act = |rng: &mut Rng| (0..15).for_each(|_| self.act(rng));
+            let acting = [scope.spawn(move || act(&mut one)), scope.spawn(move || act(&mut other))];
+            for thread in acting {
+                let ended = thread.join();
+                over.store(true, Ordering::SeqCst);
+                ended.unwrap();
+            }
+        });
+    }
+
+    fn is_over(&self) -> bool {
+        let readings = self.house.engine().readings();
+        let over = |(_, id): &(_, ExecutionId)| self.house.row(id).standing.is_terminal();
+        self.programs.iter().all(over)
+            && (readings.trees, readings.runnable) == (0, 0)
+            && self.house.engine().next_due().is_none()
+    }
+
+    fn finish(&self) {
+        for turn in 0..20_000 {
+            if self.is_over() {
+                break;
+            }
+            if turn == 20 {
+                // Those that wait for signals which nobody sends.
+                for (_, id) in &self.programs {
+                    let _ = self.house.wait(self.house.engine().cancel(id, "late", None));
+                }
+            }
+            self.house.work();
+            self.house.move_clock(Micros::from_secs(1));
+            thread::sleep(Duration::from_micros(500));
+        }
+        for (_, id) in &self.programs {
+            at_rest(&self.house, id);
+            let tree = self.house.tree(id);
+            for (target, value) in self.signals.lock().unwrap().iter() {
+                if target.root() == id.root() {
+                    let found = deliveries(&tree, target, *value);
+                    assert_eq!(found, 1, "the signal {value} of {target:#} was acknowledged");
+                }
+            }
+            for target in self.cancels.lock().unwrap().iter() {
+                if target.root() == id.root() {
+                    let found = was_cancelled(&tree, target);
+                    assert!(found, "the cancel of {target:#} was acknowledged");
+                }
+            }
+        }
+    }
+}
+
+fn crowd(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut crowd = Crowd::draw(&mut rng.fork());
+    for _ in 0..rng.between(1, 3) {
+        if rng.percent(50) {
+            crowd.house.disk.dies_after(rng.between(1, 60));
+        }
+        crowd.bustle(&mut rng);
+        let dead = crowd.house.disk.is_dead();
+        if dead || rng.percent(30) {
+            crowd.house.crash();
+            crowd.house.told.trouble.lock().unwrap().clear();
+        } else {
+            crowd.house.disk.revive();
+            crowd.house.reopen();
+        }
+    }
+    crowd.finish();
+}
+
+/// Runs a test for each seed; a failure says which one.
+fn seeds(usual: u64, test: fn(u64)) {
+    let setting = |name: &str| std::env::var(name).ok();
     let (first, count) = match (setting("INDELIBLE_SEED"), setting("INDELIBLE_SEEDS")) {
         (Some(seed), _) => {
             let digits = seed.trim_start_matches("0x");
             (u64::from_str_radix(digits, 16).expect("INDELIBLE_SEED is a hexadecimal number"), 1)
         }
         (None, Some(count)) => (FIRST, count.parse().expect("INDELIBLE_SEEDS is a number")),
-        (None, None) => (FIRST, USUAL),
+        (None, None) => (FIRST, usual),
     };
     for seed in (0..count).map(|i| first.wrapping_add(i)) {
-        if catch_unwind(AssertUnwindSafe(|| one(seed))).is_err() {
-            let program = Program::draw(&mut Rng::new(seed).fork());
-            panic!("{} {}\nrun with INDELIBLE_SEED={seed:#x}", program.function, program.steps);
+        if catch_unwind(AssertUnwindSafe(|| test(seed))).is_err() {
+            panic!("run with INDELIBLE_SEED={seed:#x}");
         }
     }
+}
+
+#[test]
+fn random_programs() {
+    seeds(200, one);
+}
+
+/// A seed says what is asked of the engine, not in which order its threads do it.
+#[test]
+fn random_programs_with_threads() {
+    seeds(40, crowd);
 }

@@ -392,6 +392,24 @@ fn cleaning_up_takes_so_long_at_most() {
     assert_eq!(reason, "enough (its time to clean up is over)");
 }
 
+/// C-22: the limit is not forgotten when the process dies while what the guest left is settled.
+#[test]
+fn time_is_over_and_calls_are_left() {
+    let slow_to_leave = json!([
+        { "cancelled": [{ "timer": ["t", 50] }, { "await": "t" }] }, { "signal": "never" },
+    ]);
+    let ran = main(json!([
+        { "cancelled": [
+            { "call": ["undo", "main", slow_to_leave] }, { "signal": "never" },
+        ] },
+        { "signal": "never" },
+    ]))
+    .acts([Act::Cancel, Act::Pass(60_000)])
+    .check();
+    let Ending::Cancelled(reason) = &ran.ending else { panic!("{:?}", ran.ending) };
+    assert_eq!(reason, "enough (its time to clean up is over)");
+}
+
 /// C-22: what goes wrong while cleaning up is said.
 #[test]
 fn cleaning_up_may_fail() {
@@ -459,4 +477,20 @@ fn calls_nest_so_deep() {
     let ran = main(json!([{ "nest": 100 }])).run(support::KEEP);
     assert_eq!(ran.house.tree(&ran.id).len(), 64);
     assert!(returned(&ran.ending).contains("calls nest at most 64 deep"), "{:?}", ran.ending);
+}
+
+/// A journal has so many events at most: the attempt ends there, also when it is run again over
+/// what it has.
+#[test]
+fn journals_are_bounded() {
+    let call = json!({ "call": ["a", "main", [{ "return": 1 }]] });
+    let steps = json!([call, { "await": "a" }, { "now": 0 }]);
+    let mut scenario = main(json!([{ "repeat": [10, steps] }, { "return": "done" }]));
+    scenario.options.journal_events_max = 23;
+    for parking in [support::KEEP, indelible_runtime::Parking::Drop] {
+        let ran = scenario.run(parking);
+        let failure = failed(&ran.ending);
+        assert_eq!(failure.kind, ErrorKind::Trap);
+        assert!(failure.message.contains("23 events"), "{}", failure.message);
+    }
 }

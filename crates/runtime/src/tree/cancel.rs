@@ -2,7 +2,7 @@
 //! execution had in flight, and the end, when its guest has cleaned up or its time for that is
 //! over.
 
-use indelible_journal::{ErrorKind, Failure, InvokePhase, JournalKey, PromiseId};
+use indelible_journal::{ErrorKind, Failure, InvokePhase, JournalKey, PromiseId, Timestamp};
 use indelible_store::rows::timers::Timer;
 
 use super::execution::{Phase, Verdict, callee, caller, number};
@@ -156,18 +156,32 @@ impl Tree {
         self.put_timer(Timer { due, key: key.clone(), child: None });
     }
 
-    /// The time to clean up is over.
-    pub(super) fn cleanup_is_over(&mut self, shared: &Shared, key: &JournalKey) {
+    /// The time to clean up is over. True: the timer's row stays until the end is written. If the
+    /// process dies before that, nothing else remembers that this execution is to end.
+    pub(super) fn cleanup_is_over(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        due: Timestamp,
+    ) -> bool {
         let execution = self.execution(key);
         if execution.journal.cancel_requested().is_none() {
-            return;
+            return false;
         }
         match &mut execution.phase {
-            Phase::Running { doomed, .. } => *doomed = Some(Verdict::OutOfTime),
-            Phase::Ready | Phase::Waiting => self.end(shared, key, Verdict::OutOfTime),
+            Phase::Running { doomed, .. } => {
+                *doomed = Some(Verdict::OutOfTime);
+                execution.cleanup_due = Some(due);
+                true
+            }
+            Phase::Ready | Phase::Waiting => {
+                execution.cleanup_due = Some(due);
+                self.end(shared, key, Verdict::OutOfTime);
+                true
+            }
             // What it left is being settled; a next attempt has a time of its own; a person
             // looks at what is held.
-            Phase::Ending { .. } | Phase::Resting | Phase::Held { .. } | Phase::Ended => {}
+            Phase::Ending { .. } | Phase::Resting | Phase::Held { .. } | Phase::Ended => false,
         }
     }
 }

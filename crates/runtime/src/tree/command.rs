@@ -24,7 +24,7 @@ pub(crate) enum Command {
     Signal(Signal),
     /// Somebody wants an execution cancelled.
     Cancel(Cancel),
-    /// A timer is due. Its row goes, whatever comes of it.
+    /// A timer is due. Its row goes with what comes of it.
     Due(Timer),
     /// The stored queue names this execution: go on with it.
     Recover(JournalKey),
@@ -267,7 +267,11 @@ impl Tree {
             return self.delete_timer(timer);
         }
         match (self.load(shared, &timer.key), timer.child) {
-            (Ok(()), None) => self.own_time(shared, &timer.key),
+            (Ok(()), None) => {
+                if self.own_time(shared, &timer) {
+                    return;
+                }
+            }
             (Ok(()), Some(child)) => self.child_time(shared, &timer.key, child),
             // Its execution went with its tree.
             (Err(LoadError::Absent), _) => {}
@@ -277,10 +281,14 @@ impl Tree {
         self.delete_timer(timer);
     }
 
-    fn own_time(&mut self, shared: &Shared, key: &JournalKey) {
-        match self.execution(key).phase {
-            Phase::Resting => self.run_rested(shared, key),
-            _ => self.cleanup_is_over(shared, key),
+    /// True: the timer's row stays.
+    fn own_time(&mut self, shared: &Shared, timer: &Timer) -> bool {
+        match self.execution(&timer.key).phase {
+            Phase::Resting => {
+                self.run_rested(shared, &timer.key);
+                false
+            }
+            _ => self.cleanup_is_over(shared, &timer.key, timer.due),
         }
     }
 

@@ -29,6 +29,7 @@ pub fn agree(tree: &[(JournalKey, Vec<Record>)]) {
             .collect();
         assert!(in_flight.is_empty(), "{key} ended with {in_flight:?}");
         calls_agree(&tree, key, records);
+        cancel_is_heeded(&tree, key, records);
         caller_agrees(&tree, key, journal);
         attempts_agree(&tree, key, journal);
     }
@@ -64,6 +65,27 @@ fn calls_agree(tree: &Tree, key: &JournalKey, records: &[Record]) {
             }
             _ => {}
         }
+    }
+}
+
+/// What was not started when a cancel was asked for does not begin; what is called from then on
+/// does (C-22).
+#[track_caller]
+fn cancel_is_heeded(tree: &Tree, key: &JournalKey, records: &[Record]) {
+    let asked = |record: &Record| matches!(record.event, Event::CancelRequested { .. });
+    let Some(asked_at) = records.iter().position(asked) else { return };
+    for record in &records[asked_at..] {
+        let Event::InvokeStarted { promise_id, attempt } = &record.event else { continue };
+        if *attempt != indelible_journal::Attempt::FIRST {
+            continue;
+        }
+        let before = records[..asked_at].iter().any(|record| {
+            matches!(&record.event, Event::InvokeScheduled { promise_id: scheduled, .. }
+                if scheduled == promise_id)
+        });
+        let execution = ExecutionId::new(promise_id.clone()).unwrap();
+        let child = JournalKey::new(execution, key.attempts().called(*attempt)).unwrap();
+        assert!(!(before && tree.contains_key(&child)), "{child} began after the cancel of {key}");
     }
 }
 

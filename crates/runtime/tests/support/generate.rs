@@ -58,8 +58,9 @@ impl Program {
     /// Draws a program.
     pub fn draw(rng: &mut Rng) -> Self {
         let function = *rng.pick(&["main", "main", "idem", "plain"]);
-        let mut draft = Draft { budget: rng.between(3, 30), rng, slots: 0 };
-        let steps = draft.body(3, 7);
+        let tame = rng.percent(40);
+        let mut draft = Draft { budget: rng.between(6, 50), tame, rng, slots: 0 };
+        let steps = draft.body(function, 3, 9);
         Self { function, steps }
     }
 
@@ -76,6 +77,8 @@ struct Draft<'a> {
     rng: &'a mut Rng,
     /// How many steps may still be written, in all functions together.
     budget: u64,
+    /// Without races, and without calls that are dropped: a crash must not change its end.
+    tame: bool,
     slots: u64,
 }
 
@@ -91,10 +94,18 @@ struct Made {
 
 impl Draft<'_> {
     /// The steps of a function, which calls others so deep.
-    fn body(&mut self, depth: u64, most: u64) -> Value {
+    fn body(&mut self, function: &str, depth: u64, most: u64) -> Value {
         let mut made = Made::default();
         let mut steps = Vec::new();
         let count = self.rng.between(1, most);
+        // Most functions that call at all begin with that.
+        if depth > 0 && self.budget > 0 && self.rng.percent(60) {
+            for _ in 0..self.rng.between(1, 2) {
+                self.budget = self.budget.saturating_sub(1);
+                let call = self.call(depth, &mut made);
+                steps.push(call);
+            }
+        }
         for _ in 0..count {
             if self.budget == 0 {
                 break;
@@ -102,64 +113,114 @@ impl Draft<'_> {
             self.budget -= 1;
             self.step(depth, &mut made, &mut steps);
         }
-        if self.rng.percent(12) {
+        if self.tame {
+            steps.push(json!({ "all": made.promises }));
+        } else if self.rng.percent(50) && !made.promises.is_empty() {
+            let slots = self.some(&made.promises, 1);
+            steps.push(json!({ "all": slots }));
+        }
+        if function != "main" && self.rng.percent(50) {
+            let places = if self.tame { 1 } else { steps.len() as u64 + 1 };
+            // In a tame program before the first call, or after everything.
+            let last = self.tame && self.rng.percent(50);
+            let place = if last { steps.len() } else { self.rng.below(places) as usize };
+            let attempt = self.rng.between(2, 4);
+            let below = json!({ "below": [attempt, [self.failure()]] });
+            steps.insert(place, below);
+        }
+        if self.rng.percent(25) && !steps.is_empty() {
+            steps.insert(0, json!({ "cancelled": self.cleanup(depth, &Made::default()) }));
+        }
+        if self.rng.percent(10) {
             steps.push(self.end());
         }
         Value::Array(steps)
     }
 
     fn step(&mut self, depth: u64, made: &mut Made, steps: &mut Vec<Value>) {
-        match self.rng.below(100) {
-            0..28 if depth > 0 => steps.push(self.call(depth, made)),
-            0..38 => {
-                let slot = self.slot();
-                steps.push(json!({ "timer": [slot, self.duration()] }));
-                made.promises.push(slot);
+        let kind = self.rng.below(100);
+        let wild = matches!(kind, 46..51 | 60..75 | 79..83);
+        match kind {
+            _ if wild && self.tame => steps.push(json!({ "signal": self.rng.pick(&SIGNALS) })),
+            0..28 if depth > 0 => {
+                let call = self.call(depth, made);
+                steps.push(call);
+                if self.rng.percent(40) {
+                    let slot = made.promises.last().cloned().unwrap_or_default();
+                    steps.push(json!({ "await": slot }));
+                }
             }
-            38..54 if !made.promises.is_empty() => {
+            28..34 => steps.push(self.timer(made)),
+            34..46 if !made.promises.is_empty() => {
                 steps.push(json!({ "await": self.rng.pick(&made.promises) }));
             }
-            54..59 if !made.promises.is_empty() => {
+            46..51 if !made.promises.is_empty() => {
                 let slots = self.some(&made.promises, 1);
                 steps.push(json!({ "any": slots }));
             }
-            59..63 => {
+            51..55 => {
                 let slots = self.some(&made.promises, 0);
                 steps.push(json!({ "all": slots }));
             }
-            63..68 => steps.push(json!({ "signal": self.rng.pick(&SIGNALS) })),
-            68..73 => {
+            55..60 => steps.push(json!({ "signal": self.rng.pick(&SIGNALS) })),
+            60..65 => {
                 let slots = self.some(&made.promises, 0);
                 steps.push(json!({ "signal_or": [self.rng.pick(&SIGNALS), slots] }));
             }
-            73..79 if depth > 0 => self.join_set(depth, made, steps),
-            79..83 if !made.sets.is_empty() => {
+            65..71 if depth > 0 => self.join_set(depth, made, steps),
+            71..75 if !made.sets.is_empty() => {
                 let set = self.rng.below(made.sets.len() as u64) as usize;
                 self.take(made, set, steps);
             }
-            83..85 => steps.push(json!({ "now": 0 })),
-            85..87 => steps.push(json!({ "random": self.rng.between(0, 9) })),
-            87..92 => {
+            75..77 => steps.push(json!({ "now": 0 })),
+            77..79 => steps.push(json!({ "random": self.rng.between(0, 9) })),
+            79..82 => {
                 let attempt = self.rng.between(2, 4);
                 let mut inner = Vec::new();
-                if self.rng.percent(30) {
+                if self.rng.percent(50) {
                     // What it makes is not there in later attempts: nobody else knows of it.
                     self.step(depth.saturating_sub(1), &mut made.clone(), &mut inner);
                 }
-                inner.push(self.failure());
+                if self.rng.percent(60) {
+                    inner.push(self.failure());
+                }
                 steps.push(json!({ "below": [attempt, inner] }));
             }
-            _ => {
+            82 if depth > 0 => {
+                // More than a turn runs; only the last of them can be waited for.
+                let (slot, body) = (self.slot(), self.body("main", 0, 2));
+                let calls = json!({ "call": [slot, "main", body] });
+                steps.push(json!({ "repeat": [self.rng.between(20, 40), [calls]] }));
+                made.promises.push(slot);
+            }
+            82..88 => {
                 let cleanup = self.cleanup(depth, made);
                 steps.push(json!({ "cancelled": cleanup }));
             }
+            _ => {
+                let timer = self.timer(made);
+                steps.push(timer);
+                let slot = made.promises.last().cloned().unwrap_or_default();
+                steps.push(json!({ "await": slot }));
+            }
         }
+    }
+
+    fn timer(&mut self, made: &mut Made) -> Value {
+        let slot = self.slot();
+        made.promises.push(slot.clone());
+        json!({ "timer": [slot, self.duration()] })
     }
 
     fn call(&mut self, depth: u64, made: &mut Made) -> Value {
         let slot = self.slot();
         let function = *self.rng.pick(&["main", "main", "main", "idem", "idem", "plain", "nobody"]);
-        let body = self.body(depth - 1, 4);
+        // A call takes its share of the steps, and leaves the rest to its caller.
+        let share = self.rng.between(1, 10).min(self.budget / 2);
+        let rest = self.budget - share;
+        self.budget = share;
+        let body = self.body(function, depth - 1, 5);
+        self.budget += rest;
         made.promises.push(slot.clone());
         made.calls.push(slot.clone());
         json!({ "call": [slot, function, body] })
@@ -200,8 +261,11 @@ impl Draft<'_> {
         for _ in 0..self.rng.between(0, 3) {
             self.step(depth.saturating_sub(1), &mut made, &mut steps);
         }
-        if self.rng.percent(15) {
-            steps.push(self.end());
+        if self.tame {
+            steps.push(json!({ "all": made.promises }));
+        }
+        if self.rng.percent(30) {
+            steps.push(self.failure());
         }
         Value::Array(steps)
     }

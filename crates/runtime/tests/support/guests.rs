@@ -36,6 +36,15 @@ pub fn strict() -> Arc<Guests> {
     Arc::clone(GUESTS.get_or_init(|| ticking(options())))
 }
 
+/// One whose guests have all the time that they want: none is interrupted, so a run that is
+/// repeated is the same run, however busy the machine is.
+pub fn unhurried() -> Arc<Guests> {
+    static GUESTS: OnceLock<Arc<Guests>> = OnceLock::new();
+    let options = || GuestOptions { guests_max: 1_000, ..GuestOptions::default() };
+    let guests = || Guests::new(options(), Artifacts::folder(folder()).unwrap()).unwrap();
+    Arc::clone(GUESTS.get_or_init(guests))
+}
+
 /// One that has never seen a component.
 pub fn fresh() -> Arc<Guests> {
     let options = GuestOptions { guests_max: 10, ..GuestOptions::default() };
@@ -44,9 +53,8 @@ pub fn fresh() -> Arc<Guests> {
 
 /// Guests whose time passes.
 fn ticking(options: GuestOptions) -> Arc<Guests> {
-    let folder: PathBuf = [env!("CARGO_TARGET_TMPDIR"), "artifacts"].iter().collect();
     let tick = Duration::from_micros(options.tick.get());
-    let guests = Guests::new(options, Artifacts::folder(folder).unwrap()).unwrap();
+    let guests = Guests::new(options, Artifacts::folder(folder()).unwrap()).unwrap();
     let ticking = Arc::downgrade(&guests);
     thread::spawn(move || {
         while let Some(guests) = ticking.upgrade() {
@@ -55,4 +63,8 @@ fn ticking(options: GuestOptions) -> Arc<Guests> {
         }
     });
     guests
+}
+
+fn folder() -> PathBuf {
+    [env!("CARGO_TARGET_TMPDIR"), "artifacts"].iter().collect()
 }

@@ -152,6 +152,19 @@ impl House {
 
     /// Runs the engine on this thread until a future is over.
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
+        self.wait_and(future, || self.engine().step())
+    }
+
+    /// The same, but the engine has done everything that it can before anybody looks: how quick
+    /// the disk is makes no difference.
+    pub fn wait_at_rest<F: Future>(&self, future: F) -> F::Output {
+        self.wait_and(future, || {
+            self.work();
+            false
+        })
+    }
+
+    fn wait_and<F: Future>(&self, future: F, work: impl Fn() -> bool) -> F::Output {
         struct Unpark(Thread);
         impl Wake for Unpark {
             fn wake(self: Arc<Self>) {
@@ -164,7 +177,7 @@ impl House {
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return output;
             }
-            if !self.engine().step() {
+            if !work() {
                 // Only the disk can wake it now.
                 thread::park_timeout(std::time::Duration::from_millis(20));
             }
@@ -187,13 +200,20 @@ impl House {
 
     /// Works, and moves the clock to the next timer whenever there is nothing to do.
     pub fn work_through(&self) {
+        self.work_until(Timestamp::MAX);
+    }
+
+    /// The same, but the clock is not moved past this time.
+    pub fn work_until(&self, last: Timestamp) {
         for _ in 0..100_000 {
             self.work();
+            // Time that passes is not taken back when the disk dies; what is not on it is.
+            self.settle();
             if self.disk.is_dead() {
                 return;
             }
-            let Some(due) = self.engine().next_due() else { return };
-            self.clock.0.fetch_max(due.as_micros(), Ordering::SeqCst);
+            let Some(due) = self.engine().next_due().filter(|due| *due <= last) else { return };
+            self.move_clock_to(due);
             if self.engine().fire_due().unwrap_or(0) == 0 && self.engine().next_due().is_none() {
                 return;
             }
@@ -201,9 +221,20 @@ impl House {
         panic!("it never comes to rest");
     }
 
+    /// Waits until everything that was done is on disk, or lost.
+    pub fn settle(&self) {
+        let store = self.engine().store();
+        let _ = store.durable(store.accepted()).wait();
+    }
+
     /// Moves the clock, and does nothing.
     pub fn move_clock(&self, time: Micros) {
         self.clock.0.fetch_add(time.get(), Ordering::SeqCst);
+    }
+
+    /// Moves the clock to this time, if it is not there yet.
+    pub fn move_clock_to(&self, time: Timestamp) {
+        self.clock.0.fetch_max(time.as_micros(), Ordering::SeqCst);
     }
 
     /// Moves the clock, and works.
