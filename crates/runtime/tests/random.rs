@@ -296,9 +296,7 @@ fn deliveries(tree: &[(JournalKey, Vec<Record>)], id: &ExecutionId, value: u64) 
         let attempts = key.attempts().as_slice();
         last.insert(attempts[..attempts.len() - 1].to_vec(), records);
     }
-    let delivered = |record: &&Record| {
-        matches!(&record.event, Event::SignalDelivered { payload: found, .. } if *found == payload)
-    };
+    let delivered = |record: &&Record| matches!(&record.event, Event::SignalDelivered { payload: found, .. } if *found == payload);
     last.values().map(|records| records.iter().filter(delivered).count()).sum()
 }
 
@@ -603,11 +601,8 @@ impl Crowd {
 
     fn start(&self, number: usize, program: &Program) -> Option<ExecutionId> {
         let function = format!("script/{}", program.function);
-        let request = self.house.request(
-            &format!("number-{number}"),
-            &function,
-            &program.steps.to_string(),
-        );
+        let request =
+            self.house.request(&format!("number-{number}"), &function, &program.steps.to_string());
         let started = self.house.wait(self.house.engine().start(request));
         started.ok().map(|started| started.execution_id)
     }

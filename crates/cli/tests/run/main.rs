@@ -1,6 +1,7 @@
 //! `indelible run`, with the real binary: what a function returns, what goes wrong, and a process
 //! that is killed in the middle.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![allow(clippy::disallowed_methods, reason = "the tests make files")]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

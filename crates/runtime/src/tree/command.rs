@@ -201,16 +201,19 @@ impl Tree {
     /// Loads the last attempt at an execution: the one that things are sent to.
     fn latest(&mut self, shared: &Shared, id: &ExecutionId) -> Result<JournalKey, NotDone> {
         let broken = |error: &dyn std::fmt::Display| NotDone::Broken(error.to_string());
-        // What is in memory may be ahead of the store, by this turn's changes.
-        let here = self.executions.keys().filter(|key| key.execution_id() == id).max().cloned();
         let stored = executions::latest(&shared.store, id).map_err(|error| broken(&error))?;
-        let key = match (here, stored.value) {
-            (Some(here), _) => here,
-            (None, None) => return Err(NotDone::Unknown),
-            // What is over is not worth loading.
-            (None, Some(row)) if row.standing.is_terminal() => return Err(over(row.standing)),
-            (None, Some(row)) => row.key,
+        let mut key = match stored.value {
+            Some(row) if row.standing.is_terminal() => return Err(over(row.standing)),
+            Some(row) => row.key,
+            // It may have begun in this very turn.
+            None => JournalKey::first(id.clone()),
         };
+        // What is in memory may be ahead of the store, by this turn's changes.
+        while let Some(next) = key.next_attempt()
+            && self.executions.contains_key(&next)
+        {
+            key = next;
+        }
         match self.load(shared, &key) {
             Ok(()) => Ok(key),
             Err(LoadError::Absent) => Err(NotDone::Unknown),
