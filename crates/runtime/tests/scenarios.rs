@@ -250,6 +250,22 @@ fn a_trap_after_an_effect_is_not_tried_again() {
     assert_eq!(ran.house.tree(&ran.id).len(), 2, "it was tried once");
 }
 
+/// C-32: if nobody can know whether something happened that an attempt called, there is no next
+/// attempt, and the outcome says so.
+#[test]
+fn what_is_not_known_is_not_tried_again() {
+    let unknown = json!([{ "unknown": "the answer was lost" }]);
+    let ran = of(
+        "script/idem",
+        json!([{ "call": ["a", "main", unknown] }, { "await": "a" }, { "transient": "again" }]),
+    )
+    .check();
+    let failure = failed(&ran.ending);
+    assert_eq!(failure.kind, ErrorKind::Indeterminate);
+    assert!(failure.message.contains("again"), "{}", failure.message);
+    assert_eq!(ran.house.tree(&ran.id).len(), 2, "it was tried once");
+}
+
 /// C-32: an attempt that follows gets every signal again, in order, consumed or not.
 #[test]
 fn signals_stay_for_the_next_attempt() {

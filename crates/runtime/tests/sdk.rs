@@ -3,7 +3,7 @@
 
 mod support;
 
-use indelible_journal::{Ending, ErrorKind, Failure};
+use indelible_journal::{Ending, ErrorKind, Failure, RetryBound, RetryClass, RetryPolicy};
 use indelible_runtime::Parking;
 use support::{House, KEEP, by_hand, failed, returned};
 
@@ -88,6 +88,19 @@ fn calls_of_the_sdk() {
         let numbers: (u32, u32) = serde_json::from_str(&returned(&ending)).unwrap();
         assert_ne!(numbers.0, numbers.1);
     }
+}
+
+/// C-39: functions are persist and not `idem`, with three retries, unless they say otherwise.
+#[test]
+fn the_default_class() {
+    let house = House::new(by_hand(KEEP));
+    house.deploy("behaviours");
+    let all = house.wait(house.engine().components()).unwrap();
+    let manifest = house.wait(house.engine().manifest(&all[0].1)).unwrap().unwrap();
+    let policy = |name: &str| manifest.function(name).unwrap().retry_policy.clone();
+    assert_eq!(*policy("add"), RetryPolicy::default());
+    let flaky = policy("flaky");
+    assert_eq!((flaky.class, flaky.bound), (RetryClass::PERSIST_IDEM, RetryBound::Unbounded));
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //! | `{"raw_await": number}`, `{"raw_submit": [number, number]}` | with numbers nobody gave out |
 //! | `{"now": 0}`, `{"random": n}`, `{"context": 0}`, `{"log": text}` | what is not computed |
 //! | `{"note": value}` | notes a value |
-//! | `{"return": value}`, `{"fail": text}`, `{"transient": text}`, `{"panic": text}` | ends |
+//! | `{"return": value}`, `{"fail": text}`, `{"transient": text}`, `{"unknown": text}`, `{"panic": text}` | ends |
 //! | `{"cancelled": [steps]}` | what to do when told of a cancel; then it ends |
 //! | `{"below": [attempt, [steps]]}` | if this is an earlier attempt than that |
 //! | `{"repeat": [n, [steps]]}` | so many times |
@@ -185,6 +185,7 @@ impl Run {
             "return" => return Err(End::Return(with.clone())),
             "fail" => return Err(End::Fail(failure(ErrorKind::UserError, text(with)))),
             "transient" => return Err(End::Fail(failure(ErrorKind::Transient, text(with)))),
+            "unknown" => return Err(End::Fail(failure(ErrorKind::Indeterminate, text(with)))),
             "panic" => panic!("{}", text(with)),
             "cancelled" => self.cancelled = Some(with.clone()),
             "below" => {

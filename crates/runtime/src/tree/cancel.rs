@@ -32,8 +32,7 @@ impl Tree {
             }
             Ok(None) => return false,
             Err(violation) => {
-                let why = format!("the engine was about to break a rule: {violation}");
-                self.hold(shared, key, why);
+                self.breaks(shared, key, &violation);
                 return false;
             }
         };
@@ -105,8 +104,7 @@ impl Tree {
         match execution.journal.cancel(shared.clock.now(), reason) {
             Ok(entry) => self.written(key, [entry]),
             Err(violation) => {
-                let why = format!("the engine was about to break a rule: {violation}");
-                return self.hold(shared, key, why);
+                return self.breaks(shared, key, &violation);
             }
         }
         let Some(caller) = caller(key) else {
@@ -143,8 +141,7 @@ impl Tree {
                 self.child_ended(shared, caller, number(promise));
             }
             Err(violation) => {
-                let why = format!("the engine was about to break a rule: {violation}");
-                self.hold(shared, caller, why);
+                self.breaks(shared, caller, &violation);
             }
         }
     }

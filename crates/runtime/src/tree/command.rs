@@ -311,8 +311,7 @@ impl Tree {
                 self.wake(shared, key);
             }
             Err(violation) => {
-                let why = format!("the engine was about to break a rule: {violation}");
-                self.hold(shared, key, why);
+                self.breaks(shared, key, &violation);
             }
         }
     }

@@ -84,11 +84,7 @@ impl Tree {
             Ok(Some(outcome)) => self.tell_caller(shared, key, outcome),
             Ok(None) => {}
             Err(violation) => {
-                self.hold(
-                    shared,
-                    key,
-                    format!("the engine was about to break a rule: {violation}"),
-                );
+                self.breaks(shared, key, &violation);
             }
         }
     }
@@ -187,8 +183,7 @@ impl Tree {
                 self.child_ended(shared, &caller, number(promise));
             }
             Err(violation) => {
-                let why = format!("the engine was about to break a rule: {violation}");
-                self.hold(shared, &caller, why);
+                self.breaks(shared, &caller, &violation);
             }
         }
     }

@@ -24,7 +24,9 @@ mod work;
 
 use std::collections::{HashMap, VecDeque};
 
-use indelible_journal::{Ending, Entry, ExecutionId, JournalKey, OperationKey, Timestamp};
+use indelible_journal::{
+    Ending, Entry, ExecutionId, JournalKey, OperationKey, Timestamp, Violation,
+};
 use indelible_store::rows::audit;
 use indelible_store::rows::timers::Timer;
 use indelible_store::{Position, SubmitError};
@@ -147,6 +149,12 @@ impl Tree {
         execution.stuck = None;
         execution.phase = Phase::Held { why };
         self.touch(key);
+    }
+
+    /// A journal refused what the engine was about to write: a mistake of the engine's, which never
+    /// reaches the disk (D1).
+    fn breaks(&mut self, shared: &Shared, key: &JournalKey, violation: &Violation) {
+        self.hold(shared, key, format!("the engine was about to break a rule: {violation}"));
     }
 
     /// Whether nothing of it needs to stay in memory.

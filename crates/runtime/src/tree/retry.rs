@@ -130,8 +130,7 @@ impl Tree {
                 self.run_rested(shared, &key);
             }
             Err(violation) => {
-                let why = format!("the engine was about to break a rule: {violation}");
-                self.hold(shared, caller, why);
+                self.breaks(shared, caller, &violation);
             }
         }
     }

@@ -166,8 +166,7 @@ impl Tree {
                 match execution.journal.wake(shared.clock.now()) {
                     Ok(entries) => self.written(key, entries),
                     Err(violation) => {
-                        let why = format!("the engine was about to break a rule: {violation}");
-                        return self.hold(shared, key, why);
+                        return self.breaks(shared, key, &violation);
                     }
                 }
             }

@@ -116,8 +116,7 @@ impl Tree {
         let (entry, journal, first, bytes) = match begun {
             Ok(begun) => begun,
             Err(violation) => {
-                let why = format!("the engine was about to break a rule: {violation}");
-                self.hold(shared, caller, why);
+                self.breaks(shared, caller, &violation);
                 return None;
             }
         };
