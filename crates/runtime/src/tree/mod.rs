@@ -55,7 +55,8 @@ pub(crate) type AfterCommit = Box<dyn FnOnce(&Result<Position, SubmitError>) + S
 /// A tree of executions.
 #[derive(Default)]
 pub(crate) struct Tree {
-    executions: HashMap<JournalKey, Execution>,
+    /// Keys are a hash and numbers that we gave out: nobody can choose them to collide.
+    executions: HashMap<JournalKey, Execution, foldhash::fast::FixedState>,
     work: VecDeque<Work>,
     changes: Changes,
 }
