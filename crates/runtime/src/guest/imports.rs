@@ -1,5 +1,5 @@
 //! `interface host` as wasmtime's linker sees it: checks what a guest hands over, asks its
-//! [`Host`], and hands the answer back.
+//! [`Host`](super::host::Host), and hands the answer back.
 
 use std::future::poll_fn;
 use std::task::Poll;

@@ -1,6 +1,6 @@
 //! What a running guest asks for, answered from its journal or appended to it (J-72, C-30).
 //!
-//! Every call asks [`Replay`] first. What is recorded is returned; what is absent is appended.
+//! Every call asks [`Replay`](indelible_journal::Replay) first. What is recorded is returned; what is absent is appended.
 //! Live and replayed runs take the same way.
 
 use std::sync::Arc;
