@@ -5,6 +5,31 @@
 //! dropped and replayed later. A root and everything that it called are a tree, which is changed
 //! as a whole. Nothing leaves the process before what it depends on is durable (D2).
 //!
+//! ```no_run
+//! use indelible_journal::{Namespace, OperationId, Payload};
+//! use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
+//! use indelible_runtime::{Engine, Options, Start, World};
+//! use indelible_store::{embedded, rows};
+//!
+//! # async fn example(component: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+//! let store = embedded::open("data/store".as_ref(), &rows::TABLES, &embedded::Options::default())?;
+//! let guests = Guests::new(GuestOptions::default(), Artifacts::folder("data/artifacts")?)?;
+//! let engine = Engine::open(store, Options::default(), World::system(guests))?;
+//! engine.deploy("shop", component).await?;
+//! let order = Start {
+//!     namespace: Namespace::new("web")?,
+//!     operation_id: Some(OperationId::new("0198c0de-0000-7000-8000-000000000001")?),
+//!     component: "shop".to_owned(),
+//!     function: "order".to_owned(),
+//!     input: Payload::json("{\"id\":1}"),
+//!     trace_parent: None,
+//! };
+//! // Asked again with the same operation id, whatever happened: the same execution.
+//! let (started, ending) = engine.call(order).await?;
+//! println!("{}: {ending:?}", started.execution_id);
+//! # Ok(()) }
+//! ```
+//!
 //! - [`Engine`]: what others use.
 //! - [`guest`]: WebAssembly. Nothing else knows wasmtime.
 //! - [`world`]: clock, randomness, and whom to tell: whatever a simulation replaces.

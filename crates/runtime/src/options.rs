@@ -6,7 +6,8 @@ use indelible_journal::Micros;
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Threads that run guests. 0: none; whoever holds the engine runs it with
-    /// [`Engine::step`](crate::Engine::step).
+    /// [`Engine::step`](crate::Engine::step), and calls
+    /// [`Guests::tick`](crate::guest::Guests::tick) so that guests' time passes.
     pub workers: usize,
     /// What becomes of a guest that waits (D4).
     pub parking: Parking,

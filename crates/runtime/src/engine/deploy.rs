@@ -20,7 +20,7 @@ pub struct Deployment {
 
 impl Engine {
     /// Deploys a component under a name, and makes it the version that new calls take. The same
-    /// bytes again are the same version.
+    /// bytes again are the same version. Compiling keeps this thread busy, for a second or so.
     pub async fn deploy(&self, name: &str, bytes: &[u8]) -> Result<Deployment, DeployRefused> {
         let name = ComponentName::new(name)?;
         let deployed = self.shared.guests.deploy_check(bytes)?;

@@ -2,6 +2,7 @@
 //! timers; everything else waits until something happens to it.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -13,6 +14,7 @@ use indelible_store::rows::queue;
 use tokio::sync::Semaphore;
 
 use super::{Engine, EngineError, OpenError};
+use crate::cell::Cell;
 use crate::component::Components;
 use crate::guest::Guests;
 use crate::options::Options;
@@ -147,7 +149,7 @@ fn start_threads(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, OpenError>
         let shared = Arc::clone(shared);
         let work = move || {
             while let Some(cell) = shared.run_queue.pop() {
-                turn(&shared, &cell);
+                guarded(&shared, &cell);
             }
         };
         threads.push(spawn(&format!("worker-{number}"), work)?);
@@ -169,6 +171,21 @@ fn start_threads(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, OpenError>
         }
     })?);
     Ok(threads)
+}
+
+/// A turn that cannot take its worker with it. A panic is a mistake of the engine's: what that
+/// tree has in memory is forgotten, others do not notice, and what is stored goes on when the
+/// engine is opened again.
+fn guarded(shared: &Arc<Shared>, cell: &Arc<Cell>) {
+    if catch_unwind(AssertUnwindSafe(|| turn(shared, cell))).is_ok() {
+        return;
+    }
+    let root = cell.root;
+    shared.observer.trouble(&format!("the engine panicked over {root:#}; it goes on at a restart"));
+    lock(&shared.trees).remove(&root);
+    // Dropped without the lock: guests ask their tree when they go.
+    let tree = std::mem::take(&mut *cell.tree());
+    drop(tree);
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
