@@ -29,6 +29,7 @@ use indelible_journal::{
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{ControlError, NotDone, Options, Pace, Parking};
 use indelible_store::rows::{executions, timers};
+use support::agree::cancels_arrive;
 use support::disk::Disk;
 use support::generate::{Program, Rng, SIGNALS};
 use support::scenario::at_rest;
@@ -331,6 +332,7 @@ fn first(program: &Program, rng: &mut Rng) -> Ran {
         assert!(rounds < 100, "it never ends");
     }
     let ran = play.check();
+    cancels_arrive(&ran.tree);
     Ran { acts, ..ran }
 }
 
@@ -514,7 +516,9 @@ fn crashing(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) 
         rounds += 1;
         assert!(rounds < 100, "it never ends");
     }
-    run.play.check()
+    let ran = run.play.check();
+    cancels_arrive(&ran.tree);
+    ran
 }
 
 /// Whether a crash may lead to another end: the program has a race and something in it was
