@@ -28,7 +28,8 @@ pub struct Options {
 /// What becomes of a guest that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parking {
-    /// It stays as it is, if fewer than this wait already.
+    /// It stays as it is, if fewer than this wait already, and if that leaves a place for a guest
+    /// to each worker.
     Keep {
         /// How many.
         guests_max: usize,

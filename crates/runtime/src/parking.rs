@@ -31,7 +31,16 @@ impl Drop for Place {
 }
 
 impl ParkingLot {
-    pub(crate) fn new(parking: Parking) -> Self {
+    /// A lot beside which every worker has a place for the guest that it runs: guests that wait
+    /// for others must not keep those from starting.
+    pub(crate) fn new(parking: Parking, places: usize, workers: usize) -> Self {
+        let parking = match parking {
+            Parking::Keep { guests_max } => {
+                let most = places.saturating_sub(workers.max(1));
+                Parking::Keep { guests_max: guests_max.min(most) }
+            }
+            Parking::Drop => Parking::Drop,
+        };
         Self { parking, parked: Arc::default() }
     }
 

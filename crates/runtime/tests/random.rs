@@ -29,6 +29,7 @@ use indelible_journal::{
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{ControlError, NotDone, Options, Pace, Parking};
 use indelible_store::rows::{executions, timers};
+use support::agree::cancels_arrive;
 use support::disk::Disk;
 use support::generate::{Program, Rng, SIGNALS};
 use support::scenario::at_rest;
@@ -159,7 +160,7 @@ impl Play {
                 Act::Pass(ms) => self.house.move_clock(Micros::from_millis(*ms)),
                 Act::Through => {}
                 Act::Signal(id, name, value) => asked.push(Box::pin(async move {
-                    let name = SignalName::new(*name).unwrap();
+                    let name = SignalName::new(name).unwrap();
                     let payload = Payload::json(value.to_string());
                     let sent = engine.signal(id, &name, payload, None).await;
                     sent.is_ok().then(|| (id.clone(), Some(*value)))
@@ -221,7 +222,7 @@ impl Play {
             _ => rng.pick(&going).clone(),
         };
         if kind < 80 {
-            Act::Signal(target, *rng.pick(&SIGNALS), number)
+            Act::Signal(target, rng.pick::<&str>(&SIGNALS), number)
         } else {
             Act::Cancel(target)
         }
@@ -331,6 +332,7 @@ fn first(program: &Program, rng: &mut Rng) -> Ran {
         assert!(rounds < 100, "it never ends");
     }
     let ran = play.check();
+    cancels_arrive(&ran.tree);
     Ran { acts, ..ran }
 }
 
@@ -443,6 +445,11 @@ impl Crashing<'_> {
             self.play.house.move_clock(Micros::from_millis(*ms));
             return self.work();
         }
+        if self.deaths > 0 && self.rng.percent(50) {
+            // In the middle of what it leads to, and not somewhere else.
+            self.within = 4;
+            self.arm();
+        }
         loop {
             let answer = match act {
                 Act::Through => {
@@ -459,7 +466,9 @@ impl Crashing<'_> {
             match act {
                 Act::Through if died => continue,
                 Act::Signal(id, _, value) if answer == Answer::Unknown => {
-                    if deliveries(&self.play.house.tree(&self.play.id), id, *value) == 0 {
+                    let tree = self.play.house.tree(&self.play.id);
+                    let lost = deliveries(&tree, id, *value) == 0;
+                    if lost {
                         continue;
                     }
                 }
@@ -479,7 +488,7 @@ fn crashing(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) 
         Pace::Ahead => expected.commits as usize,
     };
     let house = quiet(options);
-    let deaths = rng.between(1, 4);
+    let deaths = rng.between(1, 5);
     let within = (within as u64 * 2 / (deaths + 1)).max(2);
     let id = expected.tree[0].0.execution_id().clone();
     let play = Play::of(house, program, id.clone());
@@ -507,7 +516,9 @@ fn crashing(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) 
         rounds += 1;
         assert!(rounds < 100, "it never ends");
     }
-    run.play.check()
+    let ran = run.play.check();
+    cancels_arrive(&ran.tree);
+    ran
 }
 
 /// Whether a crash may lead to another end: the program has a race and something in it was
@@ -538,7 +549,6 @@ fn may_differ(program: &Program, ran: &Ran) -> bool {
 fn one(seed: u64) {
     let mut rng = Rng::new(seed);
     let program = Program::draw(&mut rng.fork());
-    let shown = Shown(&program);
     let ran = first(&program, &mut rng.fork());
     again(&program, &ran, by_hand(Parking::Drop));
     let few = Parking::Keep { guests_max: rng.between(1, 2) as usize };
@@ -553,18 +563,6 @@ fn one(seed: u64) {
             if strict {
                 assert_eq!(crashed.ending, ran.ending, "after crashes, {pace:?}, {parking:?}");
             }
-        }
-    }
-    drop(shown);
-}
-
-/// Shows a program when its test fails.
-struct Shown<'a>(&'a Program);
-
-impl Drop for Shown<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            eprintln!("script/{} {}", self.0.function, self.0.steps);
         }
     }
 }
@@ -619,7 +617,7 @@ impl Crowd {
         match rng.below(100) {
             0..60 => {
                 let value = self.next_value.fetch_add(1, Ordering::SeqCst);
-                let name = SignalName::new(*rng.pick(&SIGNALS)).unwrap();
+                let name = SignalName::new(rng.pick::<&str>(&SIGNALS)).unwrap();
                 let payload = Payload::json(value.to_string());
                 if self.house.wait(engine.signal(&target, &name, payload, None)).is_ok() {
                     self.signals.lock().unwrap().push((target, value));
@@ -664,9 +662,10 @@ impl Crowd {
     fn is_over(&self) -> bool {
         let readings = self.house.engine().readings();
         let over = |(_, id): &(_, ExecutionId)| self.house.row(id).standing.is_terminal();
+        let store = self.house.engine().store();
         self.programs.iter().all(over)
             && (readings.trees, readings.runnable) == (0, 0)
-            && self.house.engine().next_due().is_none()
+            && timers::next(store, None, 1).unwrap().value.is_empty()
     }
 
     fn finish(&self) {
@@ -724,7 +723,7 @@ fn crowd(seed: u64) {
 }
 
 /// Runs a test for each seed; a failure says which one.
-fn seeds(usual: u64, test: fn(u64)) {
+fn seeds(usual: u64, test: fn(u64), shown: fn(u64) -> String) {
     let setting = |name: &str| std::env::var(name).ok();
     let (first, count) = match (setting("INDELIBLE_SEED"), setting("INDELIBLE_SEEDS")) {
         (Some(seed), _) => {
@@ -736,18 +735,21 @@ fn seeds(usual: u64, test: fn(u64)) {
     };
     for seed in (0..count).map(|i| first.wrapping_add(i)) {
         if catch_unwind(AssertUnwindSafe(|| test(seed))).is_err() {
-            panic!("run with INDELIBLE_SEED={seed:#x}");
+            panic!("{}\nrun with INDELIBLE_SEED={seed:#x}", shown(seed));
         }
     }
 }
 
 #[test]
 fn random_programs() {
-    seeds(200, one);
+    seeds(200, one, |seed| {
+        let program = Program::draw(&mut Rng::new(seed).fork());
+        format!("script/{} {}", program.function, program.steps)
+    });
 }
 
 /// A seed says what is asked of the engine, not in which order its threads do it.
 #[test]
 fn random_programs_with_threads() {
-    seeds(40, crowd);
+    seeds(40, crowd, |_| String::new());
 }

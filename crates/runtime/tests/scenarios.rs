@@ -4,10 +4,13 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use indelible_journal::{Ending, ErrorKind};
 use serde_json::{Value, json};
+use support::disk::Disk;
 use support::scenario::{Act, main, of};
-use support::{failed, returned};
+use support::{House, by_hand, failed, returned};
 
 fn sleep(ms: u64) -> Value {
     json!([{ "timer": ["t", ms] }, { "await": "t" }, { "return": ms }])
@@ -509,4 +512,16 @@ fn journals_are_bounded() {
         assert_eq!(failure.kind, ErrorKind::Trap);
         assert!(failure.message.contains("23 events"), "{}", failure.message);
     }
+}
+
+/// D4: guests that wait leave room for those that they wait for, however few places there are.
+#[test]
+fn those_who_wait_leave_room() {
+    let few = support::guests::fresh();
+    let house = House::with(Arc::new(Disk::new()), by_hand(support::KEEP), few);
+    house.deploy("script");
+    let id = house.start("one", "script/main", "[{\"nest\":15},{\"return\":\"done\"}]");
+    let steps = std::iter::from_fn(|| house.engine().step().then_some(())).take(10_000).count();
+    assert!(steps < 10_000, "nobody can start: {:?}", house.engine().readings());
+    assert_eq!(value(&house.ending(&id)), json!("done"));
 }

@@ -60,11 +60,12 @@ impl Engine {
         let left = read_queue(&store)?;
         let last = left.iter().map(|entry| entry.ticket).max();
         let queued = left.iter().map(|entry| (entry.key.clone(), entry.ticket)).collect();
+        let places = guests.options().guests_max as usize;
         let shared = Arc::new(Shared {
             clock,
             entropy,
             observer,
-            parking: ParkingLot::new(options.parking),
+            parking: ParkingLot::new(options.parking, places, options.workers),
             guests,
             components,
             run_queue: Default::default(),

@@ -89,6 +89,43 @@ fn cancel_is_heeded(tree: &Tree, key: &JournalKey, records: &[Record]) {
     }
 }
 
+/// A cancel reaches what was in flight in the same instant (C-22), whatever happened to the
+/// process meanwhile. Not so where time passes before the engine has done what there was to do.
+#[track_caller]
+pub fn cancels_arrive(tree: &[(JournalKey, Vec<Record>)]) {
+    let find = |key: &JournalKey| tree.iter().find(|(other, _)| other == key);
+    let asked = |record: &Record| matches!(record.event, Event::CancelRequested { .. });
+    for (key, records) in tree {
+        let Some(asked_at) = records.iter().position(asked) else { continue };
+        let mut in_flight = BTreeMap::new();
+        for record in &records[..asked_at] {
+            match &record.event {
+                Event::InvokeStarted { promise_id, attempt } => {
+                    in_flight.insert(promise_id, Some(*attempt));
+                }
+                Event::InvokeRetrying { promise_id, failed_attempt, .. } => {
+                    in_flight.insert(promise_id, failed_attempt.next());
+                }
+                Event::InvokeCompleted { promise_id, .. } => {
+                    in_flight.remove(promise_id);
+                }
+                _ => {}
+            }
+        }
+        for (promise, attempt) in in_flight {
+            let execution = ExecutionId::new(promise.clone()).unwrap();
+            let attempts = key.attempts().called(attempt.unwrap());
+            let child = JournalKey::new(execution, attempts).unwrap();
+            let (_, called) = find(&child).expect("what was started is there");
+            let over_at = called.last().unwrap().timestamp;
+            assert!(
+                called.iter().any(asked) || over_at <= records[asked_at].timestamp,
+                "the cancel of {key} never came to {child}"
+            );
+        }
+    }
+}
+
 /// Whether a call was over in the moment in which it was written as started.
 fn never_began(next: Option<&Event>) -> bool {
     matches!(next, Some(Event::InvokeCompleted { result: Outcome::Err(failure), .. })

@@ -145,6 +145,9 @@ impl Draft<'_> {
             0..28 if depth > 0 => {
                 let call = self.call(depth, made);
                 steps.push(call);
+                if self.rng.percent(15) {
+                    steps.push(json!({ "cancelled": self.cleanup(depth, made) }));
+                }
                 if self.rng.percent(40) {
                     let slot = made.promises.last().cloned().unwrap_or_default();
                     steps.push(json!({ "await": slot }));
@@ -258,6 +261,10 @@ impl Draft<'_> {
     fn cleanup(&mut self, depth: u64, made: &Made) -> Value {
         let mut made = made.clone();
         let mut steps = Vec::new();
+        if !made.promises.is_empty() && self.rng.percent(50) {
+            // What became of a call?
+            steps.push(json!({ "await": self.rng.pick(&made.promises) }));
+        }
         for _ in 0..self.rng.between(0, 3) {
             self.step(depth.saturating_sub(1), &mut made, &mut steps);
         }
