@@ -184,7 +184,7 @@ fn guarded(shared: &Arc<Shared>, cell: &Arc<Cell>) {
     let root = cell.root;
     shared.observer.trouble(&format!("the engine panicked over {root:#}; it goes on at a restart"));
     lock(&shared.trees).remove(&root);
-    // Dropped without the lock: guests ask their tree when they go.
+    // Dropped without the lock: it may be much.
     let tree = std::mem::take(&mut *cell.tree());
     drop(tree);
 }
