@@ -1,7 +1,7 @@
 //! What the engine needs of the world, as interfaces: a test or a simulation puts its own in
 //! their place. The disk is behind `indelible_store::Store`; threads are [`crate::Engine`]'s.
 
-use indelible_journal::{JournalKey, PromiseId, Timestamp};
+use indelible_journal::{Failure, JournalKey, Micros, PromiseId, Timestamp};
 
 pub use crate::guest::host::Level;
 
@@ -37,6 +37,11 @@ pub trait Observer: Send + Sync + 'static {
         let _ = line;
     }
 
+    /// An attempt at an execution came to nothing (C-32).
+    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: Then) {
+        let _ = (key, failure, then);
+    }
+
     /// An execution does not go on by itself: it is stuck (C-25), and somebody should look.
     fn held(&self, key: &JournalKey, why: &str) {
         let _ = (key, why);
@@ -47,6 +52,15 @@ pub trait Observer: Send + Sync + 'static {
     fn trouble(&self, what: &str) {
         let _ = what;
     }
+}
+
+/// What follows a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// Another one, after this time.
+    Again(Micros),
+    /// None: that is the outcome, and this is why.
+    Over(&'static str),
 }
 
 /// A line that a guest logged.

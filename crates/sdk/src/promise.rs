@@ -14,7 +14,7 @@ use crate::time;
 ///
 /// A promise that is dropped is still carried through, while its caller goes on. When the caller
 /// returns, what it has in flight is cancelled: wait for what must happen.
-#[must_use = "the call goes on, but nobody learns its result"]
+#[must_use = "nobody waits for this call: it is cancelled when the function returns"]
 pub struct Promise<T> {
     state: State,
     /// What it is, for messages: the name of a function.

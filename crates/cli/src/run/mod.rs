@@ -2,23 +2,27 @@
 //! folder.
 //!
 //! - `observer`: what guests log, told on stderr.
-//! - `drawn`: the journal of what ran.
+//! - `journals`: the journals of what ran.
 #![expect(clippy::disallowed_methods, reason = "it reads the component that was named")]
 
-mod drawn;
+mod journals;
 mod observer;
 
+use std::error::Error;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use indelible_journal::{Codec, Ending, Namespace, OperationId, Payload, SignalName};
+use indelible_journal::{
+    Codec, ComponentDigest, Ending, ExecutionId, Namespace, OperationId, Payload, SignalName,
+};
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::{Engine, Options, Start, StartedExecution, World};
+use indelible_runtime::{Engine, Options, Start, StartRefused, StartedExecution, World};
 use indelible_store::embedded;
 use indelible_store::rows::TABLES;
+use indelible_store::rows::executions::Execution;
 
 use self::observer::Lines;
 use crate::failure::{Failure, Verdict, quiet};
@@ -28,7 +32,8 @@ use crate::screen::Screen;
 const HELP: &str = "\
 COMPONENT is a component, or a folder with a project of durable functions, which is built. Everything
 that happens is in the folder that --data names: kill the process at any time, run the same command
-with the --id that it told, and it goes on where it was.
+with the --id that it told, and it goes on where it was, with the code that it began with. Signals
+that arrived before are not sent again.
 
 What the function returned goes to standard output; what it logged, to standard error. Exit codes:
   0  it completed
@@ -36,9 +41,10 @@ What the function returned goes to standard output; what it logged, to standard 
   2  the arguments make no sense
 
 Examples:
-  indelible run examples/fan-out total '[1,2,3]'
+  indelible run examples/fan-out summarize 20
   indelible run order.wasm order '{\"id\":\"o-1\"}' --id o-1 --timeline
-  indelible run examples/approval publish '\"draft\"' --signal decision='\"approved\"'";
+  indelible run examples/approval approve '{\"who\":\"ann\",\"cents\":9900,\"seconds\":60}' \\
+      --signal decision='{\"by\":\"bob\",\"approved\":true}'";
 
 /// Run a durable function here, and wait for what it returns
 #[derive(Args)]
@@ -48,104 +54,119 @@ pub(crate) struct Run {
     component: PathBuf,
     /// The function to call
     function: String,
-    /// Its input, as JSON
-    #[arg(default_value = "null")]
-    input: String,
+    /// Its input, as JSON; several arguments are an array
+    #[arg(default_value = "null", value_parser = json)]
+    input: Payload,
     /// Where everything is kept
     #[arg(long, value_name = "DIR", default_value = "indelible-data")]
     data: PathBuf,
     /// What this operation is called: the same again finds what it led to
-    #[arg(long, value_name = "ID")]
-    id: Option<String>,
+    #[arg(long, value_name = "ID", value_parser = OperationId::new)]
+    id: Option<OperationId>,
     /// A signal to send as soon as it runs; may be given several times
-    #[arg(long = "signal", value_name = "NAME=JSON")]
-    signals: Vec<String>,
+    #[arg(long = "signal", value_name = "NAME=JSON", value_parser = signal)]
+    signals: Vec<(SignalName, Payload)>,
     /// Draw what happened as bars over time
     #[arg(long)]
     timeline: bool,
+    /// Write the journals of all that ran to this file, as JSON Lines
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
 }
 
 impl Run {
     pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
-        let start = self.start()?;
-        let signals = self.signals()?;
         let (name, bytes) = component(&self.component)?;
-        let start = Start { component: name.clone(), ..start };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.map_err(|error| failed("start", &error))?;
         let engine = open(&self.data)?;
-        let (started, ending) = runtime.block_on(async {
-            engine.deploy(&name, &bytes).await.map_err(|error| failed("deploy it", &error))?;
-            let started = engine.start(start).await.map_err(|error| failed("start it", &error))?;
-            told(&started);
-            for (name, payload) in signals {
-                let sent = engine.signal(&started.execution_id, &name, payload, None).await;
-                // One that is over has no use for it.
-                if let Err(error) = sent {
-                    _ = writeln!(io::stderr(), "signal {name}: {error}");
-                }
-            }
-            let ending = engine.outcome(&started.execution_id).await;
-            let ending = ending.map_err(|error| failed("wait for it", &error))?;
-            Ok((started, ending))
-        })?;
-        let ending = ending.ok_or_else(|| failed("find it", &"its execution is gone"))?;
+        let (started, ending) = runtime.block_on(self.wait_for(&engine, &name, &bytes))?;
         if let Ending::Completed(payload) = &ending {
             quiet(write_payload(payload, out)).map_err(|error| Failure::output(&error))?;
         }
+        let id = &started.execution_id;
         if self.timeline {
-            drawn::write(engine.store(), &started.execution_id, screen, out)?;
+            journals::draw(engine.store(), id, screen, out)?;
+        }
+        if let Some(file) = &self.journal {
+            journals::export(engine.store(), id, file)?;
         }
         engine.close();
         Ok(match ending {
             Ending::Completed(_) => Verdict::Well,
-            Ending::Failed(failure) => {
-                Verdict::Wrong(Failure::new(format!("it failed: {failure}")))
-            }
+            Ending::Failed(failure) => Verdict::Wrong(Failure::new(format!(
+                "it failed: {}: {}",
+                failure.kind,
+                observer::lines(&failure.message)
+            ))),
             Ending::Cancelled(why) => {
                 Verdict::Wrong(Failure::new(format!("it was cancelled: {why}")))
             }
         })
     }
 
-    fn start(&self) -> Result<Start, Failure> {
-        let input = json("the input", &self.input)?;
-        let id = self.id.as_deref().map(OperationId::new).transpose();
-        let operation_id = id.map_err(|error| {
-            Failure::new(format!("the id is none: {error}")).hint("give a short text with --id")
-        })?;
-        Ok(Start {
+    /// Starts it, or finds it, and waits for its end.
+    async fn wait_for(
+        &self,
+        engine: &Engine,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<(StartedExecution, Ending), Failure> {
+        let deployed = engine.deploy(name, bytes).await;
+        let deployed = deployed.map_err(|error| failed("deploy it", &error))?;
+        let start = Start {
             namespace: Namespace::new("local").expect("it is a name"),
-            operation_id,
-            component: String::new(),
+            operation_id: self.id.clone(),
+            component: name.to_owned(),
             function: self.function.clone(),
-            input,
+            input: self.input.clone(),
             trace_parent: None,
-        })
+        };
+        let started = engine.start(start).await.map_err(|error| match error {
+            StartRefused::Conflict => failed("start it", &error)
+                .hint("give another --id, or the very component, function and input again"),
+            error => failed("start it", &error),
+        })?;
+        let id = &started.execution_id;
+        let row = engine.execution(id).await.map_err(|error| failed("find it", &error))?;
+        told(&started, row.as_ref(), &deployed.digest);
+        self.send_signals(engine, id).await?;
+        let ending = engine.outcome(id).await.map_err(|error| failed("wait for it", &error))?;
+        let ending = ending.ok_or_else(|| Failure::new("its execution is gone"))?;
+        Ok((started, ending))
     }
 
-    fn signals(&self) -> Result<Vec<(SignalName, Payload)>, Failure> {
-        let hint = "as in --signal approve=true";
-        self.signals
-            .iter()
-            .map(|signal| {
-                let (name, value) = signal.split_once('=').ok_or_else(|| {
-                    Failure::new(format!("no `=` in the signal {signal:?}")).hint(hint)
-                })?;
-                let name = SignalName::new(name)
-                    .map_err(|error| Failure::new(format!("no signal: {error}")).hint(hint))?;
-                Ok((name, json("a signal", value)?))
-            })
-            .collect()
+    /// Sends the signals that have not arrived: the command may have been given before.
+    async fn send_signals(&self, engine: &Engine, id: &ExecutionId) -> Result<(), Failure> {
+        let mut arrived = journals::signals(engine.store(), id)?;
+        for (name, payload) in &self.signals {
+            if let Some(count) = arrived.get_mut(name).filter(|count| **count > 0) {
+                *count -= 1;
+                continue;
+            }
+            // One that is over has no use for it.
+            if let Err(error) = engine.signal(id, name, payload.clone(), None).await {
+                _ = writeln!(io::stderr(), "signal {name}: {error}");
+            }
+        }
+        Ok(())
     }
 }
 
+/// `NAME=JSON`.
+fn signal(text: &str) -> Result<(SignalName, Payload), String> {
+    let (name, value) = text.split_once('=').ok_or("there is no `=` in it: as in stop=true")?;
+    let name = SignalName::new(name).map_err(|error| error.to_string())?;
+    Ok((name, json(value)?))
+}
+
 /// JSON as it was given, if it is JSON.
-fn json(what: &str, text: &str) -> Result<Payload, Failure> {
+fn json(text: &str) -> Result<Payload, String> {
     match serde_json::from_str::<&serde_json::value::RawValue>(text) {
         Ok(_) => Ok(Payload::json(text.to_owned())),
-        Err(error) => Err(Failure::new(format!("{what} is no JSON: {error}"))
-            .hint("quote it for the shell: '{\"id\": 1}', or '\"text\"'")),
+        Err(error) => Err(format!(
+            "it is no JSON: {error}; quote it for the shell: '{{\"id\": 1}}', or '\"text\"'"
+        )),
     }
 }
 
@@ -188,11 +209,20 @@ fn open(folder: &Path) -> Result<Engine, Failure> {
     Engine::open(store, Options::default(), world).map_err(|error| failed(&error))
 }
 
-/// Says how to come back to it.
-fn told(started: &StartedExecution) {
+/// Says what became of it so far, and how to come back to it.
+fn told(started: &StartedExecution, row: Option<&Execution>, digest: &ComponentDigest) {
     let StartedExecution { execution_id, operation_id, attached } = started;
-    let how = if *attached { "goes on" } else { "started" };
-    _ = writeln!(io::stderr(), "{execution_id:#} {how}; --id {operation_id} finds it again");
+    let over = row.is_some_and(|row| row.standing.is_terminal());
+    let how = match (attached, over) {
+        (false, _) => "started",
+        (true, false) => "goes on",
+        (true, true) => "is over, and this is what it led to",
+    };
+    let other = row.filter(|row| row.component != *digest);
+    let other = other.map_or(String::new(), |row| {
+        format!(" with the version that it began with, {:#}", row.component)
+    });
+    _ = writeln!(io::stderr(), "{execution_id:#} {how}{other}; --id {operation_id} finds it again");
 }
 
 /// What a function returned: text as it is, anything else as it came.
@@ -204,6 +234,12 @@ fn write_payload(payload: &Payload, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn failed(what: &str, error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(format!("cannot {what}: {error}"))
+fn failed(what: &str, error: &dyn Error) -> Failure {
+    let mut text = format!("cannot {what}: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    Failure::new(text)
 }

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write as _};
 
-use indelible_journal::JournalKey;
-use indelible_runtime::world::{Level, LogLine, Observer};
+use indelible_journal::{Failure, JournalKey};
+use indelible_runtime::world::{Level, LogLine, Observer, Then};
 
 /// Writes lines to stderr.
 pub(super) struct Lines;
@@ -22,6 +22,15 @@ impl Observer for Lines {
         tell(&format!("{level:5} {:#}  {}{fields}", line.key, line.message));
     }
 
+    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: Then) {
+        let then = match then {
+            Then::Again(wait) => format!("again in {wait}"),
+            Then::Over(why) => format!("not tried again: {why}"),
+        };
+        let first = failure.message.lines().next().unwrap_or_default();
+        tell(&format!("retry {key:#}  {}: {first}; {then}", failure.kind));
+    }
+
     fn held(&self, key: &JournalKey, why: &str) {
         tell(&format!("held  {key:#}  {why}"));
     }
@@ -31,16 +40,26 @@ impl Observer for Lines {
     }
 }
 
-/// One line, whatever is in it: a guest's text must not move somebody's cursor.
+/// One line, whatever is in it.
 fn tell(text: &str) {
-    let plain: String = text
-        .chars()
-        .flat_map(|c| {
-            let control = c.is_control();
-            let escaped = control.then(|| c.escape_default()).into_iter().flatten();
-            escaped.chain((!control).then_some(c))
-        })
-        .collect();
     // Nobody is left to tell if stderr is closed.
-    _ = writeln!(io::stderr(), "{plain}");
+    _ = writeln!(io::stderr(), "{}", plain(text));
+}
+
+/// Several lines, each plain: the frames of a trap stand below each other.
+pub(super) fn lines(text: &str) -> String {
+    text.lines().map(plain).collect::<Vec<_>>().join("\n")
+}
+
+/// A guest's text must not move somebody's cursor.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
 }

@@ -67,6 +67,9 @@ struct Opened {
 fn open(folder: &Path) -> Result<Opened, Failure> {
     let mut options = Options::default();
     options.create = Create::No;
+    // What `indelible run` was given as its data folder has the store within.
+    let within = folder.join("store");
+    let folder = if within.join("FORMAT").is_file() { &within } else { folder };
     let opened = EmbeddedEngine::open(folder, &rows::TABLES, &options).and_then(|engine| {
         let recovered = engine.recovered().map(ToString::to_string);
         let store = Store::start(std::sync::Arc::new(engine), &rows::TABLES, options.bounds)?;

@@ -37,7 +37,7 @@ fn a_function_returns() {
     let shown = text(&again.stdout);
     assert!(shown.starts_with("\"parcel o-1\"\n"), "{shown}");
     assert!(shown.contains("charge   root.1"), "{shown}");
-    assert!(text(&again.stderr).contains("goes on"));
+    assert!(text(&again.stderr).contains("is over, and this is what it led to"));
     let other = run(folder.path(), "order-saga", &["order", "null", "--id", "o-1"]);
     assert_eq!(other.status.code(), Some(1));
     assert!(text(&other.stderr).contains("used before"), "{}", text(&other.stderr));
@@ -66,6 +66,47 @@ fn a_signal_is_sent() {
     assert_eq!(text(&output.stdout), "\"approved by bob\"\n", "{}", text(&output.stderr));
 }
 
+/// A command that is given again does not send its signals again.
+#[test]
+fn a_signal_is_sent_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let waits = r#"["go", 2]"#;
+    let component = indelible_guests::component("behaviours");
+    for round in 0..2 {
+        let mut child = indelible(folder.path())
+            .arg("run")
+            .arg(&component)
+            .args(["wait_signals", waits, "--id", "one", "--signal", "go=1"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(said.next().unwrap().unwrap().contains("--id one"), "round {round}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    // Whether or not the first arrived before the kill: it arrives once.
+    let arguments = ["wait_signals", waits, "--id", "one", "--signal", "go=1", "--signal", "go=2"];
+    let journal = ["--journal", "all.jsonl"];
+    let output = run(folder.path(), "behaviours", &[&arguments[..], &journal[..]].concat());
+    assert_eq!(text(&output.stdout), "[1,2]\n", "{}", text(&output.stderr));
+    let verified = indelible(folder.path()).args(["journal", "verify", "all.jsonl"]).output();
+    assert!(verified.unwrap().status.success());
+}
+
+/// What went wrong with each attempt is told as it happens, and a trap's frames are lines.
+#[test]
+fn attempts_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), "behaviours", &["flaky", "3"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("Transient: attempt 1 of 3; again in "), "{said}");
+    assert!(said.contains("Transient: attempt 2 of 3; again in "), "{said}");
+    let output = run(folder.path(), "behaviours", &["recurse"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("\n  in ") && !said.contains("\\u{a}"), "{said}");
+}
+
 /// What was begun goes on after the process was killed: nothing is lost, nothing done twice.
 #[test]
 fn killed_in_the_middle() {
@@ -92,7 +133,7 @@ fn killed_in_the_middle() {
     let shown = text(&output.stdout);
     assert!(shown.starts_with("3\n"), "{shown}{}", text(&output.stderr));
     let checked =
-        indelible(folder.path()).args(["store", "check", "indelible-data/store"]).output().unwrap();
+        indelible(folder.path()).args(["store", "check", "indelible-data"]).output().unwrap();
     assert!(checked.status.success(), "{}", text(&checked.stderr));
 }
 
@@ -122,21 +163,21 @@ fn a_folder_in_use() {
 #[test]
 fn bad_input() {
     let folder = tempfile::tempdir().unwrap();
-    let refused = |guest: &str, arguments: &[&str], words: &[&str]| {
-        let output = run(folder.path(), guest, arguments);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    let refused = |code: i32, arguments: &[&str], words: &[&str]| {
+        let output = run(folder.path(), "order-saga", arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
         let said = text(&output.stderr);
         for word in words {
             assert!(said.contains(word), "no {word:?} in: {said}");
         }
         assert_eq!(text(&output.stdout), "");
     };
-    refused("order-saga", &["order", "{"], &["the input is no JSON", "hint:"]);
-    refused("order-saga", &["order", ORDER, "--signal", "x"], &["no `=`", "hint:"]);
-    refused("order-saga", &["order", ORDER, "--signal", "x=y"], &["a signal is no JSON"]);
-    refused("order-saga", &["order", ORDER, "--id", "\n"], &["the id is none"]);
+    refused(2, &["order", "{"], &["it is no JSON", "quote it"]);
+    refused(2, &["order", ORDER, "--signal", "x"], &["no `=`"]);
+    refused(2, &["order", ORDER, "--signal", "x=y"], &["it is no JSON"]);
+    refused(2, &["order", ORDER, "--id", "\n"], &["blank"]);
     assert!(!folder.path().join("indelible-data").exists(), "nothing was made");
-    refused("order-saga", &["ordr", ORDER], &["has no function \"ordr\"; it has", "order"]);
+    refused(1, &["ordr", ORDER], &["has no function \"ordr\"; it has", "order"]);
 
     let junk = folder.path().join("junk.wasm");
     std::fs::write(&junk, "junk").unwrap();

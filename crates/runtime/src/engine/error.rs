@@ -78,7 +78,7 @@ pub enum StartRefused {
         max: usize,
     },
     /// The same operation id was used for another request (V-9, C-6).
-    #[error("the operation id was used before, for another function or another input")]
+    #[error("the operation id was used before, for another component, function or input")]
     Conflict,
     /// The engine cannot do anything now.
     #[error(transparent)]

@@ -9,6 +9,7 @@ use indelible_store::rows::timers::Timer;
 use super::execution::{Phase, Verdict, caller, number};
 use super::{Tree, Work};
 use crate::shared::Shared;
+use crate::world::Then;
 
 impl Tree {
     /// A guest is over, or is made to be. Calls that were not started are dropped, those that run
@@ -98,14 +99,19 @@ impl Tree {
     ) -> Result<Option<Outcome>, Violation> {
         let failure = self.known_or_not(key, failure);
         let retry_at = self.retry_at(shared, key, &failure);
+        let then = match retry_at {
+            Ok(at) => Then::Again(at.saturating_since(shared.clock.now())),
+            Err(why) => Then::Over(why),
+        };
+        shared.observer.attempt_failed(key, &failure, then);
         let entry = self.execution(key).journal.fail(shared.clock.now(), failure.clone())?;
         self.terminal(key, entry);
         match retry_at {
-            Some(retry_at) => {
+            Ok(retry_at) => {
                 self.next_attempt(shared, key, failure, retry_at)?;
                 Ok(None)
             }
-            None => Ok(Some(failure.into())),
+            Err(_) => Ok(Some(failure.into())),
         }
     }
 

@@ -23,25 +23,28 @@ impl Tree {
         Failure { kind: ErrorKind::Indeterminate, message, detail: failure.detail }
     }
 
-    /// When the next attempt is due; none if there is none.
+    /// When the next attempt is due; or why there is none.
     pub(super) fn retry_at(
         &mut self,
         shared: &Shared,
         key: &JournalKey,
         failure: &Failure,
-    ) -> Option<Timestamp> {
-        let tried =
-            matches!(failure.kind, ErrorKind::Trap | ErrorKind::Timeout | ErrorKind::Transient);
+    ) -> Result<Timestamp, &'static str> {
+        if failure.kind == ErrorKind::Indeterminate {
+            return Err("nobody knows whether something that it called happened");
+        }
         let effect_started = self.execution(key).journal.effect_started();
-        let (policy, retries, since) = self.tries(shared, key, failure.kind)?;
-        let safe = policy.class.idempotency == Idempotency::Idem || !effect_started;
-        if !(tried && safe) {
-            return None;
+        let tries = self.tries(shared, key, failure.kind);
+        let (policy, retries, since) = tries.ok_or("it was tried as often as it may be")?;
+        if effect_started && policy.class.idempotency != Idempotency::Idem {
+            return Err("it had made calls, and is not idem");
         }
         let retry_at = shared.clock.now().saturating_add(backoff(shared, key, &policy, retries));
         match policy.deadline {
-            Some(deadline) if retry_at > since.saturating_add(deadline) => None,
-            _ => Some(retry_at),
+            Some(deadline) if retry_at > since.saturating_add(deadline) => {
+                Err("its deadline has passed")
+            }
+            _ => Ok(retry_at),
         }
     }
 

@@ -4,7 +4,7 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::binary::{self, EncodeError};
 use indelible_journal::{
-    ComponentDigest, Entry, ExecutionId, FunctionName, JournalKey, Status, Timestamp,
+    ComponentDigest, Entry, ExecutionId, FunctionName, JournalKey, RootHash, Status, Timestamp,
 };
 
 use super::codec::{self, Malformed, Reader, put_text};
@@ -224,6 +224,23 @@ pub fn latest(
     seen.try_map(|page| {
         page.rows.into_iter().next().map(|(key, value)| decode(&key, &value)).transpose()
     })
+}
+
+/// The executions of a tree, all attempts, callers before those that they called: those after
+/// `after`, at most so many.
+pub fn tree(
+    read: &impl Read,
+    root: &RootHash,
+    after: Option<&JournalKey>,
+    limit: usize,
+) -> Result<Seen<Vec<Execution>>, ReadError> {
+    let prefix = Bytes::copy_from_slice(root.as_bytes());
+    let mut scan = Scan::prefix(EXECUTIONS, prefix, limit);
+    if let Some(after) = after {
+        scan = scan.after(keys::journal_key(after));
+    }
+    read.scan(&scan)?
+        .try_map(|page| page.rows.iter().map(|(key, value)| decode(key, value)).collect())
 }
 
 pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {
