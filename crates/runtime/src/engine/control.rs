@@ -73,14 +73,18 @@ impl Engine {
         self.settle(execution, How::Release, actor, reason).await
     }
 
-    /// Ends a held execution as failed (C-25).
+    /// Ends a held execution as failed (C-25). What it has in flight is cancelled and awaited first
+    /// (C-40), so this takes as long as their cleaning up; when it returns, the end is durable.
     pub async fn fail(
         &self,
         execution: &ExecutionId,
         actor: Actor,
         reason: &str,
     ) -> Result<(), ControlError> {
-        self.settle(execution, How::Fail, actor, reason).await
+        self.settle(execution, How::Fail, actor, reason).await?;
+        // Until the end is written nothing remembers the decision: it is not acknowledged before.
+        self.outcome(execution).await?;
+        Ok(())
     }
 
     async fn settle(

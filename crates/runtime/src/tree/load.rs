@@ -63,15 +63,17 @@ impl Tree {
         let starts: Vec<u32> = execution.unstarted.keys().copied().collect();
         let cancelled = execution.journal.cancel_requested().is_some();
         self.executions.insert(key.clone(), execution);
+        if runs {
+            // Before the calls that it had not begun: if it has come to its end, they never begin,
+            // as they would not have without a crash (C-40).
+            self.ready(key);
+        }
         if ticket.is_some() {
             self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
         }
         if cancelled && runs {
             // The process may have died before the cancel reached every child.
             self.cascade(key);
-        }
-        if runs {
-            self.ready(key);
         }
         self.wake(shared, key);
         Ok(())
