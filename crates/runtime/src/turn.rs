@@ -19,7 +19,9 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
     for _ in 0..GUESTS_MAX {
         let job = {
             let mut tree = cell.tree();
-            while let Some(command) = cell.next_command() {
+            while !tree.is_full()
+                && let Some(command) = cell.next_command()
+            {
                 tree.obey(shared, command);
                 tree.keep_pace(shared);
             }

@@ -179,3 +179,34 @@ fn a_missing_component() {
     house.work();
     assert!(matches!(house.ending(&id), Ending::Completed(_)));
 }
+
+/// C-25: calls that had not begun when it was held begin when it is released, also by another
+/// process.
+#[test]
+fn what_had_not_begun_begins_after_a_release() {
+    let program = json!([
+        { "call": ["a", "main", [{ "return": 7 }]] },
+        { "timer": ["hour", 3_600_000] }, { "await": "hour" }, { "await": "a" },
+    ]);
+    let first = House::new(by_hand(KEEP));
+    first.deploy("script");
+    let id = first.start("one", "script/main", &program.to_string());
+    first.work();
+    // As if the process had died before the call's turn came.
+    let mut tree = first.tree(&id);
+    tree.truncate(1);
+    tree[0].1.truncate(4);
+    assert_eq!(tree[0].1[3].event.name(), "ExecutionAwaiting");
+
+    let disk = std::sync::Arc::new(support::disk::Disk::new());
+    let mut house = House::with(disk, by_hand(KEEP), support::guests::fresh());
+    house.transplant(&tree);
+    house.crash();
+    house.pass(Micros::from_secs(3_700));
+    assert_eq!(house.row(&id).standing, Standing::Held);
+    house.deploy("script");
+    house.crash();
+    house.wait(house.engine().release(&id, Actor::new("ann"), "deployed")).unwrap();
+    house.work();
+    assert_eq!(support::returned(&house.ending(&id)), "[null,7]");
+}

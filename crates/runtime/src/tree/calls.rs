@@ -22,9 +22,6 @@ use crate::guest::host::{Context, Got, Host, Level, Refusal, Want};
 use crate::shared::Shared;
 use crate::world::{LogLine, Purpose};
 
-/// When so many bytes of events are not submitted, a guest's call submits them.
-const UNSUBMITTED_BYTES_MAX: usize = 4 << 20;
-
 /// What one guest asks of its tree.
 pub(crate) struct GuestCalls {
     pub(crate) shared: Arc<Shared>,
@@ -69,7 +66,7 @@ impl GuestCalls {
             Ok(()) => call(&mut tree, &self.shared, &self.key),
             Err(stopped) => Err(stopped),
         };
-        if tree.changes.bytes > UNSUBMITTED_BYTES_MAX || self.shared.in_lockstep() {
+        if tree.is_full() || self.shared.in_lockstep() {
             tree.commit(&self.shared);
         }
         result.map_err(|stopped| match stopped {

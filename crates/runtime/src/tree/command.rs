@@ -11,7 +11,7 @@ use indelible_store::{Position, SubmitError};
 use tokio::sync::oneshot;
 
 use super::execution::{Execution, Phase, Verdict};
-use super::{LoadError, Tree};
+use super::{LoadError, Tree, Work};
 use crate::audit::Actor;
 use crate::operation::{self, Request};
 use crate::shared::Shared;
@@ -334,6 +334,9 @@ impl Tree {
                 ) {
                     self.ready(&key);
                 }
+                // Calls that had not begun when it was held, perhaps by an earlier process.
+                let starts: Vec<u32> = self.execution(&key).unstarted.keys().copied().collect();
+                self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
                 self.touch(&key);
                 self.wake(shared, &key);
                 "release"

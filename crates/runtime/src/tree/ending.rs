@@ -11,6 +11,10 @@ use super::{Tree, Work};
 use crate::shared::Shared;
 use crate::world::Then;
 
+/// How many timers are deleted with their execution: a batch has a bound. Further ones mean nothing
+/// when they are due, and go then.
+const TIMERS_DELETED_MAX: usize = 10_000;
+
 impl Tree {
     /// A guest is over, or is made to be. Calls that were not started are dropped, those that run
     /// are cancelled and awaited.
@@ -65,7 +69,8 @@ impl Tree {
             return;
         };
         let cleanup_due = execution.cleanup_due.take();
-        for timer in execution.journal.open_timers().collect::<Vec<_>>() {
+        let timers: Vec<_> = execution.journal.open_timers().take(TIMERS_DELETED_MAX).collect();
+        for timer in timers {
             let child = Some(number(&timer.promise_id));
             self.delete_timer(Timer { due: timer.fire_at, key: key.clone(), child });
         }

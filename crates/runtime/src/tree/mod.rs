@@ -74,6 +74,14 @@ struct Changes {
     after: Vec<AfterCommit>,
 }
 
+/// When so many executions have changed, they are submitted before anything else changes: a batch
+/// has a bound on its preconditions, and each execution brings one.
+const CHANGED_MAX: usize = 1_000;
+
+/// The same for bytes of events: the largest single change is a few payloads more, and a batch has
+/// room for that.
+const UNSUBMITTED_BYTES_MAX: usize = 4 << 20;
+
 /// About how many bytes an event has beside its payload.
 const EVENT_BYTES_GUESS: usize = 64;
 
@@ -167,6 +175,11 @@ impl Tree {
                 Phase::Resting | Phase::Held { .. } | Phase::Ended => true,
                 Phase::Ready | Phase::Running { .. } | Phase::Ending { .. } => false,
             })
+    }
+
+    /// Whether what changed has to be submitted before anything else changes.
+    pub(crate) fn is_full(&self) -> bool {
+        self.changes.dirty.len() >= CHANGED_MAX || self.changes.bytes > UNSUBMITTED_BYTES_MAX
     }
 
     /// Whether there is something to do.

@@ -11,6 +11,9 @@ use super::execution::{Execution, Phase, caller, number};
 use crate::shared::Shared;
 use crate::world::Purpose;
 
+/// The most bytes of signals that a next attempt gets: they are in one commit with its start.
+const CARRIED_BYTES_MAX: usize = 32 << 20;
+
 impl Tree {
     /// What a failed attempt came to. If it had called something of which nobody can know whether
     /// it happened, that is so of the attempt, too, and there is no other (C-32).
@@ -33,7 +36,12 @@ impl Tree {
         if failure.kind == ErrorKind::Indeterminate {
             return Err("nobody knows whether something that it called happened");
         }
-        let effect_started = self.execution(key).journal.effect_started();
+        let journal = &self.execution(key).journal;
+        let carried: usize = journal.deliveries().map(|(_, payload)| payload.bytes.len()).sum();
+        if carried > CARRIED_BYTES_MAX {
+            return Err("its signals are too large to be carried over");
+        }
+        let effect_started = journal.effect_started();
         let tries = self.tries(shared, key, failure.kind);
         let (policy, retries, since) = tries.ok_or("it was tried as often as it may be")?;
         if effect_started && policy.class.idempotency != Idempotency::Idem {

@@ -4,7 +4,8 @@
 use std::task::Poll;
 
 use indelible_journal::{
-    Awaited, JoinSetId, JournalKey, Next, SignalName, Status, Wait, WaitSet, Waiting,
+    Awaited, Entry, Event, JoinSetId, JournalKey, Next, Outcome, SignalName, Status, Wait, WaitSet,
+    Waiting,
 };
 
 use super::Tree;
@@ -12,6 +13,14 @@ use super::calls::Stopped;
 use super::execution::{Phase, number};
 use crate::guest::host::{Got, Settled, Want};
 use crate::shared::Shared;
+
+/// How many bytes the result has that was taken from a set.
+fn result_bytes(entry: &Entry) -> usize {
+    match entry.event() {
+        Event::JoinSetAwaited { result: Outcome::Ok(payload), .. } => payload.bytes.len(),
+        _ => 0,
+    }
+}
 
 impl Tree {
     /// The guest waits.
@@ -91,7 +100,15 @@ impl Tree {
                 }
                 Next::Ready => {
                     let entry = journal.take_next(shared.clock.now(), join_set)?;
+                    self.weighs(entry.as_ref().map_or(0, result_bytes));
                     self.written(key, entry);
+                    // All of a large set are taken in one call.
+                    if self.is_full() {
+                        self.commit(shared);
+                        if self.find(key).is_none() {
+                            return Err(Stopped::Doomed);
+                        }
+                    }
                     continue;
                 }
                 Next::Pending(wait) => {

@@ -25,9 +25,12 @@ pub(crate) struct Job {
 }
 
 impl Tree {
-    /// Does what can be done under the lock, up to the next guest that is to run.
+    /// Does what can be done under the lock, up to the next guest that is to run, or until so much
+    /// has changed that it has to be submitted.
     pub(crate) fn take(&mut self, shared: &Shared) -> Option<Job> {
-        while let Some(work) = self.work.pop_front() {
+        while !self.is_full()
+            && let Some(work) = self.work.pop_front()
+        {
             let key = match work {
                 Work::Run(key) => key,
                 Work::Start(caller, child) => match self.start_child(shared, &caller, child) {
@@ -184,9 +187,13 @@ impl Tree {
 
     /// A guest could not be started at all.
     pub(crate) fn not_started(&mut self, shared: &Shared, key: &JournalKey, why: NotStarted) {
-        match why {
-            NotStarted::Full => self.ready(key),
-            NotStarted::Held(why) => self.hold(shared, key, why),
+        // The tree was not locked meanwhile: its end may have been decided, or it was forgotten.
+        let Some(execution) = self.find(key) else { return };
+        let Phase::Running { doomed, .. } = &mut execution.phase else { return };
+        match (doomed.take(), why) {
+            (Some(verdict), _) => self.end(shared, key, verdict),
+            (None, NotStarted::Full) => self.ready(key),
+            (None, NotStarted::Held(why)) => self.hold(shared, key, why),
         }
     }
 
