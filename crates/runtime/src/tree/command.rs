@@ -202,7 +202,7 @@ impl Tree {
                         };
                 }));
             }
-            Err(violation) => shared.observer.trouble(&format!("a start was refused: {violation}")),
+            Err(violation) => shared.trouble(&format!("a start was refused: {violation}")),
         }
     }
 
