@@ -276,3 +276,32 @@ fn too_many_callers_are_refused() {
     let started = house.wait(engine.start(request(9))).unwrap();
     assert!(!started.attached, "nothing had begun");
 }
+
+/// A tree of ten thousand calls takes turns with others: a small call needs no more of them than
+/// if it were alone with another small one.
+#[test]
+fn a_large_tree_does_not_keep_others_waiting() {
+    let house = House::new(by_hand(KEEP));
+    house.deploy("script");
+    let engine = house.engine();
+    let large = json!([
+        { "repeat": [10_000, [{ "call": ["c", "main", []] }]] }, { "await": "c" }, { "return": 1 }
+    ]);
+    let large = house.request("large", "script/main", &large.to_string());
+    let mut large = Box::pin(engine.call(large));
+    assert!(poll(large.as_mut()).is_pending());
+    for number in 0..20 {
+        assert!(engine.step());
+        let small = house.request(&format!("small-{number}"), "script/main", "[]");
+        let mut small = Box::pin(engine.start(small));
+        assert!(poll(small.as_mut()).is_pending());
+        // The large one is of the same function, and first in their flow.
+        for _ in 0..2 {
+            assert!(engine.step());
+        }
+        house.settle();
+        assert!(poll(small.as_mut()).is_ready(), "it had its turn");
+    }
+    assert!(poll(large.as_mut()).is_pending(), "the large one is not over");
+    assert_eq!(house.wait(large).unwrap().1, Ending::Completed(Payload::json("1")));
+}

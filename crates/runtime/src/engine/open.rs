@@ -143,10 +143,10 @@ fn start_threads(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, OpenError>
             loop {
                 shared.recover_more();
                 let Some(cell) = shared.run_queue.pop() else { return };
-                let (flow, began) = (cell.flow(), Instant::now());
+                let began = Instant::now();
                 guarded(&shared, &cell);
                 let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-                shared.run_queue.took(flow, took);
+                shared.run_queue.took(cell.flow(), took);
             }
         };
         threads.push(spawn(&format!("worker-{number}"), work)?);
