@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use indelible_journal::JournalKey;
+use indelible_journal::{Ending, JournalKey, Micros};
 use indelible_runtime::world::Witness;
 use indelible_runtime::{Actor, Parking};
 use indelible_store::rows::executions::Standing;
@@ -65,6 +65,33 @@ impl Witness for Memory {
     fn survived(&self, key: &JournalKey) {
         self.0.lock().unwrap().remove(key);
     }
+}
+
+/// C-22, C-25: what is cancelled while it is held has its time to clean up when it is released,
+/// and no more than that.
+#[test]
+fn the_time_to_clean_up_begins_with_the_release() {
+    let mut house = House::new(by_hand(Parking::Drop));
+    let memory = Arc::new(Memory::default());
+    house.witness = memory.clone();
+    house.reopen();
+    house.deploy("script");
+    let cleaning_up = json!({ "cancelled": [{ "signal": "never" }] });
+    let program = json!([cleaning_up, { "signal": "go" }, { "signal": "never" }]);
+    let id = house.start("a", "script/main", &program.to_string());
+    house.work();
+    memory.0.lock().unwrap().insert(house.row(&id).key, 3);
+    house.signal(&id, "go", "1");
+    house.work();
+    house.cancel(&id);
+    house.pass(Micros::from_secs(120));
+    assert_eq!(house.row(&id).standing, Standing::Held);
+    house.wait(house.engine().release(&id, Actor::new("somebody"), "again")).unwrap();
+    house.pass(Micros::from_secs(59));
+    assert_eq!(house.row(&id).standing, Standing::Cancelling);
+    house.pass(Micros::from_secs(1));
+    let Ending::Cancelled(reason) = house.ending(&id) else { panic!("it was cancelled") };
+    assert_eq!(reason, "enough (its time to clean up is over)");
 }
 
 /// C-25: a person lets it go on, and it has three lives again; whatever survives is forgotten.
