@@ -118,6 +118,9 @@ pub enum NotDone {
     /// It has as many unread signals as it may have.
     #[error("the execution buffers {0} signals, which is the most")]
     Full(usize),
+    /// Its unread signals have as many bytes as they may have.
+    #[error("the execution buffers signals of {0} bytes at most, and this one is too many")]
+    FullBytes(usize),
     /// It cannot be read, or cannot go on.
     #[error("the execution cannot go on: {0}")]
     Broken(String),
@@ -243,6 +246,10 @@ impl Tree {
         let most = shared.options.signals_buffered_max;
         if journal.unread_signals() >= most {
             return Err(NotDone::Full(most));
+        }
+        let most = shared.options.signals_buffered_bytes_max;
+        if journal.unread_signal_bytes().saturating_add(signal.payload.bytes.len()) > most {
+            return Err(NotDone::FullBytes(most));
         }
         let now = shared.clock.now();
         let payload = signal.payload.clone();
