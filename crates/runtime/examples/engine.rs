@@ -1,0 +1,159 @@
+//! A process with an engine in it, for the test that kills it: it does what it reads, line by
+//! line, and says what the engine acknowledged, not earlier.
+//!
+//! `engine FOLDER COMPONENT PARKED WORKERS` opens the store and the engine in a folder, deploys
+//! the component there if it is not yet, and says `open`. It keeps so many parked guests. Then:
+//!
+//! | it reads | it says |
+//! |---|---|
+//! | `start OPERATION FUNCTION INPUT` | `started OPERATION EXECUTION` |
+//! | `signal TOKEN EXECUTION NAME PAYLOAD` | `signalled TOKEN DELIVERY`, or `late TOKEN` if it is over |
+//! | `cancel OPERATION EXECUTION` | `cancelled OPERATION` |
+//! | `outcome OPERATION EXECUTION` | `ended OPERATION OUTCOME` |
+//! | `close` | nothing more: it drops what it was asked, closes and ends |
+//!
+//! What the engine refuses, and what it holds or is troubled by, is said as `trouble …`.
+#![allow(clippy::unwrap_used, reason = "if anything fails, the test that reads this must notice")]
+#![allow(clippy::disallowed_methods, reason = "it is a process of its own")]
+
+#[path = "../tests/killed/outcome.rs"]
+mod outcome;
+
+use std::io::{BufRead as _, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use indelible_journal::{ExecutionId, JournalKey, Namespace, OperationId, Payload, SignalName};
+use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
+use indelible_runtime::world::Observer;
+use indelible_runtime::{ControlError, Engine, NotDone, Options, Parking, Start, World};
+use indelible_store::embedded;
+use indelible_store::rows::TABLES;
+use tokio::task::JoinSet;
+
+const COMPONENT: &str = "behaviours";
+
+/// One write a line: lines of several threads do not mix, and a kill does not cut one.
+fn say(line: &str) {
+    let line = format!("{line}\n");
+    let mut out = std::io::stdout().lock();
+    out.write_all(line.as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+/// Says what should not be.
+struct Aloud;
+
+impl Observer for Aloud {
+    fn held(&self, key: &JournalKey, why: &str) {
+        say(&format!("trouble {key} is held: {why}"));
+    }
+
+    fn trouble(&self, what: &str) {
+        say(&format!("trouble {what}"));
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, component, parked, workers] = &arguments[..] else {
+        panic!("usage: engine FOLDER COMPONENT PARKED WORKERS");
+    };
+    let parking = match parked.parse().unwrap() {
+        0 => Parking::Drop,
+        guests_max => Parking::Keep { guests_max },
+    };
+    let options = Options { workers: workers.parse().unwrap(), parking, ..Options::default() };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let engine = Arc::new(open(folder.as_ref(), options));
+    runtime.block_on(deploy(&engine, component.as_ref()));
+    say("open");
+    let mut asked = JoinSet::new();
+    for line in std::io::stdin().lock().lines() {
+        let line = line.unwrap();
+        if line == "close" {
+            break;
+        }
+        asked.spawn_on(obey(Arc::clone(&engine), line), runtime.handle());
+        while asked.try_join_next().is_some() {}
+    }
+    // Nobody is told any more what was not acknowledged by now.
+    runtime.block_on(asked.shutdown());
+    let store = engine.store().clone();
+    Arc::into_inner(engine).unwrap().close();
+    store.close().unwrap();
+}
+
+fn open(folder: &Path, options: Options) -> Engine {
+    let store =
+        embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default()).unwrap();
+    let artifacts = Artifacts::folder(folder.join("artifacts")).unwrap();
+    let guests = Guests::new(GuestOptions::default(), artifacts).unwrap();
+    let world = World { observer: Arc::new(Aloud), ..World::system(guests) };
+    Engine::open(store, options, world).unwrap()
+}
+
+/// Deploys the component, unless an earlier process did.
+async fn deploy(engine: &Engine, component: &Path) {
+    if engine.components().await.unwrap().is_empty() {
+        engine.deploy(COMPONENT, &std::fs::read(component).unwrap()).await.unwrap();
+    }
+}
+
+async fn obey(engine: Arc<Engine>, line: String) {
+    let mut words = line.splitn(3, ' ');
+    let (what, name, rest) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
+    let done = match what {
+        "start" => start(&engine, name, rest).await,
+        "signal" => signal(&engine, name, rest).await,
+        "cancel" => cancel(&engine, name, rest).await,
+        "outcome" => ended(&engine, name, rest).await,
+        other => Err(format!("nobody knows {other}")),
+    };
+    match done {
+        Ok(said) => say(&said),
+        Err(error) => say(&format!("trouble {line}: {error}")),
+    }
+}
+
+async fn start(engine: &Engine, operation: &str, rest: &str) -> Result<String, String> {
+    let (function, input) = rest.split_once(' ').unwrap();
+    let start = Start {
+        namespace: Namespace::new("killed").unwrap(),
+        operation_id: Some(OperationId::new(operation).unwrap()),
+        component: COMPONENT.to_owned(),
+        function: function.to_owned(),
+        input: Payload::json(input.to_owned()),
+        trace_parent: None,
+    };
+    let started = engine.start(start).await.map_err(|error| error.to_string())?;
+    Ok(format!("started {operation} {}", started.execution_id))
+}
+
+async fn signal(engine: &Engine, token: &str, rest: &str) -> Result<String, String> {
+    let mut words = rest.splitn(3, ' ');
+    let execution: ExecutionId = words.next().unwrap().parse().unwrap();
+    let name = SignalName::new(words.next().unwrap()).unwrap();
+    let payload = Payload::json(words.next().unwrap().to_owned());
+    match engine.signal(&execution, &name, payload, None).await {
+        Ok(delivery) => Ok(format!("signalled {token} {delivery}")),
+        Err(ControlError::NotDone(NotDone::Over(_))) => Ok(format!("late {token}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn cancel(engine: &Engine, operation: &str, execution: &str) -> Result<String, String> {
+    match engine.cancel(&execution.parse().unwrap(), "enough", None).await {
+        // Asked again after a crash, it may be over already.
+        Ok(_) | Err(ControlError::NotDone(NotDone::Over("it was cancelled"))) => {
+            Ok(format!("cancelled {operation}"))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn ended(engine: &Engine, operation: &str, execution: &str) -> Result<String, String> {
+    let ending = engine.outcome(&execution.parse().unwrap()).await;
+    let ending = ending.map_err(|error| error.to_string())?.ok_or("there is none")?;
+    Ok(format!("ended {operation} {}", outcome::text(&ending)))
+}
