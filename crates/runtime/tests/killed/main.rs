@@ -3,10 +3,11 @@
 //! cancels go on all the time. What was acknowledged is kept here; in the end everything has
 //! happened once, with the right outcome.
 //!
-//! `INDELIBLE_KILLS=1000` for more than the few kills of every run, `INDELIBLE_SEED` for others.
+//! `INDELIBLE_CRASH_CYCLES=1000` for more than the few kills of every run, `INDELIBLE_SEED` for others.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 #![allow(clippy::disallowed_methods, reason = "the test starts processes and makes folders")]
+#![allow(clippy::print_stdout, reason = "a failing run says how to repeat it")]
 
 #[path = "../support/agree.rs"]
 #[allow(dead_code, unreachable_pub, reason = "other tests use the rest")]
@@ -175,7 +176,7 @@ fn setting(name: &str, default: u64) -> u64 {
 /// effect once, executions go on where they were, and an outcome that was shown stays.
 #[test]
 fn what_was_acknowledged_happens_once() {
-    let kills = setting("INDELIBLE_KILLS", 8);
+    let kills = setting("INDELIBLE_CRASH_CYCLES", 8);
     let seed = setting("INDELIBLE_SEED", 1);
     let mut done = 0;
     while done < kills {

@@ -307,9 +307,7 @@ fn kind(numbers: &mut Numbers) -> Kind {
     match numbers.below(10) {
         0..4 => Kind::Collect { count: 1 + numbers.below(4) as usize },
         4 => Kind::CollectAgain { count: 2 + numbers.below(3) as usize },
-        5..7 => {
-            Kind::Errands { calls: 1 + numbers.below(4), milliseconds: numbers.below(400) }
-        }
+        5..7 => Kind::Errands { calls: 1 + numbers.below(4), milliseconds: numbers.below(400) },
         _ => {
             let decision = match numbers.below(3) {
                 0 => Decision::Confirm,
