@@ -1,8 +1,9 @@
 //! A process with an engine in it, for the test that kills it: it does what it reads, line by
 //! line, and says what the engine acknowledged, not earlier.
 //!
-//! `engine FOLDER COMPONENT PARKED WORKERS` opens the store and the engine in a folder, deploys
-//! the component there if it is not yet, and says `open`. It keeps so many parked guests. Then:
+//! `engine FOLDER COMPONENT PARKED WORKERS LATER` opens the store and the engine in a folder,
+//! deploys the component there if it is not yet, and says `open`. It keeps so many parked guests,
+//! and its clock is so many seconds ahead. Then:
 //!
 //! | it reads | it says |
 //! |---|---|
@@ -10,6 +11,7 @@
 //! | `signal TOKEN EXECUTION NAME PAYLOAD` | `signalled TOKEN DELIVERY`, or `late TOKEN` if it is over |
 //! | `cancel OPERATION EXECUTION` | `cancelled OPERATION` |
 //! | `outcome OPERATION EXECUTION` | `ended OPERATION OUTCOME` |
+//! | `rest` | `rested`, when no timer is left |
 //! | `close` | nothing more: it drops what it was asked, closes and ends |
 //!
 //! What the engine refuses, and what it holds or is troubled by, is said as `trouble …`.
@@ -22,13 +24,16 @@ mod outcome;
 use std::io::{BufRead as _, Write as _};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use indelible_journal::{ExecutionId, JournalKey, Namespace, OperationId, Payload, SignalName};
+use indelible_journal::{
+    ExecutionId, JournalKey, Micros, Namespace, OperationId, Payload, SignalName, Timestamp,
+};
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::world::Observer;
+use indelible_runtime::world::{Clock, Observer, System};
 use indelible_runtime::{ControlError, Engine, NotDone, Options, Parking, Start, World};
 use indelible_store::embedded;
-use indelible_store::rows::TABLES;
+use indelible_store::rows::{TABLES, timers};
 use tokio::task::JoinSet;
 
 const COMPONENT: &str = "behaviours";
@@ -54,10 +59,19 @@ impl Observer for Aloud {
     }
 }
 
+/// A clock that is ahead.
+struct Ahead(Micros);
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        System.now().saturating_add(self.0)
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, component, parked, workers] = &arguments[..] else {
-        panic!("usage: engine FOLDER COMPONENT PARKED WORKERS");
+    let [folder, component, parked, workers, later] = &arguments[..] else {
+        panic!("usage: engine FOLDER COMPONENT PARKED WORKERS LATER");
     };
     let parking = match parked.parse().unwrap() {
         0 => Parking::Drop,
@@ -65,16 +79,20 @@ fn main() {
     };
     let options = Options { workers: workers.parse().unwrap(), parking, ..Options::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    let engine = Arc::new(open(folder.as_ref(), options));
+    let clock = Ahead(Micros::from_secs(later.parse().unwrap()));
+    let engine = Arc::new(open(folder.as_ref(), options, clock));
     runtime.block_on(deploy(&engine, component.as_ref()));
     say("open");
     let mut asked = JoinSet::new();
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
-        if line == "close" {
-            break;
+        match line.as_str() {
+            "close" => break,
+            "rest" => rest(&engine),
+            _ => {
+                asked.spawn_on(obey(Arc::clone(&engine), line), runtime.handle());
+            }
         }
-        asked.spawn_on(obey(Arc::clone(&engine), line), runtime.handle());
         while asked.try_join_next().is_some() {}
     }
     // Nobody is told any more what was not acknowledged by now.
@@ -84,12 +102,13 @@ fn main() {
     store.close().unwrap();
 }
 
-fn open(folder: &Path, options: Options) -> Engine {
+fn open(folder: &Path, options: Options, clock: Ahead) -> Engine {
     let store =
         embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default()).unwrap();
     let artifacts = Artifacts::folder(folder.join("artifacts")).unwrap();
     let guests = Guests::new(GuestOptions::default(), artifacts).unwrap();
-    let world = World { observer: Arc::new(Aloud), ..World::system(guests) };
+    let (clock, observer) = (Arc::new(clock), Arc::new(Aloud));
+    let world = World { clock, observer, ..World::system(guests) };
     Engine::open(store, options, world).unwrap()
 }
 
@@ -98,6 +117,14 @@ async fn deploy(engine: &Engine, component: &Path) {
     if engine.components().await.unwrap().is_empty() {
         engine.deploy(COMPONENT, &std::fs::read(component).unwrap()).await.unwrap();
     }
+}
+
+/// Waits until no timer is left: the engine deletes those that mean nothing when they are due.
+fn rest(engine: &Engine) {
+    while !timers::next(engine.store(), None, 1).unwrap().value.is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    say("rested");
 }
 
 async fn obey(engine: Arc<Engine>, line: String) {

@@ -30,6 +30,9 @@ const WAITING_MIN: usize = 2_000;
 /// After so many kills everything comes to its end, is looked at, and a new folder begins.
 const KILLS_OF_A_FOLDER: u64 = 20;
 
+/// How long an execution may clean up: the engine's default.
+const CLEANUP_SECONDS: u64 = 60;
+
 /// Numbers that look random and are the same each time.
 pub(crate) struct Numbers(u64);
 
@@ -81,7 +84,7 @@ impl Scene {
     fn process(&mut self) -> Process {
         let parked = [7_500, 200, 0][self.numbers.below(3) as usize];
         let workers = 1 + self.numbers.below(4);
-        let process = Process::start(self.folder(), parked, workers);
+        let process = Process::start(self.folder(), parked, workers, 0);
         self.promises.new_process(&mut self.numbers);
         process
     }
@@ -154,7 +157,18 @@ impl Scene {
             self.promises.heard(&line);
         }
         process.close();
+        self.sweep();
         verify(self.folder(), &self.promises);
+    }
+
+    /// What is over leaves no timer, except the limit of a cleaning up that a kill cut in two: it
+    /// means nothing any more, and goes when it is due.
+    fn sweep(&self) {
+        let mut process = Process::start(self.folder(), 0, 1, CLEANUP_SECONDS + 1);
+        assert!(Self::opens(&mut process, Instant::now() + PATIENCE), "it does not open");
+        process.send("rest");
+        assert_eq!(process.hear(PATIENCE).as_deref(), Some("rested"), "timers are left");
+        process.close();
     }
 }
 

@@ -17,12 +17,13 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it over a folder, with so many places for parked guests.
-    pub(crate) fn start(folder: &Path, parked: u64, workers: u64) -> Self {
+    /// Starts it over a folder, with so many places for parked guests, and a clock that is ahead
+    /// by so many seconds.
+    pub(crate) fn start(folder: &Path, parked: u64, workers: u64, later: u64) -> Self {
         let mut child = Command::new(example())
             .arg(folder)
             .arg(indelible_guests::component("behaviours"))
-            .args([parked.to_string(), workers.to_string()])
+            .args([parked, workers, later].map(|number| number.to_string()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
