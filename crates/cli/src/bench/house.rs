@@ -13,8 +13,8 @@ use indelible_journal::{Ending, ExecutionId, Namespace, Payload, Timestamp};
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Clock, Observer, System};
 use indelible_runtime::{Engine, Options, Start, World};
-use indelible_store::embedded;
 use indelible_store::rows::TABLES;
+use indelible_store::{Store, embedded};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -73,12 +73,23 @@ pub(super) fn guests(folder: &Path) -> Result<Arc<Guests>, Failure> {
     Guests::new(GuestOptions::default(), artifacts).map_err(|error| failed(error.to_string()))
 }
 
+/// The store in this folder.
+pub(super) fn store(folder: &Path) -> Result<Store, Failure> {
+    let store = embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default());
+    store.map_err(|error| unopened(folder, &error.to_string()))
+}
+
+/// An engine over a store.
+pub(super) fn engine(store: Store, world: World) -> Result<Engine, Failure> {
+    Engine::open(store, Options::default(), world).map_err(|error| {
+        Failure::new(format!("cannot open an engine: {error}"))
+            .hint("look at the limits of this process")
+    })
+}
+
 /// An engine over the store in this folder.
 pub(super) fn open(folder: &Path, world: World) -> Result<Engine, Failure> {
-    let failed = |error: String| unopened(folder, &error);
-    let store = embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default())
-        .map_err(|error| failed(error.to_string()))?;
-    Engine::open(store, Options::default(), world).map_err(|error| failed(error.to_string()))
+    engine(store(folder)?, world)
 }
 
 fn unopened(folder: &Path, error: &str) -> Failure {

@@ -4,7 +4,7 @@
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write};
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, ChildStdout, Stdio};
+use std::process::{self, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 
 use super::hearing::Counting;
 use super::house::{self, Where};
-use super::place::Place;
+use super::place::{Guest, Place};
 use super::report::{Report, mib, round};
 use super::{guest, meters, note};
 use crate::failure::Failure;
@@ -88,6 +88,8 @@ enum Part {
 enum Said {
     /// All were started; the sleepers are due at this time, in microseconds since 1970.
     Waiting { started_s: f64, due_at: u64, memory: Memory },
+    /// The store is open.
+    Store {},
     /// The engine is open.
     Open {},
     /// A call was answered.
@@ -116,6 +118,7 @@ struct Line {
     before_rss_bytes: Option<u64>,
     before_parked: usize,
     before_trees: usize,
+    store_open_s: f64,
     open_s: f64,
     ready_s: f64,
     ready_rss_bytes: Option<u64>,
@@ -139,7 +142,7 @@ pub(super) fn run(
     guest::component(Some(&component))?;
     let folder = place.path();
     note(&format!("starting {n} executions, to be killed"));
-    let mut first = Process::start(folder, &component, Part::First, n - due, due)?;
+    let mut first = Process::start(place, &component, Part::First, n - due, due)?;
     let (started_s, due_at, before) = match first.hear()? {
         (Said::Waiting { started_s, due_at, memory }, _) => (started_s, due_at, memory),
         (other, _) => return Err(unexpected(&other)),
@@ -155,7 +158,8 @@ pub(super) fn run(
     std::thread::sleep(left);
 
     note("killed; starting anew");
-    let mut second = Process::start(folder, &component, Part::Second, n - due, due)?;
+    let mut second = Process::start(place, &component, Part::Second, n - due, due)?;
+    let (_, store_open_s) = second.hear()?;
     let (_, open_s) = second.hear()?;
     let (ready, ready_s) = second.hear()?;
     let (_, gone_on_s) = second.hear()?;
@@ -172,6 +176,7 @@ pub(super) fn run(
         before_rss_bytes: before.rss_bytes,
         before_parked: before.parked,
         before_trees: before.trees,
+        store_open_s: round(store_open_s, 3),
         open_s: round(open_s, 3),
         ready_s: round(ready_s, 3),
         ready_rss_bytes: ready.rss_bytes,
@@ -189,7 +194,8 @@ fn text(line: &Line) -> String {
     let memory = |bytes: Option<u64>| bytes.map_or("?".to_owned(), |bytes| mib(bytes).to_string());
     format!(
         "recover: {} waiting ({:.0} started per s): {} MiB, {} parked, {} trees in memory\n  \
-           killed and started anew: open after {:.2} s, ready after {:.2} s with {} MiB\n  \
+           killed and started anew: store open after {:.2} s, engine after {:.2} s\n  \
+           ready after {:.2} s with {} MiB\n  \
            {} due had gone on after {:.2} s, were over after {:.2} s\n  \
            then {} MiB, {} parked, {} trees in memory",
         line.n,
@@ -197,6 +203,7 @@ fn text(line: &Line) -> String {
         memory(line.before_rss_bytes),
         line.before_parked,
         line.before_trees,
+        line.store_open_s,
         line.open_s,
         line.ready_s,
         memory(line.ready_rss_bytes),
@@ -216,54 +223,55 @@ fn now() -> u64 {
 }
 
 /// A process that does not outlive its owner.
-struct Process {
-    child: Child,
+struct Process<'a> {
+    place: &'a Place,
+    guest: Guest,
     said: BufReader<ChildStdout>,
     start: Instant,
 }
 
-impl Process {
+impl<'a> Process<'a> {
     fn start(
-        folder: &Path,
+        place: &'a Place,
         component: &Path,
         part: Part,
         signals: u64,
         sleepers: u64,
     ) -> Result<Self, Failure> {
         let part = if part == Part::First { "first" } else { "second" };
+        let program = std::env::current_exe().map_err(|error| failed(&error))?;
+        let mut command = process::Command::new(program);
+        command
+            .args(["bench", "wait", "--part", part])
+            .args(["--signals", &signals.to_string(), "--sleepers", &sleepers.to_string()])
+            .arg("--dir")
+            .arg(place.path())
+            .arg("--guest")
+            .arg(component)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let start = Instant::now();
-        let spawn = || {
-            process::Command::new(std::env::current_exe()?)
-                .args(["bench", "wait", "--part", part])
-                .args(["--signals", &signals.to_string(), "--sleepers", &sleepers.to_string()])
-                .arg("--dir")
-                .arg(folder)
-                .arg("--guest")
-                .arg(component)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-        };
-        let mut child = spawn().map_err(|error| failed(&error))?;
-        let said = child.stdout.take().ok_or_else(|| failed(&io::Error::other("it is mute")))?;
-        Ok(Self { child, said: BufReader::new(said), start })
+        let (guest, said) = place.let_in(&mut command).map_err(|error| failed(&error))?;
+        let said = said.ok_or_else(|| failed(&io::Error::other("it is mute")))?;
+        Ok(Self { place, guest, said: BufReader::new(said), start })
     }
 
     /// What it says next, and how many seconds after its start.
     fn hear(&mut self) -> Result<(Said, f64), Failure> {
         let mut line = String::new();
-        self.said.read_line(&mut line).map_err(|error| failed(&error))?;
+        let read = self.said.read_line(&mut line);
         let seconds = self.start.elapsed().as_secs_f64();
-        let said = serde_json::from_str(&line);
-        Ok((said.map_err(|_| failed(&io::Error::other("it ended early")))?, seconds))
+        let said = read.and_then(|_| {
+            serde_json::from_str(&line).map_err(|_| io::Error::other("it ended early"))
+        });
+        let said = self.place.unless_removed(said).map_err(|error| failed(&error))?;
+        Ok((said, seconds))
     }
 }
 
-impl Drop for Process {
+impl Drop for Process<'_> {
     fn drop(&mut self) {
-        // SIGKILL: nothing is flushed, nothing is closed.
-        _ = self.child.kill();
-        _ = self.child.wait();
+        self.guest.kill();
     }
 }
 
@@ -348,7 +356,9 @@ fn second(
     let sleepers = arguments.sleepers;
     let counting = Arc::new(Counting::default());
     let world = house::world(house::guests(&arguments.dir)?, Arc::clone(&counting) as _);
-    let engine = house::open(&arguments.dir, world)?;
+    let store = house::store(&arguments.dir)?;
+    say(out, &Said::Store {})?;
+    let engine = house::engine(store, world)?;
     say(out, &Said::Open {})?;
     runtime.block_on(house::call(&engine, "echo", "1".to_owned()))?;
     say(out, &Said::Ready { memory: memory(&engine) })?;
