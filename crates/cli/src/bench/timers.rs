@@ -41,9 +41,11 @@ const NOTICE: Duration = Duration::from_millis(50);
 const SHORT: Duration = Duration::from_millis(10);
 /// How long all of them may take to go on, and to end.
 const DUE_MAX: Duration = Duration::from_secs(1_800);
-/// How long the store may take to come to rest; and a stretch of time in which little happens.
+/// How long the store may take to come to rest: until little happens in so many stretches of time,
+/// one after the other. It writes out what came in when nothing came in for a second.
 const REST_MAX: Duration = Duration::from_secs(60);
 const STRETCH: Duration = Duration::from_millis(500);
+const STRETCHES: u32 = 5;
 const LITTLE: Duration = Duration::from_millis(10);
 
 #[derive(Args)]
@@ -194,7 +196,10 @@ fn used_in(time: Duration) -> Duration {
 /// Waits until nothing much goes on: the store writes out and compacts what came in.
 fn come_to_rest() {
     let start = Instant::now();
-    while used_in(STRETCH) > LITTLE && start.elapsed() < REST_MAX {}
+    let mut quiet = 0;
+    while quiet < STRETCHES && start.elapsed() < REST_MAX {
+        quiet = if used_in(STRETCH) > LITTLE { 0 } else { quiet + 1 };
+    }
 }
 
 /// Short sleeps.

@@ -207,6 +207,8 @@ fn what_was_acknowledged_happens_once() {
                 _ => Moment::Loaded(1 + scene.numbers.below(2_000)),
             };
             scene.run(moment, How::Killed);
+            let waiting = scene.promises.waiting();
+            assert!(waiting >= WAITING_MIN, "only {waiting} waited: {moment:?}");
         }
         scene.finish();
         done += here;
