@@ -1,11 +1,41 @@
-//! The trees that have something to do, first come, first served.
+//! The trees that have something to do, and whose turn it is.
+//!
+//! Trees are in *flows*: those that were started by calls of the same function, those that go on
+//! after a wait, and each that has used up a whole slice of time by itself. The flow that has had
+//! the least time is next, and within a flow who came first. So a function with a long queue, or
+//! a guest that computes for seconds, takes time from its own flow and not from others.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::cell::Cell;
 use crate::shared::lock;
+
+/// What belongs together when it comes to whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Flow(u64);
+
+impl Flow {
+    /// Trees that go on: after a wait, or after a restart.
+    pub(crate) const GOING_ON: Self = Self(0);
+
+    /// Whatever has this number.
+    pub(crate) fn of(number: u64) -> Self {
+        Self(number)
+    }
+
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// How much time a turn takes, until it is known: so that two workers do not take the same flow
+/// for the one that had least. In microseconds, like all times here.
+const TURN_GUESS: u64 = 50;
+
+/// How many flows that are empty are remembered, for the time that they have had.
+const EMPTY_FLOWS_MAX: usize = 1_024;
 
 /// The trees that have something to do.
 #[derive(Default)]
@@ -17,19 +47,99 @@ pub(crate) struct RunQueue {
 
 #[derive(Default)]
 struct State {
-    cells: VecDeque<Arc<Cell>>,
+    flows: HashMap<Flow, Lane>,
+    /// The flows that are not empty, by the time that they have had.
+    order: BTreeSet<(u64, Flow)>,
+    /// What the flow had that was last taken from: one that comes back has had no less, or it
+    /// would catch up with all the time in which it wanted nothing.
+    floor: u64,
+    count: usize,
     closed: bool,
 }
 
+#[derive(Default)]
+struct Lane {
+    cells: VecDeque<Arc<Cell>>,
+    had: u64,
+}
+
+impl State {
+    fn push(&mut self, cell: Arc<Cell>) {
+        let flow = cell.flow();
+        let lane = self.flows.entry(flow).or_default();
+        if lane.cells.is_empty() {
+            lane.had = lane.had.max(self.floor);
+            self.order.insert((lane.had, flow));
+        }
+        lane.cells.push_back(cell);
+        self.count += 1;
+    }
+
+    fn pop(&mut self) -> Option<Arc<Cell>> {
+        let (had, flow) = *self.order.first()?;
+        self.floor = self.floor.max(had);
+        self.take(flow, 0)
+    }
+
+    /// Takes a tree of a flow, which has had a turn then.
+    fn take(&mut self, flow: Flow, place: usize) -> Option<Arc<Cell>> {
+        let cell = self.flows.get_mut(&flow)?.cells.remove(place)?;
+        self.count -= 1;
+        self.charge(flow, TURN_GUESS);
+        Some(cell)
+    }
+
+    /// A flow has had so much time.
+    fn charge(&mut self, flow: Flow, time: u64) {
+        let Some(lane) = self.flows.get_mut(&flow) else { return };
+        self.order.remove(&(lane.had, flow));
+        lane.had = lane.had.saturating_add(time);
+        if !lane.cells.is_empty() {
+            self.order.insert((lane.had, flow));
+        } else if self.order.is_empty() {
+            // Nobody waits: whoever comes next begins where this one is.
+            self.floor = self.floor.max(lane.had);
+        }
+        if self.flows.len() > self.order.len() + EMPTY_FLOWS_MAX {
+            let floor = self.floor;
+            self.flows.retain(|_, lane| !lane.cells.is_empty() || lane.had > floor);
+        }
+    }
+
+    /// The tree that is so many places behind the first, counted round.
+    fn pop_at(&mut self, choice: usize) -> Option<Arc<Cell>> {
+        let mut left = choice.checked_rem(self.count)?;
+        let mut chosen = None;
+        for (_, flow) in &self.order {
+            let count = self.flows.get(flow).map_or(0, |lane| lane.cells.len());
+            if left < count {
+                chosen = Some(*flow);
+                break;
+            }
+            left -= count;
+        }
+        self.take(chosen?, left)
+    }
+}
+
 impl RunQueue {
+    /// A tree has something to do. When the engine stops, nobody does it any more.
     pub(crate) fn push(&self, cell: Arc<Cell>) {
-        lock(&self.state).cells.push_back(cell);
-        self.work.notify_one();
+        let mut state = lock(&self.state);
+        if !state.closed {
+            state.push(cell);
+            self.work.notify_one();
+        }
     }
 
     /// The next tree, if there is one.
     pub(crate) fn try_pop(&self) -> Option<Arc<Cell>> {
-        lock(&self.state).cells.pop_front()
+        lock(&self.state).pop()
+    }
+
+    /// One of the trees that have something to do: the next, or one so many places behind it.
+    pub(crate) fn try_pop_at(&self, choice: usize) -> Option<Arc<Cell>> {
+        lock(&self.state).pop_at(choice)
     }
 
     /// The next tree, as soon as there is one; none when the engine stops.
@@ -39,10 +149,18 @@ impl RunQueue {
             if state.closed {
                 return None;
             }
-            if let Some(cell) = state.cells.pop_front() {
+            if let Some(cell) = state.pop() {
                 return Some(cell);
             }
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A turn took so many microseconds.
+    pub(crate) fn took(&self, flow: Flow, micros: u64) {
+        // Most take about as long as was guessed: then there is nothing to say.
+        if micros > TURN_GUESS {
+            lock(&self.state).charge(flow, micros - TURN_GUESS);
         }
     }
 
@@ -59,12 +177,107 @@ impl RunQueue {
 
     /// No more work: whoever waits leaves.
     pub(crate) fn close(&self) {
-        lock(&self.state).closed = true;
+        let mut state = lock(&self.state);
+        state.closed = true;
         self.work.notify_all();
         self.closing.notify_all();
+        let left = std::mem::take(&mut state.flows);
+        state.order.clear();
+        state.count = 0;
+        drop(state);
+        // Dropped without the lock: it may be much.
+        drop(left);
     }
 
     pub(crate) fn len(&self) -> usize {
-        lock(&self.state).cells.len()
+        lock(&self.state).count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use indelible_journal::RootHash;
+
+    use super::*;
+
+    fn cell(number: u8, flow: Flow) -> Arc<Cell> {
+        Arc::new(Cell::new(RootHash::from_bytes([number; 32]), flow))
+    }
+
+    fn next(queue: &RunQueue) -> Option<u8> {
+        queue.try_pop().map(|cell| cell.root.as_bytes()[0])
+    }
+
+    /// Flows take turns, and within a flow who came first is first.
+    #[test]
+    fn flows_take_turns() {
+        let queue = RunQueue::default();
+        for number in 1..=4 {
+            queue.push(cell(number, Flow::of(7)));
+        }
+        queue.push(cell(9, Flow::of(8)));
+        let order: Vec<_> = std::iter::from_fn(|| next(&queue)).collect();
+        assert_eq!(order, [1, 9, 2, 3, 4]);
+        assert_eq!(queue.len(), 0);
+    }
+
+    /// One that computes for long waits until others have had as much time; one that comes back
+    /// after a while does not make up for the time in which it wanted nothing.
+    #[test]
+    fn time_is_what_counts() {
+        let queue = RunQueue::default();
+        let (busy, others) = (Flow::of(7), Flow::of(8));
+        queue.push(cell(1, busy));
+        queue.push(cell(2, others));
+        assert_eq!(next(&queue), Some(1));
+        queue.took(busy, 1_000);
+        queue.push(cell(1, busy));
+        // 20 turns of 50 microseconds are as much as one of 1000.
+        for _ in 0..20 {
+            queue.push(cell(2, others));
+            assert_eq!(next(&queue), Some(2));
+        }
+        assert_eq!([next(&queue), next(&queue), next(&queue)], [Some(1), Some(2), None]);
+        // Alone, it has all the time there is, and owes nobody for it.
+        for _ in 0..100 {
+            queue.took(busy, 1_000);
+            queue.push(cell(1, busy));
+            assert_eq!(next(&queue), Some(1));
+        }
+        for _ in 0..3 {
+            queue.push(cell(1, busy));
+            queue.push(cell(2, others));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| next(&queue)).collect();
+        assert_eq!(order, [1, 2, 1, 2, 1, 2]);
+    }
+
+    /// Out of turn means any of them, and each once.
+    #[test]
+    fn any_of_them_can_be_taken() {
+        let queue = RunQueue::default();
+        for number in 0..6 {
+            queue.push(cell(number, Flow::of(u64::from(number % 2))));
+        }
+        let mut taken: Vec<_> = [10, 3, 99, 0, 1, 1]
+            .into_iter()
+            .filter_map(|choice| queue.try_pop_at(choice))
+            .map(|cell| cell.root.as_bytes()[0])
+            .collect();
+        assert_ne!(taken, [0, 1, 2, 3, 4, 5]);
+        taken.sort_unstable();
+        assert_eq!(taken, [0, 1, 2, 3, 4, 5]);
+        assert!(queue.try_pop_at(5).is_none());
+    }
+
+    /// Flows that are empty and owe nothing are forgotten.
+    #[test]
+    fn empty_flows_are_forgotten() {
+        let queue = RunQueue::default();
+        for number in 0..10_000 {
+            queue.push(cell(1, Flow::of(number)));
+            assert_eq!(next(&queue), Some(1));
+        }
+        assert!(lock(&queue.state).flows.len() < 2 * EMPTY_FLOWS_MAX);
     }
 }

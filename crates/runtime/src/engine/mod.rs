@@ -12,18 +12,22 @@ mod error;
 mod open;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use indelible_journal::Timestamp;
-use indelible_store::Store;
+use indelible_journal::{ExecutionId, Timestamp};
+use indelible_store::{Poison, Store};
 
 pub use self::calls::{Start, StartedExecution};
 pub use self::control::{ControlError, REASON_BYTES_MAX};
 pub use self::deploy::Deployment;
 pub use self::error::{DeployRefused, EngineError, OpenError, StartRefused};
 pub use self::open::World;
+use crate::cell::Cell;
 use crate::guest;
+use crate::run_queue::RunQueue;
 use crate::shared::{Shared, lock};
+use crate::tree::command::Command;
 use crate::turn::turn;
 
 /// An engine over a store.
@@ -43,8 +47,21 @@ pub struct Readings {
     pub trees: usize,
     /// Trees that have something to do.
     pub runnable: usize,
+    /// Whether everything was looked at that another process had left to be done.
+    pub recovered: bool,
+    /// Timers that are due, of which their executions were told.
+    pub timers_told: usize,
+    /// Callers that wait for room among the commands under way.
+    pub callers_waiting: usize,
     /// Guests that wait and are kept.
     pub parked: usize,
+    /// About how much memory those take.
+    pub parked_bytes: usize,
+    /// Guests that waited and were dropped, so far.
+    pub evicted: u64,
+    /// Guests that ran again over what is stored, so far: those that were dropped and went on,
+    /// and those that another process had left.
+    pub replays: u64,
     /// Guests.
     pub guests: guest::Readings,
     /// The store.
@@ -54,13 +71,56 @@ pub struct Readings {
 impl Engine {
     /// Does the next piece of work on this thread. False: there is none now.
     pub fn step(&self) -> bool {
-        match self.shared.run_queue.try_pop() {
-            Some(cell) => {
-                turn(&self.shared, &cell);
-                true
-            }
-            None => false,
+        self.step_with(RunQueue::try_pop)
+    }
+
+    /// The same, out of turn: of the trees that have something to do, the one that is so many
+    /// places behind the first, counted round. Nothing may depend on their order.
+    pub fn step_at(&self, choice: usize) -> bool {
+        self.step_with(|run_queue| run_queue.try_pop_at(choice))
+    }
+
+    fn step_with(&self, pop: impl FnOnce(&RunQueue) -> Option<Arc<Cell>>) -> bool {
+        let shared = &self.shared;
+        if shared.stop_if_lost() {
+            return false;
         }
+        shared.recover_more();
+        let cell = pop(&shared.run_queue);
+        if let Some(cell) = &cell {
+            turn(shared, cell);
+            shared.stop_if_lost();
+        }
+        cell.is_some()
+    }
+
+    /// Resolves when the store has stopped, and with it the engine: what is not durable is lost,
+    /// and nothing is taken any more. The process should end then.
+    pub async fn stopped(&self) -> Poison {
+        let poison = self.shared.store.stopped().await;
+        self.shared.stop_if_lost();
+        // Another thread may be at it.
+        drop(lock(&self.shared.stopping));
+        poison
+    }
+
+    /// Drops guests that wait, those that have waited longest first: they run again over their
+    /// journals when they go on. How many there were.
+    pub fn evict(&self, count: usize) -> usize {
+        let evicted = self.shared.parking.evict(count);
+        self.shared.tell_evicted();
+        evicted
+    }
+
+    /// Wakes an execution for no reason. Nothing may come of it.
+    pub fn nudge(&self, execution: &ExecutionId) {
+        self.shared.send(execution.root(), Command::Nudge(execution.clone()));
+    }
+
+    /// Forgets which of the timers that are due were told to their executions: they are told
+    /// again. Nothing may come of it.
+    pub fn fire_again(&self) {
+        self.shared.timers.forget_told();
     }
 
     /// Tells executions of the timers that are due; what comes of it is work for
@@ -81,10 +141,17 @@ impl Engine {
 
     /// What happens now, and what has happened so far.
     pub fn readings(&self) -> Readings {
+        let (parked, parked_bytes) = self.shared.parking.count();
         Readings {
             trees: lock(&self.shared.trees).len(),
             runnable: self.shared.run_queue.len(),
-            parked: self.shared.parking.count(),
+            recovered: self.shared.recovery.is_over(),
+            timers_told: self.shared.timers.told(),
+            callers_waiting: self.shared.admission.waiting(),
+            parked,
+            parked_bytes,
+            evicted: self.shared.parking.evicted(),
+            replays: self.shared.replays.load(Ordering::Relaxed),
             guests: self.shared.guests.readings(),
             store: self.shared.store.readings(),
         }

@@ -6,6 +6,7 @@ use indelible_journal::{
     Timestamp,
 };
 use indelible_store::rows::executions::{self, Standing};
+use indelible_store::rows::queue::Entry;
 use indelible_store::rows::timers::Timer;
 use indelible_store::{Position, SubmitError};
 use tokio::sync::oneshot;
@@ -14,6 +15,7 @@ use super::execution::{Execution, Phase, Verdict};
 use super::{LoadError, Tree, Work};
 use crate::audit::Actor;
 use crate::operation::{self, Request};
+use crate::recovery::UnderWay;
 use crate::shared::Shared;
 
 /// What a tree can be told to do.
@@ -26,8 +28,12 @@ pub(crate) enum Command {
     Cancel(Cancel),
     /// A timer is due. Its row goes with what comes of it.
     Due(Timer),
+    /// Wake this execution, whether it has a reason to go on or not.
+    Nudge(ExecutionId),
+    /// The guest of this execution, which waits, was dropped.
+    Evicted(JournalKey),
     /// The stored queue names this execution: go on with it.
-    Recover(JournalKey),
+    Recover(Entry, UnderWay),
     /// A person lets a held execution go on, or ends it.
     Settle(Settle),
 }
@@ -112,6 +118,9 @@ pub enum NotDone {
     /// It has as many unread signals as it may have.
     #[error("the execution buffers {0} signals, which is the most")]
     Full(usize),
+    /// Its unread signals have as many bytes as they may have.
+    #[error("the execution buffers signals of {0} bytes at most, and this one is too many")]
+    FullBytes(usize),
     /// It cannot be read, or cannot go on.
     #[error("the execution cannot go on: {0}")]
     Broken(String),
@@ -142,7 +151,9 @@ impl Tree {
                 self.answer(cancel.reply, done);
             }
             Command::Due(timer) => self.due(shared, timer),
-            Command::Recover(key) => self.recover(shared, &key),
+            Command::Nudge(execution) => self.nudge(shared, &execution),
+            Command::Evicted(key) => self.evicted(&key),
+            Command::Recover(entry, _under_way) => self.recover(shared, &entry),
             Command::Settle(settle) => {
                 let done = self.settle(shared, &settle);
                 self.answer(settle.reply, done);
@@ -194,7 +205,7 @@ impl Tree {
                         };
                 }));
             }
-            Err(violation) => shared.observer.trouble(&format!("a start was refused: {violation}")),
+            Err(violation) => shared.trouble(&format!("a start was refused: {violation}")),
         }
     }
 
@@ -221,12 +232,24 @@ impl Tree {
         }
     }
 
+    /// The guest looks for itself, and waits again if there is nothing.
+    fn nudge(&mut self, shared: &Shared, id: &ExecutionId) {
+        let Ok(key) = self.latest(shared, id) else { return };
+        if matches!(self.execution(&key).phase, Phase::Waiting) {
+            self.ready(&key);
+        }
+    }
+
     fn signal(&mut self, shared: &Shared, signal: &Signal) -> Result<DeliveryId, NotDone> {
         let key = self.latest(shared, &signal.execution)?;
         let journal = &mut self.execution(&key).journal;
         let most = shared.options.signals_buffered_max;
         if journal.unread_signals() >= most {
             return Err(NotDone::Full(most));
+        }
+        let most = shared.options.signals_buffered_bytes_max;
+        if journal.unread_signal_bytes().saturating_add(signal.payload.bytes.len()) > most {
+            return Err(NotDone::FullBytes(most));
         }
         let now = shared.clock.now();
         let payload = signal.payload.clone();
@@ -272,14 +295,14 @@ impl Tree {
         match (self.load(shared, &timer.key), timer.child) {
             (Ok(()), None) => {
                 if self.own_time(shared, &timer) {
-                    return;
+                    return shared.timers.keep(timer);
                 }
             }
             (Ok(()), Some(child)) => self.child_time(shared, &timer.key, child),
             // Its execution went with its tree.
             (Err(LoadError::Absent), _) => {}
             // It stays: whoever mends the store wants it to fire.
-            (Err(_), _) => return,
+            (Err(_), _) => return shared.timers.keep(timer),
         }
         self.delete_timer(timer);
     }
@@ -327,6 +350,8 @@ impl Tree {
         let why = why.clone();
         let action = match settle.how {
             How::Release => {
+                // It has as many lives as a new one.
+                shared.witness.survived(&key);
                 execution.phase = Phase::Waiting;
                 if !matches!(
                     execution.journal.status(),
@@ -338,6 +363,10 @@ impl Tree {
                 let starts: Vec<u32> = self.execution(&key).unstarted.keys().copied().collect();
                 self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
                 self.touch(&key);
+                if self.execution(&key).journal.cancel_requested().is_some() {
+                    // The time that it had may have passed while nobody could clean up.
+                    self.limit_cleanup(shared, &key);
+                }
                 self.wake(shared, &key);
                 "release"
             }

@@ -2,7 +2,11 @@
 //! (J-76). Guests run outside the tree's lock: [`Tree::take`] hands one out, [`Tree::stopped`]
 //! takes it back.
 
+use std::sync::atomic::Ordering;
+
 use indelible_journal::{ComponentDigest, Journal, JournalKey, Limits, Payload, Replay, Started};
+
+use indelible_store::rows::queue::Entry;
 
 use super::cancel::NOT_BEGUN;
 use super::execution::{Execution, Phase, Verdict, callee};
@@ -16,6 +20,8 @@ use crate::shared::Shared;
 pub(crate) struct Job {
     pub(crate) key: JournalKey,
     pub(crate) guest: Option<Guest>,
+    /// Whether some of its journal was stored before this turn.
+    pub(crate) stored: bool,
     /// The version of the code.
     pub(crate) component: ComponentDigest,
     pub(crate) limits: Limits,
@@ -59,15 +65,21 @@ impl Tree {
         let component = started.component_digest;
         let job = Job {
             key: key.clone(),
+            stored: execution.row.is_some(),
             component,
             limits: started.limits,
             function: started.function_name.as_str().to_owned(),
             input: started.input.clone(),
-            guest: execution.guest.take().map(Parked::leave),
+            guest: execution.guest.take().and_then(Parked::leave),
         };
         if job.guest.is_none() {
             match Replay::begin(&execution.journal, &component) {
-                Ok(replay) => execution.replay = Some(replay),
+                Ok(replay) => {
+                    if execution.row.is_some() {
+                        shared.replays.fetch_add(1, Ordering::Relaxed);
+                    }
+                    execution.replay = Some(replay);
+                }
                 Err(error) => {
                     self.hold(shared, key, error.to_string());
                     return None;
@@ -143,7 +155,8 @@ impl Tree {
         }
         match stop {
             Stop::Waiting => {
-                execution.guest = shared.parking.park(guest);
+                let until = execution.journal.sleeps_until();
+                execution.guest = shared.parking.park(guest, key, shared.clock.now(), until);
                 if execution.guest.is_none() {
                     execution.drop_guest();
                 }
@@ -153,7 +166,7 @@ impl Tree {
                 }
             }
             Stop::Yielded => {
-                execution.guest = Some(shared.parking.hold(guest));
+                execution.guest = Some(Parked::Here(guest));
                 self.ready(key);
             }
             Stop::Returned(result) => {
@@ -197,11 +210,27 @@ impl Tree {
         }
     }
 
+    /// The guest of an execution was evicted while it waited: nothing else of it has to stay in
+    /// memory. It may have gone on meanwhile.
+    pub(crate) fn evicted(&mut self, key: &JournalKey) {
+        let Some(execution) = self.find(key) else { return };
+        if !matches!(execution.phase, Phase::Waiting)
+            || !execution.guest.as_ref().is_some_and(Parked::is_gone)
+        {
+            return;
+        }
+        execution.drop_guest();
+        if execution.is_stored_whole() {
+            self.executions.remove(key);
+        }
+    }
+
     /// An execution that the stored queue names.
-    pub(crate) fn recover(&mut self, shared: &Shared, key: &JournalKey) {
-        if let Err(LoadError::Absent) = self.load(shared, key) {
+    pub(crate) fn recover(&mut self, shared: &Shared, entry: &Entry) {
+        let key = &entry.key;
+        if let Err(LoadError::Absent) = self.load_queued(shared, key, Some(entry.ticket)) {
             // Nothing is there to be done: the entry is left for a person to look at.
-            shared.observer.trouble(&format!("the queue names {key:#}, which does not exist"));
+            shared.trouble(&format!("the queue names {key:#}, which does not exist"));
         }
     }
 }

@@ -21,8 +21,8 @@ use indelible_journal::{
     Record, SignalName, Timestamp,
 };
 use indelible_runtime::guest::Guests;
-use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose};
-use indelible_runtime::{Engine, Options, Parking, Start, StartedExecution, World};
+use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose, Silent, Witness};
+use indelible_runtime::{Engine, Options, Parking, Room, Start, StartedExecution, World};
 use indelible_store::rows::executions::{self, Execution, Standing};
 use indelible_store::rows::timers::{self, Timer};
 use indelible_store::rows::{TABLES, journals};
@@ -93,6 +93,7 @@ pub struct House {
     pub options: Options,
     pub seed: u64,
     pub guests: Arc<Guests>,
+    pub witness: Arc<dyn Witness>,
     engine: Option<Engine>,
 }
 
@@ -101,7 +102,7 @@ pub fn by_hand(parking: Parking) -> Options {
     Options { workers: 0, parking, ..Options::default() }
 }
 
-pub const KEEP: Parking = Parking::Keep { guests_max: 500 };
+pub const KEEP: Parking = Parking::Keep(Room::for_guests(500));
 
 impl House {
     /// A house with a new disk.
@@ -118,7 +119,8 @@ impl House {
     pub fn with(disk: Arc<Disk>, options: Options, guests: Arc<Guests>) -> Self {
         let clock = Arc::new(StillClock(AtomicU64::new(MORNING)));
         let told = Arc::new(Told::default());
-        let mut house = Self { disk, clock, told, options, seed: 7, guests, engine: None };
+        let witness = Arc::new(Silent);
+        let mut house = Self { disk, clock, told, options, seed: 7, guests, witness, engine: None };
         house.reopen();
         house
     }
@@ -132,6 +134,7 @@ impl House {
             clock: self.clock.clone(),
             entropy: Arc::new(Seeded { seed: self.seed, ids: AtomicU64::new(0) }),
             observer: self.told.clone(),
+            witness: self.witness.clone(),
             guests: self.guests.clone(),
         };
         self.engine = Some(Engine::open(store, self.options.clone(), world).unwrap());
@@ -162,6 +165,11 @@ impl House {
             self.work();
             false
         })
+    }
+
+    /// Waits for a future that only the disk has to do with: the engine does nothing meanwhile.
+    pub fn wait_for_disk<F: Future>(&self, future: F) -> F::Output {
+        self.wait_and(future, || false)
     }
 
     fn wait_and<F: Future>(&self, future: F, work: impl Fn() -> bool) -> F::Output {

@@ -1,0 +1,178 @@
+//! Who may ask the engine for something: so many commands are under way at once, of which one
+//! function has a quarter at most, so that a flood of calls of one does not keep others waiting.
+//! Whoever finds no room waits, in order; when too many wait, further ones are told so.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+use crate::run_queue::Flow;
+use crate::shared::lock;
+
+/// Into how many parts the room for commands is divided: a flow has one of them.
+const PARTS: usize = 4;
+
+/// Room for commands that wait to be answered.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    all: Semaphore,
+    flows: Mutex<HashMap<Flow, Arc<Semaphore>>>,
+    flow_max: usize,
+    waiting: AtomicUsize,
+    waiting_max: usize,
+}
+
+/// Why a command is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotAdmitted {
+    /// So many wait already.
+    Busy(usize),
+    /// The engine stops.
+    Closed,
+}
+
+impl From<AcquireError> for NotAdmitted {
+    fn from(_: AcquireError) -> Self {
+        Self::Closed
+    }
+}
+
+/// Room for one command, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Admitted<'a> {
+    admission: &'a Admission,
+    flow: Flow,
+    own: Option<OwnedSemaphorePermit>,
+    all: Option<SemaphorePermit<'a>>,
+}
+
+impl Admission {
+    pub(crate) fn new(commands_max: usize, waiting_max: usize) -> Self {
+        Self {
+            all: Semaphore::new(commands_max),
+            flows: Mutex::default(),
+            flow_max: (commands_max / PARTS).max(1),
+            waiting: AtomicUsize::new(0),
+            waiting_max,
+        }
+    }
+
+    /// Waits for room.
+    pub(crate) async fn admit(&self, flow: Flow) -> Result<Admitted<'_>, NotAdmitted> {
+        let waiting = Waiting::begin(&self.waiting);
+        if waiting.before >= self.waiting_max {
+            return Err(NotAdmitted::Busy(self.waiting_max));
+        }
+        let parts = {
+            let mut flows = lock(&self.flows);
+            let parts = || Arc::new(Semaphore::new(self.flow_max));
+            Arc::clone(flows.entry(flow).or_insert_with(parts))
+        };
+        // Made before anything is awaited: whoever loses patience leaves nothing behind.
+        let mut admitted = Admitted { admission: self, flow, own: None, all: None };
+        // Its own part first: whoever waits for that takes no room from others.
+        admitted.own = Some(parts.acquire_owned().await?);
+        admitted.all = Some(self.all.acquire().await?);
+        Ok(admitted)
+    }
+
+    /// How many wait for room.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Nobody is let in any more.
+    pub(crate) fn close(&self) {
+        self.all.close();
+        for parts in lock(&self.flows).values() {
+            parts.close();
+        }
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.all = None;
+        self.own = None;
+        let mut flows = lock(&self.admission.flows);
+        // Nobody else is in it, or waits for it.
+        if flows.get(&self.flow).is_some_and(|parts| Arc::strong_count(parts) == 1) {
+            flows.remove(&self.flow);
+        }
+    }
+}
+
+/// Counts those who wait, however they cease to.
+struct Waiting<'a> {
+    count: &'a AtomicUsize,
+    before: usize,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        Self { count, before: count.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// One flow has its part and no more, whoever leaves makes room in order, and nothing stays
+    /// of those who lost patience.
+    #[test]
+    fn a_flow_has_its_part() {
+        let admission = Admission::new(8, 100);
+        let (one, other) = (Flow::of(1), Flow::of(3));
+        let Poll::Ready(Ok(first)) = poll(pin!(admission.admit(one))) else { panic!() };
+        let Poll::Ready(Ok(_second)) = poll(pin!(admission.admit(one))) else { panic!() };
+        let mut third = pin!(admission.admit(one));
+        assert!(poll(third.as_mut()).is_pending());
+        assert!(poll(pin!(admission.admit(one))).is_pending(), "it lost patience");
+        assert!(poll(pin!(admission.admit(other))).is_ready());
+        assert_eq!(admission.waiting(), 1);
+        drop(first);
+        assert!(poll(third).is_ready());
+        assert_eq!(admission.waiting(), 0);
+        assert_eq!(lock(&admission.flows).len(), 1, "the other flow is forgotten");
+    }
+
+    /// All together have what there is, and whoever waits when it is closed is told.
+    #[test]
+    fn there_is_so_much_room() {
+        let admission = Admission::new(4, 3);
+        let all: Vec<_> = (0..4)
+            .map(|number| match poll(pin!(admission.admit(Flow::of(number)))) {
+                Poll::Ready(Ok(admitted)) => admitted,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let mut waiting: Vec<_> =
+            (0..3).map(|number| Box::pin(admission.admit(Flow::of(10 + number)))).collect();
+        assert!(waiting.iter_mut().all(|waiting| poll(waiting.as_mut()).is_pending()));
+        let busy = poll(pin!(admission.admit(Flow::of(20))));
+        assert!(matches!(busy, Poll::Ready(Err(NotAdmitted::Busy(3)))), "{busy:?}");
+        admission.close();
+        for mut waiting in waiting {
+            let closed = poll(waiting.as_mut());
+            assert!(matches!(closed, Poll::Ready(Err(NotAdmitted::Closed))), "{closed:?}");
+        }
+        drop(all);
+        assert!(lock(&admission.flows).is_empty());
+    }
+}
