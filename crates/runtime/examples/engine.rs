@@ -31,7 +31,7 @@ use indelible_journal::{
 };
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Clock, Observer, System};
-use indelible_runtime::{ControlError, Engine, NotDone, Options, Parking, Start, World};
+use indelible_runtime::{ControlError, Engine, NotDone, Options, Parking, Room, Start, World};
 use indelible_store::embedded;
 use indelible_store::rows::{TABLES, timers};
 use tokio::task::JoinSet;
@@ -75,7 +75,7 @@ fn main() {
     };
     let parking = match parked.parse().unwrap() {
         0 => Parking::Drop,
-        guests_max => Parking::Keep { guests_max },
+        guests_max => Parking::Keep(Room::for_guests(guests_max)),
     };
     let options = Options { workers: workers.parse().unwrap(), parking, ..Options::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();

@@ -105,6 +105,8 @@ struct Memory {
     rss_bytes: Option<u64>,
     parked: usize,
     trees: usize,
+    evicted: u64,
+    replays: u64,
 }
 
 /// What was measured.
@@ -118,6 +120,7 @@ struct Line {
     before_rss_bytes: Option<u64>,
     before_parked: usize,
     before_trees: usize,
+    before_evicted: u64,
     store_open_s: f64,
     open_s: f64,
     ready_s: f64,
@@ -127,6 +130,8 @@ struct Line {
     after_rss_bytes: Option<u64>,
     after_parked: usize,
     after_trees: usize,
+    after_evicted: u64,
+    after_replays: u64,
     disk_bytes: Option<u64>,
 }
 
@@ -176,6 +181,7 @@ pub(super) fn run(
         before_rss_bytes: before.rss_bytes,
         before_parked: before.parked,
         before_trees: before.trees,
+        before_evicted: before.evicted,
         store_open_s: round(store_open_s, 3),
         open_s: round(open_s, 3),
         ready_s: round(ready_s, 3),
@@ -185,6 +191,8 @@ pub(super) fn run(
         after_rss_bytes: after.rss_bytes,
         after_parked: after.parked,
         after_trees: after.trees,
+        after_evicted: after.evicted,
+        after_replays: after.replays,
         disk_bytes,
     };
     Report::new(out, arguments.place.json).object(&line, &text(&line))
@@ -193,16 +201,16 @@ pub(super) fn run(
 fn text(line: &Line) -> String {
     let memory = |bytes: Option<u64>| bytes.map_or("?".to_owned(), |bytes| mib(bytes).to_string());
     format!(
-        "recover: {} waiting ({:.0} started per s): {} MiB, {} parked, {} trees in memory\n  \
+        "recover: {} waiting ({:.0} started per s): {} MiB, {} parked, {} dropped\n  \
            killed and started anew: store open after {:.2} s, engine after {:.2} s\n  \
            ready after {:.2} s with {} MiB\n  \
            {} due had gone on after {:.2} s, were over after {:.2} s\n  \
-           then {} MiB, {} parked, {} trees in memory",
+           then {} MiB, {} parked, {} replayed",
         line.n,
         line.started_per_s,
         memory(line.before_rss_bytes),
         line.before_parked,
-        line.before_trees,
+        line.before_evicted,
         line.store_open_s,
         line.open_s,
         line.ready_s,
@@ -212,7 +220,7 @@ fn text(line: &Line) -> String {
         line.ended_s,
         memory(line.after_rss_bytes),
         line.after_parked,
-        line.after_trees,
+        line.after_replays,
     )
 }
 
@@ -309,7 +317,13 @@ fn say(out: &mut impl Write, said: &Said) -> Result<(), Failure> {
 
 fn memory(engine: &indelible_runtime::Engine) -> Memory {
     let readings = engine.readings();
-    Memory { rss_bytes: meters::rss_bytes(), parked: readings.parked, trees: readings.trees }
+    Memory {
+        rss_bytes: meters::rss_bytes(),
+        parked: readings.parked,
+        trees: readings.trees,
+        evicted: readings.evicted,
+        replays: readings.replays,
+    }
 }
 
 fn first(
@@ -366,7 +380,7 @@ fn second(
     say(out, &Said::GoneOn {})?;
     house::until("that all end", DUE_MAX, || {
         let left = indelible_store::rows::timers::next(engine.store(), None, 1);
-        left.is_ok_and(|left| left.value.is_empty())
+        engine.readings().recovered && left.is_ok_and(|left| left.value.is_empty())
     })?;
     house::settle(&engine)?;
     say(out, &Said::Ended { memory: memory(&engine) })?;

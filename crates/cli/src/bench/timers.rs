@@ -85,6 +85,7 @@ struct Line {
     waiting_rss_bytes: Option<u64>,
     waiting_cpu_s: f64,
     parked: usize,
+    evicted: u64,
     sleeps: u32,
     sleep_min_us: f64,
     sleep_p50_us: f64,
@@ -122,7 +123,7 @@ pub(super) fn run(
     come_to_rest();
     let waiting_cpu = used_in(stretch);
     let waiting_rss_bytes = meters::rss_bytes();
-    let parked = engine.readings().parked;
+    let readings = engine.readings();
 
     let short = short_sleeps(runtime, &engine, sleeps)?;
     let due = all_due(runtime, &engine, &clock, &counting, n)?;
@@ -136,7 +137,8 @@ pub(super) fn run(
         waiting_s: stretch.as_secs_f64(),
         waiting_rss_bytes,
         waiting_cpu_s: round(waiting_cpu.as_secs_f64(), 4),
-        parked,
+        parked: readings.parked,
+        evicted: readings.evicted,
         sleeps,
         sleep_min_us: micros(short.least),
         sleep_p50_us: micros(short.slept.per_mille(500)),
@@ -154,7 +156,7 @@ fn text(line: &Line) -> String {
     let memory = |bytes: Option<u64>| bytes.map_or("?".to_owned(), |bytes| mib(bytes).to_string());
     format!(
         "timers: idle {} MiB, {:.3} s of cpu in {:.0} s\n  \
-           {} sleep ({:.0} started per s, {} parked): {} MiB, {:.3} s of cpu in {:.0} s\n  \
+           {} sleep ({:.0} started per s, {} parked, {} dropped): {} MiB, {:.3} s of cpu in {:.0} s\n  \
            a sleep of 10 ms: min {}, p50 {}, p99 {}; the whole call p50 {}, p99 {}\n  \
            all due at once: gone on after {:.2} s, over and durable after {:.2} s",
         memory(line.idle_rss_bytes),
@@ -163,6 +165,7 @@ fn text(line: &Line) -> String {
         line.n,
         line.started_per_s,
         line.parked,
+        line.evicted,
         memory(line.waiting_rss_bytes),
         line.waiting_cpu_s,
         line.waiting_s,
