@@ -22,8 +22,10 @@ use crate::failure::Failure;
 pub(super) const HELP: &str = "\
 A store gets N finished executions. Then, by turns, a trivial function is called for --seconds over
 that store and over a new and empty one, --rounds times; the rate of each is the median of its
-rounds, ratio is the first to the second. Both are in this process, one after the other. Reading
-what is over, lists and retention are left out.
+rounds, ratio is the first to the second. Both are in this process, one after the other, each when
+the stores have come to rest: compaction between rounds is left out, and so are reading what is
+over, lists and retention. The processor time of a call is told too: other programs cannot disturb
+it as much.
 
 Examples:
   indelible bench history
@@ -74,6 +76,9 @@ struct Line {
     fresh_median_per_s: f64,
     full_median_per_s: f64,
     ratio: f64,
+    /// The processor time of a call, the median of the rounds.
+    fresh_cpu_us: f64,
+    full_cpu_us: f64,
     disk_bytes: Option<u64>,
     rss_bytes: Option<u64>,
 }
@@ -101,16 +106,21 @@ pub(super) fn run(
         let engine = Arc::clone(&engine);
         async move { house::call(&engine, "echo", INPUT.to_owned()).await.map(drop) }
     })?;
-    let (mut fresh_per_s, mut full_per_s) = (Vec::new(), Vec::new());
-    for round in 1..=rounds {
-        let folder = place.join(&format!("fresh-{round}"));
-        fresh_per_s.push(bench.per_s(&bench.open(&folder)?)?);
+    let (mut fresh_rounds, mut full_rounds) = (Vec::new(), Vec::new());
+    for number in 1..=rounds {
+        let folder = place.join(&format!("fresh-{number}"));
+        let fresh = bench.round(&bench.open(&folder)?)?;
         place.done_with(&folder);
-        full_per_s.push(bench.per_s(&full)?);
-        let [fresh, full] = [&fresh_per_s, &full_per_s].map(|rates| rates.last().copied());
-        let [fresh, full] = [fresh, full].map(Option::unwrap_or_default);
-        note(&format!("{round} of {rounds}: {fresh:.0} per s fresh, {full:.0} after {n}"));
+        let full = bench.round(&full)?;
+        let (new, old) = (fresh.per_s, full.per_s);
+        note(&format!("{number} of {rounds}: {new:.0} per s fresh, {old:.0} after {n}"));
+        fresh_rounds.push(fresh);
+        full_rounds.push(full);
     }
+    let [fresh_per_s, full_per_s] = [&fresh_rounds, &full_rounds]
+        .map(|rounds| rounds.iter().map(|round| round.per_s).collect::<Vec<_>>());
+    let [fresh_cpu_us, full_cpu_us] = [&fresh_rounds, &full_rounds]
+        .map(|rounds| median(&rounds.iter().map(|round| round.cpu_us).collect::<Vec<_>>()));
     let [fresh, full] = [&fresh_per_s, &full_per_s].map(|rates| median(rates));
     let line = Line {
         v: 1,
@@ -124,13 +134,15 @@ pub(super) fn run(
         fresh_median_per_s: fresh,
         full_median_per_s: full,
         ratio: round(full / fresh.max(f64::MIN_POSITIVE), 3),
+        fresh_cpu_us,
+        full_cpu_us,
         disk_bytes: meters::disk_bytes(&folder).ok(),
         rss_bytes: meters::rss_bytes(),
     };
     let text = format!(
         "history: {fresh:.0} per s in a new store, {full:.0} per s after {n} executions, \
-         ratio {:.2}",
-        line.ratio,
+         ratio {:.2}\n  {:.0} us of cpu a call, and {:.0} us",
+        line.ratio, line.fresh_cpu_us, line.full_cpu_us,
     );
     Report::new(out, arguments.place.json).object(&line, &text)
 }
@@ -150,13 +162,22 @@ impl History<'_> {
         Ok(Arc::new(engine))
     }
 
-    fn per_s(&self, engine: &Arc<Engine>) -> Result<f64, Failure> {
+    fn round(&self, engine: &Arc<Engine>) -> Result<Round, Failure> {
+        // What one store still has to write out and compact must not slow the other.
+        house::come_to_rest();
         let callers: Vec<_> =
             (0..self.in_flight).map(|_| Caller::new(engine, "echo", INPUT)).collect();
         let windows = Windows { length: self.length, count: 1 };
         let driven = drive(self.runtime, callers, windows, |_| Ok(()))?.all;
-        Ok(round(driven.per_s(), 1))
+        let cpu_us = driven.usage.cpu.as_secs_f64() * 1e6 / driven.latencies.count().max(1) as f64;
+        Ok(Round { per_s: round(driven.per_s(), 1), cpu_us: round(cpu_us, 1) })
     }
+}
+
+/// One measurement of one store.
+struct Round {
+    per_s: f64,
+    cpu_us: f64,
 }
 
 /// The one in the middle; of two in the middle, the mean.

@@ -18,12 +18,20 @@ use indelible_store::{Store, embedded};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
+use super::meters::Usage;
 use crate::failure::Failure;
 
 /// The name under which the component is deployed.
 const COMPONENT: &str = "bench";
 /// How often it is looked whether something has come about.
 const POLL: Duration = Duration::from_millis(2);
+
+/// How long the store may take to come to rest: until little happens in so many stretches of time,
+/// one after the other. It writes out what came in when nothing came in for a second.
+const REST_MAX: Duration = Duration::from_secs(60);
+const STRETCH: Duration = Duration::from_millis(500);
+const STRETCHES: u32 = 5;
+const LITTLE: Duration = Duration::from_millis(10);
 
 /// Where to measure, and what.
 #[derive(Args)]
@@ -212,4 +220,20 @@ pub(super) fn settle(engine: &Engine) -> Result<(), Failure> {
     let store = engine.store();
     let durable = store.durable(store.accepted()).wait();
     durable.map_err(|error| broken(format!("the store has stopped: {error}")))
+}
+
+/// The processor time that this process uses by itself in a stretch of time.
+pub(super) fn used_in(time: Duration) -> Duration {
+    let before = Usage::now();
+    std::thread::sleep(time);
+    Usage::now().since(before).cpu
+}
+
+/// Waits until nothing much goes on: the store writes out and compacts what came in.
+pub(super) fn come_to_rest() {
+    let start = Instant::now();
+    let mut quiet = 0;
+    while quiet < STRETCHES && start.elapsed() < REST_MAX {
+        quiet = if used_in(STRETCH) > LITTLE { 0 } else { quiet + 1 };
+    }
 }

@@ -15,7 +15,7 @@ use super::drive::nanos;
 use super::hearing::Counting;
 use super::histogram::Histogram;
 use super::house::{self, MovedClock, Where};
-use super::meters::{self, Usage};
+use super::meters;
 use super::place::Place;
 use super::report::{Report, latency, mib, micros, round};
 use super::{guest, note};
@@ -41,12 +41,6 @@ const NOTICE: Duration = Duration::from_millis(50);
 const SHORT: Duration = Duration::from_millis(10);
 /// How long all of them may take to go on, and to end.
 const DUE_MAX: Duration = Duration::from_secs(1_800);
-/// How long the store may take to come to rest: until little happens in so many stretches of time,
-/// one after the other. It writes out what came in when nothing came in for a second.
-const REST_MAX: Duration = Duration::from_secs(60);
-const STRETCH: Duration = Duration::from_millis(500);
-const STRETCHES: u32 = 5;
-const LITTLE: Duration = Duration::from_millis(10);
 
 #[derive(Args)]
 pub(crate) struct TimersArguments {
@@ -112,7 +106,7 @@ pub(super) fn run(
         ..house::world(house::guests(place.path())?, Arc::clone(&counting) as _)
     };
     let engine = Arc::new(house::open(place.path(), world)?);
-    let idle_cpu = used_in(stretch);
+    let idle_cpu = house::used_in(stretch);
     let idle_rss_bytes = meters::rss_bytes();
 
     house::deploy(runtime, &engine, &component)?;
@@ -120,8 +114,8 @@ pub(super) fn run(
     sleepers(runtime, &engine, n)?;
     let started_per_s = n as f64 / starting.elapsed().as_secs_f64();
     note(&format!("{n} sleep; waiting until the store has come to rest"));
-    come_to_rest();
-    let waiting_cpu = used_in(stretch);
+    house::come_to_rest();
+    let waiting_cpu = house::used_in(stretch);
     let waiting_rss_bytes = meters::rss_bytes();
     let readings = engine.readings();
 
@@ -187,22 +181,6 @@ fn sleepers(runtime: &Runtime, engine: &Arc<Engine>, n: u64) -> Result<(), Failu
         async move { house::begin(&engine, "doze", LONG.as_micros().to_string()).await.map(drop) }
     })
     .map(drop)
-}
-
-/// The processor time that this process uses by itself in a stretch of time.
-fn used_in(time: Duration) -> Duration {
-    let before = Usage::now();
-    std::thread::sleep(time);
-    Usage::now().since(before).cpu
-}
-
-/// Waits until nothing much goes on: the store writes out and compacts what came in.
-fn come_to_rest() {
-    let start = Instant::now();
-    let mut quiet = 0;
-    while quiet < STRETCHES && start.elapsed() < REST_MAX {
-        quiet = if used_in(STRETCH) > LITTLE { 0 } else { quiet + 1 };
-    }
 }
 
 /// Short sleeps.
