@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum, value_parser};
+use indelible_runtime::Engine;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
@@ -35,6 +36,8 @@ Examples:
 const IN_FLIGHT: u32 = 256;
 /// How long all that is due may take to go on, and to end.
 const DUE_MAX: Duration = Duration::from_secs(1_800);
+/// So many are started to see how long a start takes.
+const SAMPLE: u64 = 1_000;
 /// Timers are due no sooner than this after the last start, as far as that can be told.
 const MARGIN: Duration = Duration::from_secs(2);
 
@@ -315,7 +318,7 @@ fn say(out: &mut impl Write, said: &Said) -> Result<(), Failure> {
     written.map_err(|error| Failure::output(&error))
 }
 
-fn memory(engine: &indelible_runtime::Engine) -> Memory {
+fn memory(engine: &Engine) -> Memory {
     let readings = engine.readings();
     Memory {
         rss_bytes: meters::rss_bytes(),
@@ -342,10 +345,7 @@ fn first(
         let engine = Arc::clone(&listening);
         async move { house::begin(&engine, "listen", "1".to_owned()).await.map(drop) }
     })?;
-    // As long as the starts of the sleepers should take, by those of the others, and then some.
-    let each = start.elapsed().as_secs_f64() / signals.max(1) as f64;
-    let each = if signals == 0 { 0.001 } else { each.min(0.01) };
-    let lead = MARGIN + Duration::from_secs_f64(each * sleepers as f64 * 1.5);
+    let lead = MARGIN + 2 * lead_time(runtime, &engine, sleepers)?;
     let due_at = now() + u64::try_from(lead.as_micros()).unwrap_or(u64::MAX);
     let dozing = Arc::clone(&engine);
     house::many(runtime, sleepers, IN_FLIGHT, move |_| {
@@ -360,6 +360,19 @@ fn first(
     loop {
         std::thread::park();
     }
+}
+
+/// About how long it takes to start so many: some are started to see.
+fn lead_time(runtime: &Runtime, engine: &Arc<Engine>, count: u64) -> Result<Duration, Failure> {
+    let some = count.min(SAMPLE);
+    let start = Instant::now();
+    let engine = Arc::clone(engine);
+    house::many(runtime, some, IN_FLIGHT, move |_| {
+        let engine = Arc::clone(&engine);
+        async move { house::begin(&engine, "echo", "1".to_owned()).await.map(drop) }
+    })?;
+    let seconds = start.elapsed().as_secs_f64() * count as f64 / some.max(1) as f64;
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 fn second(
