@@ -38,6 +38,8 @@ const IN_FLIGHT: u32 = 256;
 const DUE_MAX: Duration = Duration::from_secs(1_800);
 /// So many are started to see how long a start takes.
 const SAMPLE: u64 = 1_000;
+/// By so much the machine may become slower meanwhile.
+const SLOWER: u32 = 4;
 /// Timers are due no sooner than this after the last start, as far as that can be told.
 const MARGIN: Duration = Duration::from_secs(2);
 
@@ -345,7 +347,7 @@ fn first(
         let engine = Arc::clone(&listening);
         async move { house::begin(&engine, "listen", "1".to_owned()).await.map(drop) }
     })?;
-    let lead = MARGIN + 2 * lead_time(runtime, &engine, sleepers)?;
+    let lead = MARGIN + SLOWER * lead_time(runtime, &engine, sleepers)?;
     let due_at = now() + u64::try_from(lead.as_micros()).unwrap_or(u64::MAX);
     let dozing = Arc::clone(&engine);
     house::many(runtime, sleepers, IN_FLIGHT, move |_| {
