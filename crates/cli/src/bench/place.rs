@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::failure::Failure;
 
@@ -169,11 +170,19 @@ fn empty(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether nobody puts anything there for a moment: threads that are interrupted may be about to
+/// make a file.
+fn stays_empty(path: &Path) -> bool {
+    std::thread::sleep(Duration::from_millis(5));
+    fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none())
+}
+
 fn removed(remove: impl Fn() -> io::Result<()>, path: &Path) {
     let mut left = REMOVALS_MAX;
     loop {
         match remove() {
-            Ok(()) => return,
+            Ok(()) if left == 0 || stays_empty(path) => return,
+            Ok(()) => left -= 1,
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => return,
             Err(_) if left > 0 => left -= 1,
             Err(error) => {
