@@ -61,5 +61,5 @@ pub use engine::{
     ControlError, DeployRefused, Deployment, Engine, EngineError, OpenError, REASON_BYTES_MAX,
     Readings, Start, StartRefused, StartedExecution, World,
 };
-pub use options::{Options, Pace, Parking};
+pub use options::{Options, Pace, Parking, Room};
 pub use tree::command::{Cancelling, NotDone};

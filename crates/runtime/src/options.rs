@@ -28,14 +28,33 @@ pub struct Options {
 /// What becomes of a guest that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parking {
-    /// It stays as it is, if fewer than this wait already, and if that leaves a place for a guest
-    /// to each worker.
-    Keep {
-        /// How many.
-        guests_max: usize,
-    },
+    /// It stays as it is, while there is room for it.
+    Keep(Room),
     /// It is dropped, and runs again over its journal when it goes on.
     Drop,
+}
+
+/// How much room there is for guests that wait. When there are more, those that have waited
+/// longest are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// The most guests. Fewer, if that leaves a worker without a place for the one that it runs.
+    pub guests_max: usize,
+    /// The most memory, in bytes: what their memories have grown, and a guess of the rest.
+    pub bytes_max: usize,
+    /// The longest wait. A guest that is known to wait longer is dropped at once.
+    pub wait_max: Micros,
+}
+
+impl Room {
+    /// What an engine keeps unless it is told otherwise.
+    pub const DEFAULT: Self =
+        Self { guests_max: 7_500, bytes_max: 1 << 30, wait_max: Micros::from_secs(60) };
+
+    /// Room for so many guests.
+    pub const fn for_guests(guests_max: usize) -> Self {
+        Self { guests_max, ..Self::DEFAULT }
+    }
 }
 
 /// How far the engine runs ahead of the disk. What others are told is durable either way (D2).
@@ -49,11 +68,17 @@ pub enum Pace {
     Lockstep,
 }
 
+impl Default for Room {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             workers: std::thread::available_parallelism().map_or(2, usize::from),
-            parking: Parking::Keep { guests_max: 7_500 },
+            parking: Parking::Keep(Room::default()),
             pace: Pace::Ahead,
             cleanup_max: Micros::from_secs(60),
             journal_events_max: 1_000_000,

@@ -1,73 +1,184 @@
-//! Guests that wait stay where they are, as long as there are not too many (D4). Each takes
-//! memory and, what runs out first, entries of the kernel's memory map.
+//! Guests that wait stay where they are, as long as they are few, small and needed soon (D4). Each
+//! takes memory and, what runs out first, entries of the kernel's memory map. When there are too
+//! many, those go that have waited longest; each runs again over its journal when it goes on.
+//!
+//! The lot has the guests, their trees have the places: a guest can be evicted without its tree's
+//! lock, and its tree is told afterwards, so that it forgets the rest.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use indelible_journal::{JournalKey, Timestamp};
 
 use crate::guest::Guest;
-use crate::options::Parking;
+use crate::options::{Parking, Room};
+use crate::shared::lock;
 
-/// Counts the guests that are parked.
+/// The guests that are parked.
 #[derive(Debug)]
 pub(crate) struct ParkingLot {
-    parking: Parking,
-    parked: Arc<AtomicUsize>,
+    room: Option<Room>,
+    lot: Arc<Mutex<Lot>>,
+    /// Whether some were evicted whose trees do not know it.
+    evicting: AtomicBool,
+    evicted: AtomicU64,
 }
 
-/// A guest that is parked; it counts until it leaves.
+#[derive(Debug, Default)]
+struct Lot {
+    /// By the order in which they came: the first has waited longest.
+    parked: BTreeMap<u64, Waiting>,
+    bytes: usize,
+    next: u64,
+    evicted: Vec<Waiting>,
+}
+
 #[derive(Debug)]
-pub(crate) struct Parked {
+struct Waiting {
     guest: Guest,
-    _place: Place,
+    key: JournalKey,
+    bytes: usize,
+    since: Timestamp,
 }
 
+/// A guest's place in the lot. It may have been evicted from it.
 #[derive(Debug)]
-struct Place(Arc<AtomicUsize>);
+pub(crate) struct Place {
+    lot: Arc<Mutex<Lot>>,
+    number: u64,
+}
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+/// Where the guest of an execution is that does not run.
+#[derive(Debug)]
+pub(crate) enum Parked {
+    /// It goes on as soon as it is its turn.
+    Here(Guest),
+    /// It waits.
+    InLot(Place),
 }
 
 impl ParkingLot {
     /// A lot beside which every worker has a place for the guest that it runs: guests that wait
     /// for others must not keep those from starting.
     pub(crate) fn new(parking: Parking, places: usize, workers: usize) -> Self {
-        let parking = match parking {
-            Parking::Keep { guests_max } => {
+        let room = match parking {
+            Parking::Keep(room) => {
                 let most = places.saturating_sub(workers.max(1));
-                Parking::Keep { guests_max: guests_max.min(most) }
+                Some(Room { guests_max: room.guests_max.min(most), ..room })
             }
-            Parking::Drop => Parking::Drop,
+            Parking::Drop => None,
         };
-        Self { parking, parked: Arc::default() }
+        Self { room, lot: Arc::default(), evicting: false.into(), evicted: 0.into() }
     }
 
-    /// Parks a guest that waits, if there is a place for it. Otherwise it is gone, and will run
-    /// again over its journal.
-    pub(crate) fn park(&self, guest: Guest) -> Option<Parked> {
-        match self.parking {
-            Parking::Keep { guests_max } if self.count() < guests_max => Some(self.hold(guest)),
-            Parking::Keep { .. } | Parking::Drop => None,
+    /// Parks a guest that waits; those that have waited longest make room. `until`: when it goes
+    /// on, if that is known. None: it is gone, and will run again over its journal.
+    pub(crate) fn park(
+        &self,
+        guest: Guest,
+        key: &JournalKey,
+        now: Timestamp,
+        until: Option<Timestamp>,
+    ) -> Option<Parked> {
+        let room = self.room?;
+        if until.is_some_and(|until| until > now.saturating_add(room.wait_max)) {
+            self.evicted.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let bytes = guest.memory_bytes();
+        let mut lot = lock(&self.lot);
+        let number = lot.next;
+        lot.next += 1;
+        lot.bytes += bytes;
+        lot.parked.insert(number, Waiting { guest, key: key.clone(), bytes, since: now });
+        while lot.parked.len() > room.guests_max || lot.bytes > room.bytes_max {
+            self.evict_first(&mut lot);
+        }
+        Some(Parked::InLot(Place { lot: Arc::clone(&self.lot), number }))
+    }
+
+    /// Evicts those that have waited longest, so many of them. How many there were.
+    pub(crate) fn evict(&self, count: usize) -> usize {
+        let mut lot = lock(&self.lot);
+        let count = count.min(lot.parked.len());
+        for _ in 0..count {
+            self.evict_first(&mut lot);
+        }
+        count
+    }
+
+    /// Evicts those that have waited too long.
+    pub(crate) fn sweep(&self, now: Timestamp) {
+        let Some(Room { wait_max, .. }) = self.room else { return };
+        let mut lot = lock(&self.lot);
+        while let Some((_, first)) = lot.parked.first_key_value()
+            && now.saturating_since(first.since) > wait_max
+        {
+            self.evict_first(&mut lot);
         }
     }
 
-    /// Keeps a guest that is about to go on.
-    pub(crate) fn hold(&self, guest: Guest) -> Parked {
-        self.parked.fetch_add(1, Ordering::Relaxed);
-        Parked { guest, _place: Place(Arc::clone(&self.parked)) }
+    fn evict_first(&self, lot: &mut Lot) {
+        let Some((_, waiting)) = lot.parked.pop_first() else { return };
+        lot.bytes -= waiting.bytes;
+        lot.evicted.push(waiting);
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+        self.evicting.store(true, Ordering::Release);
     }
 
-    /// How many are parked.
-    pub(crate) fn count(&self) -> usize {
-        self.parked.load(Ordering::Relaxed)
+    /// Those that were evicted, whose trees have to be told. Their guests are gone when this
+    /// returns: not for callers that hold a tree's lock.
+    pub(crate) fn take_evicted(&self) -> Vec<JournalKey> {
+        if !self.evicting.swap(false, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let evicted = std::mem::take(&mut lock(&self.lot).evicted);
+        evicted.into_iter().map(|waiting| waiting.key).collect()
+    }
+
+    /// How many are parked, and about how many bytes they take.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let lot = lock(&self.lot);
+        (lot.parked.len(), lot.bytes)
+    }
+
+    /// How many were evicted so far.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
     }
 }
 
 impl Parked {
-    /// The guest goes on.
-    pub(crate) fn leave(self) -> Guest {
-        self.guest
+    /// The guest goes on, unless it was evicted.
+    pub(crate) fn leave(self) -> Option<Guest> {
+        match self {
+            Self::Here(guest) => Some(guest),
+            Self::InLot(place) => place.take(),
+        }
+    }
+
+    /// Whether the guest was evicted.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self {
+            Self::Here(_) => false,
+            Self::InLot(place) => !lock(&place.lot).parked.contains_key(&place.number),
+        }
+    }
+}
+
+impl Place {
+    fn take(&self) -> Option<Guest> {
+        let mut lot = lock(&self.lot);
+        let waiting = lot.parked.remove(&self.number)?;
+        lot.bytes -= waiting.bytes;
+        Some(waiting.guest)
+    }
+}
+
+impl Drop for Place {
+    /// The execution is forgotten: so is its guest, outside the lot's lock.
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }

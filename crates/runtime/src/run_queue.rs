@@ -32,6 +32,12 @@ impl RunQueue {
         lock(&self.state).cells.pop_front()
     }
 
+    /// One of the trees that have something to do: the next, or one so many places behind it.
+    pub(crate) fn try_pop_at(&self, choice: usize) -> Option<Arc<Cell>> {
+        let cells = &mut lock(&self.state).cells;
+        if cells.is_empty() { None } else { cells.remove(choice % cells.len()) }
+    }
+
     /// The next tree, as soon as there is one; none when the engine stops.
     pub(crate) fn pop(&self) -> Option<Arc<Cell>> {
         let mut state = lock(&self.state);

@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) queued: Mutex<HashMap<JournalKey, u64>>,
     /// The next place in the stored queue.
     pub(crate) tickets: AtomicU64,
+    /// How many guests ran again over what is stored.
+    pub(crate) replays: AtomicU64,
 }
 
 impl Shared {
@@ -51,6 +53,14 @@ impl Shared {
         // Under the map's lock, so that the tree is not forgotten between finding and telling it.
         if cell.tell(command) {
             self.run_queue.push(Arc::clone(cell));
+        }
+    }
+
+    /// Tells trees whose guests were evicted. Not under a tree's lock.
+    pub(crate) fn tell_evicted(&self) {
+        for key in self.parking.take_evicted() {
+            let root = *key.execution_id().root();
+            self.send(&root, Command::Evicted(key));
         }
     }
 

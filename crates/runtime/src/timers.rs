@@ -85,6 +85,12 @@ impl Timers {
         }
     }
 
+    /// Tells of everything again that is due.
+    pub(crate) fn forget_told(&self) {
+        lock(&self.state).told.clear();
+        self.look();
+    }
+
     /// Looks at the store when the engine starts.
     pub(crate) fn look(&self) {
         lock(&self.state).next = Some(Timestamp::EPOCH);

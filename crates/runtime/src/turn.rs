@@ -75,7 +75,11 @@ fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
         None => match start(shared, cell, job) {
             Ok(guest) => guest,
             Err(why) => {
-                // Every place may be taken: others have to end before there is one.
+                // Every place may be taken: one that waits makes room, or others have to end.
+                if matches!(why, NotStarted::Full) {
+                    shared.parking.evict(1);
+                    shared.tell_evicted();
+                }
                 cell.tree().not_started(shared, &key, why);
                 return Ran::Yielded;
             }
@@ -83,9 +87,12 @@ fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
     };
     let stop = guest.resume();
     let ran = if stop == Stop::Yielded { Ran::Yielded } else { Ran::ToItsStop };
-    let mut tree = cell.tree();
-    tree.stopped(shared, &key, guest, stop);
-    tree.keep_pace(shared);
+    {
+        let mut tree = cell.tree();
+        tree.stopped(shared, &key, guest, stop);
+        tree.keep_pace(shared);
+    }
+    shared.tell_evicted();
     ran
 }
 

@@ -27,7 +27,7 @@ use indelible_journal::{
     SignalName, Status, Timestamp,
 };
 use indelible_runtime::world::Clock as _;
-use indelible_runtime::{ControlError, NotDone, Options, Pace, Parking};
+use indelible_runtime::{ControlError, NotDone, Options, Pace, Parking, Room};
 use indelible_store::rows::{executions, timers};
 use support::agree::cancels_arrive;
 use support::disk::Disk;
@@ -551,7 +551,7 @@ fn one(seed: u64) {
     let program = Program::draw(&mut rng.fork());
     let ran = first(&program, &mut rng.fork());
     again(&program, &ran, by_hand(Parking::Drop));
-    let few = Parking::Keep { guests_max: rng.between(1, 2) as usize };
+    let few = Parking::Keep(Room::for_guests(rng.between(1, 2) as usize));
     again(&program, &ran, by_hand(few));
     for parking in [KEEP, Parking::Drop] {
         hasty(&program, &ran, by_hand(parking), &mut rng.fork());
@@ -579,7 +579,7 @@ struct Crowd {
 
 impl Crowd {
     fn draw(rng: &mut Rng) -> Self {
-        let parking = *rng.pick(&[KEEP, Parking::Drop, Parking::Keep { guests_max: 3 }]);
+        let parking = *rng.pick(&[KEEP, Parking::Drop, Parking::Keep(Room::for_guests(3))]);
         let house = House::new(Options { workers: 4, ..by_hand(parking) });
         house.deploy("script");
         let programs = (0..rng.between(2, 6)).map(|_| Program::draw(rng)).collect::<Vec<_>>();

@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 
 use indelible_journal::{Ending, ExecutionId, Namespace, Payload, SignalName};
-use indelible_runtime::{Engine, Options, Parking, Start, World};
+use indelible_runtime::{Engine, Options, Parking, Room, Start, World};
 use indelible_store::check;
 use indelible_store::embedded;
 use indelible_store::rows::TABLES;
@@ -83,12 +83,12 @@ fn check_many(parking: Parking) {
 
 #[test]
 fn many_trees_at_once() {
-    check_many(Parking::Keep { guests_max: 300 });
+    check_many(Parking::Keep(Room::for_guests(300)));
 }
 
 #[test]
 fn many_trees_with_few_places_to_park() {
-    check_many(Parking::Keep { guests_max: 10 });
+    check_many(Parking::Keep(Room::for_guests(10)));
 }
 
 /// What was left in the middle goes on by itself when the engine is opened again.

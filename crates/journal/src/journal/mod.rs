@@ -246,6 +246,18 @@ impl Journal {
         matches!(self.child(promise), Some(Child::Timer(timer)) if timer.fired_at.is_none())
     }
 
+    /// When the execution goes on, if it waits for one timer and nothing else.
+    pub fn sleeps_until(&self) -> Option<Timestamp> {
+        let Some(Status::Blocked { waiting_on, kind: crate::AwaitKind::Single }) = &self.status
+        else {
+            return None;
+        };
+        match self.child(&waiting_on.promises().next()?) {
+            Some(Child::Timer(timer)) => Some(timer.fire_at),
+            _ => None,
+        }
+    }
+
     /// How many signals arrived and were not consumed.
     pub fn unread_signals(&self) -> usize {
         self.deliveries.len() - self.signals.consumed()

@@ -12,9 +12,10 @@ mod error;
 mod open;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use indelible_journal::Timestamp;
+use indelible_journal::{ExecutionId, Timestamp};
 use indelible_store::Store;
 
 pub use self::calls::{Start, StartedExecution};
@@ -24,6 +25,7 @@ pub use self::error::{DeployRefused, EngineError, OpenError, StartRefused};
 pub use self::open::World;
 use crate::guest;
 use crate::shared::{Shared, lock};
+use crate::tree::command::Command;
 use crate::turn::turn;
 
 /// An engine over a store.
@@ -45,6 +47,13 @@ pub struct Readings {
     pub runnable: usize,
     /// Guests that wait and are kept.
     pub parked: usize,
+    /// About how much memory those take.
+    pub parked_bytes: usize,
+    /// Guests that waited and were dropped, so far.
+    pub evicted: u64,
+    /// Guests that ran again over what is stored, so far: those that were dropped and went on,
+    /// and those that another process had left.
+    pub replays: u64,
     /// Guests.
     pub guests: guest::Readings,
     /// The store.
@@ -61,6 +70,37 @@ impl Engine {
             }
             None => false,
         }
+    }
+
+    /// The same, out of turn: of the trees that have something to do, the one that is so many
+    /// places behind the first, counted round. Nothing may depend on their order.
+    pub fn step_at(&self, choice: usize) -> bool {
+        match self.shared.run_queue.try_pop_at(choice) {
+            Some(cell) => {
+                turn(&self.shared, &cell);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Drops guests that wait, those that have waited longest first: they run again over their
+    /// journals when they go on. How many there were.
+    pub fn evict(&self, count: usize) -> usize {
+        let evicted = self.shared.parking.evict(count);
+        self.shared.tell_evicted();
+        evicted
+    }
+
+    /// Wakes an execution for no reason. Nothing may come of it.
+    pub fn nudge(&self, execution: &ExecutionId) {
+        self.shared.send(execution.root(), Command::Nudge(execution.clone()));
+    }
+
+    /// Forgets which of the timers that are due were told to their executions: they are told
+    /// again. Nothing may come of it.
+    pub fn fire_again(&self) {
+        self.shared.timers.forget_told();
     }
 
     /// Tells executions of the timers that are due; what comes of it is work for
@@ -81,10 +121,14 @@ impl Engine {
 
     /// What happens now, and what has happened so far.
     pub fn readings(&self) -> Readings {
+        let (parked, parked_bytes) = self.shared.parking.count();
         Readings {
             trees: lock(&self.shared.trees).len(),
             runnable: self.shared.run_queue.len(),
-            parked: self.shared.parking.count(),
+            parked,
+            parked_bytes,
+            evicted: self.shared.parking.evicted(),
+            replays: self.shared.replays.load(Ordering::Relaxed),
             guests: self.shared.guests.readings(),
             store: self.shared.store.readings(),
         }

@@ -74,6 +74,7 @@ impl Engine {
             trees: Mutex::new(HashMap::new()),
             queued: Mutex::new(queued),
             tickets: AtomicU64::new(last.map_or(0, |last| last + 1)),
+            replays: AtomicU64::new(0),
             commands: Semaphore::new(options.commands_waiting_max),
             options,
             store,
@@ -131,7 +132,10 @@ fn read_queue(store: &Store) -> Result<Vec<queue::Entry>, OpenError> {
 
 /// Tells trees of the timers that are due.
 pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
-    let due = shared.timers.due(&shared.store, shared.clock.now())?;
+    let now = shared.clock.now();
+    shared.parking.sweep(now);
+    shared.tell_evicted();
+    let due = shared.timers.due(&shared.store, now)?;
     let count = due.len();
     for timer in due {
         let root = *timer.key.execution_id().root();

@@ -1,7 +1,7 @@
 //! What a guest's store carries: its host, what it has used, and why it is suspended.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use indelible_journal::{Limits, Micros};
 use wasmtime::{ResourceLimiter, UpdateDeadline};
@@ -34,7 +34,12 @@ impl From<Refusal> for Halt {
 
 /// Why a guest is suspended. Shared with whoever polls it: the store itself is out of reach then.
 #[derive(Debug, Default)]
-pub(super) struct Pause(AtomicU8);
+pub(super) struct Pause {
+    why: AtomicU8,
+    /// What its memories have, and what they had when it was instantiated, in bytes.
+    memory_bytes: AtomicUsize,
+    memory_bytes_first: AtomicUsize,
+}
 
 /// The reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,15 +56,27 @@ pub(super) enum Paused {
 impl Pause {
     pub(super) fn set(&self, why: Paused) {
         // One thread at a time has the guest, and handing it over orders this too.
-        self.0.store(why as u8, Ordering::Relaxed);
+        self.why.store(why as u8, Ordering::Relaxed);
     }
 
     pub(super) fn get(&self) -> Paused {
-        match self.0.load(Ordering::Relaxed) {
+        match self.why.load(Ordering::Relaxed) {
             0 => Paused::Ready,
             1 => Paused::Waiting,
             _ => Paused::Yielded,
         }
+    }
+
+    /// It is instantiated: what it has now, it began with.
+    pub(super) fn begins(&self) {
+        let bytes = self.memory_bytes.load(Ordering::Relaxed);
+        self.memory_bytes_first.store(bytes, Ordering::Relaxed);
+    }
+
+    /// By how much its memories have grown.
+    pub(super) fn grown_bytes(&self) -> usize {
+        let bytes = self.memory_bytes.load(Ordering::Relaxed);
+        bytes.saturating_sub(self.memory_bytes_first.load(Ordering::Relaxed))
     }
 }
 
@@ -171,6 +188,11 @@ impl State {
         Ok(UpdateDeadline::Yield(self.rules.slice_ticks))
     }
 
+    fn tell_memory(&self) {
+        let bytes = usize::try_from(self.memory.used).unwrap_or(usize::MAX);
+        self.pause.memory_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// Counts a logged line. What is replayed was counted when it was new.
     pub(super) fn count_log(&mut self, bytes: usize) -> Result<(), Halt> {
         if !self.host.is_live() {
@@ -244,14 +266,18 @@ impl ResourceLimiter for State {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        self.memory.grow(current, desired, maximum).map_err(|wanted| {
+        let grown = self.memory.grow(current, desired, maximum).map_err(|wanted| {
             let max = self.memory.max;
             Halt::Trap(format!("wanted {wanted} bytes of memory; its limit is {max}")).into()
-        })
+        });
+        self.tell_memory();
+        grown
     }
 
     fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
-        self.memory.failed(error)
+        let failed = self.memory.failed(error);
+        self.tell_memory();
+        failed
     }
 
     fn table_growing(

@@ -26,6 +26,10 @@ pub(crate) enum Command {
     Cancel(Cancel),
     /// A timer is due. Its row goes with what comes of it.
     Due(Timer),
+    /// Wake this execution, whether it has a reason to go on or not.
+    Nudge(ExecutionId),
+    /// The guest of this execution, which waits, was dropped.
+    Evicted(JournalKey),
     /// The stored queue names this execution: go on with it.
     Recover(JournalKey),
     /// A person lets a held execution go on, or ends it.
@@ -142,6 +146,8 @@ impl Tree {
                 self.answer(cancel.reply, done);
             }
             Command::Due(timer) => self.due(shared, timer),
+            Command::Nudge(execution) => self.nudge(shared, &execution),
+            Command::Evicted(key) => self.evicted(&key),
             Command::Recover(key) => self.recover(shared, &key),
             Command::Settle(settle) => {
                 let done = self.settle(shared, &settle);
@@ -218,6 +224,14 @@ impl Tree {
             Ok(()) => Ok(key),
             Err(LoadError::Absent) => Err(NotDone::Unknown),
             Err(error) => Err(broken(&error)),
+        }
+    }
+
+    /// The guest looks for itself, and waits again if there is nothing.
+    fn nudge(&mut self, shared: &Shared, id: &ExecutionId) {
+        let Ok(key) = self.latest(shared, id) else { return };
+        if matches!(self.execution(&key).phase, Phase::Waiting) {
+            self.ready(&key);
         }
     }
 

@@ -2,6 +2,8 @@
 //! (J-76). Guests run outside the tree's lock: [`Tree::take`] hands one out, [`Tree::stopped`]
 //! takes it back.
 
+use std::sync::atomic::Ordering;
+
 use indelible_journal::{ComponentDigest, Journal, JournalKey, Limits, Payload, Replay, Started};
 
 use super::cancel::NOT_BEGUN;
@@ -63,11 +65,16 @@ impl Tree {
             limits: started.limits,
             function: started.function_name.as_str().to_owned(),
             input: started.input.clone(),
-            guest: execution.guest.take().map(Parked::leave),
+            guest: execution.guest.take().and_then(Parked::leave),
         };
         if job.guest.is_none() {
             match Replay::begin(&execution.journal, &component) {
-                Ok(replay) => execution.replay = Some(replay),
+                Ok(replay) => {
+                    if execution.row.is_some() {
+                        shared.replays.fetch_add(1, Ordering::Relaxed);
+                    }
+                    execution.replay = Some(replay);
+                }
                 Err(error) => {
                     self.hold(shared, key, error.to_string());
                     return None;
@@ -143,7 +150,8 @@ impl Tree {
         }
         match stop {
             Stop::Waiting => {
-                execution.guest = shared.parking.park(guest);
+                let until = execution.journal.sleeps_until();
+                execution.guest = shared.parking.park(guest, key, shared.clock.now(), until);
                 if execution.guest.is_none() {
                     execution.drop_guest();
                 }
@@ -153,7 +161,7 @@ impl Tree {
                 }
             }
             Stop::Yielded => {
-                execution.guest = Some(shared.parking.hold(guest));
+                execution.guest = Some(Parked::Here(guest));
                 self.ready(key);
             }
             Stop::Returned(result) => {
@@ -194,6 +202,21 @@ impl Tree {
             (Some(verdict), _) => self.end(shared, key, verdict),
             (None, NotStarted::Full) => self.ready(key),
             (None, NotStarted::Held(why)) => self.hold(shared, key, why),
+        }
+    }
+
+    /// The guest of an execution was evicted while it waited: nothing else of it has to stay in
+    /// memory. It may have gone on meanwhile.
+    pub(crate) fn evicted(&mut self, key: &JournalKey) {
+        let Some(execution) = self.find(key) else { return };
+        if !matches!(execution.phase, Phase::Waiting)
+            || !execution.guest.as_ref().is_some_and(Parked::is_gone)
+        {
+            return;
+        }
+        execution.drop_guest();
+        if execution.is_stored_whole() {
+            self.executions.remove(key);
         }
     }
 

@@ -22,7 +22,7 @@ use indelible_journal::{
 };
 use indelible_runtime::guest::Guests;
 use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose};
-use indelible_runtime::{Engine, Options, Parking, Start, StartedExecution, World};
+use indelible_runtime::{Engine, Options, Parking, Room, Start, StartedExecution, World};
 use indelible_store::rows::executions::{self, Execution, Standing};
 use indelible_store::rows::timers::{self, Timer};
 use indelible_store::rows::{TABLES, journals};
@@ -101,7 +101,7 @@ pub fn by_hand(parking: Parking) -> Options {
     Options { workers: 0, parking, ..Options::default() }
 }
 
-pub const KEEP: Parking = Parking::Keep { guests_max: 500 };
+pub const KEEP: Parking = Parking::Keep(Room::for_guests(500));
 
 impl House {
     /// A house with a new disk.
