@@ -2,8 +2,8 @@
 //! its effect has a position; whoever asked waits until that is durable (D2).
 
 use indelible_journal::{
-    DeliveryId, ErrorKind, ExecutionId, Failure, JournalKey, Payload, SignalName, Started,
-    Timestamp,
+    AwaitKind, DeliveryId, ErrorKind, ExecutionId, Failure, JournalKey, Payload, SignalName,
+    Started, Status, Timestamp,
 };
 use indelible_store::rows::executions::{self, Standing};
 use indelible_store::rows::timers::Timer;
@@ -239,7 +239,16 @@ impl Tree {
         let key = self.latest(shared, &signal.execution)?;
         let journal = &mut self.execution(&key).journal;
         let most = shared.options.signals_buffered_max;
-        if journal.unread_signals() >= most {
+        // One that is waited for is read at once: a buffer full of others must not keep it out, or
+        // nothing but a cancel could end the wait.
+        let awaited = match journal.status() {
+            Some(Status::Blocked {
+                kind: AwaitKind::Signal { name, .. } | AwaitKind::SignalOr { name, .. },
+                ..
+            }) => *name == signal.name,
+            _ => false,
+        };
+        if !awaited && journal.unread_signals() >= most {
             return Err(NotDone::Full(most));
         }
         let now = shared.clock.now();
@@ -342,10 +351,7 @@ impl Tree {
         let action = match settle.how {
             How::Release => {
                 execution.phase = Phase::Waiting;
-                if !matches!(
-                    execution.journal.status(),
-                    Some(indelible_journal::Status::Blocked { .. })
-                ) {
+                if !matches!(execution.journal.status(), Some(Status::Blocked { .. })) {
                     self.ready(&key);
                 }
                 // Calls that had not begun when it was held, perhaps by an earlier process.
