@@ -28,10 +28,11 @@ use indelible_journal::{
 };
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{ControlError, NotDone, Options, Pace, Parking, Room};
+use indelible_sim::Rng;
+use indelible_sim::agree::cancels_arrive;
+use indelible_sim::program::{Program, SIGNALS};
 use indelible_store::rows::{executions, timers};
-use support::agree::cancels_arrive;
 use support::disk::Disk;
-use support::generate::{Program, Rng, SIGNALS};
 use support::scenario::at_rest;
 use support::{House, KEEP, by_hand, guests, untimed};
 
@@ -332,7 +333,7 @@ fn first(program: &Program, rng: &mut Rng) -> Ran {
         assert!(rounds < 100, "it never ends");
     }
     let ran = play.check();
-    cancels_arrive(&ran.tree);
+    cancels_arrive(&ran.tree).unwrap();
     Ran { acts, ..ran }
 }
 
@@ -517,7 +518,7 @@ fn crashing(program: &Program, expected: &Ran, options: Options, rng: &mut Rng) 
         assert!(rounds < 100, "it never ends");
     }
     let ran = run.play.check();
-    cancels_arrive(&ran.tree);
+    cancels_arrive(&ran.tree).unwrap();
     ran
 }
 

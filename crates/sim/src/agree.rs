@@ -4,95 +4,105 @@
 use std::collections::BTreeMap;
 
 use indelible_journal::{
-    Attempts, Ending, ErrorKind, Event, ExecutionId, Failure, Journal, JournalKey, Outcome,
-    PromiseId, Record, SignalName,
+    Attempt, Attempts, Ending, ErrorKind, Event, ExecutionId, Failure, Journal, JournalKey,
+    Outcome, PromiseId, Record, SignalName,
 };
 
 type Tree = BTreeMap<JournalKey, (Journal, Vec<Record>)>;
 
 /// Every journal is legal and over, and they agree.
-#[track_caller]
-pub fn agree(tree: &[(JournalKey, Vec<Record>)]) {
-    let tree: Tree = tree
-        .iter()
-        .map(|(key, records)| {
-            let journal = Journal::recover(key.clone(), records.clone()).unwrap();
-            (key.clone(), (journal, records.clone()))
-        })
-        .collect();
+///
+/// # Errors
+/// What they do not agree about.
+pub fn agree(tree: &[(JournalKey, Vec<Record>)]) -> Result<(), String> {
+    let mut recovered = Tree::new();
+    for (key, records) in tree {
+        let journal = Journal::recover(key.clone(), records.clone())
+            .map_err(|violation| format!("{key:#} breaks a rule: {violation}"))?;
+        recovered.insert(key.clone(), (journal, records.clone()));
+    }
+    let tree = recovered;
     for (key, (journal, records)) in &tree {
-        let status = journal.status().unwrap();
-        assert!(status.is_terminal(), "{key} is {status}");
+        let status = journal.status().ok_or_else(|| format!("{key:#} is empty"))?;
+        ensure!(status.is_terminal(), "{key:#} is {status}");
         let in_flight: Vec<_> = journal
             .open_invokes()
             .filter(|open| open.phase != indelible_journal::InvokePhase::Scheduled)
             .collect();
-        assert!(in_flight.is_empty(), "{key} ended with {in_flight:?}");
-        calls_agree(&tree, key, records);
-        cancel_is_heeded(&tree, key, records);
-        caller_agrees(&tree, key, journal);
-        attempts_agree(&tree, key, journal);
+        ensure!(in_flight.is_empty(), "{key:#} ended with {in_flight:?}");
+        calls_agree(&tree, key, records)?;
+        cancel_is_heeded(&tree, key, records)?;
+        caller_agrees(&tree, key)?;
+        attempts_agree(&tree, key, journal)?;
     }
+    Ok(())
 }
 
 /// What a caller's journal says of its calls, their journals say, too.
-#[track_caller]
-fn calls_agree(tree: &Tree, key: &JournalKey, records: &[Record]) {
+fn calls_agree(tree: &Tree, key: &JournalKey, records: &[Record]) -> Result<(), String> {
     for (place, record) in records.iter().enumerate() {
-        let called = |promise: &PromiseId, attempt| {
-            let execution = ExecutionId::new(promise.clone()).unwrap();
-            JournalKey::new(execution, key.attempts().called(attempt)).unwrap()
-        };
+        let called = |promise: &PromiseId, attempt| callee(key, promise, attempt);
         match &record.event {
             Event::InvokeStarted { promise_id, attempt } => {
                 let child = called(promise_id, *attempt);
                 let next = records.get(place + 1).map(|record| &record.event);
-                assert!(
+                ensure!(
                     tree.contains_key(&child) || never_began(next),
-                    "{key} started {child}, which does not exist"
+                    "{key:#} started {child:#}, which does not exist"
                 );
             }
             Event::InvokeCompleted { promise_id, attempt, result } => {
                 let child = called(promise_id, *attempt);
                 let Some((journal, _)) = tree.get(&child) else { continue };
                 let ending = journal.ending().map(outcome);
-                assert_eq!(ending.as_ref(), Some(result), "{key} and {child}");
+                ensure!(
+                    ending.as_ref() == Some(result),
+                    "{child:#} ended with {ending:?}, but {key:#} got {result}"
+                );
             }
             Event::InvokeRetrying { promise_id, failed_attempt, error, .. } => {
                 let child = called(promise_id, *failed_attempt);
                 let ending = tree.get(&child).and_then(|(journal, _)| journal.ending());
-                assert_eq!(ending, Some(&Ending::Failed(error.clone())), "{key} and {child}");
+                ensure!(
+                    ending == Some(&Ending::Failed(error.clone())),
+                    "{child:#} ended with {ending:?}, but {key:#} tries again after {error}"
+                );
             }
             _ => {}
         }
     }
+    Ok(())
 }
 
 /// What was not started when a cancel was asked for does not begin; what is called from then on
 /// does (C-22).
-#[track_caller]
-fn cancel_is_heeded(tree: &Tree, key: &JournalKey, records: &[Record]) {
+fn cancel_is_heeded(tree: &Tree, key: &JournalKey, records: &[Record]) -> Result<(), String> {
     let asked = |record: &Record| matches!(record.event, Event::CancelRequested { .. });
-    let Some(asked_at) = records.iter().position(asked) else { return };
+    let Some(asked_at) = records.iter().position(asked) else { return Ok(()) };
     for record in &records[asked_at..] {
         let Event::InvokeStarted { promise_id, attempt } = &record.event else { continue };
-        if *attempt != indelible_journal::Attempt::FIRST {
+        if *attempt != Attempt::FIRST {
             continue;
         }
         let before = records[..asked_at].iter().any(|record| {
             matches!(&record.event, Event::InvokeScheduled { promise_id: scheduled, .. }
                 if scheduled == promise_id)
         });
-        let execution = ExecutionId::new(promise_id.clone()).unwrap();
-        let child = JournalKey::new(execution, key.attempts().called(*attempt)).unwrap();
-        assert!(!(before && tree.contains_key(&child)), "{child} began after the cancel of {key}");
+        let child = callee(key, promise_id, *attempt);
+        ensure!(
+            !(before && tree.contains_key(&child)),
+            "{child:#} began after the cancel of {key:#}"
+        );
     }
+    Ok(())
 }
 
 /// A cancel reaches what was in flight in the same instant (C-22), whatever happened to the
 /// process meanwhile. Not so where time passes before the engine has done what there was to do.
-#[track_caller]
-pub fn cancels_arrive(tree: &[(JournalKey, Vec<Record>)]) {
+///
+/// # Errors
+/// Which cancel never came.
+pub fn cancels_arrive(tree: &[(JournalKey, Vec<Record>)]) -> Result<(), String> {
     let find = |key: &JournalKey| tree.iter().find(|(other, _)| other == key);
     let asked = |record: &Record| matches!(record.event, Event::CancelRequested { .. });
     for (key, records) in tree {
@@ -113,17 +123,24 @@ pub fn cancels_arrive(tree: &[(JournalKey, Vec<Record>)]) {
             }
         }
         for (promise, attempt) in in_flight {
-            let execution = ExecutionId::new(promise.clone()).unwrap();
-            let attempts = key.attempts().called(attempt.unwrap());
-            let child = JournalKey::new(execution, attempts).unwrap();
-            let (_, called) = find(&child).expect("what was started is there");
-            let over_at = called.last().unwrap().timestamp;
-            assert!(
-                called.iter().any(asked) || over_at <= records[asked_at].timestamp,
-                "the cancel of {key} never came to {child}"
+            let Some(attempt) = attempt else { continue };
+            let child = callee(key, promise, attempt);
+            let (_, called) = find(&child).ok_or_else(|| format!("there is no {child:#}"))?;
+            let over_at = called.last().map(|record| record.timestamp);
+            ensure!(
+                called.iter().any(asked) || over_at <= Some(records[asked_at].timestamp),
+                "the cancel of {key:#} never came to {child:#}"
             );
         }
     }
+    Ok(())
+}
+
+/// The journal of an attempt at a call.
+pub(crate) fn callee(caller: &JournalKey, promise: &PromiseId, attempt: Attempt) -> JournalKey {
+    let execution = ExecutionId::new(promise.clone()).expect("a journal limits the depth");
+    let attempts = caller.attempts().called(attempt);
+    JournalKey::new(execution, attempts).expect("one attempt for one more call")
 }
 
 /// Whether a call was over in the moment in which it was written as started.
@@ -133,13 +150,9 @@ fn never_began(next: Option<&Event>) -> bool {
 }
 
 /// A call has a caller that started it, and that ended after it.
-#[track_caller]
-fn caller_agrees(tree: &Tree, key: &JournalKey, journal: &Journal) {
-    let Some(parent) = key.execution_id().parent() else { return };
-    let attempts = key.attempts().as_slice();
-    let attempts = Attempts::new(&attempts[..attempts.len() - 1]).unwrap();
-    let caller = JournalKey::new(parent, attempts).unwrap();
-    let (calling, records) = tree.get(&caller).expect("a call has a caller");
+fn caller_agrees(tree: &Tree, key: &JournalKey) -> Result<(), String> {
+    let Some(caller) = caller(key) else { return Ok(()) };
+    let (_, records) = tree.get(&caller).ok_or_else(|| format!("{key:#} has no caller"))?;
     let own = key.attempts().own();
     let starts = records
         .iter()
@@ -148,36 +161,58 @@ fn caller_agrees(tree: &Tree, key: &JournalKey, journal: &Journal) {
                 if promise_id == key.execution_id().as_promise() && *attempt == own)
         })
         .count();
-    assert_eq!(starts, 1, "{caller} started {key} so often");
-    assert!(
-        journal.last_timestamp() <= calling.last_timestamp(),
-        "{key} went on when {caller} was over"
-    );
+    ensure!(starts == 1, "{caller:#} started {key:#} {starts} times");
+    Ok(())
+}
+
+/// No call is over after its caller, by the clock. Not so where that was set back.
+///
+/// # Errors
+/// Which call went on.
+pub fn end_in_order(tree: &[(JournalKey, Vec<Record>)]) -> Result<(), String> {
+    let over = |records: &[Record]| records.last().map(|record| record.timestamp);
+    for (key, records) in tree {
+        let Some(caller) = caller(key) else { continue };
+        let calling = tree.iter().find(|(other, _)| *other == caller);
+        let calling = calling.and_then(|(_, records)| over(records));
+        ensure!(over(records) <= calling, "{key:#} went on when {caller:#} was over");
+    }
+    Ok(())
+}
+
+/// The journal of the caller of this attempt; none for a root.
+fn caller(key: &JournalKey) -> Option<JournalKey> {
+    let parent = key.execution_id().parent()?;
+    let attempts = key.attempts().as_slice();
+    let attempts = Attempts::new(&attempts[..attempts.len() - 1])?;
+    JournalKey::new(parent, attempts).ok()
 }
 
 /// An attempt follows one that failed, and has its signals and its cancel (C-32).
-#[track_caller]
-fn attempts_agree(tree: &Tree, key: &JournalKey, journal: &Journal) {
-    let Some(next_key) = key.next_attempt() else { return };
+fn attempts_agree(tree: &Tree, key: &JournalKey, journal: &Journal) -> Result<(), String> {
+    let Some(next_key) = key.next_attempt() else { return Ok(()) };
     if let Some((next, _)) = tree.get(&next_key) {
-        assert!(matches!(journal.ending(), Some(Ending::Failed(_))), "{next_key} has no reason");
+        let failed = matches!(journal.ending(), Some(Ending::Failed(_)));
+        ensure!(failed, "{next_key:#} has no reason");
         let before: Vec<(&SignalName, _)> = journal.deliveries().collect();
         let after: Vec<_> = next.deliveries().take(before.len()).collect();
-        assert_eq!(before, after, "{next_key} has not the signals of {key}");
+        ensure!(before == after, "{next_key:#} has not the signals of {key:#}");
         let asked = |journal: &Journal| journal.cancel_requested().map(|(_, why)| why.to_owned());
         if asked(journal).is_some() {
-            assert_eq!(asked(journal), asked(next), "{next_key} has not the cancel of {key}");
+            ensure!(asked(journal) == asked(next), "{next_key:#} has not the cancel of {key:#}");
         }
     }
     let before = key.attempts().own().get() - 1;
-    if let Some(before) = indelible_journal::Attempt::new(before) {
-        let attempts = key.attempts().as_slice();
-        let mut attempts = attempts.to_vec();
-        *attempts.last_mut().unwrap() = before;
-        let attempts = Attempts::new(&attempts).unwrap();
-        let before = JournalKey::new(key.execution_id().clone(), attempts).unwrap();
-        assert!(tree.contains_key(&before), "{key} without {before}");
+    if let Some(before) = Attempt::new(before) {
+        let mut attempts = key.attempts().as_slice().to_vec();
+        attempts.pop();
+        attempts.push(before);
+        let before = Attempts::new(&attempts)
+            .and_then(|attempts| JournalKey::new(key.execution_id().clone(), attempts).ok());
+        let there = before.is_some_and(|before| tree.contains_key(&before));
+        ensure!(there, "{key:#} without the attempt before it");
     }
+    Ok(())
 }
 
 /// What a caller gets when its call ended like this.
