@@ -15,9 +15,11 @@ use crate::transcript::Transcript;
 pub(crate) enum Health {
     /// It takes what it is given.
     Well,
-    /// The next commit fails. It may be on disk all the same: whoever is told of a failed sync
-    /// does not know.
+    /// It takes so many more commits, and fails the next. That may be on disk all the same: whoever
+    /// is told of a failed sync does not know.
     Failing {
+        /// How many.
+        after: u64,
         /// Whether it is.
         lands: bool,
     },
@@ -77,7 +79,12 @@ impl Engine for Disk {
                 self.transcript.say(format_args!("  disk: {count} writes"));
                 self.inner.commit(writes)
             }
-            Health::Failing { lands } => {
+            Health::Failing { after: left @ 1.., lands } => {
+                *health = Health::Failing { after: left - 1, lands };
+                self.transcript.say(format_args!("  disk: {count} writes"));
+                self.inner.commit(writes)
+            }
+            Health::Failing { after: 0, lands } => {
                 *health = Health::Dead;
                 let word = if lands { "is on disk" } else { "is lost" };
                 self.transcript.say(format_args!("  disk: fails; a group of {count} {word}"));

@@ -36,7 +36,7 @@ pub(crate) enum Action {
     Ahead,
     /// The clock is set back.
     Back,
-    /// The next commit fails.
+    /// A commit fails, soon.
     FailDisk,
     /// The process dies.
     Crash,
@@ -68,7 +68,7 @@ impl Plan {
         let options = Options {
             workers: 0,
             parking,
-            pace: if rng.percent(15) { Pace::Lockstep } else { Pace::Ahead },
+            pace: if rng.percent(35) { Pace::Lockstep } else { Pace::Ahead },
             cleanup_max: Micros::from_secs(*rng.pick(&[2, 60, 60])),
             signals_buffered_max: *rng.pick(&[2, 10_000, 10_000]),
             commands_waiting_max: *rng.pick(&[1, 2, 4_096, 4_096]),

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use indelible_journal::{ExecutionId, Micros, Timestamp};
 use indelible_runtime::world::Clock as _;
-use indelible_runtime::{Engine, World};
+use indelible_runtime::{Engine, Pace, World};
 use indelible_store::rows::TABLES;
 use indelible_store::{Store, engine};
 
@@ -110,9 +110,18 @@ impl Run {
     fn all(&mut self) -> Result<(), String> {
         self.introduce();
         self.open()?;
+        for number in 0..self.plan.programs.len() {
+            if self.rng.percent(80) {
+                self.ask(Request::Start(number))?;
+            }
+        }
         for _ in 0..self.plan.ticks {
             self.tick += 1;
             let action = self.plan.action(&mut self.rng);
+            if self.store().poison().is_some() && self.rng.percent(30) {
+                // Somebody sees that nothing works any more.
+                self.crash()?;
+            }
             self.act(action)?;
             self.is_well()?;
         }
@@ -176,10 +185,13 @@ impl Run {
 
     fn act(&mut self, action: Action) -> Result<(), String> {
         match action {
-            Action::Work => self.work(),
+            Action::Work => {
+                if !self.work() {
+                    self.idle();
+                }
+            }
             Action::Disk => {
-                let stepped = self.store().step();
-                self.note(format_args!("disk: {stepped}"));
+                self.store().step();
             }
             Action::Time => {
                 let time = Micros::new(self.rng.between(1, 3_000_000));
@@ -217,9 +229,14 @@ impl Run {
             }
             Action::FailDisk => {
                 let lands = self.rng.percent(50);
-                self.note(format_args!("the next commit fails"));
+                let after = match self.plan.options.pace {
+                    // In the middle of a turn, which is many commits.
+                    Pace::Lockstep => self.rng.below(40),
+                    Pace::Ahead => self.rng.below(4),
+                };
+                self.note(format_args!("a commit fails after {after} more"));
                 if self.disk.is_well() {
-                    self.disk.set(Health::Failing { lands });
+                    self.disk.set(Health::Failing { after, lands });
                 }
             }
             Action::Crash => {
@@ -240,10 +257,28 @@ impl Run {
         Ok(())
     }
 
-    pub(crate) fn work(&mut self) {
+    fn work(&mut self) -> bool {
         let choice = self.rng.below(8) as usize;
         let worked = self.engine().step_at(choice);
-        self.note(format_args!("work at {choice}: {worked}"));
+        if worked {
+            self.note(format_args!("a tree has its turn, {choice} behind the first"));
+        }
+        worked
+    }
+
+    /// There is nothing to do: time passes until there is, or the disk comes along.
+    fn idle(&mut self) {
+        match self.engine().next_due() {
+            Some(due) if self.rng.percent(50) => {
+                if due > self.clock.now() {
+                    self.move_clock(due);
+                }
+                self.fire_due();
+            }
+            _ => {
+                self.store().step();
+            }
+        }
     }
 
     pub(crate) fn fire_due(&self) {
@@ -263,7 +298,7 @@ impl Run {
         let lands = self.rng.percent(50);
         self.note(format_args!("the process dies"));
         if self.disk.is_well() {
-            self.disk.set(Health::Failing { lands });
+            self.disk.set(Health::Failing { after: 0, lands });
         }
         if self.rng.percent(70) {
             // Take, and commit: whatever comes of it, nobody is told.
