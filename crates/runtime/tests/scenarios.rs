@@ -6,11 +6,11 @@ mod support;
 
 use std::sync::Arc;
 
-use indelible_journal::{Ending, ErrorKind};
+use indelible_journal::{Ending, ErrorKind, Micros};
 use serde_json::{Value, json};
 use support::disk::Disk;
-use support::scenario::{Act, main, of};
-use support::{House, by_hand, failed, returned};
+use support::scenario::{Act, at_rest, main, of};
+use support::{House, KEEP, by_hand, failed, returned};
 
 fn sleep(ms: u64) -> Value {
     json!([{ "timer": ["t", ms] }, { "await": "t" }, { "return": ms }])
@@ -427,6 +427,34 @@ fn time_is_over_and_calls_are_left() {
     .check();
     let Ending::Cancelled(reason) = &ran.ending else { panic!("{:?}", ran.ending) };
     assert_eq!(reason, "enough (its time to clean up is over)");
+}
+
+/// C-22: nor when it is told twice that the time is over, before what was left is settled.
+#[test]
+fn time_is_over_twice() {
+    let slow_to_leave = json!([
+        { "cancelled": [{ "timer": ["t", 50] }, { "await": "t" }] }, { "signal": "never" },
+    ]);
+    let program = json!([
+        { "cancelled": [{ "call": ["undo", "main", slow_to_leave] }, { "signal": "never" }] },
+        { "signal": "never" },
+    ]);
+    let mut house = House::new(by_hand(KEEP));
+    house.deploy("script");
+    let id = house.start("one", "script/main", &program.to_string());
+    house.work();
+    house.cancel(&id);
+    house.work();
+    house.move_clock(Micros::from_secs(60));
+    house.engine().fire_due().unwrap();
+    house.engine().fire_again();
+    house.work();
+    house.settle();
+    house.crash();
+    house.work_through();
+    let Ending::Cancelled(reason) = house.ending(&id) else { panic!("it was cancelled") };
+    assert_eq!(reason, "enough (its time to clean up is over)");
+    at_rest(&house, &id);
 }
 
 /// C-22: what goes wrong while cleaning up is said.

@@ -176,6 +176,9 @@ impl Tree {
                 self.end(shared, key, Verdict::OutOfTime);
                 true
             }
+            // It was told before, and what it left is not settled yet: the row stays for the reason
+            // above.
+            Phase::Ending { verdict: Verdict::OutOfTime, .. } => true,
             // What it left is being settled; a next attempt has a time of its own; a person
             // looks at what is held.
             Phase::Ending { .. } | Phase::Resting | Phase::Held { .. } | Phase::Ended => false,
