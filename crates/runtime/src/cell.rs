@@ -4,10 +4,12 @@
 //! the state is locked by workers alone. A tree is in the run queue as often as it has turns.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use indelible_journal::RootHash;
 
+use crate::run_queue::Flow;
 use crate::shared::lock;
 use crate::tree::Tree;
 use crate::tree::command::Command;
@@ -15,6 +17,7 @@ use crate::tree::command::Command;
 /// A tree's place in memory.
 pub(crate) struct Cell {
     pub(crate) root: RootHash,
+    flow: AtomicU64,
     inbox: Mutex<Inbox>,
     tree: Mutex<Tree>,
 }
@@ -38,8 +41,30 @@ pub(crate) enum Left {
 }
 
 impl Cell {
-    pub(crate) fn new(root: RootHash) -> Self {
-        Self { root, inbox: Mutex::default(), tree: Mutex::default() }
+    pub(crate) fn new(root: RootHash, flow: Flow) -> Self {
+        let flow = AtomicU64::new(flow.number());
+        Self { root, flow, inbox: Mutex::default(), tree: Mutex::default() }
+    }
+
+    /// Whose turns it takes.
+    pub(crate) fn flow(&self) -> Flow {
+        Flow::of(self.flow.load(Ordering::Relaxed))
+    }
+
+    /// It has used up a whole slice of time: from now on it takes its turns from nobody else.
+    pub(crate) fn flow_alone(&self) {
+        if self.flow() == Flow::GOING_ON {
+            let hash = self.root.as_bytes().first_chunk().copied().unwrap_or_default();
+            self.flow.store(u64::from_be_bytes(hash), Ordering::Relaxed);
+        }
+    }
+
+    /// Nobody is answered any more, and what is in memory is dropped.
+    pub(crate) fn clear(&self) {
+        let commands = std::mem::take(&mut lock(&self.inbox).commands);
+        let tree = std::mem::take(&mut *self.tree());
+        // Dropped without a lock: guests that are dropped hold on to this cell.
+        drop((commands, tree));
     }
 
     /// Leaves a command. True: the tree has to go into the run queue.
@@ -97,10 +122,10 @@ mod tests {
     /// Whoever leaves last is told so: it alone can see that nothing of the tree is needed.
     #[test]
     fn the_last_to_leave_knows_it() {
-        let cell = Cell::new(RootHash::from_bytes([7; 32]));
+        let cell = Cell::new(RootHash::from_bytes([7; 32]), Flow::GOING_ON);
         let execution = indelible_journal::ExecutionId::root_of(cell.root);
         let key = indelible_journal::JournalKey::first(execution);
-        assert!(cell.tell(Command::Recover(key)));
+        assert!(cell.tell(Command::Evicted(key)));
         assert!(cell.one_more(2));
         assert!(!cell.one_more(2));
         assert_eq!(cell.leave(false), Left::More, "there is a command");

@@ -36,7 +36,9 @@
 //! - `tree`: the heart: executions, their calls, their ends.
 //! - `component`: what is deployed. `operation`: which request led to which execution.
 //! - `turn`, `cell`, `run_queue`, `timers`, `watchers`, `parking`: trees, threads and time.
+//! - `admission`: who may ask. `recovery`: what another process left. `witness`: what killed it.
 
+mod admission;
 mod audit;
 mod cell;
 mod component;
@@ -45,12 +47,14 @@ pub mod guest;
 mod operation;
 mod options;
 mod parking;
+mod recovery;
 mod run_queue;
 mod shared;
 mod timers;
 mod tree;
 mod turn;
 mod watchers;
+mod witness;
 pub mod world;
 
 pub use audit::{AUDIT_TEXT_BYTES_MAX, Actor};
@@ -63,3 +67,4 @@ pub use engine::{
 };
 pub use options::{Options, Pace, Parking, Room};
 pub use tree::command::{Cancelling, NotDone};
+pub use witness::WitnessFile;

@@ -21,8 +21,11 @@ pub struct Options {
     pub signals_buffered_max: usize,
     /// How long the record of an operation stays after its end (C-3).
     pub operation_window: Micros,
-    /// The most commands that wait for the engine: past it, whoever asks waits.
-    pub commands_waiting_max: usize,
+    /// The most commands that are under way, and a quarter of it for the calls of one function:
+    /// past it, whoever asks waits.
+    pub commands_max: usize,
+    /// The most callers that wait to ask: past it, they are refused.
+    pub callers_waiting_max: usize,
 }
 
 /// What becomes of a guest that waits.
@@ -84,7 +87,8 @@ impl Default for Options {
             journal_events_max: 1_000_000,
             signals_buffered_max: 10_000,
             operation_window: Micros::from_secs(7 * 24 * 3600),
-            commands_waiting_max: 4_096,
+            commands_max: 4_096,
+            callers_waiting_max: 65_536,
         }
     }
 }

@@ -2,23 +2,24 @@
 //! trees to threads.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use indelible_journal::{JournalKey, RootHash};
+use indelible_journal::RootHash;
 use indelible_store::Store;
-use tokio::sync::Semaphore;
 
+use crate::admission::Admission;
 use crate::cell::Cell;
 use crate::component::Components;
 use crate::guest::Guests;
 use crate::options::{Options, Pace};
 use crate::parking::ParkingLot;
-use crate::run_queue::RunQueue;
+use crate::recovery::Recovery;
+use crate::run_queue::{Flow, RunQueue};
 use crate::timers::Timers;
 use crate::tree::command::Command;
 use crate::watchers::Watchers;
-use crate::world::{Clock, Entropy, Observer};
+use crate::world::{Clock, Entropy, Observer, Witness};
 
 /// What all of an engine shares.
 pub(crate) struct Shared {
@@ -33,14 +34,16 @@ pub(crate) struct Shared {
     pub(crate) run_queue: RunQueue,
     pub(crate) timers: Timers,
     pub(crate) watchers: Watchers,
-    /// Room for commands that wait to be answered.
-    pub(crate) commands: Semaphore,
+    pub(crate) witness: Arc<dyn Witness>,
+    /// Held while something is replayed that may have killed a process: whatever else may have is
+    /// not replayed at the same time, or nobody could tell which of them it was (C-25).
+    pub(crate) suspects: Mutex<()>,
+    pub(crate) admission: Admission,
+    pub(crate) recovery: Recovery,
+    /// Nothing is taken any more: the store has stopped.
+    pub(crate) failed: AtomicBool,
     /// The trees that are in memory.
     pub(crate) trees: Mutex<HashMap<RootHash, Arc<Cell>>>,
-    /// What the stored queue held when the engine started, as far as nobody has gone on with it.
-    pub(crate) queued: Mutex<HashMap<JournalKey, u64>>,
-    /// The next place in the stored queue.
-    pub(crate) tickets: AtomicU64,
     /// How many guests ran again over what is stored.
     pub(crate) replays: AtomicU64,
 }
@@ -48,8 +51,18 @@ pub(crate) struct Shared {
 impl Shared {
     /// Sends a command to a tree, which is made if it is not in memory.
     pub(crate) fn send(&self, root: &RootHash, command: Command) {
+        self.send_in(Flow::GOING_ON, root, command);
+    }
+
+    /// The same; if the tree is made, it takes its turns from this flow.
+    pub(crate) fn send_in(&self, flow: Flow, root: &RootHash, command: Command) {
         let mut trees = lock(&self.trees);
-        let cell = trees.entry(*root).or_insert_with(|| Arc::new(Cell::new(*root)));
+        // Looked at under the lock: whoever asks after this finds nobody to be answered by.
+        if self.failed.load(Ordering::Acquire) {
+            drop(trees);
+            return drop(command);
+        }
+        let cell = trees.entry(*root).or_insert_with(|| Arc::new(Cell::new(*root, flow)));
         // Under the map's lock, so that the tree is not forgotten between finding and telling it.
         if cell.tell(command) {
             self.run_queue.push(Arc::clone(cell));
@@ -69,13 +82,55 @@ impl Shared {
         self.options.pace == Pace::Lockstep
     }
 
-    /// The place of an execution in the stored queue, for whoever loads it first.
-    pub(crate) fn take_queued(&self, key: &JournalKey) -> Option<u64> {
-        lock(&self.queued).remove(key)
+    /// Goes on with what another process left, if it is time for more of it.
+    pub(crate) fn recover_more(&self) {
+        if self.recovery.is_over() {
+            return;
+        }
+        match self.recovery.more(&self.store, self.run_queue.len()) {
+            Ok(page) => {
+                for (entry, under_way) in page {
+                    let root = *entry.key.execution_id().root();
+                    self.send(&root, Command::Recover(entry, under_way));
+                }
+            }
+            Err(error) if self.store.poison().is_none() => {
+                let what = "what was left to be done cannot be read, and does not go on";
+                self.observer.trouble(&format!("{what}: {error}"));
+            }
+            Err(_) => {}
+        }
     }
 
-    pub(crate) fn next_ticket(&self) -> u64 {
-        self.tickets.fetch_add(1, Ordering::Relaxed)
+    /// If the store has stopped, so does the engine: nothing new is taken, whoever waits is told,
+    /// and what is in memory is dropped, since it may be ahead of what is durable (D2). Not under
+    /// a tree's lock. Whether it has stopped.
+    pub(crate) fn stop_if_lost(&self) -> bool {
+        if self.failed.load(Ordering::Acquire) {
+            return true;
+        }
+        let Some(poison) = self.store.poison() else { return false };
+        let trees: Vec<_> = {
+            let mut trees = lock(&self.trees);
+            if self.failed.swap(true, Ordering::AcqRel) {
+                return true;
+            }
+            trees.drain().map(|(_, cell)| cell).collect()
+        };
+        self.observer.trouble(&format!(
+            "the store has stopped, and the engine with it; {} trees of executions are dropped \
+             and go on from what is durable when it is opened again: {poison}",
+            trees.len()
+        ));
+        self.admission.close();
+        self.recovery.stop();
+        self.run_queue.close();
+        self.timers.close();
+        for cell in trees {
+            cell.clear();
+        }
+        self.watchers.clear();
+        true
     }
 }
 

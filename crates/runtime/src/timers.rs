@@ -1,11 +1,12 @@
 //! Which timers are due. They are rows of the store, the next one first; memory holds only how
-//! far they were read, so a hundred thousand that wait cost nothing.
+//! far they were read and which were told, so a hundred thousand that wait cost nothing, and
+//! neither do a hundred thousand that are due at once: so many are told at a time.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use indelible_journal::Timestamp;
+use indelible_journal::{RootHash, Timestamp};
 use indelible_store::rows::timers::{self, Timer};
 use indelible_store::{ReadError, Store};
 
@@ -13,6 +14,9 @@ use crate::shared::lock;
 
 /// How many rows are read at a time.
 const PAGE: usize = 256;
+
+/// How many may be told and not yet done with: further ones are told when these are.
+const TOLD_MAX: usize = 1_024;
 
 /// Which timers are due.
 #[derive(Default)]
@@ -25,8 +29,16 @@ pub(crate) struct Timers {
 struct State {
     /// Told to their trees, and not yet gone from the store.
     told: BTreeSet<Timer>,
+    /// Told, and their rows stay: until the end is written that they led to, or because what
+    /// they belong to cannot be read.
+    kept: BTreeSet<Timer>,
+    /// Everything before this time was told. What is there no more leaves traces in the store
+    /// which take time to read over.
+    from: Timestamp,
     /// When to look again; none: when something changes.
     next: Option<Timestamp>,
+    /// As many were told as may be: whoever makes room says so.
+    full: bool,
     closed: bool,
 }
 
@@ -38,62 +50,120 @@ impl Timers {
         }
         let mut state = lock(&self.state);
         for (timer, put) in timers {
-            if !put {
-                state.told.remove(timer);
+            if !put && !state.told.remove(timer) {
+                state.kept.remove(timer);
             }
         }
-        if let Some(earliest) = earliest
-            && state.next.is_none_or(|next| earliest < next)
-        {
-            state.next = Some(earliest);
+        if state.full && state.told.len() <= TOLD_MAX / 2 {
+            state.full = false;
             self.changed.notify_all();
+        }
+        if let Some(earliest) = earliest {
+            state.from = state.from.min(earliest);
+            if state.next.is_none_or(|next| earliest < next) {
+                state.next = Some(earliest);
+                self.changed.notify_all();
+            }
         }
     }
 
-    /// The timers that are due now and were not told; each is told once. Looks at the store only
-    /// if there may be some.
+    /// The row of a timer that was told stays.
+    pub(crate) fn keep(&self, timer: Timer) {
+        let mut state = lock(&self.state);
+        state.told.remove(&timer);
+        state.kept.insert(timer);
+    }
+
+    /// A tree was given up with what it had been told: its rows stay until the next start.
+    pub(crate) fn keep_all(&self, root: &RootHash) {
+        let mut state = lock(&self.state);
+        let of_root = |timer: &Timer| timer.key.execution_id().root() == root;
+        let kept: Vec<_> = state.told.extract_if(.., of_root).collect();
+        state.kept.extend(kept);
+    }
+
+    /// Timers that are due now and were not told; each is told once. As many as there is room
+    /// for: the others are due at the next look. Looks at the store only if there may be some.
     pub(crate) fn due(&self, store: &Store, now: Timestamp) -> Result<Vec<Timer>, ReadError> {
-        {
+        let from = {
             let mut state = lock(&self.state);
             if state.next.is_none_or(|next| next > now) {
                 return Ok(Vec::new());
             }
-            // What is put from here on sets it anew.
+            if state.told.len() >= TOLD_MAX {
+                state.full = true;
+                return Ok(Vec::new());
+            }
+            // What is put from here on sets both anew.
             state.next = None;
+            std::mem::replace(&mut state.from, Timestamp::MAX)
+        };
+        let read = self.read(store, now, from);
+        let mut state = lock(&self.state);
+        match read {
+            Ok((due, next)) => {
+                state.next = state.next.into_iter().chain(next).min();
+                state.from = state.from.min(next.unwrap_or(Timestamp::MAX));
+                Ok(due)
+            }
+            Err(error) => {
+                state.next = Some(from);
+                state.from = from;
+                Err(error)
+            }
         }
+    }
+
+    /// Reads on from a time. What is due, and the time of the first that is not told.
+    fn read(
+        &self,
+        store: &Store,
+        now: Timestamp,
+        from: Timestamp,
+    ) -> Result<(Vec<Timer>, Option<Timestamp>), ReadError> {
         let mut due = Vec::new();
-        let mut after: Option<Timer> = None;
-        let mut next = None;
+        let mut page = timers::from(store, from, PAGE)?.value;
         loop {
-            let page = timers::next(store, after.as_ref(), PAGE)?.value;
             let full = page.len() == PAGE;
-            after = page.last().cloned();
+            let last = page.last().cloned();
             let mut state = lock(&self.state);
             for timer in page {
                 if timer.due > now {
-                    next = Some(timer.due);
-                    break;
+                    return Ok((due, Some(timer.due)));
                 }
-                if state.told.insert(timer.clone()) {
-                    due.push(timer);
+                if state.told.contains(&timer) || state.kept.contains(&timer) {
+                    continue;
                 }
+                if state.told.len() >= TOLD_MAX {
+                    state.full = true;
+                    return Ok((due, Some(timer.due)));
+                }
+                state.told.insert(timer.clone());
+                due.push(timer);
             }
-            if next.is_some() || !full {
-                state.next = state.next.into_iter().chain(next).min();
-                return Ok(due);
+            drop(state);
+            if !full {
+                return Ok((due, None));
             }
+            page = timers::next(store, last.as_ref(), PAGE)?.value;
         }
     }
 
     /// Tells of everything again that is due.
     pub(crate) fn forget_told(&self) {
-        lock(&self.state).told.clear();
+        {
+            let mut state = lock(&self.state);
+            state.told.clear();
+            state.kept.clear();
+        }
         self.look();
     }
 
-    /// Looks at the store when the engine starts.
+    /// Looks at the store from its first row on, as when the engine starts.
     pub(crate) fn look(&self) {
-        lock(&self.state).next = Some(Timestamp::EPOCH);
+        let mut state = lock(&self.state);
+        state.next = Some(Timestamp::EPOCH);
+        state.from = Timestamp::EPOCH;
         self.changed.notify_all();
     }
 
@@ -102,16 +172,21 @@ impl Timers {
         lock(&self.state).next
     }
 
-    /// Waits until something may be due. False when the engine stops. At most a second, because
-    /// the clock may be set.
+    /// How many were told and are not done with.
+    pub(crate) fn told(&self) -> usize {
+        lock(&self.state).told.len()
+    }
+
+    /// Waits until something may be due and there is room for it. False when the engine stops. At
+    /// most a second, because the clock may be set.
     pub(crate) fn wait(&self, now: Timestamp) -> bool {
         let state = lock(&self.state);
         if state.closed {
             return false;
         }
         let wait = match state.next {
-            Some(next) => Duration::from_micros(next.saturating_since(now).get()),
-            None => Duration::from_secs(1),
+            Some(next) if !state.full => Duration::from_micros(next.saturating_since(now).get()),
+            _ => Duration::from_secs(1),
         };
         let wait = wait.min(Duration::from_secs(1));
         if wait.is_zero() {
@@ -120,6 +195,11 @@ impl Timers {
         let (state, _) =
             self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
         !state.closed
+    }
+
+    /// Wakes whoever waits.
+    pub(crate) fn poke(&self) {
+        self.changed.notify_all();
     }
 
     /// No more timers.

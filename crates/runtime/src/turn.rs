@@ -14,8 +14,15 @@ use crate::tree::{GuestCalls, Job, NotStarted};
 /// How many guests run in a turn.
 const GUESTS_MAX: usize = 32;
 
+/// For how long: many guests that take less than a slice each must not add up to seconds.
+const TICKS_MAX: u64 = 3;
+
+/// How often a process may die of an execution (C-25).
+const DEATHS_MAX: u32 = 3;
+
 /// Does a turn of a tree, and puts it back into the run queue if it has more to do.
 pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
+    let began = shared.guests.ticks();
     for _ in 0..GUESTS_MAX {
         let job = {
             let mut tree = cell.tree();
@@ -36,6 +43,9 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
         let Some(job) = job else { break };
         // Whoever used up its time has kept others waiting for long enough.
         if run(shared, cell, job) == Ran::Yielded {
+            break;
+        }
+        if shared.guests.ticks() - began >= TICKS_MAX {
             break;
         }
     }
@@ -70,6 +80,29 @@ enum Ran {
 /// Runs a guest until it waits, yields or ends.
 fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
     let key = job.key.clone();
+    // What is new in this very turn cannot have killed another process.
+    let replays = job.guest.is_none() && job.stored;
+    let _alone = match replays.then(|| shared.witness.deaths(&key)) {
+        Some(deaths) if deaths >= DEATHS_MAX => {
+            let why = format!("the process died {deaths} times in a row while this was replayed");
+            cell.tree().not_started(shared, &key, NotStarted::Held(why));
+            return Ran::Yielded;
+        }
+        Some(deaths) if deaths > 0 => Some(lock(&shared.suspects)),
+        _ => None,
+    };
+    if replays {
+        shared.witness.replaying(&key);
+    }
+    let ran = run_witnessed(shared, cell, job);
+    if replays {
+        shared.witness.survived(&key);
+    }
+    ran
+}
+
+fn run_witnessed(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
+    let key = job.key.clone();
     let mut guest = match job.guest {
         Some(guest) => guest,
         None => match start(shared, cell, job) {
@@ -87,6 +120,9 @@ fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
     };
     let stop = guest.resume();
     let ran = if stop == Stop::Yielded { Ran::Yielded } else { Ran::ToItsStop };
+    if ran == Ran::Yielded {
+        cell.flow_alone();
+    }
     {
         let mut tree = cell.tree();
         tree.stopped(shared, &key, guest, stop);

@@ -50,6 +50,13 @@ impl Watchers {
         }
     }
 
+    /// Nobody is told any more.
+    pub(crate) fn clear(&self) {
+        let waiting = std::mem::take(&mut *lock(&self.waiting));
+        self.count.store(0, Ordering::SeqCst);
+        drop(waiting);
+    }
+
     /// Nobody waits for this one any more.
     pub(crate) fn forget(&self, execution: &ExecutionId) {
         let mut waiting = lock(&self.waiting);

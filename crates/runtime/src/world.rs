@@ -54,6 +54,26 @@ pub trait Observer: Send + Sync + 'static {
     }
 }
 
+/// Remembers, when the process has died, which executions were being replayed: one that takes the
+/// process with it three times in a row is held (C-25).
+pub trait Witness: Send + Sync + 'static {
+    /// How often in a row the process died while this was being replayed.
+    fn deaths(&self, key: &JournalKey) -> u32 {
+        let _ = key;
+        0
+    }
+
+    /// This is about to be replayed.
+    fn replaying(&self, key: &JournalKey) {
+        let _ = key;
+    }
+
+    /// The process has survived it: its deaths are forgotten.
+    fn survived(&self, key: &JournalKey) {
+        let _ = key;
+    }
+}
+
 /// What follows a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
@@ -76,11 +96,13 @@ pub struct LogLine<'a> {
     pub fields: &'a [(String, String)],
 }
 
-/// Tells nobody.
+/// Tells nobody, and remembers nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
 impl Observer for Silent {}
+
+impl Witness for Silent {}
 
 /// The system's clock and randomness.
 #[derive(Debug, Clone, Copy, Default)]

@@ -19,7 +19,9 @@ use indelible_journal::{
     Codec, ComponentDigest, Ending, ExecutionId, Namespace, OperationId, Payload, SignalName,
 };
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::{Engine, Options, Start, StartRefused, StartedExecution, World};
+use indelible_runtime::{
+    Engine, Options, Start, StartRefused, StartedExecution, WitnessFile, World,
+};
 use indelible_store::embedded;
 use indelible_store::rows::TABLES;
 use indelible_store::rows::executions::Execution;
@@ -205,7 +207,9 @@ fn open(folder: &Path) -> Result<Engine, Failure> {
     let store = store.map_err(|error| failed(&error))?;
     let artifacts = Artifacts::folder(folder.join("artifacts")).map_err(|error| failed(&error))?;
     let guests = Guests::new(GuestOptions::default(), artifacts).map_err(|error| failed(&error))?;
-    let world = World { observer: Arc::new(Lines), ..World::system(guests) };
+    let witness = WitnessFile::open(&folder.join("replays")).map_err(|error| failed(&error))?;
+    let (observer, witness) = (Arc::new(Lines), Arc::new(witness));
+    let world = World { observer, witness, ..World::system(guests) };
     Engine::open(store, Options::default(), world).map_err(|error| failed(&error))
 }
 

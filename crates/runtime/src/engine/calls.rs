@@ -1,5 +1,6 @@
 //! Starting functions, and what comes of them (C-31).
 
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use indelible_journal::{
@@ -9,11 +10,13 @@ use indelible_journal::{
 use indelible_store::Position;
 use indelible_store::rows::executions::{self, Execution as Row};
 use indelible_store::rows::journals;
-use tokio::sync::{SemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 use super::{Engine, EngineError, StartRefused};
+use crate::admission::{Admitted, NotAdmitted};
 use crate::guest::Manifest;
 use crate::operation::{self, RecordError, Request, RequestHash};
+use crate::run_queue::Flow;
 use crate::shared::Shared;
 use crate::tree::command::{Answer, Begun, Command};
 use crate::world::Purpose;
@@ -80,7 +83,7 @@ impl Engine {
                 return Ok((begun.started, ending.ok_or_else(gone)?));
             }
         };
-        let (ending, position) = ended.await.map_err(|_| self.stopped())?;
+        let (ending, position) = ended.await.map_err(|_| self.stopped_why())?;
         self.durable(position).await?;
         Ok((begun.started, ending))
     }
@@ -107,7 +110,8 @@ impl Engine {
             let started = StartedExecution { execution_id, operation_id, attached };
             Ok(BegunStart { started, position, before })
         };
-        let _room = self.room().await?;
+        let flow = flow(&called);
+        let _room = self.room(flow).await?;
         loop {
             // Before the version is looked at: a new one does not make an old request new.
             if let Some(record) = find(shared, &operation)? {
@@ -123,8 +127,8 @@ impl Engine {
             let request = Request { operation: operation.clone(), root, hash };
             let (reply, answer) = oneshot::channel();
             let command = crate::tree::command::Start { started, request, reply };
-            shared.send(&root, Command::Start(Box::new(command)));
-            let Answer { value, position } = answer.await.map_err(|_| self.stopped())?;
+            shared.send_in(flow, &root, Command::Start(Box::new(command)));
+            let Answer { value, position } = answer.await.map_err(|_| self.stopped_why())?;
             match value {
                 Begun::New(execution) => return begun(execution, false, position, Some(done)),
                 Begun::Already(execution) => return begun(execution, true, position, Some(done)),
@@ -187,7 +191,7 @@ impl Engine {
             }
             Some(_) => {}
         }
-        let (ending, position) = ended.await.map_err(|_| self.stopped())?;
+        let (ending, position) = ended.await.map_err(|_| self.stopped_why())?;
         drop(watching);
         self.durable(position).await?;
         Ok(Some(ending))
@@ -214,8 +218,11 @@ impl Engine {
     }
 
     /// Waits for room: so many commands are under way at most.
-    pub(super) async fn room(&self) -> Result<SemaphorePermit<'_>, EngineError> {
-        self.shared.commands.acquire().await.map_err(|_| EngineError::Stopped)
+    pub(super) async fn room(&self, flow: Flow) -> Result<Admitted<'_>, EngineError> {
+        self.shared.admission.admit(flow).await.map_err(|why| match why {
+            NotAdmitted::Busy(waiting) => EngineError::Busy { waiting },
+            NotAdmitted::Closed => self.stopped_why(),
+        })
     }
 
     /// Everything that was read so far is durable.
@@ -229,9 +236,16 @@ impl Engine {
     }
 
     /// Why nobody answers.
-    fn stopped(&self) -> EngineError {
+    fn stopped_why(&self) -> EngineError {
         stopped(&self.shared)
     }
+}
+
+/// Calls of the same function take turns with those of others.
+fn flow(called: &str) -> Flow {
+    let hash = foldhash::fast::FixedState::default().hash_one(called);
+    // That of trees that go on is 0.
+    Flow::of(hash | 1)
 }
 
 /// The names of all functions, for people.

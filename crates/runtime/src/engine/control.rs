@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use super::calls::answered;
 use super::{Engine, EngineError};
 use crate::audit::Actor;
+use crate::run_queue::Flow;
 use crate::tree::command::{self, Cancelling, Command, How, NotDone, Reply};
 
 /// Why something was not done to an execution.
@@ -106,7 +107,7 @@ impl Engine {
         execution: &ExecutionId,
         command: impl FnOnce(ExecutionId, Reply<Result<T, NotDone>>) -> Command,
     ) -> Result<T, ControlError> {
-        let _room = self.room().await?;
+        let _room = self.room(Flow::GOING_ON).await?;
         let (reply, answer) = oneshot::channel();
         self.shared.send(execution.root(), command(execution.clone(), reply));
         Ok(answered(&self.shared, answer).await??)

@@ -37,6 +37,12 @@ pub enum EngineError {
     /// What is stored about a component, or an operation, cannot be read.
     #[error("{0}")]
     Malformed(String),
+    /// Too many wait already.
+    #[error("the engine is busy: {waiting} callers wait for room among the commands under way")]
+    Busy {
+        /// How many.
+        waiting: usize,
+    },
     /// The engine stopped before it answered.
     #[error("the engine has stopped")]
     Stopped,

@@ -16,14 +16,16 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use indelible_journal::{ExecutionId, Timestamp};
-use indelible_store::Store;
+use indelible_store::{Poison, Store};
 
 pub use self::calls::{Start, StartedExecution};
 pub use self::control::{ControlError, REASON_BYTES_MAX};
 pub use self::deploy::Deployment;
 pub use self::error::{DeployRefused, EngineError, OpenError, StartRefused};
 pub use self::open::World;
+use crate::cell::Cell;
 use crate::guest;
+use crate::run_queue::RunQueue;
 use crate::shared::{Shared, lock};
 use crate::tree::command::Command;
 use crate::turn::turn;
@@ -45,6 +47,12 @@ pub struct Readings {
     pub trees: usize,
     /// Trees that have something to do.
     pub runnable: usize,
+    /// Whether everything was looked at that another process had left to be done.
+    pub recovered: bool,
+    /// Timers that are due, of which their executions were told.
+    pub timers_told: usize,
+    /// Callers that wait for room among the commands under way.
+    pub callers_waiting: usize,
     /// Guests that wait and are kept.
     pub parked: usize,
     /// About how much memory those take.
@@ -63,25 +71,33 @@ pub struct Readings {
 impl Engine {
     /// Does the next piece of work on this thread. False: there is none now.
     pub fn step(&self) -> bool {
-        match self.shared.run_queue.try_pop() {
-            Some(cell) => {
-                turn(&self.shared, &cell);
-                true
-            }
-            None => false,
-        }
+        self.step_with(RunQueue::try_pop)
     }
 
     /// The same, out of turn: of the trees that have something to do, the one that is so many
     /// places behind the first, counted round. Nothing may depend on their order.
     pub fn step_at(&self, choice: usize) -> bool {
-        match self.shared.run_queue.try_pop_at(choice) {
-            Some(cell) => {
-                turn(&self.shared, &cell);
-                true
-            }
-            None => false,
+        self.step_with(|run_queue| run_queue.try_pop_at(choice))
+    }
+
+    fn step_with(&self, pop: impl FnOnce(&RunQueue) -> Option<Arc<Cell>>) -> bool {
+        let shared = &self.shared;
+        if shared.stop_if_lost() {
+            return false;
         }
+        shared.recover_more();
+        let cell = pop(&shared.run_queue);
+        if let Some(cell) = &cell {
+            turn(shared, cell);
+            shared.stop_if_lost();
+        }
+        cell.is_some()
+    }
+
+    /// Resolves when the store has stopped, and with it the engine: what is not durable is lost,
+    /// and nothing is taken any more. The process should end then.
+    pub async fn stopped(&self) -> Poison {
+        self.shared.store.stopped().await
     }
 
     /// Drops guests that wait, those that have waited longest first: they run again over their
@@ -125,6 +141,9 @@ impl Engine {
         Readings {
             trees: lock(&self.shared.trees).len(),
             runnable: self.shared.run_queue.len(),
+            recovered: self.shared.recovery.is_over(),
+            timers_told: self.shared.timers.told(),
+            callers_waiting: self.shared.admission.waiting(),
             parked,
             parked_bytes,
             evicted: self.shared.parking.evicted(),

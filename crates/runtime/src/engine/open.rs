@@ -1,31 +1,29 @@
 //! Starting and stopping. What was left to be done is found in the stored queue and in the
 //! timers; everything else waits until something happens to it.
+#![expect(clippy::disallowed_methods, reason = "the shell of the threads measures their turns")]
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use indelible_journal::JournalKey;
 use indelible_store::Store;
 use indelible_store::rows::queue;
-use tokio::sync::Semaphore;
 
 use super::{Engine, EngineError, OpenError};
+use crate::admission::Admission;
 use crate::cell::Cell;
 use crate::component::Components;
 use crate::guest::Guests;
 use crate::options::Options;
 use crate::parking::ParkingLot;
+use crate::recovery::Recovery;
 use crate::shared::{Shared, lock};
 use crate::tree::command::Command;
 use crate::turn::turn;
-use crate::world::{Clock, Entropy, Observer, Silent, System};
-
-/// How many rows of the stored queue are read at a time.
-const PAGE: usize = 1024;
+use crate::world::{Clock, Entropy, Observer, Silent, System, Witness};
 
 /// What an engine needs of the world.
 #[derive(Clone)]
@@ -36,17 +34,21 @@ pub struct World {
     pub entropy: Arc<dyn Entropy>,
     /// Whom to tell what people may want to know.
     pub observer: Arc<dyn Observer>,
+    /// Remembers what killed the process.
+    pub witness: Arc<dyn Witness>,
     /// What runs guests. One is enough for a process, and what it reserves is much.
     pub guests: Arc<Guests>,
 }
 
 impl World {
-    /// The system's clock and randomness; nobody is told anything.
+    /// The system's clock and randomness; nobody is told anything, and nothing is remembered of
+    /// what killed the process.
     pub fn system(guests: Arc<Guests>) -> Self {
         Self {
             clock: Arc::new(System),
             entropy: Arc::new(System),
             observer: Arc::new(Silent),
+            witness: Arc::new(Silent),
             guests,
         }
     }
@@ -55,16 +57,15 @@ impl World {
 impl Engine {
     /// Starts an engine over a store, and goes on with what was left to be done.
     pub fn open(store: Store, options: Options, world: World) -> Result<Self, OpenError> {
-        let World { clock, entropy, observer, guests } = world;
+        let World { clock, entropy, observer, witness, guests } = world;
         let components = Components::open(store.clone(), Arc::clone(&guests))?;
-        let left = read_queue(&store)?;
-        let last = left.iter().map(|entry| entry.ticket).max();
-        let queued = left.iter().map(|entry| (entry.key.clone(), entry.ticket)).collect();
         let places = guests.options().guests_max as usize;
         let shared = Arc::new(Shared {
             clock,
             entropy,
             observer,
+            witness,
+            suspects: Mutex::default(),
             parking: ParkingLot::new(options.parking, places, options.workers),
             guests,
             components,
@@ -72,17 +73,15 @@ impl Engine {
             timers: Default::default(),
             watchers: Default::default(),
             trees: Mutex::new(HashMap::new()),
-            queued: Mutex::new(queued),
-            tickets: AtomicU64::new(last.map_or(0, |last| last + 1)),
             replays: AtomicU64::new(0),
-            commands: Semaphore::new(options.commands_waiting_max),
+            admission: Admission::new(options.commands_max, options.callers_waiting_max),
+            recovery: Recovery::new(),
+            failed: AtomicBool::new(false),
             options,
             store,
         });
-        for entry in left {
-            let key: JournalKey = entry.key;
-            shared.send(key.execution_id().root(), Command::Recover(key.clone()));
-        }
+        // So that what cannot be read at all is told here. The rest is read as there is time.
+        let _ = queue::next(&shared.store, None, 1)?;
         shared.timers.look();
         let threads = start_threads(&shared)?;
         Ok(Self { shared, threads })
@@ -117,19 +116,6 @@ impl Drop for Engine {
     }
 }
 
-/// What the stored queue holds.
-fn read_queue(store: &Store) -> Result<Vec<queue::Entry>, OpenError> {
-    let mut all: Vec<queue::Entry> = Vec::new();
-    loop {
-        let page = queue::next(store, all.last(), PAGE)?.value;
-        let more = page.len() == PAGE;
-        all.extend(page);
-        if !more {
-            return Ok(all);
-        }
-    }
-}
-
 /// Tells trees of the timers that are due.
 pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
     let now = shared.clock.now();
@@ -153,8 +139,13 @@ fn start_threads(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, OpenError>
     for number in 0..shared.options.workers {
         let shared = Arc::clone(shared);
         let work = move || {
-            while let Some(cell) = shared.run_queue.pop() {
+            loop {
+                shared.recover_more();
+                let Some(cell) = shared.run_queue.pop() else { return };
+                let (flow, began) = (cell.flow(), Instant::now());
                 guarded(&shared, &cell);
+                let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+                shared.run_queue.took(flow, took);
             }
         };
         threads.push(spawn(&format!("worker-{number}"), work)?);
@@ -162,8 +153,13 @@ fn start_threads(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, OpenError>
     let timed = Arc::clone(shared);
     threads.push(spawn("timers", move || {
         while timed.timers.wait(timed.clock.now()) {
+            if timed.stop_if_lost() {
+                return;
+            }
             if let Err(error) = fire_due(&timed) {
-                timed.observer.trouble(&format!("timers cannot be read: {error}"));
+                if !timed.stop_if_lost() {
+                    timed.observer.trouble(&format!("timers cannot be read: {error}"));
+                }
                 return;
             }
         }

@@ -23,6 +23,7 @@ pub struct Guests {
     pub(super) artifacts: Artifacts,
     pub(super) programs: Programs,
     pub(super) counts: Arc<Counts>,
+    ticks: AtomicU64,
     /// Held by whoever asks a component to describe itself: there is one place for that.
     pub(super) describing: Mutex<()>,
 }
@@ -107,6 +108,7 @@ impl Guests {
             rules: Arc::new(Rules::from(&options)),
             programs: Programs::new(options.programs_max),
             counts: Arc::default(),
+            ticks: AtomicU64::new(0),
             describing: Mutex::default(),
             options,
             engine,
@@ -124,6 +126,12 @@ impl Guests {
     /// it, guests neither yield nor run out of time.
     pub fn tick(&self) {
         self.engine.increment_epoch();
+        self.ticks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many ticks there were.
+    pub fn ticks(&self) -> u64 {
+        self.ticks.load(Ordering::Relaxed)
     }
 
     /// What happens now, and what has happened so far.

@@ -6,6 +6,7 @@ use indelible_journal::{
     Started, Status, Timestamp,
 };
 use indelible_store::rows::executions::{self, Standing};
+use indelible_store::rows::queue::Entry;
 use indelible_store::rows::timers::Timer;
 use indelible_store::{Position, SubmitError};
 use tokio::sync::oneshot;
@@ -14,6 +15,7 @@ use super::execution::{Execution, Phase, Verdict};
 use super::{LoadError, Tree, Work};
 use crate::audit::Actor;
 use crate::operation::{self, Request};
+use crate::recovery::UnderWay;
 use crate::shared::Shared;
 
 /// What a tree can be told to do.
@@ -31,7 +33,7 @@ pub(crate) enum Command {
     /// The guest of this execution, which waits, was dropped.
     Evicted(JournalKey),
     /// The stored queue names this execution: go on with it.
-    Recover(JournalKey),
+    Recover(Entry, UnderWay),
     /// A person lets a held execution go on, or ends it.
     Settle(Settle),
 }
@@ -148,7 +150,7 @@ impl Tree {
             Command::Due(timer) => self.due(shared, timer),
             Command::Nudge(execution) => self.nudge(shared, &execution),
             Command::Evicted(key) => self.evicted(&key),
-            Command::Recover(key) => self.recover(shared, &key),
+            Command::Recover(entry, _under_way) => self.recover(shared, &entry),
             Command::Settle(settle) => {
                 let done = self.settle(shared, &settle);
                 self.answer(settle.reply, done);
@@ -295,14 +297,14 @@ impl Tree {
         match (self.load(shared, &timer.key), timer.child) {
             (Ok(()), None) => {
                 if self.own_time(shared, &timer) {
-                    return;
+                    return shared.timers.keep(timer);
                 }
             }
             (Ok(()), Some(child)) => self.child_time(shared, &timer.key, child),
             // Its execution went with its tree.
             (Err(LoadError::Absent), _) => {}
             // It stays: whoever mends the store wants it to fire.
-            (Err(_), _) => return,
+            (Err(_), _) => return shared.timers.keep(timer),
         }
         self.delete_timer(timer);
     }
@@ -350,6 +352,8 @@ impl Tree {
         let why = why.clone();
         let action = match settle.how {
             How::Release => {
+                // It has as many lives as a new one.
+                shared.witness.survived(&key);
                 execution.phase = Phase::Waiting;
                 if !matches!(execution.journal.status(), Some(Status::Blocked { .. })) {
                     self.ready(&key);

@@ -7,6 +7,7 @@ use indelible_store::rows::{audit, queue, timers, windows};
 use indelible_store::{Batch, Position, SubmitError};
 
 use super::execution::Phase;
+use super::load::ticket;
 use super::{Changes, Tree, earliest};
 use crate::shared::Shared;
 
@@ -33,7 +34,7 @@ impl Tree {
         if self.changes.is_empty() {
             return;
         }
-        let (batch, submitted) = match self.batch(shared) {
+        let (batch, submitted) = match self.batch() {
             Ok(built) => built,
             Err(error) => return self.give_up(shared, &CommitError::from(error)),
         };
@@ -66,7 +67,7 @@ impl Tree {
         }
     }
 
-    fn batch(&mut self, shared: &Shared) -> Result<(Batch, Vec<Submitted>), AdvanceError> {
+    fn batch(&mut self) -> Result<(Batch, Vec<Submitted>), AdvanceError> {
         let mut batch = Batch::new();
         let mut submitted = Vec::with_capacity(self.changes.dirty.len());
         for key in &self.changes.dirty {
@@ -75,7 +76,7 @@ impl Tree {
             executions::advance(&mut batch, execution.row.as_ref(), &row, &execution.fresh)?;
             let ticket = match (execution.has_work(), execution.ticket) {
                 (true, None) => {
-                    let ticket = shared.next_ticket();
+                    let ticket = ticket(&row);
                     queue::put(&mut batch, &queue::Entry { ticket, key: key.clone() });
                     Some(ticket)
                 }
@@ -137,8 +138,14 @@ impl Tree {
     fn give_up(&mut self, shared: &Shared, error: &CommitError) {
         let lost_race =
             self.is_new() && matches!(error, CommitError::Submit(SubmitError::Refused(_)));
-        if !lost_race {
+        if shared.store.poison().is_some() {
+            // Told once, for all trees, by whoever looks after timers.
+            shared.timers.poke();
+        } else if !lost_race {
             shared.observer.trouble(&format!("a commit failed: {error}"));
+            if let Some(key) = self.executions.keys().next() {
+                shared.timers.keep_all(key.execution_id().root());
+            }
         }
         *self = Self::default();
     }

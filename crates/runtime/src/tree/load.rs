@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use indelible_journal::{Event, Journal, JournalKey, Payload, Status, Violation};
 use indelible_store::ReadError;
-use indelible_store::rows::{executions, journals};
+use indelible_store::rows::executions::{self, Execution as Row};
+use indelible_store::rows::{journals, queue};
 
 use super::execution::{Execution, Phase, number};
 use super::{Tree, Work};
@@ -34,6 +35,16 @@ impl Tree {
     /// Makes sure that an execution is in memory. What the stored queue says is to be done with
     /// it is put into the list of work.
     pub(super) fn load(&mut self, shared: &Shared, key: &JournalKey) -> Result<(), LoadError> {
+        self.load_queued(shared, key, None)
+    }
+
+    /// The same for one whose place in the stored queue may be known.
+    pub(super) fn load_queued(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        ticket: Option<u64>,
+    ) -> Result<(), LoadError> {
         if self.executions.contains_key(key) {
             return Ok(());
         }
@@ -45,7 +56,14 @@ impl Tree {
                 return Err(error);
             }
         };
-        let ticket = shared.take_queued(key);
+        let ticket = match ticket {
+            None => find_queued(shared, &row, &journal, &unstarted)?,
+            // It may have gone on since that was read.
+            Some(ticket) => {
+                let entry = queue::Entry { ticket, key: key.clone() };
+                queue::holds(&shared.store, &entry)?.then_some(ticket)
+            }
+        };
         let phase = match (row.held.clone(), journal.status()) {
             (_, Some(status)) if status.is_terminal() => Phase::Ended,
             (Some(why), _) => Phase::Held { why },
@@ -78,6 +96,29 @@ impl Tree {
         self.wake(shared, key);
         Ok(())
     }
+}
+
+/// The place of an execution in the stored queue: what could run has one.
+fn find_queued(
+    shared: &Shared,
+    row: &Row,
+    journal: &Journal,
+    unstarted: &Inputs,
+) -> Result<Option<u64>, ReadError> {
+    let could_run = match journal.status() {
+        Some(Status::Running | Status::Cancelling) => true,
+        Some(Status::Blocked { .. }) => !unstarted.is_empty(),
+        _ => false,
+    };
+    let entry = queue::Entry { ticket: ticket(row), key: row.key.clone() };
+    let queued = could_run && row.held.is_none() && queue::holds(&shared.store, &entry)?;
+    Ok(queued.then_some(entry.ticket))
+}
+
+/// The place in the stored queue that an execution has whenever it has one: the oldest go first,
+/// and its row alone says which it is.
+pub(super) fn ticket(row: &Row) -> u64 {
+    row.created_at.as_micros()
 }
 
 /// A journal from the store, and the inputs of the calls that are scheduled and not started.

@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering;
 
 use indelible_journal::{ComponentDigest, Journal, JournalKey, Limits, Payload, Replay, Started};
 
+use indelible_store::rows::queue::Entry;
+
 use super::cancel::NOT_BEGUN;
 use super::execution::{Execution, Phase, Verdict, callee};
 use super::{LoadError, Tree, Work};
@@ -18,6 +20,8 @@ use crate::shared::Shared;
 pub(crate) struct Job {
     pub(crate) key: JournalKey,
     pub(crate) guest: Option<Guest>,
+    /// Whether some of its journal was stored before this turn.
+    pub(crate) stored: bool,
     /// The version of the code.
     pub(crate) component: ComponentDigest,
     pub(crate) limits: Limits,
@@ -61,6 +65,7 @@ impl Tree {
         let component = started.component_digest;
         let job = Job {
             key: key.clone(),
+            stored: execution.row.is_some(),
             component,
             limits: started.limits,
             function: started.function_name.as_str().to_owned(),
@@ -221,8 +226,9 @@ impl Tree {
     }
 
     /// An execution that the stored queue names.
-    pub(crate) fn recover(&mut self, shared: &Shared, key: &JournalKey) {
-        if let Err(LoadError::Absent) = self.load(shared, key) {
+    pub(crate) fn recover(&mut self, shared: &Shared, entry: &Entry) {
+        let key = &entry.key;
+        if let Err(LoadError::Absent) = self.load_queued(shared, key, Some(entry.ticket)) {
             // Nothing is there to be done: the entry is left for a person to look at.
             shared.observer.trouble(&format!("the queue names {key:#}, which does not exist"));
         }

@@ -19,7 +19,7 @@ use indelible_journal::{
     Record, SignalName, Timestamp,
 };
 use indelible_runtime::guest::Guests;
-use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose};
+use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose, Silent};
 use indelible_runtime::{Engine, Options, Parking, Room, Start, StartedExecution, World};
 use indelible_store::rows::executions::{self, Execution, Standing};
 use indelible_store::rows::timers::{self, Timer};
@@ -130,6 +130,7 @@ impl House {
             clock: self.clock.clone(),
             entropy: Arc::new(Seeded { seed: self.seed, ids: AtomicU64::new(0) }),
             observer: self.told.clone(),
+            witness: Arc::new(Silent),
             guests: self.guests.clone(),
         };
         self.engine = Some(Engine::open(store, self.options.clone(), world).unwrap());

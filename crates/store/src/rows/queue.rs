@@ -35,6 +35,11 @@ pub fn delete(batch: &mut Batch, entry: &Entry) {
     batch.delete(QUEUE, encode(entry));
 }
 
+/// Whether this is to be run.
+pub fn holds(read: &impl Read, entry: &Entry) -> Result<bool, ReadError> {
+    Ok(read.get(QUEUE, &encode(entry))?.value.is_some())
+}
+
 /// The next entries after one, at most so many.
 pub fn next(
     read: &impl Read,

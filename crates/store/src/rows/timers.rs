@@ -51,6 +51,17 @@ pub fn next(
     read.scan(&scan)?.try_map(|page| page.rows.iter().map(|(key, _)| decode(key)).collect())
 }
 
+/// The first timers from a time on, at most so many.
+pub fn from(
+    read: &impl Read,
+    time: Timestamp,
+    limit: usize,
+) -> Result<Seen<Vec<Timer>>, ReadError> {
+    let mut scan = Scan::all(TIMERS, limit);
+    scan.range.0 = Bound::Included(Bytes::copy_from_slice(&time.as_micros().to_be_bytes()));
+    read.scan(&scan)?.try_map(|page| page.rows.iter().map(|(key, _)| decode(key)).collect())
+}
+
 fn encode(timer: &Timer) -> Bytes {
     let mut out = BytesMut::with_capacity(64);
     out.put_u64(timer.due.as_micros());
