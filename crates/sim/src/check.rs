@@ -1,5 +1,6 @@
 //! What must be true when everything is over.
 
+use indelible_runtime::Readings;
 use indelible_store::rows::{queue, timers};
 use indelible_store::{ReadError, check};
 
@@ -48,6 +49,10 @@ impl Run {
         let readings = self.engine().readings();
         let left = (readings.trees, readings.runnable, readings.parked);
         ensure!(left == (0, 0, 0), "trees, runnable trees, guests are left: {left:?}");
+        let Readings { recovered, timers_told, callers_waiting, .. } = readings;
+        ensure!(recovered, "it has not looked at all that was left");
+        ensure!(timers_told == 0, "{timers_told} timers were told, and nothing came of it");
+        ensure!(callers_waiting == 0, "{callers_waiting} callers wait for room");
         Ok(())
     }
 

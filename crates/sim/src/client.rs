@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use indelible_journal::{Ending, ExecutionId, Namespace, OperationId, Payload, SignalName};
-use indelible_runtime::{ControlError, Engine, Start, StartRefused, StartedExecution};
+use indelible_runtime::{ControlError, Engine, EngineError, Start, StartRefused, StartedExecution};
 use indelible_store::rows::executions::Execution;
 
 use crate::guests::COMPONENT;
@@ -43,6 +43,8 @@ pub(crate) enum Answer {
     NotDone(String),
     Outcome(Option<Ending>),
     Row(Option<Execution>),
+    /// Too many ask: nothing was done.
+    Busy,
     /// Nobody knows: the engine stopped before it answered.
     Unknown(String),
 }
@@ -76,6 +78,10 @@ impl Client {
     ) -> Self {
         let future = ask(Arc::clone(engine), programs, &request);
         Self { request, asked_at, future, woken: Arc::new(Woken(AtomicBool::new(true))) }
+    }
+
+    pub(crate) fn is_woken(&self) -> bool {
+        self.woken.0.load(Ordering::SeqCst)
     }
 
     /// Looks whether there is an answer. Nobody on this one thread could have answered without
@@ -165,6 +171,7 @@ fn started(result: Result<StartedExecution, StartRefused>) -> Answer {
 fn not_started(refused: StartRefused) -> Answer {
     match refused {
         StartRefused::Conflict => Answer::Conflict,
+        StartRefused::Engine(EngineError::Busy { .. }) => Answer::Busy,
         other => Answer::Unknown(other.to_string()),
     }
 }
@@ -172,6 +179,7 @@ fn not_started(refused: StartRefused) -> Answer {
 fn not_done(error: ControlError) -> Answer {
     match error {
         ControlError::NotDone(why) => Answer::NotDone(why.to_string()),
+        ControlError::Engine(EngineError::Busy { .. }) => Answer::Busy,
         other => Answer::Unknown(other.to_string()),
     }
 }

@@ -88,6 +88,7 @@ impl Ledger {
                 self.ended(&started.execution_id, ending)
             }
             (Request::Conflict(_), Answer::Conflict) => Ok(()),
+            (Request::Start(_) | Request::Call(_) | Request::Conflict(_), Answer::Busy) => Ok(()),
             (Request::Signal(.., value), answer) => self.signalled(*value, answer, now),
             (Request::Cancel(_, reason), answer) => {
                 let known = self.cancels.iter_mut().find(|cancel| cancel.reason == *reason);
@@ -232,7 +233,7 @@ impl Ledger {
 
 fn word(answer: &Answer) -> Word {
     match answer {
-        Answer::NotDone(_) => Word::Refused,
+        Answer::NotDone(_) | Answer::Busy => Word::Refused,
         _ => Word::Done,
     }
 }

@@ -71,7 +71,8 @@ impl Plan {
             pace: if rng.percent(35) { Pace::Lockstep } else { Pace::Ahead },
             cleanup_max: Micros::from_secs(*rng.pick(&[2, 60, 60])),
             signals_buffered_max: *rng.pick(&[2, 10_000, 10_000]),
-            commands_waiting_max: *rng.pick(&[1, 2, 4_096, 4_096]),
+            commands_max: *rng.pick(&[1, 2, 4_096, 4_096]),
+            callers_waiting_max: *rng.pick(&[1, 65_536, 65_536]),
             ..usual
         };
         let waiting_batches_max = *rng.pick(&[1, 3, 512, 512]);

@@ -59,7 +59,9 @@ impl Run {
             let worked = self.engine().step_at(choice);
             let written = self.store().step();
             let answered = self.poll_all()?;
-            if !worked && !written && answered == 0 {
+            // Whoever is let in because another was answered has only now asked.
+            let asked = self.engine().readings().runnable > 0 || self.is_somebody_woken();
+            if !worked && !written && answered == 0 && !asked {
                 return Ok(());
             }
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use indelible_journal::{ExecutionId, Micros, Timestamp};
-use indelible_runtime::world::Clock as _;
+use indelible_runtime::world::{Clock as _, Silent};
 use indelible_runtime::{Engine, Pace, World};
 use indelible_store::rows::TABLES;
 use indelible_store::{Store, engine};
@@ -175,6 +175,7 @@ impl Run {
             clock: self.clock.clone(),
             entropy: Arc::new(SimEntropy { seed: self.seed, ids: AtomicU64::new(self.tick << 32) }),
             observer: self.told.clone(),
+            witness: Arc::new(Silent),
             guests: Arc::clone(&self.kit.guests),
         };
         let engine = Engine::open(store, self.plan.options.clone(), world)
@@ -373,6 +374,11 @@ impl Run {
     /// Those who are not answered.
     pub(crate) fn waiting(&self) -> Vec<String> {
         self.clients.iter().map(|client| self.shown(&client.request)).collect()
+    }
+
+    /// Whether somebody who waits was woken and has not looked.
+    pub(crate) fn is_somebody_woken(&self) -> bool {
+        self.clients.iter().any(Client::is_woken)
     }
 
     fn hang_up(&mut self) {
