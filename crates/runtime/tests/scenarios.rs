@@ -4,9 +4,13 @@
 
 mod support;
 
+use std::future::Future as _;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use indelible_journal::{Ending, ErrorKind, Micros};
+use indelible_store::rows::executions::Standing;
 use serde_json::{Value, json};
 use support::disk::Disk;
 use support::scenario::{Act, at_rest, main, of};
@@ -455,6 +459,32 @@ fn time_is_over_twice() {
     let Ending::Cancelled(reason) = house.ending(&id) else { panic!("it was cancelled") };
     assert_eq!(reason, "enough (its time to clean up is over)");
     at_rest(&house, &id);
+}
+
+/// C-22: the timer with which an attempt began, told again, is not the end of its cleaning up.
+#[test]
+fn cleaning_up_is_not_ended_by_another_timer() {
+    let house = House::new(by_hand(KEEP));
+    house.deploy("script");
+    let program = json!([
+        { "cancelled": [{ "signal": "never" }] },
+        { "below": [2, [{ "panic": "oh" }]] },
+        { "signal": "never" },
+    ]);
+    let id = house.start("one", "script/idem", &program.to_string());
+    house.work();
+    house.move_clock_to(house.engine().next_due().unwrap());
+    house.engine().fire_due().unwrap();
+    // The three of them are there before any takes effect.
+    let mut cancel = pin!(house.engine().cancel(&id, "enough", None));
+    let asked = cancel.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(asked.is_pending());
+    house.engine().fire_again();
+    house.work();
+    house.wait(cancel).unwrap();
+    assert_eq!(house.row(&id).standing, Standing::Cancelling);
+    house.pass(Micros::from_secs(60));
+    assert!(matches!(house.ending(&id), Ending::Cancelled(_)));
 }
 
 /// C-22: what goes wrong while cleaning up is said.

@@ -162,7 +162,9 @@ impl Tree {
         due: Timestamp,
     ) -> bool {
         let execution = self.execution(key);
-        if execution.journal.cancel_requested().is_none() {
+        // The time at which an attempt began is a timer of the same kind, and may be told again.
+        let is_another = execution.cleanup_due.is_some_and(|own| own != due);
+        if execution.journal.cancel_requested().is_none() || is_another {
             return false;
         }
         match &mut execution.phase {
