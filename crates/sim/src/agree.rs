@@ -181,7 +181,7 @@ pub fn end_in_order(tree: &[(JournalKey, Vec<Record>)]) -> Result<(), String> {
 }
 
 /// The journal of the caller of this attempt; none for a root.
-fn caller(key: &JournalKey) -> Option<JournalKey> {
+pub(crate) fn caller(key: &JournalKey) -> Option<JournalKey> {
     let parent = key.execution_id().parent()?;
     let attempts = key.attempts().as_slice();
     let attempts = Attempts::new(&attempts[..attempts.len() - 1])?;

@@ -33,7 +33,11 @@ impl Run {
             }
             self.ledger.kept_in(root, tree).map_err(wrong)?;
             ensure!(self.ledger.endings.contains_key(root), "program {number} has no outcome");
-            oracle::check(&self.plan.programs[*number], root, tree, &self.ledger).map_err(wrong)?;
+            let program = &self.plan.programs[*number];
+            let cleanup_max = (!self.set_back).then_some(self.plan.options.cleanup_max);
+            let judged = oracle::check(program, root, tree, &self.ledger, cleanup_max);
+            let judged = judged.map_err(wrong)?;
+            self.say(format_args!("program {number}: {judged:?}"));
         }
         let findings = check::check(self.store(), &mut |_| {}).map_err(unreadable)?;
         ensure!(findings.problems.is_empty(), "the store is not whole: {:?}", findings.problems);

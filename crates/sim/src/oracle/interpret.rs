@@ -24,10 +24,18 @@ pub(super) enum Wait {
     Any(Vec<u32>),
     All(Vec<u32>),
     /// A signal, or the first of these. It takes the next number if it comes.
-    Signal { name: String, or: Vec<u32>, next: u32 },
+    Signal {
+        name: String,
+        or: Vec<u32>,
+        next: u32,
+    },
     /// The next result of a set: one of these, which were submitted and not taken, after so many
     /// that were.
-    Next { set: u32, rest: Vec<u32>, taken: usize },
+    Next {
+        set: u32,
+        rest: Vec<u32>,
+        taken: usize,
+    },
 }
 
 /// What came of a wait.
@@ -157,14 +165,12 @@ impl Run<'_> {
         let failed = |kind| Failure { kind, message: text(with).to_owned() };
         match what {
             "call" => {
-                let number = self.number();
-                self.facts.call(number, text(&with[1]), &with[2])?;
-                self.keep(&with[0], number);
+                self.facts.call(self.next, text(&with[1]), &with[2])?;
+                self.keep(&with[0]);
             }
             "timer" => {
-                let number = self.number();
-                self.facts.timer(number, with[1].as_u64().unwrap_or_default())?;
-                self.keep(&with[0], number);
+                self.facts.timer(self.next, with[1].as_u64().unwrap_or_default())?;
+                self.keep(&with[0]);
             }
             "await" => {
                 let number = self.slot(with);
@@ -188,10 +194,9 @@ impl Run<'_> {
             "signal" => self.signal(text(with), Vec::new())?,
             "signal_or" => self.signal(text(&with[0]), self.slots(&with[1]))?,
             "set" => {
-                let number = self.number();
-                self.facts.set(number)?;
-                self.keep(with, number);
-                self.sets.insert(number, Set::default());
+                self.facts.set(self.next)?;
+                self.sets.insert(self.next, Set::default());
+                self.keep(with);
             }
             "submit" => self.submit(self.slot(&with[0]), self.slot(&with[1]))?,
             "next" => {
@@ -211,13 +216,14 @@ impl Run<'_> {
                 self.notes.push(all.into());
             }
             "now" => {
-                let number = self.number();
-                let time = self.facts.now(number)?;
+                let time = self.facts.now(self.next)?;
+                self.next += 1;
                 self.notes.push(time);
             }
             "random" => {
-                let number = self.number();
-                let bytes = self.facts.random(number, with.as_u64().unwrap_or_default())?;
+                let length = with.as_u64().unwrap_or_default();
+                let bytes = self.facts.random(self.next, length)?;
+                self.next += 1;
                 self.notes.push(bytes);
             }
             "note" => self.notes.push(with.clone()),
@@ -306,13 +312,10 @@ impl Run<'_> {
         Ok(json!([slot, noted(&self.facts.outcome(number)?)]))
     }
 
-    fn number(&mut self) -> u32 {
+    /// What was asked for has the next number, and is kept in a slot.
+    fn keep(&mut self, slot: &Value) {
+        self.slots.insert(text(slot).to_owned(), self.next);
         self.next += 1;
-        self.next - 1
-    }
-
-    fn keep(&mut self, slot: &Value, number: u32) {
-        self.slots.insert(text(slot).to_owned(), number);
     }
 
     fn slot(&self, slot: &Value) -> u32 {
