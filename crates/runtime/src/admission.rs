@@ -45,7 +45,7 @@ pub(crate) struct Admitted<'a> {
     admission: &'a Admission,
     flow: Flow,
     own: Option<OwnedSemaphorePermit>,
-    _all: SemaphorePermit<'a>,
+    all: Option<SemaphorePermit<'a>>,
 }
 
 impl Admission {
@@ -67,21 +67,14 @@ impl Admission {
         }
         let parts = {
             let mut flows = lock(&self.flows);
-            let parts =
-                flows.entry(flow).or_insert_with(|| Arc::new(Semaphore::new(self.flow_max)));
-            Arc::clone(parts)
+            let parts = || Arc::new(Semaphore::new(self.flow_max));
+            Arc::clone(flows.entry(flow).or_insert_with(parts))
         };
+        // Made before anything is awaited: whoever loses patience leaves nothing behind.
+        let mut admitted = Admitted { admission: self, flow, own: None, all: None };
         // Its own part first: whoever waits for that takes no room from others.
-        let own = match parts.acquire_owned().await {
-            Ok(own) => own,
-            Err(closed) => return Err(closed.into()),
-        };
-        let mut admitted =
-            Admitted { admission: self, flow, own: Some(own), _all: self.all.acquire().await? };
-        if self.all.is_closed() {
-            admitted.own = None;
-            return Err(NotAdmitted::Closed);
-        }
+        admitted.own = Some(parts.acquire_owned().await?);
+        admitted.all = Some(self.all.acquire().await?);
         Ok(admitted)
     }
 
@@ -101,6 +94,7 @@ impl Admission {
 
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
+        self.all = None;
         self.own = None;
         let mut flows = lock(&self.admission.flows);
         // Nobody else is in it, or waits for it.
@@ -125,5 +119,60 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// One flow has its part and no more, whoever leaves makes room in order, and nothing stays
+    /// of those who lost patience.
+    #[test]
+    fn a_flow_has_its_part() {
+        let admission = Admission::new(8, 100);
+        let (one, other) = (Flow::of(1), Flow::of(3));
+        let Poll::Ready(Ok(first)) = poll(pin!(admission.admit(one))) else { panic!() };
+        let Poll::Ready(Ok(_second)) = poll(pin!(admission.admit(one))) else { panic!() };
+        let mut third = pin!(admission.admit(one));
+        assert!(poll(third.as_mut()).is_pending());
+        assert!(poll(pin!(admission.admit(one))).is_pending(), "it lost patience");
+        assert!(poll(pin!(admission.admit(other))).is_ready());
+        assert_eq!(admission.waiting(), 1);
+        drop(first);
+        assert!(poll(third).is_ready());
+        assert_eq!(admission.waiting(), 0);
+        assert_eq!(lock(&admission.flows).len(), 1, "the other flow is forgotten");
+    }
+
+    /// All together have what there is, and whoever waits when it is closed is told.
+    #[test]
+    fn there_is_so_much_room() {
+        let admission = Admission::new(4, 3);
+        let all: Vec<_> = (0..4)
+            .map(|number| match poll(pin!(admission.admit(Flow::of(number)))) {
+                Poll::Ready(Ok(admitted)) => admitted,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let mut waiting: Vec<_> =
+            (0..3).map(|number| Box::pin(admission.admit(Flow::of(10 + number)))).collect();
+        assert!(waiting.iter_mut().all(|waiting| poll(waiting.as_mut()).is_pending()));
+        let busy = poll(pin!(admission.admit(Flow::of(20))));
+        assert!(matches!(busy, Poll::Ready(Err(NotAdmitted::Busy(3)))), "{busy:?}");
+        admission.close();
+        for mut waiting in waiting {
+            let closed = poll(waiting.as_mut());
+            assert!(matches!(closed, Poll::Ready(Err(NotAdmitted::Closed))), "{closed:?}");
+        }
+        drop(all);
+        assert!(lock(&admission.flows).is_empty());
     }
 }

@@ -53,10 +53,8 @@ impl Cell {
 
     /// It has used up a whole slice of time: from now on it takes its turns from nobody else.
     pub(crate) fn flow_alone(&self) {
-        if self.flow() == Flow::GOING_ON {
-            let hash = self.root.as_bytes().first_chunk().copied().unwrap_or_default();
-            self.flow.store(u64::from_be_bytes(hash), Ordering::Relaxed);
-        }
+        let hash = self.root.as_bytes().first_chunk().copied().unwrap_or_default();
+        self.flow.store(u64::from_be_bytes(hash), Ordering::Relaxed);
     }
 
     /// Nobody is answered any more, and what is in memory is dropped.

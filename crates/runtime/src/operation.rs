@@ -167,7 +167,7 @@ impl Tree {
                 }
                 // Without a record nothing is lost: it only says where to look.
                 Ok(None) => return,
-                Err(error) => return shared.observer.trouble(&error.to_string()),
+                Err(error) => return shared.trouble(&error.to_string()),
             }
         }
         if let Some(pending) = self.operation_change() {

@@ -19,6 +19,8 @@ pub struct Options {
     pub journal_events_max: u64,
     /// The most signals that an execution buffers: past it, a signal is refused.
     pub signals_buffered_max: usize,
+    /// The most bytes of signals that it buffers: past it, the same.
+    pub signals_buffered_bytes_max: usize,
     /// How long the record of an operation stays after its end (C-3).
     pub operation_window: Micros,
     /// The most commands that are under way, and a quarter of it for the calls of one function:
@@ -86,6 +88,7 @@ impl Default for Options {
             cleanup_max: Micros::from_secs(60),
             journal_events_max: 1_000_000,
             signals_buffered_max: 10_000,
+            signals_buffered_bytes_max: 32 << 20,
             operation_window: Micros::from_secs(7 * 24 * 3600),
             commands_max: 4_096,
             callers_waiting_max: 65_536,

@@ -96,6 +96,9 @@ impl State {
         lane.had = lane.had.saturating_add(time);
         if !lane.cells.is_empty() {
             self.order.insert((lane.had, flow));
+        } else if self.order.is_empty() {
+            // Nobody waits: whoever comes next begins where this one is.
+            self.floor = self.floor.max(lane.had);
         }
         if self.flows.len() > self.order.len() + EMPTY_FLOWS_MAX {
             let floor = self.floor;
@@ -188,5 +191,93 @@ impl RunQueue {
 
     pub(crate) fn len(&self) -> usize {
         lock(&self.state).count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use indelible_journal::RootHash;
+
+    use super::*;
+
+    fn cell(number: u8, flow: Flow) -> Arc<Cell> {
+        Arc::new(Cell::new(RootHash::from_bytes([number; 32]), flow))
+    }
+
+    fn next(queue: &RunQueue) -> Option<u8> {
+        queue.try_pop().map(|cell| cell.root.as_bytes()[0])
+    }
+
+    /// Flows take turns, and within a flow who came first is first.
+    #[test]
+    fn flows_take_turns() {
+        let queue = RunQueue::default();
+        for number in 1..=4 {
+            queue.push(cell(number, Flow::of(7)));
+        }
+        queue.push(cell(9, Flow::of(8)));
+        let order: Vec<_> = std::iter::from_fn(|| next(&queue)).collect();
+        assert_eq!(order, [1, 9, 2, 3, 4]);
+        assert_eq!(queue.len(), 0);
+    }
+
+    /// One that computes for long waits until others have had as much time; one that comes back
+    /// after a while does not make up for the time in which it wanted nothing.
+    #[test]
+    fn time_is_what_counts() {
+        let queue = RunQueue::default();
+        let (busy, others) = (Flow::of(7), Flow::of(8));
+        queue.push(cell(1, busy));
+        queue.push(cell(2, others));
+        assert_eq!(next(&queue), Some(1));
+        queue.took(busy, 1_000);
+        queue.push(cell(1, busy));
+        // 20 turns of 50 microseconds are as much as one of 1000.
+        for _ in 0..20 {
+            queue.push(cell(2, others));
+            assert_eq!(next(&queue), Some(2));
+        }
+        assert_eq!([next(&queue), next(&queue), next(&queue)], [Some(1), Some(2), None]);
+        // Alone, it has all the time there is, and owes nobody for it.
+        for _ in 0..100 {
+            queue.took(busy, 1_000);
+            queue.push(cell(1, busy));
+            assert_eq!(next(&queue), Some(1));
+        }
+        for _ in 0..3 {
+            queue.push(cell(1, busy));
+            queue.push(cell(2, others));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| next(&queue)).collect();
+        assert_eq!(order, [1, 2, 1, 2, 1, 2]);
+    }
+
+    /// Out of turn means any of them, and each once.
+    #[test]
+    fn any_of_them_can_be_taken() {
+        let queue = RunQueue::default();
+        for number in 0..6 {
+            queue.push(cell(number, Flow::of(u64::from(number % 2))));
+        }
+        let mut taken: Vec<_> = [10, 3, 99, 0, 1, 1]
+            .into_iter()
+            .filter_map(|choice| queue.try_pop_at(choice))
+            .map(|cell| cell.root.as_bytes()[0])
+            .collect();
+        assert_ne!(taken, [0, 1, 2, 3, 4, 5]);
+        taken.sort_unstable();
+        assert_eq!(taken, [0, 1, 2, 3, 4, 5]);
+        assert!(queue.try_pop_at(5).is_none());
+    }
+
+    /// Flows that are empty and owe nothing are forgotten.
+    #[test]
+    fn empty_flows_are_forgotten() {
+        let queue = RunQueue::default();
+        for number in 0..10_000 {
+            queue.push(cell(1, Flow::of(number)));
+            assert_eq!(next(&queue), Some(1));
+        }
+        assert!(lock(&queue.state).flows.len() < 2 * EMPTY_FLOWS_MAX);
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) recovery: Recovery,
     /// Nothing is taken any more: the store has stopped.
     pub(crate) failed: AtomicBool,
+    /// Held by whoever drops what was in memory then.
+    pub(crate) stopping: Mutex<()>,
     /// The trees that are in memory.
     pub(crate) trees: Mutex<HashMap<RootHash, Arc<Cell>>>,
     /// How many guests ran again over what is stored.
@@ -82,6 +84,14 @@ impl Shared {
         self.options.pace == Pace::Lockstep
     }
 
+    /// Something is not as it should be. Under a store that has stopped everything fails, which
+    /// is told once.
+    pub(crate) fn trouble(&self, what: &str) {
+        if self.store.poison().is_none() {
+            self.observer.trouble(what);
+        }
+    }
+
     /// Goes on with what another process left, if it is time for more of it.
     pub(crate) fn recover_more(&self) {
         if self.recovery.is_over() {
@@ -94,11 +104,10 @@ impl Shared {
                     self.send(&root, Command::Recover(entry, under_way));
                 }
             }
-            Err(error) if self.store.poison().is_none() => {
+            Err(error) => {
                 let what = "what was left to be done cannot be read, and does not go on";
-                self.observer.trouble(&format!("{what}: {error}"));
+                self.trouble(&format!("{what}: {error}"));
             }
-            Err(_) => {}
         }
     }
 
@@ -110,6 +119,7 @@ impl Shared {
             return true;
         }
         let Some(poison) = self.store.poison() else { return false };
+        let _stopping = lock(&self.stopping);
         let trees: Vec<_> = {
             let mut trees = lock(&self.trees);
             if self.failed.swap(true, Ordering::AcqRel) {

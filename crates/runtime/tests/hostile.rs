@@ -165,6 +165,28 @@ fn all_of_nothing() {
     assert_eq!(returned(&house.ending(&id)), "[[]]");
 }
 
+/// Signals are buffered up to a number of bytes; what was read makes room.
+#[test]
+fn the_bytes_of_signals_are_bounded() {
+    let house = strict(Options { signals_buffered_bytes_max: 10, ..by_hand(KEEP) });
+    let id = house.start(
+        "one",
+        "script/main",
+        "[{\"timer\":[\"t\",10]},{\"await\":\"t\"},{\"signal\":\"go\"},{\"signal\":\"end\"}]",
+    );
+    let send = |name: &str, json: &'static str| {
+        let name = SignalName::new(name).unwrap();
+        let payload = indelible_journal::Payload::json(json);
+        house.wait(house.engine().signal(&id, &name, payload, None))
+    };
+    assert_eq!(send("go", "\"4567\"").unwrap().get(), 1);
+    let full = send("go", "12345");
+    assert!(matches!(full, Err(ControlError::NotDone(NotDone::FullBytes(10)))), "{full:?}");
+    assert_eq!(send("go", "1234").unwrap().get(), 2);
+    house.pass(indelible_journal::Micros::from_millis(10));
+    assert_eq!(send("end", "123456").unwrap().get(), 1);
+}
+
 /// Signals are buffered up to a number; what was read makes room.
 #[test]
 fn signals_are_bounded() {

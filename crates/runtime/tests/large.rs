@@ -8,6 +8,7 @@ use std::future::{Future, poll_fn};
 use std::task::Poll;
 
 use indelible_journal::{Ending, ErrorKind, Payload, SignalName};
+use indelible_runtime::Options;
 use serde_json::json;
 use support::scenario::at_rest;
 use support::{House, KEEP, by_hand, failed, returned};
@@ -73,7 +74,8 @@ fn large_results_in_one_call() {
 /// Signals that come all at once are more than one commit takes; each is acknowledged.
 #[test]
 fn large_signals_at_once() {
-    let house = house();
+    let house = House::new(Options { signals_buffered_bytes_max: 1 << 30, ..by_hand(KEEP) });
+    house.deploy("script");
     let program = json!([{ "signal": "go" }, { "return": "done" }]);
     let id = house.start("one", "script/main", &program.to_string());
     house.work();

@@ -6,7 +6,7 @@ mod support;
 
 use std::path::Path;
 
-use indelible_journal::{Ending, ExecutionId, Namespace, Payload, SignalName};
+use indelible_journal::{Ending, ErrorKind, ExecutionId, Namespace, Payload, SignalName};
 use indelible_runtime::{Engine, Options, Parking, Room, Start, World};
 use indelible_store::check;
 use indelible_store::embedded;
@@ -115,5 +115,38 @@ fn what_was_left_goes_on() {
             let ending = engine.outcome(id).await.unwrap().unwrap();
             assert_eq!(ending, Ending::Completed(Payload::json(number.to_string())));
         }
+    });
+}
+
+/// Guests that compute without end, more of them than workers, do not keep small calls waiting:
+/// those are all over before the first of the others has used up its time.
+#[test]
+fn busy_loops_do_not_keep_others_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let store = embedded::open(folder.path(), &TABLES, &embedded::Options::default()).unwrap();
+        let options = Options { workers: 2, ..Options::default() };
+        let engine = Engine::open(store, options, World::system(guests::patient())).unwrap();
+        let engine = std::sync::Arc::new(engine);
+        engine.deploy("script", &guests::bytes("script")).await.unwrap();
+        let mut busy = tokio::task::JoinSet::new();
+        for number in 0..8 {
+            let engine = engine.clone();
+            let spins = json!([{ "spin": 0 }]);
+            let request = request(&format!("busy-{number}"), &spins);
+            busy.spawn(async move { engine.call(request).await.unwrap().1 });
+        }
+        for number in 0..20 {
+            // They wait, too: going on after a wait is as little delayed as starting.
+            let program = json!([{ "timer": ["t", 1] }, { "await": "t" }, { "return": number }]);
+            let called = engine.call(request(&format!("small-{number}"), &program)).await;
+            let ending = called.unwrap().1;
+            assert_eq!(ending, Ending::Completed(Payload::json(number.to_string())));
+            assert!(busy.try_join_next().is_none(), "a busy one was over first");
+        }
+        let over = busy.join_all().await;
+        let timed_out = |ending: &Ending| matches!(ending, Ending::Failed(failure) if failure.kind == ErrorKind::Timeout);
+        assert!(over.iter().all(timed_out), "{over:?}");
     });
 }

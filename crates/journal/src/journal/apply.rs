@@ -76,11 +76,14 @@ impl Journal {
             }
             Event::SignalDelivered { signal_name, payload, .. } => {
                 self.signals.deliver(signal_name, self.deliveries.len());
+                self.unread_bytes += payload.bytes.len();
                 let delivery = Delivery { name: signal_name.clone(), payload: payload.clone() };
                 self.deliveries.push(delivery);
             }
             Event::SignalReceived { promise_id, signal_name, payload, .. } => {
                 self.signals.consume(signal_name);
+                // It has the payload of its delivery: `check` saw to it.
+                self.unread_bytes -= payload.bytes.len();
                 let (name, payload) = (signal_name.clone(), payload.clone());
                 self.children.push(Child::Signal(Signal { name, payload, received_at: at }));
                 self.count_resolved(self.number(promise_id));

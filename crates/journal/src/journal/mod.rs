@@ -49,6 +49,8 @@ pub struct Journal {
     /// Deliveries in the order of their arrival, consumed or not: a next attempt gets them all
     /// (C-32).
     deliveries: Vec<Delivery>,
+    /// The payloads of those that were not consumed, in bytes.
+    unread_bytes: usize,
     /// Submissions and results of all join sets: whether a replay has seen all of them.
     submitted: u64,
     taken: u64,
@@ -90,6 +92,7 @@ impl Journal {
             started: None,
             children: Vec::new(),
             deliveries: Vec::new(),
+            unread_bytes: 0,
             submitted: 0,
             taken: 0,
             signals: Signals::default(),
@@ -261,6 +264,11 @@ impl Journal {
     /// How many signals arrived and were not consumed.
     pub fn unread_signals(&self) -> usize {
         self.deliveries.len() - self.signals.consumed()
+    }
+
+    /// How many bytes their payloads have.
+    pub fn unread_signal_bytes(&self) -> usize {
+        self.unread_bytes
     }
 
     pub(crate) fn join_set_totals(&self) -> (u64, u64) {

@@ -27,11 +27,11 @@ pub enum OpenError {
 pub enum EngineError {
     /// The store could not be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(ReadError),
     /// The store did not take a change.
     #[error(transparent)]
-    Submit(#[from] SubmitError),
-    /// The store stopped before it was durable: nobody knows whether it is on disk.
+    Submit(SubmitError),
+    /// The store has stopped. What was asked for may be on disk, or not: nobody knows.
     #[error(transparent)]
     Lost(#[from] Lost),
     /// What is stored about a component, or an operation, cannot be read.
@@ -48,11 +48,29 @@ pub enum EngineError {
     Stopped,
 }
 
+impl From<ReadError> for EngineError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Poisoned(poison) => Self::Lost(Lost::Poisoned(poison)),
+            error => Self::Read(error),
+        }
+    }
+}
+
+impl From<SubmitError> for EngineError {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Poisoned(poison) => Self::Lost(Lost::Poisoned(poison)),
+            error => Self::Submit(error),
+        }
+    }
+}
+
 impl From<ComponentError> for EngineError {
     fn from(error: ComponentError) -> Self {
         match error {
-            ComponentError::Read(error) => Self::Read(error),
-            ComponentError::Submit(error) => Self::Submit(error),
+            ComponentError::Read(error) => error.into(),
+            ComponentError::Submit(error) => error.into(),
             error @ ComponentError::Malformed(..) => Self::Malformed(error.to_string()),
         }
     }

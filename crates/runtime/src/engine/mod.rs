@@ -97,7 +97,11 @@ impl Engine {
     /// Resolves when the store has stopped, and with it the engine: what is not durable is lost,
     /// and nothing is taken any more. The process should end then.
     pub async fn stopped(&self) -> Poison {
-        self.shared.store.stopped().await
+        let poison = self.shared.store.stopped().await;
+        self.shared.stop_if_lost();
+        // Another thread may be at it.
+        drop(lock(&self.shared.stopping));
+        poison
     }
 
     /// Drops guests that wait, those that have waited longest first: they run again over their

@@ -77,6 +77,7 @@ impl Engine {
             admission: Admission::new(options.commands_max, options.callers_waiting_max),
             recovery: Recovery::new(),
             failed: AtomicBool::new(false),
+            stopping: Mutex::default(),
             options,
             store,
         });
@@ -142,10 +143,10 @@ fn start_threads(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, OpenError>
             loop {
                 shared.recover_more();
                 let Some(cell) = shared.run_queue.pop() else { return };
-                let (flow, began) = (cell.flow(), Instant::now());
+                let began = Instant::now();
                 guarded(&shared, &cell);
                 let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-                shared.run_queue.took(flow, took);
+                shared.run_queue.took(cell.flow(), took);
             }
         };
         threads.push(spawn(&format!("worker-{number}"), work)?);
@@ -158,7 +159,7 @@ fn start_threads(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, OpenError>
             }
             if let Err(error) = fire_due(&timed) {
                 if !timed.stop_if_lost() {
-                    timed.observer.trouble(&format!("timers cannot be read: {error}"));
+                    timed.trouble(&format!("timers cannot be read: {error}"));
                 }
                 return;
             }
@@ -182,11 +183,10 @@ fn guarded(shared: &Arc<Shared>, cell: &Arc<Cell>) {
         return;
     }
     let root = cell.root;
-    shared.observer.trouble(&format!("the engine panicked over {root:#}; it goes on at a restart"));
+    shared.trouble(&format!("the engine panicked over {root:#}; it goes on at a restart"));
     lock(&shared.trees).remove(&root);
-    // Dropped without the lock: it may be much.
-    let tree = std::mem::take(&mut *cell.tree());
-    drop(tree);
+    shared.timers.keep_all(&root);
+    cell.clear();
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {

@@ -118,6 +118,9 @@ pub enum NotDone {
     /// It has as many unread signals as it may have.
     #[error("the execution buffers {0} signals, which is the most")]
     Full(usize),
+    /// Its unread signals have as many bytes as they may have.
+    #[error("the execution buffers signals of {0} bytes at most, and this one is too many")]
+    FullBytes(usize),
     /// It cannot be read, or cannot go on.
     #[error("the execution cannot go on: {0}")]
     Broken(String),
@@ -202,7 +205,7 @@ impl Tree {
                         };
                 }));
             }
-            Err(violation) => shared.observer.trouble(&format!("a start was refused: {violation}")),
+            Err(violation) => shared.trouble(&format!("a start was refused: {violation}")),
         }
     }
 
@@ -252,6 +255,10 @@ impl Tree {
         };
         if !awaited && journal.unread_signals() >= most {
             return Err(NotDone::Full(most));
+        }
+        let most = shared.options.signals_buffered_bytes_max;
+        if journal.unread_signal_bytes().saturating_add(signal.payload.bytes.len()) > most {
+            return Err(NotDone::FullBytes(most));
         }
         let now = shared.clock.now();
         let payload = signal.payload.clone();
@@ -362,6 +369,10 @@ impl Tree {
                 let starts: Vec<u32> = self.execution(&key).unstarted.keys().copied().collect();
                 self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
                 self.touch(&key);
+                if self.execution(&key).journal.cancel_requested().is_some() {
+                    // The time that it had may have passed while nobody could clean up.
+                    self.limit_cleanup(shared, &key);
+                }
                 self.wake(shared, &key);
                 "release"
             }

@@ -142,7 +142,7 @@ impl Tree {
             // Told once, for all trees, by whoever looks after timers.
             shared.timers.poke();
         } else if !lost_race {
-            shared.observer.trouble(&format!("a commit failed: {error}"));
+            shared.trouble(&format!("a commit failed: {error}"));
             if let Some(key) = self.executions.keys().next() {
                 shared.timers.keep_all(key.execution_id().root());
             }

@@ -52,7 +52,7 @@ impl Tree {
         let (journal, unstarted) = match read(shared, key) {
             Ok(read) => read,
             Err(error) => {
-                shared.observer.trouble(&format!("{key:#}: {error}"));
+                shared.trouble(&format!("{key:#}: {error}"));
                 return Err(error);
             }
         };

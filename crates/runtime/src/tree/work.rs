@@ -230,7 +230,7 @@ impl Tree {
         let key = &entry.key;
         if let Err(LoadError::Absent) = self.load_queued(shared, key, Some(entry.ticket)) {
             // Nothing is there to be done: the entry is left for a person to look at.
-            shared.observer.trouble(&format!("the queue names {key:#}, which does not exist"));
+            shared.trouble(&format!("the queue names {key:#}, which does not exist"));
         }
     }
 }

@@ -36,6 +36,13 @@ pub fn strict() -> Arc<Guests> {
     Arc::clone(GUESTS.get_or_init(|| ticking(options())))
 }
 
+/// One whose guests may compute for a second.
+pub fn patient() -> Arc<Guests> {
+    let cpu_budget = Micros::from_secs(1);
+    let options = GuestOptions { guests_max: 100, cpu_budget, ..GuestOptions::default() };
+    Guests::new(options, Artifacts::folder(folder()).unwrap()).unwrap()
+}
+
 /// One whose guests have all the time that they want: none is interrupted, so a run that is
 /// repeated is the same run, however busy the machine is.
 pub fn unhurried() -> Arc<Guests> {

@@ -19,7 +19,7 @@ use indelible_journal::{
     Record, SignalName, Timestamp,
 };
 use indelible_runtime::guest::Guests;
-use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose, Silent};
+use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose, Silent, Witness};
 use indelible_runtime::{Engine, Options, Parking, Room, Start, StartedExecution, World};
 use indelible_store::rows::executions::{self, Execution, Standing};
 use indelible_store::rows::timers::{self, Timer};
@@ -91,6 +91,7 @@ pub struct House {
     pub options: Options,
     pub seed: u64,
     pub guests: Arc<Guests>,
+    pub witness: Arc<dyn Witness>,
     engine: Option<Engine>,
 }
 
@@ -116,7 +117,8 @@ impl House {
     pub fn with(disk: Arc<Disk>, options: Options, guests: Arc<Guests>) -> Self {
         let clock = Arc::new(StillClock(AtomicU64::new(MORNING)));
         let told = Arc::new(Told::default());
-        let mut house = Self { disk, clock, told, options, seed: 7, guests, engine: None };
+        let witness = Arc::new(Silent);
+        let mut house = Self { disk, clock, told, options, seed: 7, guests, witness, engine: None };
         house.reopen();
         house
     }
@@ -130,7 +132,7 @@ impl House {
             clock: self.clock.clone(),
             entropy: Arc::new(Seeded { seed: self.seed, ids: AtomicU64::new(0) }),
             observer: self.told.clone(),
-            witness: Arc::new(Silent),
+            witness: self.witness.clone(),
             guests: self.guests.clone(),
         };
         self.engine = Some(Engine::open(store, self.options.clone(), world).unwrap());
@@ -161,6 +163,11 @@ impl House {
             self.work();
             false
         })
+    }
+
+    /// Waits for a future that only the disk has to do with: the engine does nothing meanwhile.
+    pub fn wait_for_disk<F: Future>(&self, future: F) -> F::Output {
+        self.wait_and(future, || false)
     }
 
     fn wait_and<F: Future>(&self, future: F, work: impl Fn() -> bool) -> F::Output {

@@ -1,0 +1,131 @@
+//! An execution that kills the process whenever it is replayed, in a process that it kills (C-25).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![allow(clippy::disallowed_methods, reason = "the test starts processes")]
+
+mod support;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use indelible_journal::{Ending, JournalKey, Micros};
+use indelible_runtime::world::Witness;
+use indelible_runtime::{Actor, Parking};
+use indelible_store::rows::executions::Standing;
+use serde_json::json;
+use support::{House, by_hand, returned};
+
+/// The process that dies: cargo builds examples before it runs tests.
+fn dying() -> PathBuf {
+    let mut path = std::env::current_exe().unwrap();
+    path.pop();
+    path.pop();
+    path.join("examples").join("dying")
+}
+
+/// C-25: one execution cannot crash-loop the server: after its third death it is held, the others
+/// complete, and the process lives.
+#[test]
+fn an_execution_that_kills_the_process_is_held_after_the_third_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let component = indelible_guests::component("script");
+    for attempt in 1.. {
+        let run = Command::new(dying()).arg(folder.path()).arg(&component).output().unwrap();
+        let said = String::from_utf8_lossy(&run.stdout).into_owned();
+        if !run.status.success() {
+            // Once while it was new, and three times while it was replayed.
+            assert!(attempt <= 4, "it dies and dies: {said}");
+            assert!(!said.contains("held"), "{said}");
+            continue;
+        }
+        assert_eq!(attempt, 5, "{said}");
+        let deadly = said.lines().find_map(|line| line.strip_prefix("deadly ")).unwrap();
+        let held: Vec<_> = said.lines().filter(|line| line.starts_with("held")).collect();
+        assert_eq!(held.len(), 1, "the others are innocent: {said}");
+        assert!(held[0].starts_with(&format!("held {deadly} the process died 3 times")), "{said}");
+        assert_eq!(said.lines().filter(|line| line.starts_with("ended")).count(), 19, "{said}");
+        return;
+    }
+}
+
+/// Remembers what a test says.
+#[derive(Default)]
+struct Memory(Mutex<HashMap<JournalKey, u32>>);
+
+impl Witness for Memory {
+    fn deaths(&self, key: &JournalKey) -> u32 {
+        self.0.lock().unwrap().get(key).copied().unwrap_or(0)
+    }
+
+    fn replaying(&self, key: &JournalKey) {
+        *self.0.lock().unwrap().entry(key.clone()).or_default() += 1;
+    }
+
+    fn survived(&self, key: &JournalKey) {
+        self.0.lock().unwrap().remove(key);
+    }
+}
+
+/// C-22, C-25: what is cancelled while it is held has its time to clean up when it is released,
+/// and no more than that.
+#[test]
+fn the_time_to_clean_up_begins_with_the_release() {
+    let mut house = House::new(by_hand(Parking::Drop));
+    let memory = Arc::new(Memory::default());
+    house.witness = memory.clone();
+    house.reopen();
+    house.deploy("script");
+    let cleaning_up = json!({ "cancelled": [{ "signal": "never" }] });
+    let program = json!([cleaning_up, { "signal": "go" }, { "signal": "never" }]);
+    let id = house.start("a", "script/main", &program.to_string());
+    house.work();
+    memory.0.lock().unwrap().insert(house.row(&id).key, 3);
+    house.signal(&id, "go", "1");
+    house.work();
+    house.cancel(&id);
+    house.pass(Micros::from_secs(120));
+    assert_eq!(house.row(&id).standing, Standing::Held);
+    house.wait(house.engine().release(&id, Actor::new("somebody"), "again")).unwrap();
+    house.pass(Micros::from_secs(59));
+    assert_eq!(house.row(&id).standing, Standing::Cancelling);
+    house.pass(Micros::from_secs(1));
+    let Ending::Cancelled(reason) = house.ending(&id) else { panic!("it was cancelled") };
+    assert_eq!(reason, "enough (its time to clean up is over)");
+}
+
+/// C-25: a person lets it go on, and it has three lives again; whatever survives is forgotten.
+#[test]
+fn a_released_one_has_its_lives_back() {
+    let mut house = House::new(by_hand(Parking::Drop));
+    let memory = Arc::new(Memory::default());
+    house.witness = memory.clone();
+    house.reopen();
+    house.deploy("script");
+    let program = json!([{ "signal": "go" }, { "signal": "go" }, { "return": 1 }]).to_string();
+    let ids: Vec<_> =
+        ["a", "b"].map(|id| house.start(id, "script/main", &program)).into_iter().collect();
+    house.work();
+    let key = house.row(&ids[0]).key;
+    memory.0.lock().unwrap().insert(key.clone(), 3);
+    memory.0.lock().unwrap().insert(house.row(&ids[1]).key, 2);
+    for id in &ids {
+        house.signal(id, "go", "1");
+    }
+    house.work();
+    let row = house.row(&ids[0]);
+    assert_eq!(row.standing, Standing::Held);
+    assert!(row.held.unwrap().contains("died 3 times in a row"));
+    assert_eq!(house.row(&ids[1]).standing, Standing::Blocked);
+    assert_eq!(memory.0.lock().unwrap().len(), 1, "whatever survives is forgotten");
+    // It is held in the next process, too, whatever that remembers.
+    house.crash();
+    house.signal(&ids[0], "go", "2");
+    house.work();
+    assert_eq!(house.row(&ids[0]).standing, Standing::Held);
+    let actor = Actor::new("somebody");
+    house.wait(house.engine().release(&ids[0], actor, "the bug is mended")).unwrap();
+    house.work();
+    assert_eq!(returned(&house.ending(&ids[0])), "1");
+    assert!(memory.0.lock().unwrap().is_empty());
+}
