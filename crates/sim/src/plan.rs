@@ -71,6 +71,7 @@ impl Plan {
             pace: if rng.percent(35) { Pace::Lockstep } else { Pace::Ahead },
             cleanup_max: Micros::from_secs(*rng.pick(&[2, 60, 60])),
             signals_buffered_max: *rng.pick(&[2, 10_000, 10_000]),
+            signals_buffered_bytes_max: *rng.pick(&[3, 32 << 20, 32 << 20]),
             commands_max: *rng.pick(&[1, 2, 4_096, 4_096]),
             callers_waiting_max: *rng.pick(&[1, 65_536, 65_536]),
             ..usual

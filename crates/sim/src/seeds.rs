@@ -63,7 +63,7 @@ impl Report {
     /// What went wrong, and how to see it again.
     pub fn explain(&self) -> String {
         let Self { seed, wrong, .. } = self;
-        let wrong = wrong.as_deref().unwrap_or("nothing is wrong");
+        let Some(wrong) = wrong else { return format!("seed {seed:#x}: nothing is wrong") };
         format!("seed {seed:#x}: {wrong}\nhint: `cargo xtask sim --seed {seed:#x}` repeats it")
     }
 }

@@ -257,7 +257,8 @@ impl Tree {
             return Err(NotDone::Full(most));
         }
         let most = shared.options.signals_buffered_bytes_max;
-        if journal.unread_signal_bytes().saturating_add(signal.payload.bytes.len()) > most {
+        let bytes = journal.unread_signal_bytes().saturating_add(signal.payload.bytes.len());
+        if !awaited && bytes > most {
             return Err(NotDone::FullBytes(most));
         }
         let now = shared.clock.now();
