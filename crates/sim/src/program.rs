@@ -241,9 +241,10 @@ impl Draft<'_> {
     }
 
     fn failure(&mut self) -> Value {
-        match self.rng.below(5) {
-            0 => json!({ "fail": "no" }),
-            1 | 2 => json!({ "transient": "not yet" }),
+        match self.rng.below(11) {
+            0 | 1 => json!({ "fail": "no" }),
+            2..6 => json!({ "transient": "not yet" }),
+            6 => json!({ "unknown": "who knows" }),
             _ => json!({ "panic": "oh" }),
         }
     }

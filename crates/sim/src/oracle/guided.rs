@@ -267,13 +267,14 @@ fn judge(ran: &Ran, recorded: &Recorded, function: &str, attempt: u64) -> Result
         Halt::End(End::Returned(expected)) => {
             matches!(ending, Ending::Completed(payload) if value(payload) == *expected)
         }
+        Halt::End(End::Failed(expected)) if expected.kind == "Transient" => {
+            has_failed(ending, recorded, "Transient", &expected.message)
+        }
         Halt::End(End::Failed(expected)) => {
             matches!(ending, Ending::Failed(error) if failure(error) == *expected)
         }
         Halt::End(End::Trapped(text)) => {
-            let text = text.as_deref().unwrap_or_default();
-            matches!(ending, Ending::Failed(error)
-                if failure(error).kind == "Trap" && error.message.contains(text))
+            has_failed(ending, recorded, "Trap", text.as_deref().unwrap_or_default())
         }
         _ => false,
     };
@@ -284,10 +285,20 @@ fn judge(ran: &Ran, recorded: &Recorded, function: &str, attempt: u64) -> Result
         _ => false,
     };
     let (retries, idem) = policy(function).unwrap_or_default();
-    if failed && attempt <= retries && (idem || !recorded.effect_started()) {
+    let safe = (idem || !recorded.effect_started()) && !recorded.is_unknown();
+    if failed && attempt <= retries && safe {
         return Ok(Tried::Again);
     }
     Ok(Tried::Over(outcome(ending)))
+}
+
+/// Whether an attempt came to nothing like this. If it had called something of which nobody knows
+/// whether it happened, nobody knows it of the attempt (C-32).
+fn has_failed(ending: &Ending, recorded: &Recorded, kind: &str, text: &str) -> bool {
+    let Ending::Failed(error) = ending else { return false };
+    let failure = failure(error);
+    let kind = if recorded.is_unknown() { "Indeterminate" } else { kind };
+    failure.kind == kind && failure.message.contains(text)
 }
 
 fn is_cancelled(ending: &Ending, reason: &str) -> bool {

@@ -231,6 +231,14 @@ impl Recorded {
         }
     }
 
+    /// Whether it had called something of which nobody knows whether it happened.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.children.iter().any(|child| {
+            matches!(child, Child::Call { completed: Some((_, Err(failure))), .. }
+                if failure.kind == "Indeterminate")
+        })
+    }
+
     /// Whether an attempt had begun something outside itself (C-32).
     pub(super) fn effect_started(&self) -> bool {
         self.children.iter().any(|child| matches!(child, Child::Call { started: true, .. }))

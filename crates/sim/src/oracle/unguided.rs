@@ -2,7 +2,7 @@
 //! vary can change it: no race, no signal, no cancel. What is noted of time, randomness and panics
 //! stays open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,8 @@ fn is_like(expected: &Value, found: &Value) -> bool {
 fn compute(function: &str, program: &Value) -> Result<Outcome, Halt> {
     let Some((retries, idem)) = policy(function) else { return Ok(Err(nobody(function))) };
     for attempt in 1.. {
-        let mut plain = Unguided { attempt, calls: BTreeMap::new(), settled: false };
+        let mut plain =
+            Unguided { attempt, calls: BTreeMap::new(), settled: BTreeSet::new(), unknown: false };
         let failure = match interpret::run(program, &mut plain).halt {
             Halt::End(End::Returned(value)) => return Ok(Ok(value)),
             Halt::End(End::Failed(failure)) if failure.kind == "Transient" => failure,
@@ -57,25 +58,34 @@ fn compute(function: &str, program: &Value) -> Result<Outcome, Halt> {
             Halt::End(End::Trapped(_)) => Failure { kind: "Trap", message: ANY.to_owned() },
             halt => return Err(halt),
         };
-        if attempt > retries {
-            return Ok(Err(failure));
-        }
-        if !idem && plain.settled {
-            return Ok(Err(failure));
-        }
-        if !idem && !plain.calls.is_empty() {
-            // Whether a call had begun that nobody waited for, only time tells.
+        // Whether a call had begun that nobody waited for, and what came of it, only time tells.
+        let left = plain.settled.len() < plain.calls.len();
+        let matters = (attempt <= retries && !idem) || may_be_unknown(program);
+        if left && matters {
             return Err(Halt::Free);
+        }
+        if plain.unknown {
+            return Ok(Err(Failure { kind: "Indeterminate", message: ANY.to_owned() }));
+        }
+        if attempt > retries || (!idem && !plain.settled.is_empty()) {
+            return Ok(Err(failure));
         }
     }
     Err(Halt::Free)
 }
 
+/// Whether some call in a program may end so that nobody knows whether it happened.
+fn may_be_unknown(program: &Value) -> bool {
+    program.to_string().contains("\"unknown\"")
+}
+
 struct Unguided {
     attempt: u64,
     calls: BTreeMap<u32, (String, Value)>,
-    /// A call was over, and so had begun.
-    settled: bool,
+    /// The calls that were waited for.
+    settled: BTreeSet<u32>,
+    /// Of one of them nobody knows whether it happened.
+    unknown: bool,
 }
 
 impl Facts for Unguided {
@@ -118,8 +128,11 @@ impl Facts for Unguided {
     fn outcome(&mut self, number: u32) -> Result<Outcome, Halt> {
         match self.calls.get(&number) {
             Some((function, input)) => {
-                self.settled = true;
-                compute(function, input)
+                self.settled.insert(number);
+                let outcome = compute(function, input)?;
+                let unknown = |failure: &Failure| failure.kind == "Indeterminate";
+                self.unknown |= outcome.as_ref().is_err_and(unknown);
+                Ok(outcome)
             }
             None => Ok(Ok(Value::Null)),
         }
