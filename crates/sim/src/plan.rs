@@ -69,7 +69,7 @@ impl Plan {
             workers: 0,
             parking,
             pace: if rng.percent(35) { Pace::Lockstep } else { Pace::Ahead },
-            cleanup_max: Micros::from_secs(*rng.pick(&[2, 60, 60])),
+            cleanup_max: Micros::from_secs(*rng.pick(&[1, 4, 60])),
             signals_buffered_max: *rng.pick(&[2, 10_000, 10_000]),
             signals_buffered_bytes_max: *rng.pick(&[3, 32 << 20, 32 << 20]),
             commands_max: *rng.pick(&[1, 2, 4_096, 4_096]),
@@ -79,6 +79,11 @@ impl Plan {
         let waiting_batches_max = *rng.pick(&[1, 3, 512, 512]);
         let bounds = Bounds { waiting_batches_max, ..Bounds::DEFAULT };
         Self { programs, options, bounds, ticks: rng.between(30, 300), weights: weights(rng) }
+    }
+
+    /// Whether timers are told more than once.
+    pub(crate) fn tells_again(&self) -> bool {
+        self.weights.iter().any(|(action, _)| *action == Action::DueAgain)
     }
 
     /// What happens next.

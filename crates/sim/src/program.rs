@@ -231,6 +231,9 @@ impl Draft<'_> {
         for _ in 0..self.rng.between(0, 3) {
             self.step(depth.saturating_sub(1), &mut made, &mut steps);
         }
+        if depth > 0 && self.rng.percent(20) {
+            self.linger(&mut made, &mut steps);
+        }
         if self.tame {
             steps.push(json!({ "all": made.promises }));
         }
@@ -238,6 +241,18 @@ impl Draft<'_> {
             steps.push(self.failure());
         }
         Value::Array(steps)
+    }
+
+    /// Cleaning up that may not come to its end in time, with a call in flight that takes time to
+    /// clean up, too.
+    fn linger(&mut self, made: &mut Made, steps: &mut Vec<Value>) {
+        let (slot, timer) = (self.slot(), self.slot());
+        let cleanup = json!([{ "timer": [timer, self.duration()] }, { "await": timer }]);
+        let body = json!([{ "cancelled": cleanup }, { "signal": self.rng.pick(&SIGNALS) }]);
+        steps.push(json!({ "call": [slot, "main", body] }));
+        steps.push(json!({ "signal": self.rng.pick(&SIGNALS) }));
+        made.promises.push(slot.clone());
+        made.calls.push(slot);
     }
 
     fn failure(&mut self) -> Value {

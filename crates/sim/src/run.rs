@@ -198,7 +198,7 @@ impl Run {
                 let time = Micros::new(self.rng.between(1, 3_000_000));
                 self.move_clock(self.clock.now().saturating_add(time));
             }
-            Action::Due => self.fire_due(),
+            Action::Due => self.tell_due(),
             Action::Poll => self.poll_some()?,
             Action::Ask => self.ask_something()?,
             Action::HangUp => self.hang_up(),
@@ -274,11 +274,20 @@ impl Run {
                 if due > self.clock.now() {
                     self.move_clock(due);
                 }
-                self.fire_due();
+                self.tell_due();
             }
             _ => {
                 self.store().step();
             }
+        }
+    }
+
+    /// Executions are told of the timers that are due, some of them twice.
+    fn tell_due(&mut self) {
+        self.fire_due();
+        if self.plan.tells_again() && self.rng.percent(30) {
+            self.engine().fire_again();
+            self.fire_due();
         }
     }
 
