@@ -9,6 +9,7 @@ use crate::oracle;
 use crate::run::Run;
 use crate::store::{self, Stored};
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what errors are mapped with")]
 fn unreadable(error: ReadError) -> String {
     format!("the store cannot be read: {error}")
 }

@@ -79,7 +79,9 @@ impl Ledger {
         now: u64,
     ) -> Result<(), String> {
         match (&client.request, answer) {
-            (_, Answer::Unknown(_)) => Ok(()),
+            (_, Answer::Unknown(_))
+            | (Request::Conflict(_), Answer::Conflict)
+            | (Request::Start(_) | Request::Call(_) | Request::Conflict(_), Answer::Busy) => Ok(()),
             (Request::Start(number), Answer::Started(started)) => {
                 self.started(*number, &started.execution_id, started.attached)
             }
@@ -87,8 +89,6 @@ impl Ledger {
                 self.started(*number, &started.execution_id, started.attached)?;
                 self.ended(&started.execution_id, ending)
             }
-            (Request::Conflict(_), Answer::Conflict) => Ok(()),
-            (Request::Start(_) | Request::Call(_) | Request::Conflict(_), Answer::Busy) => Ok(()),
             (Request::Signal(.., value), answer) => self.signalled(*value, answer, now),
             (Request::Cancel(_, reason), answer) => {
                 let known = self.cancels.iter_mut().find(|cancel| cancel.reason == *reason);
@@ -97,8 +97,8 @@ impl Ledger {
                 Ok(())
             }
             (Request::Outcome(id), Answer::Outcome(Some(ending))) => self.ended(id, ending),
-            (Request::Outcome(id), Answer::Outcome(None)) => self.is_unknown(id, client.asked_at),
-            (Request::Row(id), Answer::Row(None)) => self.is_unknown(id, client.asked_at),
+            (Request::Outcome(id), Answer::Outcome(None))
+            | (Request::Row(id), Answer::Row(None)) => self.is_unknown(id, client.asked_at),
             (Request::Row(_), Answer::Row(Some(row))) => self.row(row, client.asked_at, now),
             (request, answer) => Err(format!("{request:?} was answered with {answer:?}")),
         }

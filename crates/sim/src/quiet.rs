@@ -76,7 +76,8 @@ impl Run {
         for root in self.ledger.roots.values() {
             let tree = store::tree(self.store(), root);
             let tree = tree.map_err(|error| format!("a tree cannot be read: {error}"))?;
-            for (key, records) in tree {
+            // Those that were called first: their callers wait for them.
+            for (key, records) in tree.into_iter().rev() {
                 let name = format!("{} of {}", key.attempts(), self.name(key.execution_id()));
                 let journal = Journal::recover(key, records)
                     .map_err(|violation| format!("{name} breaks a rule: {violation}"))?;

@@ -408,7 +408,6 @@ impl Run {
         }
         let target = self.some_execution();
         let request = match (self.rng.below(100), target) {
-            (0..8, _) => Request::Start(number),
             (8..16, _) => Request::Call(number),
             (16..20, _) if self.ledger.roots.contains_key(&number) => Request::Conflict(number),
             (20..60, Some(id)) => {

@@ -174,17 +174,17 @@ impl Run<'_> {
             }
             "await" => {
                 let number = self.slot(with);
-                self.wait(Wait::One(number))?;
+                self.wait(&Wait::One(number))?;
                 let outcome = self.facts.outcome(number)?;
                 self.notes.push(noted(&outcome));
             }
             "any" => {
-                let first = self.wait(Wait::Any(self.slots(with)))?;
+                let first = self.wait(&Wait::Any(self.slots(with)))?;
                 self.note_first(&first)?;
             }
             "all" => {
                 let numbers = self.slots(with);
-                self.wait(Wait::All(numbers.clone()))?;
+                self.wait(&Wait::All(numbers.clone()))?;
                 let mut all = Vec::new();
                 for number in numbers {
                     all.push(noted(&self.facts.outcome(number)?));
@@ -208,7 +208,7 @@ impl Run<'_> {
             }
             "take_all" => {
                 let set = self.slot(with);
-                self.wait(Wait::All(self.rest(set)))?;
+                self.wait(&Wait::All(self.rest(set)))?;
                 let mut all = Vec::new();
                 while let Some(number) = self.take(set)? {
                     all.push(self.settled(number)?);
@@ -248,15 +248,15 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn wait(&mut self, wait: Wait) -> Result<Came, Halt> {
-        match self.facts.wait(&wait)? {
+    fn wait(&mut self, wait: &Wait) -> Result<Came, Halt> {
+        match self.facts.wait(wait)? {
             Came::Cancelled(reason) => Err(Halt::End(End::Cancelled(reason))),
             came => Ok(came),
         }
     }
 
     fn signal(&mut self, name: &str, or: Vec<u32>) -> Result<(), Halt> {
-        let came = self.wait(Wait::Signal { name: name.to_owned(), or, next: self.next })?;
+        let came = self.wait(&Wait::Signal { name: name.to_owned(), or, next: self.next })?;
         if let Came::Signal(value) = came {
             self.next += 1;
             self.notes.push(json!({ "signal": value }));
@@ -297,7 +297,7 @@ impl Run<'_> {
             return Ok(None);
         }
         let taken = self.sets.get(&set).map_or(0, |set| set.taken.len());
-        match self.wait(Wait::Next { set, rest, taken })? {
+        match self.wait(&Wait::Next { set, rest, taken })? {
             Came::First(number) => {
                 self.sets.entry(set).or_default().taken.push(number);
                 Ok(Some(number))

@@ -161,7 +161,7 @@ impl Recorded {
                     scheduled_at: at,
                     started: false,
                     completed: None,
-                })
+                });
             }
             Event::InvokeStarted { promise_id, .. } => {
                 if let Some(Child::Call { started, .. }) = self.child(promise_id) {

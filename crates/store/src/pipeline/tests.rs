@@ -366,10 +366,13 @@ fn a_store_by_hand_does_nothing_by_itself() {
 fn whoever_waits_drives_a_store_by_hand() {
     let (engine, _commits) = Gated::new();
     let store = by_hand(&engine, Bounds { waiting_batches_max: 2, ..Bounds::DEFAULT });
-    let last = (0..10).map(|i| store.submit_blocking(put(&i.to_string(), "x")).unwrap()).last();
-    assert_eq!(last.map(Position::number), Some(10));
+    let mut last = Position::START;
+    for number in 0..10 {
+        last = store.submit_blocking(put(&number.to_string(), "x")).unwrap();
+    }
+    assert_eq!(last.number(), 10);
     assert!(store.durable_now() > Position::START, "there was not room for all");
-    store.durable(last.unwrap()).wait().unwrap();
+    store.durable(last).wait().unwrap();
     assert_eq!(store.durable_now().number(), 10);
 }
 
