@@ -1,4 +1,4 @@
-//! Simulations: a few hundred seeds, those that once found something, and that a seed is a run.
+//! Simulations: the first thousand seeds, those that once found something, and that a seed is a run.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ fn kit() -> &'static Kit {
 #[test]
 fn seeds_hold() {
     let mut all = seeds::kept();
-    all.extend((0..600).map(|number| seeds::FIRST + number));
+    all.extend((0..1_000).map(|number| seeds::FIRST + number));
     if let Some(failed) = seeds::run(kit(), &all, 2, &|_| {}) {
         panic!("{}\n{}", failed.transcript, failed.explain());
     }
