@@ -1,5 +1,5 @@
-//! `cargo xtask torture`: the tests of the store that take more the longer they run, with as much
-//! as is asked for. What runs in every `verify` is a few cycles of each.
+//! `cargo xtask torture`: the tests of the store and of the engine that take more the longer they
+//! run, with as much as is asked for. What runs in every `verify` is a few cycles of each.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use clap::Args;
 /// How much of each.
 #[derive(Args)]
 pub(crate) struct Torture {
-    /// Kill a committing process so many times
+    /// Kill a committing process, and one with an engine in it, so many times each
     #[arg(long, value_name = "N", default_value_t = 500)]
     cycles: u64,
     /// Lose the power at so many points of each run
@@ -25,25 +25,41 @@ pub(crate) struct Torture {
     /// The seed of the kills
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Run only this one of the tests: crash, killed, power_loss, disk_faults, damage, conformance
+    #[arg(long, value_name = "TEST",
+        value_parser = ["crash", "killed", "power_loss", "disk_faults", "damage", "conformance"])]
+    only: Option<String>,
 }
+
+/// A package, a test of it, and how much of it.
+type Test<'a> = (&'a str, &'a str, &'a [(&'a str, u64)]);
+
+const STORE: &str = "indelible-store";
+const RUNTIME: &str = "indelible-runtime";
 
 /// Runs them one after the other; false at the first that fails.
 pub(crate) fn run(root: &Path, torture: &Torture) -> anyhow::Result<bool> {
-    let built = cargo(root, &["build", "--locked", "-p", "indelible-store", "--examples"], &[])?;
-    ensure!(built, "the examples do not build");
-    let Torture { cycles, cuts, flips, seeds, seed } = torture;
-    let tests: [(&str, &[(&str, u64)]); 5] = [
-        ("crash", &[("INDELIBLE_CRASH_CYCLES", *cycles), ("INDELIBLE_SEED", *seed)]),
-        ("power_loss", &[("INDELIBLE_POWER_CUTS", *cuts)]),
-        ("disk_faults", &[("INDELIBLE_DISK_FAULTS", 1)]),
-        ("damage", &[("INDELIBLE_FLIPS", *flips)]),
-        ("conformance", &[("INDELIBLE_SEEDS", *seeds)]),
+    for package in [STORE, RUNTIME] {
+        let built = cargo(root, &["build", "--locked", "-p", package, "--examples"], &[])?;
+        ensure!(built, "the examples of {package} do not build");
+    }
+    let Torture { cycles, cuts, flips, seeds, seed, only } = torture;
+    let kills = [("INDELIBLE_CRASH_CYCLES", *cycles), ("INDELIBLE_SEED", *seed)];
+    let tests: [Test<'_>; 6] = [
+        (STORE, "crash", &kills),
+        (RUNTIME, "killed", &kills),
+        (STORE, "power_loss", &[("INDELIBLE_POWER_CUTS", *cuts)]),
+        (STORE, "disk_faults", &[("INDELIBLE_DISK_FAULTS", 1)]),
+        (STORE, "damage", &[("INDELIBLE_FLIPS", *flips)]),
+        (STORE, "conformance", &[("INDELIBLE_SEEDS", *seeds)]),
     ];
-    for (test, settings) in tests {
+    for (package, test, settings) in tests {
+        if only.as_ref().is_some_and(|only| only != test) {
+            continue;
+        }
         let settings: Vec<_> =
             settings.iter().map(|(name, value)| (*name, value.to_string())).collect();
-        let arguments =
-            ["test", "--locked", "-p", "indelible-store", "--test", test, "--", "--nocapture"];
+        let arguments = ["test", "--locked", "-p", package, "--test", test, "--", "--nocapture"];
         if !cargo(root, &arguments, &settings)? {
             return Ok(false);
         }

@@ -1,14 +1,15 @@
 //! A process that one of its executions kills, for the test of what becomes of such an execution
 //! (C-25): whoever draws a random number takes the process along, at the same place every time.
 //!
-//! `dying FOLDER COMPONENT`: opens the engine, starts what is to run if it is not there yet, and
-//! says what becomes of each.
+//! `dying FOLDER COMPONENT PROGRAM`: opens the engine, starts what is to run if it is not there
+//! yet, the program that is to kill it among others, and says what becomes of each.
 #![allow(clippy::unwrap_used, reason = "a process for a test: whatever goes wrong is shown")]
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "it reads files and talks")]
 
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indelible_journal::{JournalKey, Namespace, OperationId, Payload};
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
@@ -30,9 +31,12 @@ impl Entropy for Deadly {
 
 struct Telling;
 
+static HELD: AtomicBool = AtomicBool::new(false);
+
 impl Observer for Telling {
     fn held(&self, key: &JournalKey, why: &str) {
         println!("held {} {why}", key.execution_id());
+        HELD.store(true, Ordering::SeqCst);
     }
 }
 
@@ -40,6 +44,7 @@ impl Observer for Telling {
 async fn main() {
     let mut arguments = std::env::args_os().skip(1);
     let (folder, component) = (arguments.next().unwrap(), arguments.next().unwrap());
+    let deadly = arguments.next().unwrap().into_string().unwrap();
     let folder = Path::new(&folder);
     let store = embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default());
     let guests = Guests::new(
@@ -53,7 +58,6 @@ async fn main() {
     let engine = Engine::open(store.unwrap(), options, world).unwrap();
     engine.deploy("script", &std::fs::read(component).unwrap()).await.unwrap();
     // They all go on at about the same time, in this process and in those after it.
-    let deadly = r#"[{"timer":["t",200]},{"await":"t"},{"random":4}]"#;
     let others =
         r#"[{"timer":["t",200]},{"await":"t"},{"timer":["u",1]},{"await":"u"},{"return":1}]"#;
     let mut ids = Vec::new();
@@ -63,7 +67,7 @@ async fn main() {
             operation_id: Some(OperationId::new(&format!("op-{number}")).unwrap()),
             component: "script".to_owned(),
             function: "main".to_owned(),
-            input: Payload::json(if number == 7 { deadly } else { others }),
+            input: Payload::json(if number == 7 { deadly.clone() } else { others.to_owned() }),
             trace_parent: None,
         };
         ids.push(engine.start(start).await.unwrap().execution_id);
@@ -73,7 +77,7 @@ async fn main() {
         let ending = engine.outcome(id).await.unwrap().unwrap();
         println!("ended {number} {ending:?}");
     }
-    while engine.execution(&ids[7]).await.unwrap().is_none_or(|row| row.held.is_none()) {
+    while !HELD.load(Ordering::SeqCst) {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     println!("over");

@@ -1,12 +1,13 @@
 //! Who may ask the engine for something: so many commands are under way at once, of which one
 //! function has a quarter at most, so that a flood of calls of one does not keep others waiting.
-//! Whoever finds no room waits, in order; when too many wait, further ones are told so.
+//! Whoever finds no room waits, in order; when too many of a function wait, further ones are told
+//! so, and others are not.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
 use crate::run_queue::Flow;
 use crate::shared::lock;
@@ -18,10 +19,17 @@ const PARTS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Admission {
     all: Semaphore,
-    flows: Mutex<HashMap<Flow, Arc<Semaphore>>>,
-    flow_max: usize,
+    flows: Mutex<HashMap<Flow, Arc<Part>>>,
+    part: usize,
     waiting: AtomicUsize,
     waiting_max: usize,
+}
+
+/// The part of the room that a flow has.
+#[derive(Debug)]
+struct Part {
+    room: Semaphore,
+    waiting: AtomicUsize,
 }
 
 /// Why a command is not let in.
@@ -44,7 +52,9 @@ impl From<AcquireError> for NotAdmitted {
 pub(crate) struct Admitted<'a> {
     admission: &'a Admission,
     flow: Flow,
-    own: Option<OwnedSemaphorePermit>,
+    part: Arc<Part>,
+    /// Whether it has room in its part.
+    inside: bool,
     all: Option<SemaphorePermit<'a>>,
 }
 
@@ -53,28 +63,43 @@ impl Admission {
         Self {
             all: Semaphore::new(commands_max),
             flows: Mutex::default(),
-            flow_max: (commands_max / PARTS).max(1),
+            part: (commands_max / PARTS).max(1),
             waiting: AtomicUsize::new(0),
-            waiting_max,
+            waiting_max: (waiting_max / PARTS).max(1),
         }
     }
 
     /// Waits for room.
     pub(crate) async fn admit(&self, flow: Flow) -> Result<Admitted<'_>, NotAdmitted> {
-        let waiting = Waiting::begin(&self.waiting);
-        if waiting.before >= self.waiting_max {
-            return Err(NotAdmitted::Busy(self.waiting_max));
-        }
-        let parts = {
+        let part = {
             let mut flows = lock(&self.flows);
-            let parts = || Arc::new(Semaphore::new(self.flow_max));
-            Arc::clone(flows.entry(flow).or_insert_with(parts))
+            let part = || Part { room: Semaphore::new(self.part), waiting: AtomicUsize::new(0) };
+            Arc::clone(flows.entry(flow).or_insert_with(|| Arc::new(part())))
         };
         // Made before anything is awaited: whoever loses patience leaves nothing behind.
-        let mut admitted = Admitted { admission: self, flow, own: None, all: None };
+        let mut admitted = Admitted { admission: self, flow, part, inside: false, all: None };
+        let part = &admitted.part;
         // Its own part first: whoever waits for that takes no room from others.
-        admitted.own = Some(parts.acquire_owned().await?);
-        admitted.all = Some(self.all.acquire().await?);
+        match part.room.try_acquire() {
+            Ok(own) => own.forget(),
+            Err(_) => {
+                let waiting = Waiting::begin(&part.waiting);
+                if waiting.before >= self.waiting_max {
+                    return Err(NotAdmitted::Busy(self.waiting_max));
+                }
+                let _waiting = Waiting::begin(&self.waiting);
+                part.room.acquire().await?.forget();
+            }
+        }
+        admitted.inside = true;
+        admitted.all = Some(match self.all.try_acquire() {
+            Ok(all) => all,
+            Err(_) => {
+                // No more than all parts together.
+                let _waiting = Waiting::begin(&self.waiting);
+                self.all.acquire().await?
+            }
+        });
         Ok(admitted)
     }
 
@@ -86,8 +111,8 @@ impl Admission {
     /// Nobody is let in any more.
     pub(crate) fn close(&self) {
         self.all.close();
-        for parts in lock(&self.flows).values() {
-            parts.close();
+        for part in lock(&self.flows).values() {
+            part.room.close();
         }
     }
 }
@@ -95,10 +120,12 @@ impl Admission {
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
         self.all = None;
-        self.own = None;
+        if self.inside {
+            self.part.room.add_permits(1);
+        }
         let mut flows = lock(&self.admission.flows);
-        // Nobody else is in it, or waits for it.
-        if flows.get(&self.flow).is_some_and(|parts| Arc::strong_count(parts) == 1) {
+        // Nobody else is in it, or waits for it: the map has it, and this.
+        if flows.get(&self.flow).is_some_and(|part| Arc::strong_count(part) == 2) {
             flows.remove(&self.flow);
         }
     }
@@ -152,21 +179,35 @@ mod tests {
         assert_eq!(lock(&admission.flows).len(), 1, "the other flow is forgotten");
     }
 
+    /// A flood of one gets itself refused, and nobody else.
+    #[test]
+    fn a_flood_of_one_does_not_get_others_refused() {
+        let admission = Admission::new(8, 12);
+        let one = Flow::of(1);
+        let inside: Vec<_> = (0..2).map(|_| poll(pin!(admission.admit(one)))).collect();
+        let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(admission.admit(one))).collect();
+        assert!(waiting.iter_mut().all(|waiting| poll(waiting.as_mut()).is_pending()));
+        let busy = poll(pin!(admission.admit(one)));
+        assert!(matches!(busy, Poll::Ready(Err(NotAdmitted::Busy(3)))), "{busy:?}");
+        assert!(matches!(poll(pin!(admission.admit(Flow::CONTROL))), Poll::Ready(Ok(_))));
+        drop((inside, waiting));
+        assert!(lock(&admission.flows).is_empty());
+    }
+
     /// All together have what there is, and whoever waits when it is closed is told.
     #[test]
     fn there_is_so_much_room() {
-        let admission = Admission::new(4, 3);
+        let admission = Admission::new(4, 12);
         let all: Vec<_> = (0..4)
-            .map(|number| match poll(pin!(admission.admit(Flow::of(number)))) {
+            .map(|number| match poll(pin!(admission.admit(Flow::of(2 * number)))) {
                 Poll::Ready(Ok(admitted)) => admitted,
                 other => panic!("{other:?}"),
             })
             .collect();
         let mut waiting: Vec<_> =
-            (0..3).map(|number| Box::pin(admission.admit(Flow::of(10 + number)))).collect();
+            (0..3).map(|number| Box::pin(admission.admit(Flow::of(10 + 2 * number)))).collect();
         assert!(waiting.iter_mut().all(|waiting| poll(waiting.as_mut()).is_pending()));
-        let busy = poll(pin!(admission.admit(Flow::of(20))));
-        assert!(matches!(busy, Poll::Ready(Err(NotAdmitted::Busy(3)))), "{busy:?}");
+        assert_eq!(admission.waiting(), 3);
         admission.close();
         for mut waiting in waiting {
             let closed = poll(waiting.as_mut());

@@ -4,7 +4,7 @@
 //! the state is locked by workers alone. A tree is in the run queue as often as it has turns.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use indelible_journal::RootHash;
@@ -17,7 +17,8 @@ use crate::tree::command::Command;
 /// A tree's place in memory.
 pub(crate) struct Cell {
     pub(crate) root: RootHash,
-    flow: AtomicU64,
+    home: Flow,
+    busy: AtomicBool,
     inbox: Mutex<Inbox>,
     tree: Mutex<Tree>,
 }
@@ -41,20 +42,20 @@ pub(crate) enum Left {
 }
 
 impl Cell {
-    pub(crate) fn new(root: RootHash, flow: Flow) -> Self {
-        let flow = AtomicU64::new(flow.number());
-        Self { root, flow, inbox: Mutex::default(), tree: Mutex::default() }
+    pub(crate) fn new(root: RootHash, home: Flow) -> Self {
+        let busy = AtomicBool::new(false);
+        Self { root, home, busy, inbox: Mutex::default(), tree: Mutex::default() }
     }
 
     /// Whose turns it takes.
     pub(crate) fn flow(&self) -> Flow {
-        Flow::of(self.flow.load(Ordering::Relaxed))
+        if self.busy.load(Ordering::Relaxed) { Flow::BUSY } else { self.home }
     }
 
-    /// It has used up a whole slice of time: from now on it takes its turns from nobody else.
-    pub(crate) fn flow_alone(&self) {
-        let hash = self.root.as_bytes().first_chunk().copied().unwrap_or_default();
-        self.flow.store(u64::from_be_bytes(hash), Ordering::Relaxed);
+    /// Whether it has used up a whole slice of time: then it takes its turns from those who did
+    /// so, too, and from nobody else.
+    pub(crate) fn set_busy(&self, busy: bool) {
+        self.busy.store(busy, Ordering::Relaxed);
     }
 
     /// Nobody is answered any more, and what is in memory is dropped.

@@ -36,7 +36,8 @@
 //! - `tree`: the heart: executions, their calls, their ends.
 //! - `component`: what is deployed. `operation`: which request led to which execution.
 //! - `turn`, `cell`, `run_queue`, `timers`, `watchers`, `parking`: trees, threads and time.
-//! - `admission`: who may ask. `recovery`: what another process left. `witness`: what killed it.
+//! - `admission`: who may ask. `recovery`: what another process left.
+//! - `replays`, `witness`: which execution killed it.
 
 mod admission;
 mod audit;
@@ -48,6 +49,7 @@ mod operation;
 mod options;
 mod parking;
 mod recovery;
+mod replays;
 mod run_queue;
 mod shared;
 mod timers;

@@ -26,7 +26,8 @@ pub struct Options {
     /// The most commands that are under way, and a quarter of it for the calls of one function:
     /// past it, whoever asks waits.
     pub commands_max: usize,
-    /// The most callers that wait to ask: past it, they are refused.
+    /// The most callers that wait to ask, and a quarter of it for the calls of one function: past
+    /// it, they are refused.
     pub callers_waiting_max: usize,
 }
 

@@ -26,10 +26,12 @@ pub(crate) struct Recovery {
     read: Mutex<Option<Entry>>,
     /// Whether there may be more.
     pending: AtomicBool,
+    /// The last page could not be read: not again at once.
+    failed: AtomicBool,
     under_way: Arc<AtomicUsize>,
 }
 
-/// An execution is on its way to its tree.
+/// An execution is on its way to its tree, and from there to its next run.
 #[derive(Debug)]
 pub(crate) struct UnderWay(Arc<AtomicUsize>);
 
@@ -41,7 +43,12 @@ impl Drop for UnderWay {
 
 impl Recovery {
     pub(crate) fn new() -> Self {
-        Self { read: Mutex::default(), pending: true.into(), under_way: Arc::default() }
+        Self {
+            read: Mutex::default(),
+            pending: true.into(),
+            failed: false.into(),
+            under_way: Arc::default(),
+        }
     }
 
     /// Whether everything that was left has been read.
@@ -56,6 +63,7 @@ impl Recovery {
         runnable: usize,
     ) -> Result<Vec<(Entry, UnderWay)>, ReadError> {
         if self.is_over()
+            || self.failed.load(Ordering::Acquire)
             || runnable >= RUNNABLE_MAX
             || self.under_way.load(Ordering::Acquire) >= UNDER_WAY_MAX
         {
@@ -64,16 +72,19 @@ impl Recovery {
         // Whoever finds another at it has other things to do.
         let Ok(mut read) = self.read.try_lock() else { return Ok(Vec::new()) };
         let page = queue::next(store, read.as_ref(), PAGE);
-        if !page.as_ref().is_ok_and(|page| page.value.len() == PAGE) {
-            self.pending.store(false, Ordering::Release);
-        }
-        let page = page?.value;
-        if let Some(last) = page.last() {
-            *read = Some(last.clone());
+        let page = page.inspect_err(|_| self.failed.store(true, Ordering::Release))?.value;
+        match page.last() {
+            Some(last) => *read = Some(last.clone()),
+            None => self.pending.store(false, Ordering::Release),
         }
         self.under_way.fetch_add(page.len(), Ordering::AcqRel);
         let under_way = || UnderWay(Arc::clone(&self.under_way));
         Ok(page.into_iter().map(|entry| (entry, under_way())).collect())
+    }
+
+    /// A page that could not be read may be tried again.
+    pub(crate) fn try_again(&self) {
+        self.failed.store(false, Ordering::Release);
     }
 
     /// Nothing more is read.

@@ -1,13 +1,12 @@
 //! The trees that have something to do, and whose turn it is.
 //!
 //! Trees are in *flows*: those that were started by calls of the same function, those that go on
-//! after a wait, and each that has used up a whole slice of time by itself. The flow that has had
-//! the least time is next, and within a flow who came first. So a function with a long queue, or
-//! a guest that computes for seconds, takes time from its own flow and not from others.
+//! after a wait, and those that have just used up a whole slice of time. The flow that has had the
+//! least time is next, and within a flow who came first. So a function with a long queue, or
+//! guests that compute for seconds, take time from their own flow and not from others.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 use crate::cell::Cell;
 use crate::shared::lock;
@@ -20,13 +19,15 @@ impl Flow {
     /// Trees that go on: after a wait, or after a restart.
     pub(crate) const GOING_ON: Self = Self(0);
 
-    /// Whatever has this number.
-    pub(crate) fn of(number: u64) -> Self {
-        Self(number)
-    }
+    /// Trees that have used up a slice: however many they are, together they have one share.
+    pub(crate) const BUSY: Self = Self(2);
 
-    pub(crate) fn number(self) -> u64 {
-        self.0
+    /// What a person asks for: it is let in when a flood of other things is not.
+    pub(crate) const CONTROL: Self = Self(4);
+
+    /// The calls of the function with this hash. Odd, and so none of the above.
+    pub(crate) fn of(hash: u64) -> Self {
+        Self(hash | 1)
     }
 }
 
@@ -37,12 +38,17 @@ const TURN_GUESS: u64 = 50;
 /// How many flows that are empty are remembered, for the time that they have had.
 const EMPTY_FLOWS_MAX: usize = 1_024;
 
+/// A tree whose turn it is, and the flow that it takes it from.
+pub(crate) struct Taken {
+    pub(crate) cell: Arc<Cell>,
+    pub(crate) flow: Flow,
+}
+
 /// The trees that have something to do.
 #[derive(Default)]
 pub(crate) struct RunQueue {
     state: Mutex<State>,
     work: Condvar,
-    closing: Condvar,
 }
 
 #[derive(Default)]
@@ -75,18 +81,18 @@ impl State {
         self.count += 1;
     }
 
-    fn pop(&mut self) -> Option<Arc<Cell>> {
+    fn pop(&mut self) -> Option<Taken> {
         let (had, flow) = *self.order.first()?;
         self.floor = self.floor.max(had);
         self.take(flow, 0)
     }
 
     /// Takes a tree of a flow, which has had a turn then.
-    fn take(&mut self, flow: Flow, place: usize) -> Option<Arc<Cell>> {
+    fn take(&mut self, flow: Flow, place: usize) -> Option<Taken> {
         let cell = self.flows.get_mut(&flow)?.cells.remove(place)?;
         self.count -= 1;
         self.charge(flow, TURN_GUESS);
-        Some(cell)
+        Some(Taken { cell, flow })
     }
 
     /// A flow has had so much time.
@@ -107,7 +113,7 @@ impl State {
     }
 
     /// The tree that is so many places behind the first, counted round.
-    fn pop_at(&mut self, choice: usize) -> Option<Arc<Cell>> {
+    fn pop_at(&mut self, choice: usize) -> Option<Taken> {
         let mut left = choice.checked_rem(self.count)?;
         let mut chosen = None;
         for (_, flow) in &self.order {
@@ -133,24 +139,24 @@ impl RunQueue {
     }
 
     /// The next tree, if there is one.
-    pub(crate) fn try_pop(&self) -> Option<Arc<Cell>> {
+    pub(crate) fn try_pop(&self) -> Option<Taken> {
         lock(&self.state).pop()
     }
 
     /// One of the trees that have something to do: the next, or one so many places behind it.
-    pub(crate) fn try_pop_at(&self, choice: usize) -> Option<Arc<Cell>> {
+    pub(crate) fn try_pop_at(&self, choice: usize) -> Option<Taken> {
         lock(&self.state).pop_at(choice)
     }
 
     /// The next tree, as soon as there is one; none when the engine stops.
-    pub(crate) fn pop(&self) -> Option<Arc<Cell>> {
+    pub(crate) fn pop(&self) -> Option<Taken> {
         let mut state = lock(&self.state);
         loop {
             if state.closed {
                 return None;
             }
-            if let Some(cell) = state.pop() {
-                return Some(cell);
+            if let Some(taken) = state.pop() {
+                return Some(taken);
             }
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -164,23 +170,11 @@ impl RunQueue {
         }
     }
 
-    /// Waits so long. False when the engine stops.
-    pub(crate) fn wait_open(&self, time: Duration) -> bool {
-        let state = lock(&self.state);
-        if state.closed {
-            return false;
-        }
-        let (state, _) =
-            self.closing.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner);
-        !state.closed
-    }
-
     /// No more work: whoever waits leaves.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
         self.work.notify_all();
-        self.closing.notify_all();
         let left = std::mem::take(&mut state.flows);
         state.order.clear();
         state.count = 0;
@@ -205,7 +199,7 @@ mod tests {
     }
 
     fn next(queue: &RunQueue) -> Option<u8> {
-        queue.try_pop().map(|cell| cell.root.as_bytes()[0])
+        queue.try_pop().map(|taken| taken.cell.root.as_bytes()[0])
     }
 
     /// Flows take turns, and within a flow who came first is first.
@@ -215,7 +209,7 @@ mod tests {
         for number in 1..=4 {
             queue.push(cell(number, Flow::of(7)));
         }
-        queue.push(cell(9, Flow::of(8)));
+        queue.push(cell(9, Flow::of(9)));
         let order: Vec<_> = std::iter::from_fn(|| next(&queue)).collect();
         assert_eq!(order, [1, 9, 2, 3, 4]);
         assert_eq!(queue.len(), 0);
@@ -226,7 +220,7 @@ mod tests {
     #[test]
     fn time_is_what_counts() {
         let queue = RunQueue::default();
-        let (busy, others) = (Flow::of(7), Flow::of(8));
+        let (busy, others) = (Flow::of(7), Flow::of(9));
         queue.push(cell(1, busy));
         queue.push(cell(2, others));
         assert_eq!(next(&queue), Some(1));
@@ -257,12 +251,12 @@ mod tests {
     fn any_of_them_can_be_taken() {
         let queue = RunQueue::default();
         for number in 0..6 {
-            queue.push(cell(number, Flow::of(u64::from(number % 2))));
+            queue.push(cell(number, Flow::of(u64::from(number % 2) * 2)));
         }
         let mut taken: Vec<_> = [10, 3, 99, 0, 1, 1]
             .into_iter()
             .filter_map(|choice| queue.try_pop_at(choice))
-            .map(|cell| cell.root.as_bytes()[0])
+            .map(|taken| taken.cell.root.as_bytes()[0])
             .collect();
         assert_ne!(taken, [0, 1, 2, 3, 4, 5]);
         taken.sort_unstable();
@@ -275,9 +269,33 @@ mod tests {
     fn empty_flows_are_forgotten() {
         let queue = RunQueue::default();
         for number in 0..10_000 {
-            queue.push(cell(1, Flow::of(number)));
+            queue.push(cell(1, Flow::of(2 * number)));
             assert_eq!(next(&queue), Some(1));
         }
         assert!(lock(&queue.state).flows.len() < 2 * EMPTY_FLOWS_MAX);
+    }
+
+    /// However many compute, together they have one share: others hardly notice.
+    #[test]
+    fn many_that_compute_have_one_share() {
+        let queue = RunQueue::default();
+        for _ in 0..1_000 {
+            let busy = cell(1, Flow::GOING_ON);
+            busy.set_busy(true);
+            queue.push(busy);
+        }
+        queue.push(cell(9, Flow::GOING_ON));
+        let (mut small, mut busy) = (0, 0);
+        while busy < 100 {
+            let Taken { cell, flow } = queue.try_pop().expect("they all come back");
+            queue.push(cell);
+            if flow == Flow::BUSY {
+                busy += 1;
+                queue.took(flow, 10_000);
+            } else {
+                small += 1;
+            }
+        }
+        assert!(small > 100 * 150, "{small}");
     }
 }

@@ -15,6 +15,7 @@ use crate::guest::Guests;
 use crate::options::{Options, Pace};
 use crate::parking::ParkingLot;
 use crate::recovery::Recovery;
+use crate::replays::Replays;
 use crate::run_queue::{Flow, RunQueue};
 use crate::timers::Timers;
 use crate::tree::command::Command;
@@ -35,9 +36,7 @@ pub(crate) struct Shared {
     pub(crate) timers: Timers,
     pub(crate) watchers: Watchers,
     pub(crate) witness: Arc<dyn Witness>,
-    /// Held while something is replayed that may have killed a process: whatever else may have is
-    /// not replayed at the same time, or nobody could tell which of them it was (C-25).
-    pub(crate) suspects: Mutex<()>,
+    pub(crate) replays: Replays,
     pub(crate) admission: Admission,
     pub(crate) recovery: Recovery,
     /// Nothing is taken any more: the store has stopped.
@@ -47,7 +46,7 @@ pub(crate) struct Shared {
     /// The trees that are in memory.
     pub(crate) trees: Mutex<HashMap<RootHash, Arc<Cell>>>,
     /// How many guests ran again over what is stored.
-    pub(crate) replays: AtomicU64,
+    pub(crate) replayed: AtomicU64,
 }
 
 impl Shared {

@@ -107,8 +107,8 @@ impl Timers {
                 Ok(due)
             }
             Err(error) => {
-                state.next = Some(from);
-                state.from = from;
+                state.next = state.next.into_iter().chain([from]).min();
+                state.from = state.from.min(from);
                 Err(error)
             }
         }
@@ -124,8 +124,7 @@ impl Timers {
         let mut due = Vec::new();
         let mut page = timers::from(store, from, PAGE)?.value;
         loop {
-            let full = page.len() == PAGE;
-            let last = page.last().cloned();
+            let Some(last) = page.last().cloned() else { return Ok((due, None)) };
             let mut state = lock(&self.state);
             for timer in page {
                 if timer.due > now {
@@ -142,10 +141,12 @@ impl Timers {
                 due.push(timer);
             }
             drop(state);
-            if !full {
-                return Ok((due, None));
-            }
-            page = timers::next(store, last.as_ref(), PAGE)?.value;
+            page = match timers::next(store, Some(&last), PAGE) {
+                Ok(page) => page.value,
+                Err(error) if due.is_empty() => return Err(error),
+                // What was found is told; the next look meets the error again.
+                Err(_) => return Ok((due, Some(last.due))),
+            };
         }
     }
 
@@ -195,6 +196,15 @@ impl Timers {
         let (state, _) =
             self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
         !state.closed
+    }
+
+    /// Waits a while before the next look, unless the engine stops.
+    pub(crate) fn pause(&self) {
+        let state = lock(&self.state);
+        if !state.closed {
+            let wait = self.changed.wait_timeout(state, Duration::from_secs(1));
+            drop(wait.unwrap_or_else(PoisonError::into_inner));
+        }
     }
 
     /// Wakes whoever waits.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::cell::{Cell, Left};
 use crate::guest::{Guest, StartError, Stop};
 use crate::shared::{Shared, lock};
-use crate::tree::{GuestCalls, Job, NotStarted};
+use crate::tree::{GuestCalls, Job, NotStarted, Noted};
 
 /// How many guests run in a turn.
 const GUESTS_MAX: usize = 32;
@@ -23,6 +23,8 @@ const DEATHS_MAX: u32 = 3;
 /// Does a turn of a tree, and puts it back into the run queue if it has more to do.
 pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
     let began = shared.guests.ticks();
+    let is_late = || shared.guests.ticks() - began >= TICKS_MAX;
+    let mut yielded = false;
     for _ in 0..GUESTS_MAX {
         let job = {
             let mut tree = cell.tree();
@@ -31,6 +33,9 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
             {
                 tree.obey(shared, command);
                 tree.keep_pace(shared);
+                if is_late() {
+                    break;
+                }
             }
             let job = tree.take(shared);
             tree.keep_pace(shared);
@@ -42,10 +47,8 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
         };
         let Some(job) = job else { break };
         // Whoever used up its time has kept others waiting for long enough.
-        if run(shared, cell, job) == Ran::Yielded {
-            break;
-        }
-        if shared.guests.ticks() - began >= TICKS_MAX {
+        yielded = run(shared, cell, job) == Ran::Yielded;
+        if yielded || is_late() {
             break;
         }
     }
@@ -54,6 +57,8 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
         tree.commit(shared);
         tree.has_work()
     };
+    cell.set_busy(yielded);
+    shared.strike_out();
     match cell.leave(has_work) {
         Left::More => shared.run_queue.push(Arc::clone(cell)),
         // Those who are still at it see what becomes of it.
@@ -73,35 +78,73 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
 enum Ran {
     /// Until it waited or ended.
     ToItsStop,
-    /// Until its time was up, or not at all.
+    /// Until its time was up.
     Yielded,
+    /// Not at all: there is no place for it, or it is held.
+    NotAtAll,
 }
 
-/// Runs a guest until it waits, yields or ends.
+/// Runs a guest until it waits, yields or ends; the witness knows of it if it may kill the process
+/// (C-25).
 fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
     let key = job.key.clone();
-    // What is new in this very turn cannot have killed another process.
-    let replays = job.guest.is_none() && job.stored;
-    let _alone = match replays.then(|| shared.witness.deaths(&key)) {
-        Some(deaths) if deaths >= DEATHS_MAX => {
-            let why = format!("the process died {deaths} times in a row while this was replayed");
-            cell.tree().not_started(shared, &key, NotStarted::Held(why));
-            return Ran::Yielded;
+    let among_others = || shared.witness.has_suspects().then(|| shared.replays.among_others());
+    match job.noted {
+        Noted::No => {
+            let _others = among_others();
+            return run_guest(shared, cell, job, Slice::One);
         }
-        Some(deaths) if deaths > 0 => Some(lock(&shared.suspects)),
-        _ => None,
-    };
-    if replays {
-        shared.witness.replaying(&key);
+        Noted::Already => {}
+        Noted::Yes => match shared.witness.deaths(&key) {
+            0 => shared.witness.replaying(&key),
+            deaths if deaths < DEATHS_MAX => return run_alone(shared, cell, job),
+            deaths => {
+                let why =
+                    format!("the process died {deaths} times in a row while this was replayed");
+                cell.tree().not_started(shared, &key, NotStarted::Held(why));
+                return Ran::NotAtAll;
+            }
+        },
     }
-    let ran = run_witnessed(shared, cell, job);
-    if replays {
-        shared.witness.survived(&key);
+    let _others = among_others();
+    let ran = run_guest(shared, cell, job, Slice::One);
+    match ran {
+        Ran::ToItsStop => cell.tree().was_noted(&key),
+        Ran::Yielded => cell.tree().stays_noted(&key),
+        Ran::NotAtAll => shared.witness.untouched(&key),
     }
     ran
 }
 
-fn run_witnessed(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
+/// Runs a guest that a process may have died of: alone, and until what it did is durable, so that
+/// if this process dies of it there is no doubt.
+fn run_alone(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
+    let _alone = shared.replays.alone();
+    let key = job.key.clone();
+    shared.witness.replaying(&key);
+    match run_guest(shared, cell, job, Slice::All) {
+        Ran::NotAtAll => shared.witness.untouched(&key),
+        Ran::ToItsStop | Ran::Yielded => {
+            cell.tree().commit(shared);
+            // If it is lost, the process ends, and not because of this one: but who knows.
+            if shared.store.durable(shared.store.accepted()).wait().is_ok() {
+                shared.witness.survived(&key);
+            }
+        }
+    }
+    Ran::Yielded
+}
+
+/// How much time a guest has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slice {
+    /// One slice, and then others have their turn.
+    One,
+    /// As many as it takes.
+    All,
+}
+
+fn run_guest(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job, slice: Slice) -> Ran {
     let key = job.key.clone();
     let mut guest = match job.guest {
         Some(guest) => guest,
@@ -114,15 +157,15 @@ fn run_witnessed(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
                     shared.tell_evicted();
                 }
                 cell.tree().not_started(shared, &key, why);
-                return Ran::Yielded;
+                return Ran::NotAtAll;
             }
         },
     };
-    let stop = guest.resume();
-    let ran = if stop == Stop::Yielded { Ran::Yielded } else { Ran::ToItsStop };
-    if ran == Ran::Yielded {
-        cell.flow_alone();
+    let mut stop = guest.resume();
+    while slice == Slice::All && stop == Stop::Yielded {
+        stop = guest.resume();
     }
+    let ran = if stop == Stop::Yielded { Ran::Yielded } else { Ran::ToItsStop };
     {
         let mut tree = cell.tree();
         tree.stopped(shared, &key, guest, stop);

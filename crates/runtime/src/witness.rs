@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use indelible_journal::JournalKey;
 use sha2::{Digest as _, Sha256};
@@ -35,6 +36,8 @@ type Name = [u8; 20];
 pub struct WitnessFile {
     file: File,
     state: Mutex<Rows>,
+    /// How many rows have deaths.
+    suspects: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -83,7 +86,8 @@ impl WitnessFile {
         }
         file.write_all_at(&content, 0)?;
         file.set_len(content.len() as u64)?;
-        Ok(Self { file, state: Mutex::new(rows) })
+        let suspects = rows.by_name.values().filter(|row| row.deaths > 0).count();
+        Ok(Self { file, state: Mutex::new(rows), suspects: AtomicUsize::new(suspects) })
     }
 
     fn write(&self, place: usize, row: &[u8; ROW_BYTES]) {
@@ -102,6 +106,10 @@ impl Witness for WitnessFile {
         rows.by_name.get(&name(key)).map_or(0, |row| u32::from(row.deaths))
     }
 
+    fn has_suspects(&self) -> bool {
+        self.suspects.load(Ordering::Acquire) > 0
+    }
+
     fn replaying(&self, key: &JournalKey) {
         let name = name(key);
         let mut rows = lock(&self.state);
@@ -117,11 +125,26 @@ impl Witness for WitnessFile {
         self.write(row.place, &encode(&name, true, row.deaths));
     }
 
+    fn untouched(&self, key: &JournalKey) {
+        let name = name(key);
+        let row = lock(&self.state).by_name.get(&name).copied();
+        match row {
+            Some(row) if row.deaths > 0 => {
+                self.write(row.place, &encode(&name, false, row.deaths));
+            }
+            Some(_) => self.survived(key),
+            None => {}
+        }
+    }
+
     fn survived(&self, key: &JournalKey) {
         let mut rows = lock(&self.state);
         if let Some(row) = rows.by_name.remove(&name(key)) {
             self.write(row.place, &[0; ROW_BYTES]);
             rows.free.push(row.place);
+            if row.deaths > 0 {
+                self.suspects.fetch_sub(1, Ordering::AcqRel);
+            }
         }
     }
 }
@@ -192,6 +215,16 @@ mod tests {
                 witness.replaying(&key(2));
             }
             witness.survived(&key(3));
+            // There was no room for these: nothing has changed.
+            for number in [2, 4] {
+                let before = witness.deaths(&key(number));
+                if before == 0 && number == 2 {
+                    continue;
+                }
+                witness.replaying(&key(number));
+                witness.untouched(&key(number));
+                assert_eq!(witness.deaths(&key(number)), before);
+            }
         }
         let witness = WitnessFile::open(&path).expect("it opens");
         assert_eq!(witness.deaths(&key(1)), 3);
@@ -199,6 +232,9 @@ mod tests {
         drop(witness);
         let witness = WitnessFile::open(&path).expect("it opens");
         assert_eq!((witness.deaths(&key(1)), witness.deaths(&key(2))), (0, 1));
+        assert!(witness.has_suspects());
+        witness.survived(&key(2));
+        assert!(!witness.has_suspects());
     }
 
     /// A row that was written half counts for nothing; a file of another kind is left alone.

@@ -63,8 +63,18 @@ pub trait Witness: Send + Sync + 'static {
         0
     }
 
+    /// Whether there is anything that a process died of.
+    fn has_suspects(&self) -> bool {
+        false
+    }
+
     /// This is about to be replayed.
     fn replaying(&self, key: &JournalKey) {
+        let _ = key;
+    }
+
+    /// This was not replayed after all: its deaths are what they were.
+    fn untouched(&self, key: &JournalKey) {
         let _ = key;
     }
 

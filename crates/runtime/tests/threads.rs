@@ -150,3 +150,61 @@ fn busy_loops_do_not_keep_others_waiting() {
         assert!(over.iter().all(timed_out), "{over:?}");
     });
 }
+
+/// A guest that computes without end does not keep the engine from stopping.
+#[test]
+fn an_engine_stops_though_a_guest_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let store = embedded::open(folder.path(), &TABLES, &embedded::Options::default()).unwrap();
+    // Nobody else makes the time of these guests pass.
+    let options = Options { workers: 2, ..Options::default() };
+    let engine = Engine::open(store, options, World::system(guests::patient())).unwrap();
+    runtime.block_on(async {
+        engine.deploy("script", &guests::bytes("script")).await.unwrap();
+        for number in 0..4 {
+            let endless = json!([{ "timer": ["t", 0] }, { "await": "t" }, { "spin": 0 }]);
+            engine.start(request(&format!("endless-{number}"), &endless)).await.unwrap();
+        }
+    });
+    let (closed, is_closed) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        engine.close();
+        closed.send(()).unwrap();
+    });
+    is_closed.recv_timeout(std::time::Duration::from_secs(60)).expect("it stops");
+}
+
+/// Several who start the same at once find the same execution, though its root waits without a
+/// guest and is not in memory; and none of its timers is forgotten.
+#[test]
+fn the_same_start_from_many_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
+    runtime.block_on(async {
+        let engine = std::sync::Arc::new(open(folder.path(), Parking::Drop));
+        engine.deploy("script", &guests::bytes("script")).await.unwrap();
+        let nap = json!([{ "timer": ["t", 1] }, { "await": "t" }, { "return": 1 }]);
+        let program = json!([
+            { "call": ["c", "main", nap] }, { "timer": ["u", 1] }, { "await": "u" },
+            { "await": "c" }, { "return": "done" }
+        ]);
+        for number in 0..200 {
+            let mut tasks = tokio::task::JoinSet::new();
+            for _ in 0..8 {
+                let (engine, program) = (engine.clone(), program.clone());
+                tasks.spawn(async move {
+                    engine.call(request(&format!("same-{number}"), &program)).await.unwrap()
+                });
+            }
+            let all = tasks.join_all().await;
+            let begun = all.iter().filter(|(started, _)| !started.attached).count();
+            assert_eq!(begun, 1);
+            for (started, ending) in &all {
+                assert_eq!(started.execution_id, all[0].0.execution_id);
+                assert_eq!(*ending, Ending::Completed(Payload::json("\"done\"")));
+            }
+        }
+        assert_eq!(engine.readings().timers_told, 0);
+    });
+}

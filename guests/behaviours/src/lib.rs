@@ -4,6 +4,7 @@ mod cancelling;
 mod failing;
 mod hostile;
 mod interpreter;
+mod kept;
 mod waiting;
 
 use indelible_sdk::Payload;
@@ -15,6 +16,7 @@ use hostile::{
     await_unknown, hog, log_flood, recurse, recurse_calls, spin, spin_calls, submit_twice,
     wait_for_nothing,
 };
+use kept::{book, collect, collect_again, errands, travel, unbook};
 use waiting::{
     fan_out, fan_out_all, now_twice, race_timer, random_twice, sequence, signal_or_call,
     signal_or_timer, sleep_ms, wait_signal, wait_signals,
@@ -62,9 +64,13 @@ indelible_sdk::guest!(
     add,
     await_unknown,
     big_output,
+    book,
     calls_remote,
     cleanup,
+    collect,
+    collect_again,
     echo,
+    errands,
     fail,
     fail_transient,
     fail_typed,
@@ -91,6 +97,8 @@ indelible_sdk::guest!(
     stubborn,
     submit_twice,
     trap,
+    travel,
+    unbook,
     wait_for_nothing,
     wait_signal,
     wait_signals,

@@ -1,21 +1,17 @@
-//! `indelible bench invoke` and `bench steps`: what the engine does in this process, from a call
-//! to its durable outcome.
+//! `indelible bench invoke`, `bench steps` and `bench fanout`: what the engine does in this
+//! process, from a call to its durable outcome.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use indelible_journal::{Ending, Namespace, Payload};
-use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::{Engine, Options, Start, World};
-use indelible_store::embedded;
-use indelible_store::rows::TABLES;
+use indelible_runtime::{Engine, World};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use super::drive::{Producer, Windows, drive};
+use super::house::{self, Where};
 use super::place::Place;
 use super::report::{Report, latency, micros, round};
 use super::{guest, meters};
@@ -37,6 +33,15 @@ own journal. `per s` counts them; latencies are those of the whole.
 Examples:
   indelible bench steps
   indelible bench steps --n 5000 --in-flight 1 --json";
+
+pub(super) const FANOUT_HELP: &str = "\
+A function calls another N times at once and takes all results; each of these calls is an execution
+with its own journal. `per s` counts them; latencies are those of the whole, from the call until its
+outcome is durable. The calls do nothing: what they would do is left out.
+
+Examples:
+  indelible bench fanout
+  indelible bench fanout --n 10000 --workflows 1 --json";
 
 #[derive(Args)]
 pub(crate) struct InvokeArguments {
@@ -63,27 +68,27 @@ pub(crate) struct StepsArguments {
 }
 
 #[derive(Args)]
+pub(crate) struct FanoutArguments {
+    /// How many calls each workflow makes at once
+    #[arg(long, value_name = "N", default_value = "1000",
+        value_parser = value_parser!(u32).range(1..=100_000))]
+    n: u32,
+    /// How many workflows are under way at once
+    #[arg(long, value_name = "K", default_value = "4",
+        value_parser = value_parser!(u32).range(1..=4096))]
+    workflows: u32,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
 pub(crate) struct Common {
-    /// Where to measure: a folder that is empty or absent
-    ///
-    /// Without it, one in the current directory. It is removed afterwards; a folder that was
-    /// there before is emptied.
-    #[arg(long)]
-    pub(super) dir: Option<PathBuf>,
-    /// Leave what was made in the folder
-    #[arg(long, requires = "dir")]
-    pub(super) keep: bool,
     /// For how long calls are begun
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = value_parser!(u32).range(1..=86_400))]
     seconds: u32,
-    /// The component to call, with the functions `echo` and `steps`; without it, the one that this
-    /// program brings along is built
-    #[arg(long, value_name = "FILE")]
-    guest: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    place: Where,
 }
 
 /// What to call, and how it is counted.
@@ -144,15 +149,37 @@ pub(super) fn steps(
     measure(&work, &arguments.common, runtime, place, out)
 }
 
+pub(super) fn fanout(
+    arguments: &FanoutArguments,
+    runtime: &Runtime,
+    place: &Arc<Place>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let work = Work {
+        workload: "fanout",
+        function: "fanout",
+        input: arguments.n.to_string(),
+        n: arguments.n,
+        in_flight: arguments.workflows,
+    };
+    measure(&work, &arguments.common, runtime, place, out)
+}
+
 impl InvokeArguments {
-    pub(super) fn common(&self) -> &Common {
-        &self.common
+    pub(super) fn place(&self) -> &Where {
+        &self.common.place
     }
 }
 
 impl StepsArguments {
-    pub(super) fn common(&self) -> &Common {
-        &self.common
+    pub(super) fn place(&self) -> &Where {
+        &self.common.place
+    }
+}
+
+impl FanoutArguments {
+    pub(super) fn place(&self) -> &Where {
+        &self.common.place
     }
 }
 
@@ -163,13 +190,14 @@ fn measure(
     place: &Arc<Place>,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let component = guest::component(common.guest.as_deref())?;
-    let engine = Arc::new(open(place.path())?);
-    runtime.block_on(engine.deploy("bench", &component)).map_err(|error| {
-        Failure::new(format!("cannot deploy the component: {error}"))
-            .hint("name one with the functions `echo` and `steps` with --guest")
-    })?;
-    let callers = |count| (0..count).map(|_| Caller::new(&engine, work)).collect::<Vec<_>>();
+    let component = guest::component(common.place.guest.as_deref())?;
+    let world = World::system(house::guests(place.path())?);
+    let engine = Arc::new(house::open(place.path(), world)?);
+    house::deploy(runtime, &engine, &component)?;
+    let callers = |count| {
+        let caller = |_| Caller::new(&engine, work.function, &work.input);
+        (0..count).map(caller).collect::<Vec<_>>()
+    };
     // The first call loads the component; that is not what is measured.
     let once = Windows { length: Duration::from_millis(1), count: 1 };
     drive(runtime, callers(1), once, |_| Ok(()))?;
@@ -204,61 +232,30 @@ fn measure(
         line.cpu_s,
         line.seconds,
     );
-    Report::new(out, common.json).object(&line, &text)
-}
-
-/// An engine over a new store in this folder.
-fn open(folder: &Path) -> Result<Engine, Failure> {
-    let failed = |error: String| {
-        Failure::new(format!("cannot open an engine in {}: {error}", folder.display()))
-            .hint("look at the disk's free space and at the limits of this process")
-    };
-    let store = embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default())
-        .map_err(|error| failed(error.to_string()))?;
-    let artifacts =
-        Artifacts::folder(folder.join("artifacts")).map_err(|error| failed(error.to_string()))?;
-    let guests = Guests::new(GuestOptions::default(), artifacts)
-        .map_err(|error| failed(error.to_string()))?;
-    Engine::open(store, Options::default(), World::system(guests))
-        .map_err(|error| failed(error.to_string()))
+    Report::new(out, common.place.json).object(&line, &text)
 }
 
 /// Calls a function again and again.
-struct Caller {
+pub(super) struct Caller {
     engine: Arc<Engine>,
-    start: Start,
+    function: &'static str,
+    input: String,
 }
 
 impl Caller {
-    fn new(engine: &Arc<Engine>, work: &Work) -> Self {
-        let start = Start {
-            namespace: Namespace::new("bench").expect("it is a name"),
-            operation_id: None,
-            component: "bench".to_owned(),
-            function: work.function.to_owned(),
-            input: Payload::json(work.input.clone()),
-            trace_parent: None,
-        };
-        Self { engine: Arc::clone(engine), start }
+    pub(super) fn new(engine: &Arc<Engine>, function: &'static str, input: &str) -> Self {
+        Self { engine: Arc::clone(engine), function, input: input.to_owned() }
     }
 }
 
 impl Producer for Caller {
-    type Input = Start;
+    type Input = String;
 
-    fn prepare(&mut self) -> Start {
-        self.start.clone()
+    fn prepare(&mut self) -> String {
+        self.input.clone()
     }
 
-    async fn commit(&mut self, start: Start) -> Result<(), Failure> {
-        let hint = "this is a defect of the engine, or the component is not the benchmark's";
-        match self.engine.call(start).await {
-            Ok((_, Ending::Completed(_))) => Ok(()),
-            Ok((id, other)) => {
-                let what = format!("the call {:#} did not complete: {other:?}", id.execution_id);
-                Err(Failure::new(what).hint(hint))
-            }
-            Err(error) => Err(Failure::new(format!("a call failed: {error}")).hint(hint)),
-        }
+    async fn commit(&mut self, input: String) -> Result<(), Failure> {
+        house::call(&self.engine, self.function, input).await.map(drop)
     }
 }

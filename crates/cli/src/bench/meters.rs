@@ -57,7 +57,12 @@ impl Usage {
 
 /// How much memory this process has now, in mebibytes.
 pub(super) fn rss_mb() -> Option<f64> {
-    number("/proc/self/status", "VmRSS:").map(|kib| kib as f64 / 1024.0)
+    rss_bytes().map(|bytes| bytes as f64 / f64::from(1 << 20))
+}
+
+/// How much memory this process has now, in bytes.
+pub(super) fn rss_bytes() -> Option<u64> {
+    number("/proc/self/status", "VmRSS:").map(|kib| kib * 1024)
 }
 
 /// The number behind a name, in one of the files by which Linux tells of a process.

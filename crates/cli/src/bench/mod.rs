@@ -2,14 +2,19 @@
 //!
 //! - `measure`: the workloads in turn. `step`, `raw`, `reads`, `sustained`, `open`: each of them.
 //! - `steps`: the rows of the workload. `load`: many of them to read. `drive`: producers, and the
-//!   time they take. `calls`: the engine. `guest`: what it calls.
+//!   time they take.
+//! - `calls`, `signals`, `timers`, `recover`, `history`: the engine. `house`: one in a folder.
+//!   `guest`: what it calls. `hearing`: what guests say.
 //! - `place`: the folder it happens in. `meters`: what the process takes from the machine.
 //!   `histogram`: latencies. `random`: bytes. `report`: what is printed.
 
 mod calls;
 mod drive;
 mod guest;
+mod hearing;
 mod histogram;
+mod history;
+mod house;
 mod load;
 mod measure;
 mod meters;
@@ -18,10 +23,13 @@ mod place;
 mod random;
 mod raw;
 mod reads;
+mod recover;
 mod report;
+mod signals;
 mod step;
 mod steps;
 mod sustained;
+mod timers;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -75,6 +83,24 @@ pub(crate) enum Command {
     /// Measure workflows that make many calls, one after the other
     #[command(after_long_help = calls::STEPS_HELP)]
     Steps(calls::StepsArguments),
+    /// Measure workflows that make many calls at once
+    #[command(after_long_help = calls::FANOUT_HELP)]
+    Fanout(calls::FanoutArguments),
+    /// Measure signals to executions that wait for them
+    #[command(after_long_help = signals::HELP)]
+    Signals(signals::SignalsArguments),
+    /// Measure what many pending timers cost, how late a short sleep is, and a flood of due ones
+    #[command(after_long_help = timers::HELP)]
+    Timers(timers::TimersArguments),
+    /// Measure a restart after a kill, with many executions waiting
+    #[command(after_long_help = recover::HELP)]
+    Recover(recover::RecoverArguments),
+    /// Measure calls with many finished executions in the store, against an empty one
+    #[command(after_long_help = history::HELP)]
+    History(history::HistoryArguments),
+    /// Wait with many executions until killed, or go on with them; `recover` starts this
+    #[command(hide = true)]
+    Wait(recover::WaitArguments),
     /// Commit steps until killed; `open` starts this
     #[command(hide = true)]
     Fill(FillArguments),
@@ -160,15 +186,34 @@ pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Fai
     match command {
         Command::Store(arguments) => store(&arguments, runtime, out)?,
         Command::Invoke(arguments) => {
-            let common = arguments.common();
-            let place = place(&runtime, common.dir.as_deref(), common.keep)?;
+            let place = engine_place(&runtime, arguments.place())?;
             calls::invoke(&arguments, &runtime, &place, out)?;
         }
         Command::Steps(arguments) => {
-            let common = arguments.common();
-            let place = place(&runtime, common.dir.as_deref(), common.keep)?;
+            let place = engine_place(&runtime, arguments.place())?;
             calls::steps(&arguments, &runtime, &place, out)?;
         }
+        Command::Fanout(arguments) => {
+            let place = engine_place(&runtime, arguments.place())?;
+            calls::fanout(&arguments, &runtime, &place, out)?;
+        }
+        Command::Signals(arguments) => {
+            let place = engine_place(&runtime, arguments.place())?;
+            signals::run(&arguments, &runtime, &place, out)?;
+        }
+        Command::Timers(arguments) => {
+            let place = engine_place(&runtime, arguments.place())?;
+            timers::run(&arguments, &runtime, &place, out)?;
+        }
+        Command::Recover(arguments) => {
+            let place = engine_place(&runtime, arguments.place())?;
+            recover::run(&arguments, &runtime, &place, out)?;
+        }
+        Command::History(arguments) => {
+            let place = engine_place(&runtime, arguments.place())?;
+            history::run(&arguments, &runtime, &place, out)?;
+        }
+        Command::Wait(arguments) => recover::wait(&arguments, &runtime, out)?,
         Command::Fill(arguments) => {
             open::fill(&runtime, &arguments.dir, &arguments.cache.options())?;
         }
@@ -195,6 +240,16 @@ fn place(runtime: &Runtime, dir: Option<&Path>, keep: bool) -> Result<Arc<Place>
     let place = Arc::new(Place::make(dir, keep)?);
     remove_when_interrupted(runtime, &place)
         .map_err(|error| unable("listen for signals", &error))?;
+    Ok(place)
+}
+
+/// The same, for a benchmark of the engine.
+fn engine_place(runtime: &Runtime, named: &house::Where) -> Result<Arc<Place>, Failure> {
+    let place = place(runtime, named.dir.as_deref(), named.keep)?;
+    note(&format!("measuring in {}", place.path().display()));
+    if place.is_in_memory() {
+        note("warning: this folder is in memory, where a sync costs nothing; --dir names one");
+    }
     Ok(place)
 }
 

@@ -4,6 +4,8 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::failure::Failure;
 
@@ -15,6 +17,32 @@ const REMOVALS_MAX: usize = 100;
 pub(super) struct Place {
     path: PathBuf,
     leave: Leave,
+    guests: Mutex<Guests>,
+}
+
+/// A process that works in the folder.
+#[derive(Debug)]
+pub(super) struct Guest(Arc<Mutex<Child>>);
+
+impl Guest {
+    /// Kills it: nothing is flushed, nothing is closed.
+    pub(super) fn kill(&self) {
+        let mut child = lock(&self.0);
+        _ = child.kill();
+        _ = child.wait();
+    }
+}
+
+/// Who works in the folder.
+#[derive(Debug, Default)]
+struct Guests {
+    all: Vec<Guest>,
+    /// The folder goes away: nobody may begin to work in it.
+    closed: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is left of it in the end.
@@ -45,7 +73,7 @@ impl Place {
             (false, true) => Leave::EmptyFolder,
             (false, false) => Leave::Nothing,
         };
-        Ok(Self { path: path.canonicalize().map_err(failed)?, leave })
+        Ok(Self { path: path.canonicalize().map_err(failed)?, leave, guests: Mutex::default() })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -80,8 +108,41 @@ impl Place {
         }
     }
 
+    /// Starts a process that works in it. It must not when the folder is removed.
+    pub(super) fn let_in(&self, command: &mut Command) -> io::Result<(Guest, Option<ChildStdout>)> {
+        let mut guests = lock(&self.guests);
+        if guests.closed {
+            drop(guests);
+            self.last_wait();
+        }
+        let mut child = command.spawn()?;
+        let output = child.stdout.take();
+        let child = Arc::new(Mutex::new(child));
+        guests.all.push(Guest(Arc::clone(&child)));
+        Ok((Guest(child), output))
+    }
+
+    /// When the folder is being removed the process is about to end: nothing that goes wrong from
+    /// then on is news to anybody.
+    pub(super) fn unless_removed<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        if result.is_err() && lock(&self.guests).closed {
+            self.last_wait();
+        }
+        result
+    }
+
+    fn last_wait(&self) -> ! {
+        loop {
+            std::thread::park();
+        }
+    }
+
     /// Removes what is not to be left.
     pub(super) fn remove(&self) {
+        let mut guests = lock(&self.guests);
+        guests.closed = true;
+        guests.all.iter().for_each(Guest::kill);
+        drop(guests);
         match self.leave {
             Leave::Everything => {}
             Leave::Nothing => removed(|| fs::remove_dir_all(&self.path), &self.path),

@@ -11,6 +11,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+mod engine;
+
 /// `indelible bench store`, in this folder.
 fn bench(folder: &Path, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
@@ -184,50 +186,4 @@ fn interrupted() {
         assert_eq!(names(folder.path()), left);
         assert_eq!(names(&folder.path().join("empty")), [""; 0]);
     }
-}
-
-/// Calls and workflows: what is told fits together, and is described.
-#[test]
-fn calls_and_workflows() {
-    let folder = tempfile::tempdir().unwrap();
-    let guest = indelible_guests::component("bench");
-    for (arguments, n) in [("invoke --in-flight 4", 1.0), ("steps --in-flight 2 --n 10", 10.0)] {
-        let output = Command::new(env!("CARGO_BIN_EXE_indelible"))
-            .arg("bench")
-            .args(arguments.split_whitespace())
-            .args(["--seconds", "1", "--json", "--guest"])
-            .arg(&guest)
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
-        let line = lines(&output).remove(0);
-        let keys: BTreeSet<String> = line.as_object().unwrap().keys().cloned().collect();
-        assert_eq!(keys, documented(&["## `bench invoke --json` and `bench steps --json`"]));
-        let number = |key: &str| line[key].as_f64().unwrap_or_else(|| panic!("{key} in {line}"));
-        assert_eq!(number("n"), n, "{line}");
-        let calls = number("count") * n;
-        assert!(calls > 0.0, "{line}");
-        assert!((number("per_s") * number("seconds") / calls - 1.0).abs() < 0.01, "{line}");
-        assert!(0.0 < number("p50_us") && number("p50_us") <= number("p99_us"), "{line}");
-        assert!(number("fsyncs") >= 1.0 && number("cpu_s") > 0.0, "{line}");
-    }
-    assert_eq!(names(folder.path()), [""; 0], "nothing is left behind");
-}
-
-/// A component that is not the benchmark's, or none at all, is refused.
-#[test]
-fn another_component() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = |guest: &Path| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
-        command.args(["bench", "invoke", "--seconds", "1", "--guest"]).arg(guest);
-        command.current_dir(folder.path()).output().unwrap()
-    };
-    for guest in [Path::new("absent.wasm"), &indelible_guests::component("other")] {
-        let output = run(guest);
-        assert_eq!(output.status.code(), Some(1));
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("error: ") && said.contains("hint: "), "{said}");
-    }
-    assert_eq!(names(folder.path()), [""; 0], "nothing is left behind");
 }

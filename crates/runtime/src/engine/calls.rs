@@ -50,6 +50,10 @@ pub struct StartedExecution {
     pub attached: bool,
 }
 
+/// How often a start may find that somebody else was quicker: once is enough, because then there
+/// is a record.
+const RACES_MAX: usize = 4;
+
 /// What a start came to.
 struct BegunStart<T> {
     started: StartedExecution,
@@ -112,7 +116,7 @@ impl Engine {
         };
         let flow = flow(&called);
         let _room = self.room(flow).await?;
-        loop {
+        for _ in 0..RACES_MAX {
             // Before the version is looked at: a new one does not make an old request new.
             if let Some(record) = find(shared, &operation)? {
                 let position = shared.store.accepted();
@@ -142,6 +146,9 @@ impl Engine {
                 }
             }
         }
+        let id = &operation.operation_id;
+        let message = format!("the operation {id} has an execution, and no record that says so");
+        Err(EngineError::Malformed(message).into())
     }
 
     /// What an execution is started with, and the root of its tree.
@@ -243,9 +250,7 @@ impl Engine {
 
 /// Calls of the same function take turns with those of others.
 fn flow(called: &str) -> Flow {
-    let hash = foldhash::fast::FixedState::default().hash_one(called);
-    // That of trees that go on is 0.
-    Flow::of(hash | 1)
+    Flow::of(foldhash::fast::FixedState::default().hash_one(called))
 }
 
 /// The names of all functions, for people.

@@ -44,7 +44,7 @@ impl Engine {
             return Err(ControlError::TooLarge { bytes, max });
         }
         let name = name.clone();
-        self.ask(execution, |execution, reply| {
+        self.ask(Flow::GOING_ON, execution, |execution, reply| {
             Command::Signal(command::Signal { execution, name, payload, actor, reply })
         })
         .await
@@ -58,7 +58,7 @@ impl Engine {
         actor: Option<Actor>,
     ) -> Result<Cancelling, ControlError> {
         let reason = reason[..reason.floor_char_boundary(REASON_BYTES_MAX)].to_owned();
-        self.ask(execution, |execution, reply| {
+        self.ask(Flow::CONTROL, execution, |execution, reply| {
             Command::Cancel(command::Cancel { execution, reason, actor, reply })
         })
         .await
@@ -96,7 +96,7 @@ impl Engine {
         reason: &str,
     ) -> Result<(), ControlError> {
         let reason = reason.to_owned();
-        self.ask(execution, |execution, reply| {
+        self.ask(Flow::CONTROL, execution, |execution, reply| {
             Command::Settle(command::Settle { execution, how, actor, reason, reply })
         })
         .await
@@ -104,10 +104,11 @@ impl Engine {
 
     async fn ask<T>(
         &self,
+        flow: Flow,
         execution: &ExecutionId,
         command: impl FnOnce(ExecutionId, Reply<Result<T, NotDone>>) -> Command,
     ) -> Result<T, ControlError> {
-        let _room = self.room(Flow::GOING_ON).await?;
+        let _room = self.room(flow).await?;
         let (reply, answer) = oneshot::channel();
         self.shared.send(execution.root(), command(execution.clone(), reply));
         Ok(answered(&self.shared, answer).await??)

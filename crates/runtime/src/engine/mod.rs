@@ -23,9 +23,8 @@ pub use self::control::{ControlError, REASON_BYTES_MAX};
 pub use self::deploy::Deployment;
 pub use self::error::{DeployRefused, EngineError, OpenError, StartRefused};
 pub use self::open::World;
-use crate::cell::Cell;
 use crate::guest;
-use crate::run_queue::RunQueue;
+use crate::run_queue::{RunQueue, Taken};
 use crate::shared::{Shared, lock};
 use crate::tree::command::Command;
 use crate::turn::turn;
@@ -37,6 +36,8 @@ use crate::turn::turn;
 pub struct Engine {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// The thread that makes guests' time pass, longer than any guest runs.
+    ticks: Option<open::Ticks>,
 }
 
 /// What happens now, and what has happened so far.
@@ -80,18 +81,16 @@ impl Engine {
         self.step_with(|run_queue| run_queue.try_pop_at(choice))
     }
 
-    fn step_with(&self, pop: impl FnOnce(&RunQueue) -> Option<Arc<Cell>>) -> bool {
+    fn step_with(&self, pop: impl FnOnce(&RunQueue) -> Option<Taken>) -> bool {
         let shared = &self.shared;
         if shared.stop_if_lost() {
             return false;
         }
         shared.recover_more();
-        let cell = pop(&shared.run_queue);
-        if let Some(cell) = &cell {
-            turn(shared, cell);
-            shared.stop_if_lost();
-        }
-        cell.is_some()
+        let Some(Taken { cell, .. }) = pop(&shared.run_queue) else { return false };
+        turn(shared, &cell);
+        shared.stop_if_lost();
+        true
     }
 
     /// Resolves when the store has stopped, and with it the engine: what is not durable is lost,
@@ -151,7 +150,7 @@ impl Engine {
             parked,
             parked_bytes,
             evicted: self.shared.parking.evicted(),
-            replays: self.shared.replays.load(Ordering::Relaxed),
+            replays: self.shared.replayed.load(Ordering::Relaxed),
             guests: self.shared.guests.readings(),
             store: self.shared.store.readings(),
         }

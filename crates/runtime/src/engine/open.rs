@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ use crate::guest::Guests;
 use crate::options::Options;
 use crate::parking::ParkingLot;
 use crate::recovery::Recovery;
+use crate::replays::Replays;
+use crate::run_queue::Taken;
 use crate::shared::{Shared, lock};
 use crate::tree::command::Command;
 use crate::turn::turn;
@@ -65,7 +67,7 @@ impl Engine {
             entropy,
             observer,
             witness,
-            suspects: Mutex::default(),
+            replays: Replays::default(),
             parking: ParkingLot::new(options.parking, places, options.workers),
             guests,
             components,
@@ -73,7 +75,7 @@ impl Engine {
             timers: Default::default(),
             watchers: Default::default(),
             trees: Mutex::new(HashMap::new()),
-            replays: AtomicU64::new(0),
+            replayed: AtomicU64::new(0),
             admission: Admission::new(options.commands_max, options.callers_waiting_max),
             recovery: Recovery::new(),
             failed: AtomicBool::new(false),
@@ -84,8 +86,10 @@ impl Engine {
         // So that what cannot be read at all is told here. The rest is read as there is time.
         let _ = queue::next(&shared.store, None, 1)?;
         shared.timers.look();
-        let threads = start_threads(&shared)?;
-        Ok(Self { shared, threads })
+        let mut engine = Self { shared, threads: Vec::new(), ticks: None };
+        // If one cannot be started, the others are stopped when the engine is dropped.
+        engine.start_threads()?;
+        Ok(engine)
     }
 
     /// Stops: guests that run come to their next stop, nothing new begins, and what was accepted
@@ -99,6 +103,8 @@ impl Engine {
             // A worker that panicked has said so.
             let _ = thread.join();
         }
+        // Only now: a guest that computes comes to its next stop because time passes.
+        drop(self.ticks.take());
         // Guests and their trees hold on to each other.
         let trees: Vec<_> = lock(&self.shared.trees).drain().map(|(_, cell)| cell).collect();
         for cell in trees {
@@ -120,6 +126,7 @@ impl Drop for Engine {
 /// Tells trees of the timers that are due.
 pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
     let now = shared.clock.now();
+    shared.strike_out();
     shared.parking.sweep(now);
     shared.tell_evicted();
     let due = shared.timers.due(&shared.store, now)?;
@@ -131,48 +138,89 @@ pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
     Ok(count)
 }
 
-/// The workers, the one that looks after timers, and the one that makes guests' time pass.
-fn start_threads(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, OpenError> {
-    let mut threads = Vec::new();
-    if shared.options.workers == 0 {
-        return Ok(threads);
+impl Engine {
+    /// The workers, the one that looks after timers, and the one that makes guests' time pass.
+    fn start_threads(&mut self) -> Result<(), OpenError> {
+        if self.shared.options.workers == 0 {
+            return Ok(());
+        }
+        self.ticks = Some(Ticks::start(&self.shared.guests)?);
+        for number in 0..self.shared.options.workers {
+            let shared = Arc::clone(&self.shared);
+            self.threads.push(spawn(&format!("worker-{number}"), move || work(&shared))?);
+        }
+        let shared = Arc::clone(&self.shared);
+        self.threads.push(spawn("timers", move || look_after_timers(&shared))?);
+        Ok(())
     }
-    for number in 0..shared.options.workers {
-        let shared = Arc::clone(shared);
-        let work = move || {
-            loop {
-                shared.recover_more();
-                let Some(cell) = shared.run_queue.pop() else { return };
-                let began = Instant::now();
-                guarded(&shared, &cell);
-                let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-                shared.run_queue.took(cell.flow(), took);
-            }
-        };
-        threads.push(spawn(&format!("worker-{number}"), work)?);
+}
+
+/// Takes turns until the engine stops.
+fn work(shared: &Arc<Shared>) {
+    loop {
+        shared.recover_more();
+        let Some(Taken { cell, flow }) = shared.run_queue.pop() else { return };
+        let began = Instant::now();
+        guarded(shared, &cell);
+        let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        shared.run_queue.took(flow, took);
     }
-    let timed = Arc::clone(shared);
-    threads.push(spawn("timers", move || {
-        while timed.timers.wait(timed.clock.now()) {
-            if timed.stop_if_lost() {
-                return;
-            }
-            if let Err(error) = fire_due(&timed) {
-                if !timed.stop_if_lost() {
-                    timed.trouble(&format!("timers cannot be read: {error}"));
+}
+
+/// Tells trees of what is due, and notices when the store has stopped, until the engine stops.
+fn look_after_timers(shared: &Shared) {
+    let mut is_told = false;
+    while shared.timers.wait(shared.clock.now()) {
+        if shared.stop_if_lost() {
+            return;
+        }
+        shared.recovery.try_again();
+        match fire_due(shared) {
+            Ok(_) => is_told = false,
+            Err(error) => {
+                if !is_told {
+                    shared.trouble(&format!("timers cannot be read: {error}"));
                 }
-                return;
+                is_told = true;
+                shared.timers.pause();
             }
         }
-    })?);
-    let ticked = Arc::clone(shared);
-    let tick = Duration::from_micros(shared.guests.options().tick.get());
-    threads.push(spawn("ticks", move || {
-        while ticked.run_queue.wait_open(tick) {
-            ticked.guests.tick();
+    }
+}
+
+/// The thread that makes guests' time pass, until it is dropped.
+pub(super) struct Ticks {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ticks {
+    fn start(guests: &Arc<Guests>) -> Result<Self, OpenError> {
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let (guests, told) = (Arc::clone(guests), Arc::clone(&stop));
+        let tick = Duration::from_micros(guests.options().tick.get());
+        let thread = spawn("ticks", move || {
+            let (stopped, stop) = &*told;
+            let mut stopped = lock(stopped);
+            while !*stopped {
+                let (again, _) =
+                    stop.wait_timeout(stopped, tick).unwrap_or_else(PoisonError::into_inner);
+                stopped = again;
+                guests.tick();
+            }
+        })?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Ticks {
+    fn drop(&mut self) {
+        *lock(&self.stop.0) = true;
+        self.stop.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
-    })?);
-    Ok(threads)
+    }
 }
 
 /// A turn that cannot take its worker with it. A panic is a mistake of the engine's: what that

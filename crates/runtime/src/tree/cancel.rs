@@ -149,7 +149,9 @@ impl Tree {
     /// Cleaning up takes so long at most.
     pub(super) fn limit_cleanup(&mut self, shared: &Shared, key: &JournalKey) {
         let due = shared.clock.now().saturating_add(shared.options.cleanup_max);
-        self.execution(key).cleanup_due = Some(due);
+        if let Some(old) = self.execution(key).cleanup_due.replace(due) {
+            self.delete_timer(Timer { due: old, key: key.clone(), child: None });
+        }
         self.put_timer(Timer { due, key: key.clone(), child: None });
     }
 

@@ -153,7 +153,7 @@ impl Tree {
             Command::Due(timer) => self.due(shared, timer),
             Command::Nudge(execution) => self.nudge(shared, &execution),
             Command::Evicted(key) => self.evicted(&key),
-            Command::Recover(entry, _under_way) => self.recover(shared, &entry),
+            Command::Recover(entry, under_way) => self.recover(shared, &entry, under_way),
             Command::Settle(settle) => {
                 let done = self.settle(shared, &settle);
                 self.answer(settle.reply, done);
@@ -183,6 +183,13 @@ impl Tree {
             });
             let begun = if same { Begun::Already(execution) } else { Begun::Conflict };
             return self.answer(start.reply, begun);
+        }
+        // It may have begun and be waiting: whoever waits without a guest is not in memory.
+        match executions::get(&shared.store, &key) {
+            Ok(stored) if stored.value.is_none() => {}
+            Ok(_) => return self.answer(start.reply, Begun::Raced),
+            // The asker sees that the store has stopped.
+            Err(error) => return shared.trouble(&format!("{key:#} cannot be read: {error}")),
         }
         let bytes = start.started.input.bytes.len();
         let now = shared.clock.now();
@@ -308,7 +315,7 @@ impl Tree {
                     return shared.timers.keep(timer);
                 }
             }
-            (Ok(()), Some(child)) => self.child_time(shared, &timer.key, child),
+            (Ok(()), Some(child)) => self.child_time(shared, &timer, child),
             // Its execution went with its tree.
             (Err(LoadError::Absent), _) => {}
             // It stays: whoever mends the store wants it to fire.
@@ -328,15 +335,16 @@ impl Tree {
         }
     }
 
-    fn child_time(&mut self, shared: &Shared, key: &JournalKey, child: u32) {
+    fn child_time(&mut self, shared: &Shared, timer: &Timer, child: u32) {
+        let key = &timer.key;
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);
         if matches!(execution.phase, Phase::Ended | Phase::Ending { .. }) {
-            return self.retry_child(shared, key, child);
+            return self.retry_child(shared, timer, child);
         }
         let sleeps = execution.journal.is_timer_open(&promise);
         if !sleeps {
-            return self.retry_child(shared, key, child);
+            return self.retry_child(shared, timer, child);
         }
         match execution.journal.fire_timer(shared.clock.now(), &promise) {
             Ok(entry) => {

@@ -32,6 +32,8 @@ impl Tree {
     /// room in the store, never for the disk (D3).
     pub(crate) fn commit(&mut self, shared: &Shared) {
         if self.changes.is_empty() {
+            // What ran has changed nothing.
+            self.survived(shared);
             return;
         }
         let (batch, submitted) = match self.batch() {
@@ -122,6 +124,10 @@ impl Tree {
                 self.executions.remove(&key);
             }
         }
+        // What follows is new, unless something has been killing processes: then it may be what
+        // comes next.
+        self.loaded &= shared.witness.has_suspects();
+        shared.replays.submitted(position, std::mem::take(&mut self.noted));
         let changes = std::mem::take(&mut self.changes);
         let Changes { timers, ended, after, .. } = changes;
         shared.timers.changed(&timers, earliest(&timers));
@@ -141,13 +147,22 @@ impl Tree {
         if shared.store.poison().is_some() {
             // Told once, for all trees, by whoever looks after timers.
             shared.timers.poke();
-        } else if !lost_race {
-            shared.trouble(&format!("a commit failed: {error}"));
+        } else {
+            if !lost_race {
+                shared.trouble(&format!("a commit failed: {error}"));
+            }
             if let Some(key) = self.executions.keys().next() {
                 shared.timers.keep_all(key.execution_id().root());
             }
+            self.survived(shared);
         }
         *self = Self::default();
+    }
+
+    fn survived(&mut self, shared: &Shared) {
+        for key in self.noted.drain(..) {
+            shared.witness.survived(&key);
+        }
     }
 
     /// Whether nothing of it is stored.

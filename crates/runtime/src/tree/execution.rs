@@ -9,6 +9,7 @@ use indelible_journal::{
 use indelible_store::rows::executions::{Execution as Row, Standing};
 
 use crate::parking::Parked;
+use crate::recovery::UnderWay;
 
 /// How far an execution is from running.
 #[derive(Debug)]
@@ -75,6 +76,10 @@ pub(crate) struct Execution {
     pub(crate) unstarted: BTreeMap<u32, Payload>,
     /// When its time to clean up is over, if this engine has set that.
     pub(crate) cleanup_due: Option<Timestamp>,
+    /// Its guest is noted with the witness, and has not come to a stop (C-25).
+    pub(crate) noted: bool,
+    /// It is on its way from another process, until it runs.
+    pub(crate) under_way: Option<UnderWay>,
     /// Why the guest was stopped in the middle of a call: it goes nowhere.
     pub(crate) stuck: Option<String>,
 
@@ -97,6 +102,8 @@ impl Execution {
             replay: None,
             unstarted: BTreeMap::new(),
             cleanup_due: None,
+            noted: false,
+            under_way: None,
             stuck: None,
             row: None,
             fresh: Vec::new(),

@@ -72,8 +72,6 @@ impl Tree {
             (None, _) if ticket.is_none() => Phase::Resting,
             (None, _) => Phase::Waiting,
         };
-        let runs = matches!(phase, Phase::Waiting)
-            && matches!(journal.status(), Some(Status::Running | Status::Cancelling));
         let mut execution = Execution::new(journal, phase);
         execution.row = Some(row);
         execution.ticket = ticket;
@@ -82,23 +80,44 @@ impl Tree {
         if !matches!(execution.phase, Phase::Ended) {
             execution.unstarted = unstarted;
         }
-        let starts: Vec<u32> = execution.unstarted.keys().copied().collect();
-        let cancelled = execution.journal.cancel_requested().is_some();
         self.executions.insert(key.clone(), execution);
+        self.loaded = true;
+        self.goes_on(shared, key);
+        Ok(())
+    }
+
+    /// An execution that is in memory has a place in the stored queue, which whoever loaded it did
+    /// not know: it goes on as if it had been loaded with it.
+    pub(super) fn adopt(&mut self, shared: &Shared, key: &JournalKey, ticket: u64) {
+        let execution = self.execution(key);
+        execution.ticket = Some(ticket);
+        if matches!(execution.phase, Phase::Resting) {
+            execution.phase = Phase::Waiting;
+        }
+        self.goes_on(shared, key);
+    }
+
+    /// What is to be done with an execution that was loaded.
+    fn goes_on(&mut self, shared: &Shared, key: &JournalKey) {
+        let execution = self.execution(key);
+        let runs = matches!(execution.phase, Phase::Waiting)
+            && matches!(execution.journal.status(), Some(Status::Running | Status::Cancelling));
+        let cancelled = execution.journal.cancel_requested().is_some();
+        let starts: Vec<u32> = match execution.ticket {
+            Some(_) => execution.unstarted.keys().copied().collect(),
+            None => Vec::new(),
+        };
         if runs {
             // Before the calls that it had not begun: if it has come to its end, they never begin,
             // as they would not have without a crash (C-40).
             self.ready(key);
         }
-        if ticket.is_some() {
-            self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
-        }
+        self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
         if cancelled && runs {
             // The process may have died before the cancel reached every child.
             self.cascade(key);
         }
         self.wake(shared, key);
-        Ok(())
     }
 }
 

@@ -34,7 +34,7 @@ use indelible_store::{Position, SubmitError};
 pub(crate) use self::calls::GuestCalls;
 use self::execution::{Execution, Phase};
 pub(crate) use self::load::LoadError;
-pub(crate) use self::work::{Job, NotStarted};
+pub(crate) use self::work::{Job, NotStarted, Noted};
 use crate::operation::Change as OperationChange;
 use crate::shared::Shared;
 
@@ -59,6 +59,11 @@ pub(crate) struct Tree {
     executions: HashMap<JournalKey, Execution, foldhash::fast::FixedState>,
     work: VecDeque<Work>,
     changes: Changes,
+    /// Something of it was loaded, and nothing was submitted since: whoever runs may be what
+    /// killed another process (C-25).
+    loaded: bool,
+    /// Those that ran meanwhile, and have come to a stop.
+    noted: Vec<JournalKey>,
 }
 
 /// What the next commit holds beside the executions' own rows.

@@ -120,14 +120,19 @@ impl Tree {
     }
 
     /// The time of a call's next attempt has come: it is started, and its guest runs.
-    pub(super) fn retry_child(&mut self, shared: &Shared, caller: &JournalKey, child: u32) {
+    pub(super) fn retry_child(&mut self, shared: &Shared, timer: &Timer, child: u32) {
+        let caller = &timer.key;
         let promise = caller.execution_id().child(child);
         let journal = &mut self.execution(caller).journal;
-        let Some(InvokePhase::Retrying { failed, .. }) =
+        let Some(InvokePhase::Retrying { failed, retry_at, .. }) =
             journal.open_invoke(&promise).map(|open| open.phase)
         else {
             return;
         };
+        // One that was told late is not for the attempt that rests now.
+        if retry_at != timer.due {
+            return;
+        }
         let Some(next) = failed.next() else { return };
         let key = super::execution::callee(caller, &promise, next);
         if let Err(error) = self.load(shared, &key) {

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering;
 
 use indelible_journal::{ComponentDigest, Journal, JournalKey, Limits, Payload, Replay, Started};
 
-use indelible_store::rows::queue::Entry;
+use indelible_store::rows::queue::{self, Entry};
 
 use super::cancel::NOT_BEGUN;
 use super::execution::{Execution, Phase, Verdict, callee};
 use super::{LoadError, Tree, Work};
 use crate::guest::{Guest, Stop};
 use crate::parking::Parked;
+use crate::recovery::UnderWay;
 use crate::shared::Shared;
 
 /// A guest to run, outside the tree's lock.
@@ -20,8 +21,8 @@ use crate::shared::Shared;
 pub(crate) struct Job {
     pub(crate) key: JournalKey,
     pub(crate) guest: Option<Guest>,
-    /// Whether some of its journal was stored before this turn.
-    pub(crate) stored: bool,
+    /// Whether the witness has to know that it runs.
+    pub(crate) noted: Noted,
     /// The version of the code.
     pub(crate) component: ComponentDigest,
     pub(crate) limits: Limits,
@@ -57,15 +58,21 @@ impl Tree {
 
     /// The guest of an execution that is ready, or what is needed to start it.
     fn job(&mut self, shared: &Shared, key: &JournalKey) -> Option<Job> {
+        let loaded = self.loaded;
         let execution = self.find(key)?;
         if !matches!(execution.phase, Phase::Ready) {
             return None;
         }
+        execution.under_way = None;
         let started = execution.journal.started().expect("what is in memory has started");
         let component = started.component_digest;
         let job = Job {
             key: key.clone(),
-            stored: execution.row.is_some(),
+            noted: match (execution.noted, loaded) {
+                (true, _) => Noted::Already,
+                (false, true) => Noted::Yes,
+                (false, false) => Noted::No,
+            },
             component,
             limits: started.limits,
             function: started.function_name.as_str().to_owned(),
@@ -76,7 +83,7 @@ impl Tree {
             match Replay::begin(&execution.journal, &component) {
                 Ok(replay) => {
                     if execution.row.is_some() {
-                        shared.replays.fetch_add(1, Ordering::Relaxed);
+                        shared.replayed.fetch_add(1, Ordering::Relaxed);
                     }
                     execution.replay = Some(replay);
                 }
@@ -198,6 +205,21 @@ impl Tree {
         self.end(shared, key, verdict);
     }
 
+    /// A guest that was noted has used up its slice.
+    pub(crate) fn stays_noted(&mut self, key: &JournalKey) {
+        if let Some(execution) = self.find(key) {
+            execution.noted = true;
+        }
+    }
+
+    /// A guest that was noted has come to a stop: when what it did is durable, it is struck out.
+    pub(crate) fn was_noted(&mut self, key: &JournalKey) {
+        if let Some(execution) = self.find(key) {
+            execution.noted = false;
+        }
+        self.noted.push(key.clone());
+    }
+
     /// A guest could not be started at all.
     pub(crate) fn not_started(&mut self, shared: &Shared, key: &JournalKey, why: NotStarted) {
         // The tree was not locked meanwhile: its end may have been decided, or it was forgotten.
@@ -226,13 +248,49 @@ impl Tree {
     }
 
     /// An execution that the stored queue names.
-    pub(crate) fn recover(&mut self, shared: &Shared, entry: &Entry) {
+    pub(crate) fn recover(&mut self, shared: &Shared, entry: &Entry, under_way: UnderWay) {
         let key = &entry.key;
-        if let Err(LoadError::Absent) = self.load_queued(shared, key, Some(entry.ticket)) {
+        // Something else may have brought it into memory, and not have known of this place.
+        let unaware = self.find(key).is_some_and(|execution| {
+            let idle = matches!(execution.phase, Phase::Resting | Phase::Waiting);
+            idle && execution.guest.is_none() && execution.ticket.is_none()
+        });
+        if unaware && holds(shared, entry) {
+            self.adopt(shared, key, entry.ticket);
+        }
+        match self.load_queued(shared, key, Some(entry.ticket)) {
+            Ok(()) => {}
             // Nothing is there to be done: the entry is left for a person to look at.
-            shared.trouble(&format!("the queue names {key:#}, which does not exist"));
+            Err(LoadError::Absent) => {
+                return shared.trouble(&format!("the queue names {key:#}, which does not exist"));
+            }
+            Err(error) => return shared.trouble(&format!("{key:#} does not go on: {error}")),
+        }
+        let execution = self.execution(key);
+        if matches!(execution.phase, Phase::Ready) {
+            execution.under_way = Some(under_way);
+        }
+        if execution.ticket.is_some() && !execution.has_work() {
+            // It waits or is over: the next commit takes it out of the queue.
+            self.touch(key);
         }
     }
+}
+
+/// Whether the stored queue has this entry.
+fn holds(shared: &Shared, entry: &Entry) -> bool {
+    queue::holds(&shared.store, entry).unwrap_or(false)
+}
+
+/// Whether the witness has to know that a guest runs (C-25).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// It follows from nothing that a process could have died of.
+    No,
+    /// It does.
+    Yes,
+    /// It does, and runs on.
+    Already,
 }
 
 /// Why a guest could not be started.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use indelible_store::engine::{Engine, EngineError, EngineSnapshot};
+use indelible_store::engine::{Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit};
 use indelible_store::memory::MemoryEngine;
 use indelible_store::{Table, Write};
 
@@ -13,6 +13,8 @@ pub struct Disk {
     /// How many commits it still takes.
     left: AtomicU64,
     taken: AtomicU64,
+    /// How many snapshots it still gives that can be read.
+    scans_left: AtomicU64,
 }
 
 impl Disk {
@@ -21,6 +23,7 @@ impl Disk {
             inner: MemoryEngine::new(),
             left: AtomicU64::new(u64::MAX),
             taken: AtomicU64::new(0),
+            scans_left: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -33,7 +36,13 @@ impl Disk {
         self.dies_after(0);
     }
 
+    /// So many snapshots can still be read; those after them cannot.
+    pub fn fails_scans_after(&self, scans: u64) {
+        self.scans_left.store(scans, Ordering::SeqCst);
+    }
+
     pub fn revive(&self) {
+        self.scans_left.store(u64::MAX, Ordering::SeqCst);
         self.left.store(u64::MAX, Ordering::SeqCst);
     }
 
@@ -54,7 +63,10 @@ impl Engine for Disk {
     }
 
     fn snapshot(&self) -> Box<dyn EngineSnapshot> {
-        self.inner.snapshot()
+        let left = self.scans_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+            if left == u64::MAX { Some(left) } else { left.checked_sub(1) }
+        });
+        if left.is_ok() { self.inner.snapshot() } else { Box::new(Unreadable) }
     }
 
     fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
@@ -74,5 +86,24 @@ impl Engine for Disk {
 
     fn disk_bytes(&self, table: &Table) -> u64 {
         self.inner.disk_bytes(table)
+    }
+}
+
+/// What cannot be read.
+struct Unreadable;
+
+impl EngineSnapshot for Unreadable {
+    fn get(&self, _: &Table, _: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        Err(EngineError::Stopped { what: "it cannot be read now".to_owned() })
+    }
+
+    fn scan(
+        &self,
+        _: &Table,
+        _: &KeyRange,
+        _: Direction,
+        _: &mut Visit<'_>,
+    ) -> Result<(), EngineError> {
+        Err(EngineError::Stopped { what: "it cannot be read now".to_owned() })
     }
 }

@@ -1,0 +1,239 @@
+//! An engine in a folder, as the benchmarks of the engine use it: with the component that is
+//! called, a clock that can be moved, and somebody who hears what guests say.
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use indelible_journal::{Ending, ExecutionId, Namespace, Payload, Timestamp};
+use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
+use indelible_runtime::world::{Clock, Observer, System};
+use indelible_runtime::{Engine, Options, Start, World};
+use indelible_store::rows::TABLES;
+use indelible_store::{Store, embedded};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+use super::meters::Usage;
+use crate::failure::Failure;
+
+/// The name under which the component is deployed.
+const COMPONENT: &str = "bench";
+/// How often it is looked whether something has come about.
+const POLL: Duration = Duration::from_millis(2);
+
+/// How long the store may take to come to rest: until little happens in so many stretches of time,
+/// one after the other. It writes out what came in when nothing came in for a second.
+const REST_MAX: Duration = Duration::from_secs(60);
+const STRETCH: Duration = Duration::from_millis(500);
+const STRETCHES: u32 = 5;
+const LITTLE: Duration = Duration::from_millis(10);
+
+/// Where to measure, and what.
+#[derive(Args)]
+pub(crate) struct Where {
+    /// Where to measure: a folder that is empty or absent
+    ///
+    /// Without it, one in the current directory. It is removed afterwards; a folder that was
+    /// there before is emptied.
+    #[arg(long)]
+    pub(super) dir: Option<PathBuf>,
+    /// Leave what was made in the folder
+    #[arg(long, requires = "dir")]
+    pub(super) keep: bool,
+    /// The component to call, with the functions of the benchmark's own; without it, the one that
+    /// this program brings along is built
+    #[arg(long, value_name = "FILE")]
+    pub(super) guest: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// The system's clock, and how far it was moved.
+#[derive(Debug, Default)]
+pub(super) struct MovedClock(AtomicU64);
+
+impl MovedClock {
+    /// From now on it is so much later.
+    pub(super) fn move_on(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.0.fetch_add(micros, Ordering::SeqCst);
+    }
+}
+
+impl Clock for MovedClock {
+    fn now(&self) -> Timestamp {
+        let moved = System.now().as_micros().saturating_add(self.0.load(Ordering::SeqCst));
+        Timestamp::from_micros(moved).unwrap_or(Timestamp::MAX)
+    }
+}
+
+/// What runs guests. One for the process: what it reserves is much.
+pub(super) fn guests(folder: &Path) -> Result<Arc<Guests>, Failure> {
+    let failed = |error: String| unopened(folder, &error);
+    let artifacts =
+        Artifacts::folder(folder.join("artifacts")).map_err(|error| failed(error.to_string()))?;
+    Guests::new(GuestOptions::default(), artifacts).map_err(|error| failed(error.to_string()))
+}
+
+/// The store in this folder.
+pub(super) fn store(folder: &Path) -> Result<Store, Failure> {
+    let store = embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default());
+    store.map_err(|error| unopened(folder, &error.to_string()))
+}
+
+/// An engine over a store.
+pub(super) fn engine(store: Store, world: World) -> Result<Engine, Failure> {
+    Engine::open(store, Options::default(), world).map_err(|error| {
+        Failure::new(format!("cannot open an engine: {error}"))
+            .hint("look at the limits of this process")
+    })
+}
+
+/// An engine over the store in this folder.
+pub(super) fn open(folder: &Path, world: World) -> Result<Engine, Failure> {
+    engine(store(folder)?, world)
+}
+
+fn unopened(folder: &Path, error: &str) -> Failure {
+    Failure::new(format!("cannot open an engine in {}: {error}", folder.display()))
+        .hint("look at the disk's free space and at the limits of this process")
+}
+
+/// The world with another observer.
+pub(super) fn world(guests: Arc<Guests>, observer: Arc<dyn Observer>) -> World {
+    World { observer, ..World::system(guests) }
+}
+
+/// Deploys the component, and calls it once: the first call loads it.
+pub(super) fn deploy(runtime: &Runtime, engine: &Engine, component: &[u8]) -> Result<(), Failure> {
+    runtime.block_on(engine.deploy(COMPONENT, component)).map_err(|error| {
+        Failure::new(format!("cannot deploy the component: {error}"))
+            .hint("name one with the functions of the benchmark's own with --guest")
+    })?;
+    runtime.block_on(call(engine, "echo", "1".to_owned()))?;
+    Ok(())
+}
+
+/// A start of a function of the component.
+pub(super) fn start(function: &str, input: String) -> Start {
+    Start {
+        namespace: Namespace::new("bench").expect("it is a name"),
+        operation_id: None,
+        component: COMPONENT.to_owned(),
+        function: function.to_owned(),
+        input: Payload::json(input),
+        trace_parent: None,
+    }
+}
+
+/// Calls a function, and returns what it returned.
+pub(super) async fn call(
+    engine: &Engine,
+    function: &str,
+    input: String,
+) -> Result<Payload, Failure> {
+    match engine.call(start(function, input)).await {
+        Ok((_, Ending::Completed(payload))) => Ok(payload),
+        Ok((id, other)) => {
+            Err(broken(format!("the call {:#} did not complete: {other:?}", id.execution_id)))
+        }
+        Err(error) => Err(broken(format!("a call failed: {error}"))),
+    }
+}
+
+/// Starts a function.
+pub(super) async fn begin(
+    engine: &Engine,
+    function: &str,
+    input: String,
+) -> Result<ExecutionId, Failure> {
+    let started = engine.start(start(function, input)).await;
+    Ok(started.map_err(|error| broken(format!("a start failed: {error}")))?.execution_id)
+}
+
+pub(super) fn broken(what: String) -> Failure {
+    Failure::new(what)
+        .hint("this is a defect of the engine, or the component is not the benchmark's")
+}
+
+/// Does something `count` times, `in_flight` at once; what came of each, in no order.
+pub(super) fn many<T, F>(
+    runtime: &Runtime,
+    count: u64,
+    in_flight: u32,
+    work: impl Fn(u64) -> F + Clone + Send + 'static,
+) -> Result<Vec<T>, Failure>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, Failure>> + Send,
+{
+    let next = Arc::new(AtomicU64::new(0));
+    runtime.block_on(async {
+        let mut tasks = JoinSet::new();
+        for _ in 0..in_flight {
+            let (next, work) = (Arc::clone(&next), work.clone());
+            tasks.spawn(async move {
+                let mut done = Vec::new();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return Ok(done);
+                    }
+                    done.push(work(number).await?);
+                }
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(ended) = tasks.join_next().await {
+            let ended = ended.map_err(|error| broken(format!("a task ended early: {error}")))?;
+            all.extend(ended?);
+        }
+        Ok(all)
+    })
+}
+
+/// Waits until something has come about, at most so long; how long it took.
+pub(super) fn until(
+    what: &str,
+    most: Duration,
+    mut has_come: impl FnMut() -> bool,
+) -> Result<Duration, Failure> {
+    let start = Instant::now();
+    while !has_come() {
+        if start.elapsed() > most {
+            let seconds = most.as_secs();
+            return Err(broken(format!("after {seconds} s {what} has not come about")));
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(start.elapsed())
+}
+
+/// Waits until everything that was accepted is durable.
+pub(super) fn settle(engine: &Engine) -> Result<(), Failure> {
+    let store = engine.store();
+    let durable = store.durable(store.accepted()).wait();
+    durable.map_err(|error| broken(format!("the store has stopped: {error}")))
+}
+
+/// The processor time that this process uses by itself in a stretch of time.
+pub(super) fn used_in(time: Duration) -> Duration {
+    let before = Usage::now();
+    std::thread::sleep(time);
+    Usage::now().since(before).cpu
+}
+
+/// Waits until nothing much goes on: the store writes out and compacts what came in.
+pub(super) fn come_to_rest() {
+    let start = Instant::now();
+    let mut quiet = 0;
+    while quiet < STRETCHES && start.elapsed() < REST_MAX {
+        quiet = if used_in(STRETCH) > LITTLE { 0 } else { quiet + 1 };
+    }
+}

@@ -1,0 +1,403 @@
+//! `indelible bench recover`: a process with many waiting executions is killed; how long the next
+//! one takes until it can be used, and until it has gone on with what became due meanwhile.
+#![expect(clippy::disallowed_methods, reason = "it starts, times and kills processes")]
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write};
+use std::path::{Path, PathBuf};
+use std::process::{self, ChildStdout, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum, value_parser};
+use indelible_runtime::Engine;
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Runtime;
+
+use super::hearing::Counting;
+use super::house::{self, Where};
+use super::place::{Guest, Place};
+use super::report::{Report, mib, round};
+use super::{guest, meters, note};
+use crate::failure::Failure;
+
+pub(super) const HELP: &str = "\
+A process starts N executions: most wait for a signal, --due percent sleep. When all starts are
+acknowledged it is killed, and those that sleep become due while nothing runs. Then another process
+opens what is left. Measured from its start: until it is ready, which is when its engine is open and
+a trivial call has been answered; until all that became due have gone on; and until these are over
+and durable. Memory is that of the processes, before the kill and after it. The time to start N
+executions is told, and measures nothing but that.
+
+Examples:
+  indelible bench recover
+  indelible bench recover --n 10000 --due 50 --json";
+
+/// How many starts are under way at once.
+const IN_FLIGHT: u32 = 256;
+/// How long all that is due may take to go on, and to end.
+const DUE_MAX: Duration = Duration::from_secs(1_800);
+/// So many are started to see how long a start takes.
+const SAMPLE: u64 = 1_000;
+/// Timers are due no sooner than this after the last start, as far as that can be told.
+const MARGIN: Duration = Duration::from_secs(2);
+
+#[derive(Args)]
+pub(crate) struct RecoverArguments {
+    /// How many executions wait
+    #[arg(long, value_name = "N", default_value = "100000",
+        value_parser = value_parser!(u64).range(1..=10_000_000))]
+    n: u64,
+    /// How many in a hundred of them sleep, and are due when the next process starts
+    #[arg(long, value_name = "PERCENT", default_value = "10",
+        value_parser = value_parser!(u64).range(0..=100))]
+    due: u64,
+    #[command(flatten)]
+    place: Where,
+}
+
+impl RecoverArguments {
+    pub(super) fn place(&self) -> &Where {
+        &self.place
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct WaitArguments {
+    #[arg(long)]
+    dir: PathBuf,
+    #[arg(long)]
+    guest: PathBuf,
+    #[arg(long, value_enum)]
+    part: Part,
+    /// How many wait for a signal
+    #[arg(long, default_value = "0")]
+    signals: u64,
+    /// How many sleep
+    #[arg(long, default_value = "0")]
+    sleepers: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Starts what waits, until it is killed.
+    First,
+    /// Goes on with it.
+    Second,
+}
+
+/// What a process says, one line each.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "said", rename_all = "snake_case")]
+enum Said {
+    /// All were started; the sleepers are due at this time, in microseconds since 1970.
+    Waiting { started_s: f64, due_at: u64, memory: Memory },
+    /// The store is open.
+    Store {},
+    /// The engine is open.
+    Open {},
+    /// A call was answered.
+    Ready { memory: Memory },
+    /// All that was due has gone on.
+    GoneOn {},
+    /// That is over.
+    Ended { memory: Memory },
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Memory {
+    rss_bytes: Option<u64>,
+    parked: usize,
+    trees: usize,
+    evicted: u64,
+    replays: u64,
+}
+
+/// What was measured.
+#[derive(Serialize)]
+struct Line {
+    v: u32,
+    workload: &'static str,
+    n: u64,
+    due: u64,
+    started_per_s: f64,
+    before_rss_bytes: Option<u64>,
+    before_parked: usize,
+    before_trees: usize,
+    before_evicted: u64,
+    store_open_s: f64,
+    open_s: f64,
+    ready_s: f64,
+    ready_rss_bytes: Option<u64>,
+    gone_on_s: f64,
+    ended_s: f64,
+    after_rss_bytes: Option<u64>,
+    after_parked: usize,
+    after_trees: usize,
+    after_evicted: u64,
+    after_replays: u64,
+    disk_bytes: Option<u64>,
+}
+
+pub(super) fn run(
+    arguments: &RecoverArguments,
+    _runtime: &Runtime,
+    place: &Arc<Place>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let n = arguments.n;
+    let due = n * arguments.due / 100;
+    let component = guest::path(arguments.place.guest.as_deref())?;
+    guest::component(Some(&component))?;
+    let folder = place.path();
+    note(&format!("starting {n} executions, to be killed"));
+    let mut first = Process::start(place, &component, Part::First, n - due, due)?;
+    let (started_s, due_at, before) = match first.hear()? {
+        (Said::Waiting { started_s, due_at, memory }, _) => (started_s, due_at, memory),
+        (other, _) => return Err(unexpected(&other)),
+    };
+    drop(first);
+    let disk_bytes = meters::disk_bytes(folder).ok();
+    let left = Duration::from_micros(due_at.saturating_sub(now()));
+    if due > 0 && left.is_zero() {
+        return Err(Failure::new("some were due before the process was killed").hint(
+            "this machine is too slow, or too busy, for so many: take a smaller --n or --due",
+        ));
+    }
+    std::thread::sleep(left);
+
+    note("killed; starting anew");
+    let mut second = Process::start(place, &component, Part::Second, n - due, due)?;
+    let (_, store_open_s) = second.hear()?;
+    let (_, open_s) = second.hear()?;
+    let (ready, ready_s) = second.hear()?;
+    let (_, gone_on_s) = second.hear()?;
+    let (ended, ended_s) = second.hear()?;
+    let (Said::Ready { memory: ready }, Said::Ended { memory: after }) = (&ready, &ended) else {
+        return Err(unexpected(&ended));
+    };
+    let line = Line {
+        v: 1,
+        workload: "recover",
+        n,
+        due,
+        started_per_s: round(n as f64 / started_s.max(f64::MIN_POSITIVE), 1),
+        before_rss_bytes: before.rss_bytes,
+        before_parked: before.parked,
+        before_trees: before.trees,
+        before_evicted: before.evicted,
+        store_open_s: round(store_open_s, 3),
+        open_s: round(open_s, 3),
+        ready_s: round(ready_s, 3),
+        ready_rss_bytes: ready.rss_bytes,
+        gone_on_s: round(gone_on_s, 3),
+        ended_s: round(ended_s, 3),
+        after_rss_bytes: after.rss_bytes,
+        after_parked: after.parked,
+        after_trees: after.trees,
+        after_evicted: after.evicted,
+        after_replays: after.replays,
+        disk_bytes,
+    };
+    Report::new(out, arguments.place.json).object(&line, &text(&line))
+}
+
+fn text(line: &Line) -> String {
+    let memory = |bytes: Option<u64>| bytes.map_or("?".to_owned(), |bytes| mib(bytes).to_string());
+    format!(
+        "recover: {} waiting ({:.0} started per s): {} MiB, {} parked, {} dropped\n  \
+           killed and started anew: store open after {:.2} s, engine after {:.2} s\n  \
+           ready after {:.2} s with {} MiB\n  \
+           {} due had gone on after {:.2} s, were over after {:.2} s\n  \
+           then {} MiB, {} parked, {} replayed",
+        line.n,
+        line.started_per_s,
+        memory(line.before_rss_bytes),
+        line.before_parked,
+        line.before_evicted,
+        line.store_open_s,
+        line.open_s,
+        line.ready_s,
+        memory(line.ready_rss_bytes),
+        line.due,
+        line.gone_on_s,
+        line.ended_s,
+        memory(line.after_rss_bytes),
+        line.after_parked,
+        line.after_replays,
+    )
+}
+
+/// Microseconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A process that does not outlive its owner.
+struct Process<'a> {
+    place: &'a Place,
+    guest: Guest,
+    said: BufReader<ChildStdout>,
+    start: Instant,
+}
+
+impl<'a> Process<'a> {
+    fn start(
+        place: &'a Place,
+        component: &Path,
+        part: Part,
+        signals: u64,
+        sleepers: u64,
+    ) -> Result<Self, Failure> {
+        let part = if part == Part::First { "first" } else { "second" };
+        let program = std::env::current_exe().map_err(|error| failed(&error))?;
+        let mut command = process::Command::new(program);
+        command
+            .args(["bench", "wait", "--part", part])
+            .args(["--signals", &signals.to_string(), "--sleepers", &sleepers.to_string()])
+            .arg("--dir")
+            .arg(place.path())
+            .arg("--guest")
+            .arg(component)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let start = Instant::now();
+        let (guest, said) = place.let_in(&mut command).map_err(|error| failed(&error))?;
+        let said = said.ok_or_else(|| failed(&io::Error::other("it is mute")))?;
+        Ok(Self { place, guest, said: BufReader::new(said), start })
+    }
+
+    /// What it says next, and how many seconds after its start.
+    fn hear(&mut self) -> Result<(Said, f64), Failure> {
+        let mut line = String::new();
+        let read = self.said.read_line(&mut line);
+        let seconds = self.start.elapsed().as_secs_f64();
+        let said = read.and_then(|_| {
+            serde_json::from_str(&line).map_err(|_| io::Error::other("it ended early"))
+        });
+        let said = self.place.unless_removed(said).map_err(|error| failed(&error))?;
+        Ok((said, seconds))
+    }
+}
+
+impl Drop for Process<'_> {
+    fn drop(&mut self) {
+        self.guest.kill();
+    }
+}
+
+fn failed(error: &io::Error) -> Failure {
+    Failure::new(format!("a process to be killed did not do its part: {error}"))
+        .hint("see what it said above; look at the disk's free space, or take a smaller --n")
+}
+
+fn unexpected(said: &Said) -> Failure {
+    failed(&io::Error::other(format!("it said {said:?}")))
+}
+
+/// The process that waits, or goes on.
+pub(super) fn wait(
+    arguments: &WaitArguments,
+    runtime: &Runtime,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    // Whoever started it holds its standard input open: when that ends, so does this.
+    std::thread::spawn(|| {
+        _ = io::stdin().read_to_end(&mut Vec::new());
+        process::exit(0);
+    });
+    match arguments.part {
+        Part::First => first(arguments, runtime, out),
+        Part::Second => second(arguments, runtime, out),
+    }
+}
+
+fn say(out: &mut impl Write, said: &Said) -> Result<(), Failure> {
+    let line = serde_json::to_string(said).map_err(io::Error::from);
+    let written = line.and_then(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
+    written.map_err(|error| Failure::output(&error))
+}
+
+fn memory(engine: &Engine) -> Memory {
+    let readings = engine.readings();
+    Memory {
+        rss_bytes: meters::rss_bytes(),
+        parked: readings.parked,
+        trees: readings.trees,
+        evicted: readings.evicted,
+        replays: readings.replays,
+    }
+}
+
+fn first(
+    arguments: &WaitArguments,
+    runtime: &Runtime,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let &WaitArguments { signals, sleepers, .. } = arguments;
+    let component = guest::component(Some(&arguments.guest))?;
+    let world = house::world(house::guests(&arguments.dir)?, Arc::new(Counting::default()));
+    let engine = Arc::new(house::open(&arguments.dir, world)?);
+    house::deploy(runtime, &engine, &component)?;
+    let start = Instant::now();
+    let listening = Arc::clone(&engine);
+    house::many(runtime, signals, IN_FLIGHT, move |_| {
+        let engine = Arc::clone(&listening);
+        async move { house::begin(&engine, "listen", "1".to_owned()).await.map(drop) }
+    })?;
+    let lead = MARGIN + 2 * lead_time(runtime, &engine, sleepers)?;
+    let due_at = now() + u64::try_from(lead.as_micros()).unwrap_or(u64::MAX);
+    let dozing = Arc::clone(&engine);
+    house::many(runtime, sleepers, IN_FLIGHT, move |_| {
+        let engine = Arc::clone(&dozing);
+        async move {
+            let micros = due_at.saturating_sub(now());
+            house::begin(&engine, "doze", micros.to_string()).await.map(drop)
+        }
+    })?;
+    let started_s = start.elapsed().as_secs_f64();
+    say(out, &Said::Waiting { started_s, due_at, memory: memory(&engine) })?;
+    loop {
+        std::thread::park();
+    }
+}
+
+/// About how long it takes to start so many: some are started to see.
+fn lead_time(runtime: &Runtime, engine: &Arc<Engine>, count: u64) -> Result<Duration, Failure> {
+    let some = count.min(SAMPLE);
+    let start = Instant::now();
+    let engine = Arc::clone(engine);
+    house::many(runtime, some, IN_FLIGHT, move |_| {
+        let engine = Arc::clone(&engine);
+        async move { house::begin(&engine, "echo", "1".to_owned()).await.map(drop) }
+    })?;
+    let seconds = start.elapsed().as_secs_f64() * count as f64 / some.max(1) as f64;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn second(
+    arguments: &WaitArguments,
+    runtime: &Runtime,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let sleepers = arguments.sleepers;
+    let counting = Arc::new(Counting::default());
+    let world = house::world(house::guests(&arguments.dir)?, Arc::clone(&counting) as _);
+    let store = house::store(&arguments.dir)?;
+    say(out, &Said::Store {})?;
+    let engine = house::engine(store, world)?;
+    say(out, &Said::Open {})?;
+    runtime.block_on(house::call(&engine, "echo", "1".to_owned()))?;
+    say(out, &Said::Ready { memory: memory(&engine) })?;
+    house::until("that all go on", DUE_MAX, || counting.count() >= sleepers)?;
+    say(out, &Said::GoneOn {})?;
+    house::until("that all end", DUE_MAX, || {
+        let left = indelible_store::rows::timers::next(engine.store(), None, 1);
+        engine.readings().recovered && left.is_ok_and(|left| left.value.is_empty())
+    })?;
+    house::settle(&engine)?;
+    say(out, &Said::Ended { memory: memory(&engine) })?;
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,186 @@
+//! A process with an engine in it, for the test that kills it: it does what it reads, line by
+//! line, and says what the engine acknowledged, not earlier.
+//!
+//! `engine FOLDER COMPONENT PARKED WORKERS LATER` opens the store and the engine in a folder,
+//! deploys the component there if it is not yet, and says `open`. It keeps so many parked guests,
+//! and its clock is so many seconds ahead. Then:
+//!
+//! | it reads | it says |
+//! |---|---|
+//! | `start OPERATION FUNCTION INPUT` | `started OPERATION EXECUTION` |
+//! | `signal TOKEN EXECUTION NAME PAYLOAD` | `signalled TOKEN DELIVERY`, or `late TOKEN` if it is over |
+//! | `cancel OPERATION EXECUTION` | `cancelled OPERATION` |
+//! | `outcome OPERATION EXECUTION` | `ended OPERATION OUTCOME` |
+//! | `rest` | `rested`, when no timer is left |
+//! | `close` | nothing more: it drops what it was asked, closes and ends |
+//!
+//! What the engine refuses, and what it holds or is troubled by, is said as `trouble …`.
+#![allow(clippy::unwrap_used, reason = "if anything fails, the test that reads this must notice")]
+#![allow(clippy::disallowed_methods, reason = "it is a process of its own")]
+
+#[path = "../tests/killed/outcome.rs"]
+mod outcome;
+
+use std::io::{BufRead as _, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indelible_journal::{
+    ExecutionId, JournalKey, Micros, Namespace, OperationId, Payload, SignalName, Timestamp,
+};
+use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
+use indelible_runtime::world::{Clock, Observer, System};
+use indelible_runtime::{ControlError, Engine, NotDone, Options, Parking, Room, Start, World};
+use indelible_store::embedded;
+use indelible_store::rows::{TABLES, timers};
+use tokio::task::JoinSet;
+
+const COMPONENT: &str = "behaviours";
+
+/// One write a line: lines of several threads do not mix, and a kill does not cut one.
+fn say(line: &str) {
+    let line = format!("{line}\n");
+    let mut out = std::io::stdout().lock();
+    out.write_all(line.as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+/// Says what should not be.
+struct Aloud;
+
+impl Observer for Aloud {
+    fn held(&self, key: &JournalKey, why: &str) {
+        say(&format!("trouble {key} is held: {why}"));
+    }
+
+    fn trouble(&self, what: &str) {
+        say(&format!("trouble {what}"));
+    }
+}
+
+/// A clock that is ahead.
+struct Ahead(Micros);
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        System.now().saturating_add(self.0)
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, component, parked, workers, later] = &arguments[..] else {
+        panic!("usage: engine FOLDER COMPONENT PARKED WORKERS LATER");
+    };
+    let parking = match parked.parse().unwrap() {
+        0 => Parking::Drop,
+        guests_max => Parking::Keep(Room::for_guests(guests_max)),
+    };
+    let options = Options { workers: workers.parse().unwrap(), parking, ..Options::default() };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let clock = Ahead(Micros::from_secs(later.parse().unwrap()));
+    let engine = Arc::new(open(folder.as_ref(), options, clock));
+    runtime.block_on(deploy(&engine, component.as_ref()));
+    say("open");
+    let mut asked = JoinSet::new();
+    for line in std::io::stdin().lock().lines() {
+        let line = line.unwrap();
+        match line.as_str() {
+            "close" => break,
+            "rest" => rest(&engine),
+            _ => {
+                asked.spawn_on(obey(Arc::clone(&engine), line), runtime.handle());
+            }
+        }
+        while asked.try_join_next().is_some() {}
+    }
+    // Nobody is told any more what was not acknowledged by now.
+    runtime.block_on(asked.shutdown());
+    let store = engine.store().clone();
+    Arc::into_inner(engine).unwrap().close();
+    store.close().unwrap();
+}
+
+fn open(folder: &Path, options: Options, clock: Ahead) -> Engine {
+    let store =
+        embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default()).unwrap();
+    let artifacts = Artifacts::folder(folder.join("artifacts")).unwrap();
+    let guests = Guests::new(GuestOptions::default(), artifacts).unwrap();
+    let (clock, observer) = (Arc::new(clock), Arc::new(Aloud));
+    let world = World { clock, observer, ..World::system(guests) };
+    Engine::open(store, options, world).unwrap()
+}
+
+/// Deploys the component, unless an earlier process did.
+async fn deploy(engine: &Engine, component: &Path) {
+    if engine.components().await.unwrap().is_empty() {
+        engine.deploy(COMPONENT, &std::fs::read(component).unwrap()).await.unwrap();
+    }
+}
+
+/// Waits until no timer is left: the engine deletes those that mean nothing when they are due.
+fn rest(engine: &Engine) {
+    while !timers::next(engine.store(), None, 1).unwrap().value.is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    say("rested");
+}
+
+async fn obey(engine: Arc<Engine>, line: String) {
+    let mut words = line.splitn(3, ' ');
+    let (what, name, rest) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
+    let done = match what {
+        "start" => start(&engine, name, rest).await,
+        "signal" => signal(&engine, name, rest).await,
+        "cancel" => cancel(&engine, name, rest).await,
+        "outcome" => ended(&engine, name, rest).await,
+        other => Err(format!("nobody knows {other}")),
+    };
+    match done {
+        Ok(said) => say(&said),
+        Err(error) => say(&format!("trouble {line}: {error}")),
+    }
+}
+
+async fn start(engine: &Engine, operation: &str, rest: &str) -> Result<String, String> {
+    let (function, input) = rest.split_once(' ').unwrap();
+    let start = Start {
+        namespace: Namespace::new("killed").unwrap(),
+        operation_id: Some(OperationId::new(operation).unwrap()),
+        component: COMPONENT.to_owned(),
+        function: function.to_owned(),
+        input: Payload::json(input.to_owned()),
+        trace_parent: None,
+    };
+    let started = engine.start(start).await.map_err(|error| error.to_string())?;
+    Ok(format!("started {operation} {}", started.execution_id))
+}
+
+async fn signal(engine: &Engine, token: &str, rest: &str) -> Result<String, String> {
+    let mut words = rest.splitn(3, ' ');
+    let execution: ExecutionId = words.next().unwrap().parse().unwrap();
+    let name = SignalName::new(words.next().unwrap()).unwrap();
+    let payload = Payload::json(words.next().unwrap().to_owned());
+    match engine.signal(&execution, &name, payload, None).await {
+        Ok(delivery) => Ok(format!("signalled {token} {delivery}")),
+        Err(ControlError::NotDone(NotDone::Over(_))) => Ok(format!("late {token}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn cancel(engine: &Engine, operation: &str, execution: &str) -> Result<String, String> {
+    match engine.cancel(&execution.parse().unwrap(), "enough", None).await {
+        // Asked again after a crash, it may be over already.
+        Ok(_) | Err(ControlError::NotDone(NotDone::Over("it was cancelled"))) => {
+            Ok(format!("cancelled {operation}"))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn ended(engine: &Engine, operation: &str, execution: &str) -> Result<String, String> {
+    let ending = engine.outcome(&execution.parse().unwrap()).await;
+    let ending = ending.map_err(|error| error.to_string())?.ok_or("there is none")?;
+    Ok(format!("ended {operation} {}", outcome::text(&ending)))
+}

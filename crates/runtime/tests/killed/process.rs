@@ -1,0 +1,89 @@
+//! The process that is killed.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// A process that does not take as long as this to say something is stuck.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An engine in a process of its own.
+pub(crate) struct Process {
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    /// Starts it over a folder, with so many places for parked guests, and a clock that is ahead
+    /// by so many seconds.
+    pub(crate) fn start(folder: &Path, parked: u64, workers: u64, later: u64) -> Self {
+        let mut child = Command::new(example())
+            .arg(folder)
+            .arg(indelible_guests::component("behaviours"))
+            .args([parked, workers, later].map(|number| number.to_string()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (said, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines() {
+                // Nobody listens any more if the test has failed.
+                let _ = said.send(line.unwrap());
+            }
+        });
+        Self { input: child.stdin.take().unwrap(), child, lines }
+    }
+
+    pub(crate) fn send(&mut self, line: &str) {
+        self.input.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    /// The next line; none if it says nothing for so long.
+    pub(crate) fn hear(&mut self, time: Duration) -> Option<String> {
+        match self.lines.recv_timeout(time) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                panic!("it ended by itself: {}", self.child.wait().unwrap())
+            }
+        }
+    }
+
+    /// Kills it. What it still said before, it said.
+    pub(crate) fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.lines.iter().collect()
+    }
+
+    /// Asks it to end, and waits until it has. What it still said before, it said.
+    pub(crate) fn close(mut self) -> Vec<String> {
+        self.send("close");
+        let said = self.lines.iter().collect();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "it did not close: {status}");
+        said
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Of a test that has failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The example, which cargo builds beside the tests.
+fn example() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(Path::parent).unwrap();
+    let path = folder.join("examples").join("engine");
+    assert!(path.exists(), "no {}: build it with `cargo build --examples`", path.display());
+    path
+}
