@@ -35,7 +35,7 @@
 //! - [`world`]: clock, randomness, and whom to tell: whatever a simulation replaces.
 //! - `tree`: the heart: executions, their calls, their ends.
 //! - `component`: what is deployed. `operation`: which request led to which execution.
-//! - `turn`, `cell`, `run_queue`, `timers`, `watchers`, `parking`: trees, threads and time.
+//! - `turn`, `cell`, `run_queue`, `timers`, `ticks`, `watchers`, `parking`: trees, threads, time.
 //! - `admission`: who may ask. `recovery`: what another process left.
 //! - `replays`, `witness`: which execution killed it.
 
@@ -52,6 +52,7 @@ mod recovery;
 mod replays;
 mod run_queue;
 mod shared;
+mod ticks;
 mod timers;
 mod tree;
 mod turn;

@@ -26,6 +26,7 @@ pub use self::open::World;
 use crate::guest;
 use crate::run_queue::{RunQueue, Taken};
 use crate::shared::{Shared, lock};
+use crate::ticks::Ticks;
 use crate::tree::command::Command;
 use crate::turn::turn;
 
@@ -37,7 +38,7 @@ pub struct Engine {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     /// The thread that makes guests' time pass, longer than any guest runs.
-    ticks: Option<open::Ticks>,
+    ticks: Option<Ticks>,
 }
 
 /// What happens now, and what has happened so far.

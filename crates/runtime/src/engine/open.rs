@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use indelible_store::Store;
 use indelible_store::rows::queue;
@@ -23,6 +23,7 @@ use crate::recovery::Recovery;
 use crate::replays::Replays;
 use crate::run_queue::Taken;
 use crate::shared::{Shared, lock};
+use crate::ticks::{Running, Ticks};
 use crate::tree::command::Command;
 use crate::turn::turn;
 use crate::world::{Clock, Entropy, Observer, Silent, System, Witness};
@@ -144,10 +145,14 @@ impl Engine {
         if self.shared.options.workers == 0 {
             return Ok(());
         }
-        self.ticks = Some(Ticks::start(&self.shared.guests)?);
+        let ticks = Ticks::start(&self.shared.guests).map_err(OpenError::Thread)?;
+        let running = ticks.running();
+        self.ticks = Some(ticks);
         for number in 0..self.shared.options.workers {
             let shared = Arc::clone(&self.shared);
-            self.threads.push(spawn(&format!("worker-{number}"), move || work(&shared))?);
+            let running = Arc::clone(&running);
+            let work = move || work(&shared, &running);
+            self.threads.push(spawn(&format!("worker-{number}"), work)?);
         }
         let shared = Arc::clone(&self.shared);
         self.threads.push(spawn("timers", move || look_after_timers(&shared))?);
@@ -156,12 +161,15 @@ impl Engine {
 }
 
 /// Takes turns until the engine stops.
-fn work(shared: &Arc<Shared>) {
+fn work(shared: &Arc<Shared>, running: &Running) {
     loop {
         shared.recover_more();
         let Some(Taken { cell, flow }) = shared.run_queue.pop() else { return };
         let began = Instant::now();
-        guarded(shared, &cell);
+        {
+            let _running = running.begin();
+            guarded(shared, &cell);
+        }
         let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         shared.run_queue.took(flow, took);
     }
@@ -184,41 +192,6 @@ fn look_after_timers(shared: &Shared) {
                 is_told = true;
                 shared.timers.pause();
             }
-        }
-    }
-}
-
-/// The thread that makes guests' time pass, until it is dropped.
-pub(super) struct Ticks {
-    stop: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Ticks {
-    fn start(guests: &Arc<Guests>) -> Result<Self, OpenError> {
-        let stop = Arc::new((Mutex::new(false), Condvar::new()));
-        let (guests, told) = (Arc::clone(guests), Arc::clone(&stop));
-        let tick = Duration::from_micros(guests.options().tick.get());
-        let thread = spawn("ticks", move || {
-            let (stopped, stop) = &*told;
-            let mut stopped = lock(stopped);
-            while !*stopped {
-                let (again, _) =
-                    stop.wait_timeout(stopped, tick).unwrap_or_else(PoisonError::into_inner);
-                stopped = again;
-                guests.tick();
-            }
-        })?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Ticks {
-    fn drop(&mut self) {
-        *lock(&self.stop.0) = true;
-        self.stop.1.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
         }
     }
 }
