@@ -1,9 +1,10 @@
 //! The project's own tools: `cargo xtask verify | fix | bindings | conformance | guests |
-//! instructions | torture | traces`.
+//! instructions | sim | torture | traces`.
 
 mod conformance;
 mod guests;
 mod instructions;
+mod sim;
 mod torture;
 mod traces;
 mod verify;
@@ -44,6 +45,8 @@ enum Command {
     Guests,
     /// Counts the instructions of an append at several lengths, with callgrind.
     Instructions,
+    /// Simulates the engine: one seed decides everything that happens to it.
+    Sim(sim::Sim),
     /// Runs the store's tests of crashes, power loss, failing disks and damage at length.
     Torture(torture::Torture),
     /// Replays traces of the journal's formal model.
@@ -85,6 +88,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Bindings => guests::bindings(root),
         Command::Guests => guests::build(&mut stdout().lock()),
         Command::Instructions => instructions::run(root, &mut stdout().lock()),
+        Command::Sim(sim) => sim::run(root, &sim),
         Command::Torture(torture) => torture::run(root, &torture),
         Command::Traces { files, expect } => traces::check(&files, expect, &mut stdout().lock()),
     }

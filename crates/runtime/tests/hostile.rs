@@ -212,4 +212,14 @@ fn signals_are_bounded() {
     let nobody: ExecutionId =
         id.to_string().replace(|c: char| c.is_ascii_digit(), "a").parse().unwrap();
     assert!(matches!(send(&nobody, "go"), Err(ControlError::NotDone(NotDone::Unknown))));
+    // A buffer full of others does not keep out what is waited for.
+    let id = house.start("two", "script/main", "[{\"signal\":\"end\"}]");
+    house.work();
+    send(&id, "go").unwrap();
+    send(&id, "go").unwrap();
+    let full = send(&id, "go");
+    assert!(matches!(full, Err(ControlError::NotDone(NotDone::Full(2)))), "{full:?}");
+    send(&id, "end").unwrap();
+    house.work();
+    assert_eq!(returned(&house.ending(&id)), "[{\"signal\":1}]");
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use indelible_journal::{Ending, ErrorKind, Micros};
+use indelible_runtime::{Options, Pace};
 use indelible_store::rows::executions::Standing;
 use serde_json::{Value, json};
 use support::disk::Disk;
@@ -485,6 +486,46 @@ fn cleaning_up_is_not_ended_by_another_timer() {
     assert_eq!(house.row(&id).standing, Standing::Cancelling);
     house.pass(Micros::from_secs(60));
     assert!(matches!(house.ending(&id), Ending::Cancelled(_)));
+}
+
+/// C-40, C-22: calls that had not begun when their caller ended never begin, though their turn is
+/// still in the list when somebody looks at it again. The process dies at every commit of the
+/// cleaning up, and comes back when the time for that is over.
+#[test]
+fn what_had_not_begun_does_not_begin_after_the_end() {
+    let program = json!([
+        { "cancelled": [
+            { "repeat": [3, [{ "call": ["a", "main", []] }]] }, { "signal": "never" },
+        ] },
+        { "signal": "never" },
+    ]);
+    let mut deaths = 0;
+    for commits in 1.. {
+        let options = Options { pace: Pace::Lockstep, ..by_hand(KEEP) };
+        let mut house = House::on(Arc::new(Disk::new()), options);
+        house.deploy("script");
+        let id = house.start("one", "script/main", &program.to_string());
+        house.work();
+        house.disk.dies_after(commits);
+        let cancelled = house.wait(house.engine().cancel(&id, "enough", None)).is_ok();
+        house.work();
+        if !house.disk.is_dead() {
+            break;
+        }
+        deaths += 1;
+        house.move_clock(Micros::from_secs(60));
+        house.crash();
+        house.told.trouble.lock().unwrap().clear();
+        house.engine().fire_due().unwrap();
+        house.work();
+        if !cancelled && house.row(&id).standing == Standing::Blocked {
+            house.cancel(&id);
+        }
+        house.work_through();
+        assert!(matches!(house.ending(&id), Ending::Cancelled(_)));
+        at_rest(&house, &id);
+    }
+    assert!(deaths > 5, "it died {deaths} times");
 }
 
 /// C-22: what goes wrong while cleaning up is said.

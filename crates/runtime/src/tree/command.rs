@@ -2,8 +2,8 @@
 //! its effect has a position; whoever asked waits until that is durable (D2).
 
 use indelible_journal::{
-    DeliveryId, ErrorKind, ExecutionId, Failure, JournalKey, Payload, SignalName, Started,
-    Timestamp,
+    AwaitKind, DeliveryId, ErrorKind, ExecutionId, Failure, JournalKey, Payload, SignalName,
+    Started, Status, Timestamp,
 };
 use indelible_store::rows::executions::{self, Standing};
 use indelible_store::rows::queue::Entry;
@@ -251,11 +251,21 @@ impl Tree {
         let key = self.latest(shared, &signal.execution)?;
         let journal = &mut self.execution(&key).journal;
         let most = shared.options.signals_buffered_max;
-        if journal.unread_signals() >= most {
+        // One that is waited for is read at once: a buffer full of others must not keep it out, or
+        // nothing but a cancel could end the wait.
+        let awaited = match journal.status() {
+            Some(Status::Blocked {
+                kind: AwaitKind::Signal { name, .. } | AwaitKind::SignalOr { name, .. },
+                ..
+            }) => *name == signal.name,
+            _ => false,
+        };
+        if !awaited && journal.unread_signals() >= most {
             return Err(NotDone::Full(most));
         }
         let most = shared.options.signals_buffered_bytes_max;
-        if journal.unread_signal_bytes().saturating_add(signal.payload.bytes.len()) > most {
+        let bytes = journal.unread_signal_bytes().saturating_add(signal.payload.bytes.len());
+        if !awaited && bytes > most {
             return Err(NotDone::FullBytes(most));
         }
         let now = shared.clock.now();
@@ -361,10 +371,7 @@ impl Tree {
                 // It has as many lives as a new one.
                 shared.witness.survived(&key);
                 execution.phase = Phase::Waiting;
-                if !matches!(
-                    execution.journal.status(),
-                    Some(indelible_journal::Status::Blocked { .. })
-                ) {
+                if !matches!(execution.journal.status(), Some(Status::Blocked { .. })) {
                     self.ready(&key);
                 }
                 // Calls that had not begun when it was held, perhaps by an earlier process.

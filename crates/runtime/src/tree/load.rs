@@ -75,7 +75,11 @@ impl Tree {
         let mut execution = Execution::new(journal, phase);
         execution.row = Some(row);
         execution.ticket = ticket;
-        execution.unstarted = unstarted;
+        // What had not begun when it ended never begins (C-40), though its turn may still be in the
+        // list of work from before.
+        if !matches!(execution.phase, Phase::Ended) {
+            execution.unstarted = unstarted;
+        }
         self.executions.insert(key.clone(), execution);
         self.loaded = true;
         self.goes_on(shared, key);

@@ -9,9 +9,6 @@
 #![allow(clippy::disallowed_methods, reason = "the test starts processes and makes folders")]
 #![allow(clippy::print_stdout, reason = "a failing run says how to repeat it")]
 
-#[path = "../support/agree.rs"]
-#[allow(dead_code, unreachable_pub, reason = "other tests use the rest")]
-mod agree;
 mod outcome;
 mod process;
 mod promises;

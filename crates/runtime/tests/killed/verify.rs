@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use indelible_journal::{Event, ExecutionId, Journal, JournalKey, Outcome, Record};
+use indelible_sim::agree::{agree, end_in_order};
 use indelible_store::rows::listing::{self, Filter};
 use indelible_store::rows::{TABLES, journals, queue, timers};
 use indelible_store::{Store, check, embedded};
 use serde_json::Value;
 
-use crate::agree;
 use crate::outcome;
 use crate::promises::{Decision, Kind, Operation, Promises, read_token, token};
 
@@ -29,7 +29,7 @@ pub(crate) fn verify(folder: &Path, promises: &Promises) {
     let mut seen = BTreeSet::new();
     for keys in trees(&store) {
         let tree: Tree = keys.into_iter().map(|key| (key.clone(), events(&store, &key))).collect();
-        agree::agree(&tree);
+        agree(&tree).and_then(|()| end_in_order(&tree)).unwrap();
         let number = operation_of(&tree);
         assert!(seen.insert(number), "op-{number} has two executions");
         let operation = promises.operations.get(number).expect("somebody asked for it");

@@ -3,9 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses what it needs")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-pub mod agree;
 pub mod disk;
-pub mod generate;
 pub mod guests;
 pub mod scenario;
 

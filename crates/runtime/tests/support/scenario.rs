@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use indelible_journal::{Ending, Event, ExecutionId, Micros, Payload, SignalName};
 use indelible_runtime::{Options, Pace, Parking};
+use indelible_sim::agree::{agree, end_in_order};
 use indelible_store::check;
 use indelible_store::rows::{queue, timers};
 use serde_json::Value;
 
-use super::agree::agree;
 use super::disk::Disk;
 use super::{House, KEEP, by_hand, untimed};
 
@@ -214,7 +214,8 @@ pub fn at_rest(house: &House, id: &ExecutionId) {
     let store = house.engine().store();
     assert_eq!(queue::next(store, None, 10).unwrap().value, [], "something is queued");
     assert_eq!(timers::next(store, None, 10).unwrap().value, [], "a timer is left");
-    agree(&house.tree(id));
+    let tree = house.tree(id);
+    agree(&tree).and_then(|()| end_in_order(&tree)).unwrap();
     let findings = check::check(store, &mut |_| {}).unwrap();
     assert!(findings.problems.is_empty(), "{:?}", findings.problems);
     let readings = house.engine().readings();

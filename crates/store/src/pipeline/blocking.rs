@@ -16,12 +16,19 @@ impl Wake for Unpark {
 }
 
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    block_on_driving(future, || false)
+}
+
+/// Waits for a future. `drive` does something that may end the wait, or says that it cannot: then
+/// somebody else will.
+pub(super) fn block_on_driving<F: Future>(future: F, mut drive: impl FnMut() -> bool) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
+            Poll::Pending if drive() => {}
             // A permit that came before the park makes it return at once.
             Poll::Pending => thread::park(),
         }

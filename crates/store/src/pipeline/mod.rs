@@ -99,7 +99,13 @@ struct Shared {
     /// Told once, when the store stops.
     stopped: Notify,
     counters: Counters,
+    /// In place of the writer's thread, if the store is driven by hand.
+    hand: Option<Hand>,
 }
+
+/// Whoever drives the store by hand; locked while it does.
+#[derive(Debug, Default)]
+struct Hand(Mutex<()>);
 
 #[derive(Debug)]
 struct State {
@@ -175,13 +181,53 @@ impl Store {
         tables: &[Table],
         bounds: Bounds,
     ) -> Result<Self, StartError> {
+        let shared = Self::shared(engine, tables, bounds, None)?;
+        let writer = std::thread::Builder::new()
+            .name("store writer".to_owned())
+            .spawn({
+                let shared = Arc::clone(&shared);
+                move || writer::run(&shared)
+            })
+            .map_err(StartError::Thread)?;
+        let owner = Owner { shared: Arc::clone(&shared), writer: Mutex::new(Some(writer)) };
+        Ok(Self { shared, owner: Arc::new(owner) })
+    }
+
+    /// Starts a pipeline without its writer's thread: nothing becomes durable unless somebody
+    /// calls [`step`](Self::step). For simulations, where the seed decides when the disk does
+    /// anything, and tests. Whoever waits for room or for the disk on their own thread drives it
+    /// meanwhile, instead of waiting for ever; and what was accepted is committed at the end, as
+    /// ever.
+    pub fn start_by_hand(
+        engine: Arc<dyn Engine>,
+        tables: &[Table],
+        bounds: Bounds,
+    ) -> Result<Self, StartError> {
+        let shared = Self::shared(engine, tables, bounds, Some(Hand::default()))?;
+        let owner = Owner { shared: Arc::clone(&shared), writer: Mutex::new(None) };
+        Ok(Self { shared, owner: Arc::new(owner) })
+    }
+
+    /// What the writer does next, in a store that is driven by hand: it takes everything that is
+    /// accepted as one group, or commits the group that it took. False: there is nothing to do,
+    /// or the store has stopped, or has a writer.
+    pub fn step(&self) -> bool {
+        self.shared.hand.as_ref().is_some_and(|hand| self.shared.step(hand))
+    }
+
+    fn shared(
+        engine: Arc<dyn Engine>,
+        tables: &[Table],
+        bounds: Bounds,
+        hand: Option<Hand>,
+    ) -> Result<Arc<Shared>, StartError> {
         bounds.check()?;
         let list = table::list(tables)?;
         let recovered = recovered_position(&*engine)?;
         let per_batch = (bounds.waiting_bytes_max / bounds.waiting_batches_max).max(1);
         let permits = per_batch * bounds.waiting_batches_max;
         let checked = |permits| u32::try_from(permits).expect("bounds were checked");
-        let shared = Arc::new(Shared {
+        Ok(Arc::new(Shared {
             engine,
             names: names(&list),
             list,
@@ -204,16 +250,8 @@ impl Store {
             retired: AtomicU64::new(0),
             stopped: Notify::new(),
             counters: Counters::default(),
-        });
-        let writer = std::thread::Builder::new()
-            .name("store writer".to_owned())
-            .spawn({
-                let shared = Arc::clone(&shared);
-                move || writer::run(&shared)
-            })
-            .map_err(StartError::Thread)?;
-        let owner = Owner { shared: Arc::clone(&shared), writer: Mutex::new(Some(writer)) };
-        Ok(Self { shared, owner: Arc::new(owner) })
+            hand,
+        }))
     }
 
     /// Accepts a batch, or refuses it at once. Waits for room, never for the disk. The batch is
@@ -244,7 +282,7 @@ impl Store {
 
     /// As [`submit`](Self::submit), waiting on this thread. Not for async code.
     pub fn submit_blocking(&self, batch: Batch) -> Result<Position, SubmitError> {
-        blocking::block_on(self.submit(batch))
+        blocking::block_on_driving(self.submit(batch), || self.step())
     }
 
     /// Resolves when everything up to this position is durable, or when it is lost.
@@ -260,10 +298,12 @@ impl Store {
         if let Some(poison) = &state.poison {
             return Durable::ended(Err(Lost::Poisoned(poison.clone())));
         }
-        match &state.closing {
-            Some(closing) if position <= closing.last => Durable::of(Arc::clone(&closing.outcome)),
-            _ => Durable::of(Arc::clone(&state.open_outcome)),
-        }
+        let group = match &state.closing {
+            Some(closing) if position <= closing.last => &closing.outcome,
+            _ => &state.open_outcome,
+        };
+        let driven = self.shared.hand.is_some().then(|| Arc::clone(&self.shared));
+        Durable::of(Arc::clone(group), driven)
     }
 
     /// The last accepted position.
@@ -355,6 +395,12 @@ impl Store {
     }
 }
 
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = self.shared.lock();
@@ -368,9 +414,7 @@ impl std::fmt::Debug for Store {
 
 impl Owner {
     fn close(&self) {
-        {
-            self.shared.lock().closed = true;
-        }
+        let closed = std::mem::replace(&mut self.shared.lock().closed, true);
         self.shared.work.notify_all();
         // Those who wait for room would wait for ever.
         self.shared.room.close();
@@ -378,6 +422,13 @@ impl Owner {
         if let Some(writer) = writer {
             // It catches its own panics; if one got through, the state says what is durable.
             _ = writer.join();
+        }
+        if let (false, Some(hand)) = (closed, &self.shared.hand) {
+            while self.shared.step(hand) {}
+            // A store that has stopped leaves its engine as it is.
+            if self.shared.lock().poison.is_none() {
+                self.shared.close_engine();
+            }
         }
     }
 }

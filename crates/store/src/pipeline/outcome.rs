@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use super::Shared;
 use crate::error::Lost;
 
 /// Shared by all who wait for a group; set once.
@@ -43,6 +44,8 @@ impl Outcome {
 #[must_use = "a position is not durable until this says so"]
 pub struct Durable {
     wait: Wait,
+    /// The store, if nobody but those who wait makes it work.
+    driven: Option<Arc<Shared>>,
 }
 
 #[derive(Debug)]
@@ -53,16 +56,22 @@ enum Wait {
 
 impl Durable {
     pub(crate) fn ended(result: Result<(), Lost>) -> Self {
-        Self { wait: Wait::Ended(result) }
+        Self { wait: Wait::Ended(result), driven: None }
     }
 
-    pub(crate) fn of(group: Arc<Outcome>) -> Self {
-        Self { wait: Wait::For { group, registered: None } }
+    pub(super) fn of(group: Arc<Outcome>, driven: Option<Arc<Shared>>) -> Self {
+        Self { wait: Wait::For { group, registered: None }, driven }
     }
 
     /// Waits on this thread. Not for async code.
-    pub fn wait(self) -> Result<(), Lost> {
-        super::blocking::block_on(self)
+    pub fn wait(mut self) -> Result<(), Lost> {
+        let driven = self.driven.take();
+        let drive = || {
+            driven
+                .as_ref()
+                .is_some_and(|shared| shared.hand.as_ref().is_some_and(|hand| shared.step(hand)))
+        };
+        super::blocking::block_on_driving(self, drive)
     }
 }
 

@@ -335,3 +335,66 @@ fn the_largest_batch_goes_through() {
     let scan = Scan::all(T, bounds.scan_rows_max + 1);
     assert!(matches!(store.scan(&scan), Err(ReadError::OutOfBounds(_))));
 }
+
+fn by_hand(engine: &Arc<Gated>, bounds: Bounds) -> Store {
+    Store::start_by_hand(Arc::clone(engine) as Arc<dyn Engine>, &[T, U], bounds).unwrap()
+}
+
+/// Without a writer nothing reaches the disk by itself: the first step takes what is accepted,
+/// the second commits it, and what is accepted in between is the next group's.
+#[test]
+fn a_store_by_hand_does_nothing_by_itself() {
+    let (engine, commits) = Gated::new();
+    let store = by_hand(&engine, Bounds::DEFAULT);
+    assert!(!store.step(), "there is nothing to do");
+    let first = store.submit_blocking(put("a", "1")).unwrap();
+    assert!(store.step());
+    let second = store.submit_blocking(put("a", "2")).unwrap();
+    assert_eq!(store.durable_now(), Position::START, "it is only taken");
+    assert_eq!(store.get(T, b"a").unwrap().value.as_deref(), Some(&b"2"[..]));
+    assert!(commits.try_recv().is_err(), "nothing was written");
+    assert!(store.step());
+    assert_eq!(store.durable_now(), first);
+    assert_eq!(shown(&commits.try_recv().unwrap()), ["a=1"]);
+    assert!(store.step() && store.step() && !store.step());
+    assert_eq!(store.durable_now(), second);
+    assert_eq!(shown(&commits.try_recv().unwrap()), ["a=2"]);
+}
+
+/// Whoever waits on the only thread there is drives the store: for room, and for the disk.
+#[test]
+fn whoever_waits_drives_a_store_by_hand() {
+    let (engine, _commits) = Gated::new();
+    let store = by_hand(&engine, Bounds { waiting_batches_max: 2, ..Bounds::DEFAULT });
+    let mut last = Position::START;
+    for number in 0..10 {
+        last = store.submit_blocking(put(&number.to_string(), "x")).unwrap();
+    }
+    assert_eq!(last.number(), 10);
+    assert!(store.durable_now() > Position::START, "there was not room for all");
+    store.durable(last).wait().unwrap();
+    assert_eq!(store.durable_now().number(), 10);
+}
+
+/// What was accepted is committed at the end, once, and the engine is closed; a disk that fails
+/// stops a store by hand like any other.
+#[test]
+fn a_store_by_hand_ends_like_any_other() {
+    let (engine, commits) = Gated::new();
+    let store = by_hand(&engine, Bounds::DEFAULT);
+    store.submit_blocking(put("a", "1")).unwrap();
+    store.step();
+    store.submit_blocking(put("b", "2")).unwrap();
+    store.close().unwrap();
+    let all: Vec<_> = commits.try_iter().map(|writes| shown(&writes)).collect();
+    assert_eq!(all, [["a=1"], ["b=2"]]);
+
+    let store = by_hand(&engine, Bounds::DEFAULT);
+    engine.set(Gate::Failing);
+    let lost = store.submit_blocking(put("c", "3")).unwrap();
+    let waiting = store.durable(lost);
+    assert!(store.step() && store.step() && !store.step());
+    assert!(matches!(waiting.wait(), Err(Lost::Poisoned(_))));
+    assert!(matches!(store.submit_blocking(put("d", "4")), Err(SubmitError::Poisoned(_))));
+    store.close().unwrap_err();
+}

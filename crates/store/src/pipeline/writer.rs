@@ -2,12 +2,12 @@
 //! goes on. It syncs whenever something is pending and no sync runs (D2).
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
 use super::layer::Layer;
-use super::{Closing, POSITION_KEY, Shared};
+use super::{Closing, Hand, POSITION_KEY, Shared, State};
 use crate::batch::Write;
 use crate::engine::{EngineError, caught};
 use crate::error::{Lost, Poison};
@@ -16,19 +16,50 @@ use crate::table::PIPELINE;
 
 pub(super) fn run(shared: &Shared) {
     while let Some(group) = shared.take() {
-        let result = caught(|| shared.commit(&group));
-        let went_well = result.is_ok();
-        shared.retire(&group, result);
-        if !went_well {
+        if !shared.write(&group) {
             return;
         }
     }
-    if let Err(error) = caught(|| shared.engine.close()) {
-        shared.poison(error);
-    }
+    shared.close_engine();
 }
 
 impl Shared {
+    /// What the writer does, by hand: takes what is accepted, or commits what was taken. Two
+    /// halves, so that whoever drives the store can let others go on between them, as they do
+    /// while a disk is at work. False: nothing is left to do, or the store has stopped.
+    pub(super) fn step(&self, hand: &Hand) -> bool {
+        // One at a time, as there is one writer.
+        let _alone = hand.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.lock();
+        if state.poison.is_some() {
+            return false;
+        }
+        if let Some(group) = state.closing.clone() {
+            drop(state);
+            self.write(&group);
+            return true;
+        }
+        if state.open.is_empty() {
+            return false;
+        }
+        self.take_open(state);
+        true
+    }
+
+    /// Commits a group, and says how it went. False: that was the end of the store.
+    fn write(&self, group: &Closing) -> bool {
+        let result = caught(|| self.commit(group));
+        let went_well = result.is_ok();
+        self.retire(group, result);
+        went_well
+    }
+
+    pub(super) fn close_engine(&self) {
+        if let Err(error) = caught(|| self.engine.close()) {
+            self.poison(error);
+        }
+    }
+
     /// Waits for something to commit and takes all of it; none when the store is closed.
     fn take(&self) -> Option<Closing> {
         let mut state = self.lock();
@@ -38,6 +69,11 @@ impl Shared {
             }
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        Some(self.take_open(state))
+    }
+
+    /// The open layer becomes the closing one.
+    fn take_open(&self, mut state: MutexGuard<'_, State>) -> Closing {
         let closing = Closing {
             layer: std::mem::take(&mut state.open),
             outcome: std::mem::take(&mut state.open_outcome),
@@ -47,7 +83,7 @@ impl Shared {
         let permits = std::mem::take(&mut state.open_permits);
         drop(state);
         self.room.add_permits(permits);
-        Some(closing)
+        closing
     }
 
     fn commit(&self, group: &Closing) -> Result<(), EngineError> {

@@ -3,46 +3,7 @@
 
 use serde_json::{Value, json};
 
-/// Numbers that look random and follow from a seed (splitmix64).
-#[derive(Debug, Clone)]
-pub struct Rng(u64);
-
-impl Rng {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below this one, which is not 0.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.number() % end
-    }
-
-    /// From `first` to `last`.
-    pub fn between(&mut self, first: u64, last: u64) -> u64 {
-        first + self.below(last - first + 1)
-    }
-
-    pub fn percent(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len() as u64) as usize]
-    }
-
-    /// Another sequence: what one part draws does not change what another gets.
-    pub fn fork(&mut self) -> Self {
-        Self(self.number())
-    }
-}
+use crate::Rng;
 
 /// The signals that programs wait for.
 pub const SIGNALS: [&str; 2] = ["go", "stop"];
@@ -50,7 +11,9 @@ pub const SIGNALS: [&str; 2] = ["go", "stop"];
 /// A program, and the function of `script` that runs it.
 #[derive(Debug, Clone)]
 pub struct Program {
+    /// Which function of `script` runs it.
     pub function: &'static str,
+    /// Its steps, as `script` describes them.
     pub steps: Value,
 }
 
@@ -268,6 +231,9 @@ impl Draft<'_> {
         for _ in 0..self.rng.between(0, 3) {
             self.step(depth.saturating_sub(1), &mut made, &mut steps);
         }
+        if depth > 0 && self.rng.percent(20) {
+            self.linger(&mut made, &mut steps);
+        }
         if self.tame {
             steps.push(json!({ "all": made.promises }));
         }
@@ -277,10 +243,23 @@ impl Draft<'_> {
         Value::Array(steps)
     }
 
+    /// Cleaning up that may not come to its end in time, with a call in flight that takes time to
+    /// clean up, too.
+    fn linger(&mut self, made: &mut Made, steps: &mut Vec<Value>) {
+        let (slot, timer) = (self.slot(), self.slot());
+        let cleanup = json!([{ "timer": [timer, self.duration()] }, { "await": timer }]);
+        let body = json!([{ "cancelled": cleanup }, { "signal": self.rng.pick(&SIGNALS) }]);
+        steps.push(json!({ "call": [slot, "main", body] }));
+        steps.push(json!({ "signal": self.rng.pick(&SIGNALS) }));
+        made.promises.push(slot.clone());
+        made.calls.push(slot);
+    }
+
     fn failure(&mut self) -> Value {
-        match self.rng.below(5) {
-            0 => json!({ "fail": "no" }),
-            1 | 2 => json!({ "transient": "not yet" }),
+        match self.rng.below(11) {
+            0 | 1 => json!({ "fail": "no" }),
+            2..6 => json!({ "transient": "not yet" }),
+            6 => json!({ "unknown": "who knows" }),
             _ => json!({ "panic": "oh" }),
         }
     }

@@ -1,0 +1,185 @@
+//! Those who ask the engine for something: futures that the simulation polls when it likes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use indelible_journal::{Ending, ExecutionId, Namespace, OperationId, Payload, SignalName};
+use indelible_runtime::{ControlError, Engine, EngineError, Start, StartRefused, StartedExecution};
+use indelible_store::rows::executions::Execution;
+
+use crate::guests::COMPONENT;
+use crate::program::Program;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// A program is started, under its own operation id.
+    Start(usize),
+    /// The same, waiting for its end.
+    Call(usize),
+    /// Another request under that operation id.
+    Conflict(usize),
+    /// A signal with a value that no other has.
+    Signal(ExecutionId, &'static str, u64),
+    /// A cancel with a reason that no other has.
+    Cancel(ExecutionId, String),
+    /// An execution's end.
+    Outcome(ExecutionId),
+    /// How an execution stands.
+    Row(ExecutionId),
+}
+
+/// What the answer was.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Answer {
+    Started(StartedExecution),
+    Called(StartedExecution, Ending),
+    Conflict,
+    Delivered(u64),
+    Cancelling,
+    /// It made no sense to the execution.
+    NotDone(String),
+    Outcome(Option<Ending>),
+    Row(Option<Execution>),
+    /// Too many ask: nothing was done.
+    Busy,
+    /// Nobody knows: the engine stopped before it answered.
+    Unknown(String),
+}
+
+type Answering = Pin<Box<dyn Future<Output = Answer>>>;
+
+/// Somebody who waits for an answer.
+pub(crate) struct Client {
+    pub(crate) request: Request,
+    /// The tick in which it asked.
+    pub(crate) asked_at: u64,
+    future: Answering,
+    woken: Arc<Woken>,
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Client {
+    /// Somebody asks. Nothing happens before it is polled.
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        programs: &[Program],
+        request: Request,
+        asked_at: u64,
+    ) -> Self {
+        let future = ask(Arc::clone(engine), programs, &request);
+        Self { request, asked_at, future, woken: Arc::new(Woken(AtomicBool::new(true))) }
+    }
+
+    pub(crate) fn is_woken(&self) -> bool {
+        self.woken.0.load(Ordering::SeqCst)
+    }
+
+    /// Looks whether there is an answer. Nobody on this one thread could have answered without
+    /// waking: an answer that finds its asker asleep would not have been seen.
+    pub(crate) fn poll(&mut self) -> Result<Option<Answer>, String> {
+        let woken = self.woken.0.swap(false, Ordering::SeqCst);
+        let waker = Waker::from(Arc::clone(&self.woken));
+        match self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Pending => Ok(None),
+            Poll::Ready(answer) if woken => Ok(Some(answer)),
+            Poll::Ready(answer) => {
+                Err(format!("nobody woke {:?} for its answer {answer:?}", self.request))
+            }
+        }
+    }
+}
+
+fn ask(engine: Arc<Engine>, programs: &[Program], request: &Request) -> Answering {
+    match request.clone() {
+        Request::Start(number) => {
+            let start = start(programs, number);
+            Box::pin(async move { started(engine.start(start).await) })
+        }
+        Request::Call(number) => {
+            let start = start(programs, number);
+            Box::pin(async move {
+                match engine.call(start).await {
+                    Ok((started, ending)) => Answer::Called(started, ending),
+                    Err(refused) => not_started(refused),
+                }
+            })
+        }
+        Request::Conflict(number) => {
+            let mut start = start(programs, number);
+            start.input = Payload::json("[]");
+            Box::pin(async move { started(engine.start(start).await) })
+        }
+        Request::Signal(id, name, value) => Box::pin(async move {
+            let name = SignalName::new(name).expect("it is a name");
+            let payload = Payload::json(value.to_string());
+            match engine.signal(&id, &name, payload, None).await {
+                Ok(delivery) => Answer::Delivered(delivery.get()),
+                Err(error) => not_done(error),
+            }
+        }),
+        Request::Cancel(id, reason) => Box::pin(async move {
+            match engine.cancel(&id, &reason, None).await {
+                Ok(_) => Answer::Cancelling,
+                Err(error) => not_done(error),
+            }
+        }),
+        Request::Outcome(id) => Box::pin(async move {
+            match engine.outcome(&id).await {
+                Ok(outcome) => Answer::Outcome(outcome),
+                Err(error) => Answer::Unknown(error.to_string()),
+            }
+        }),
+        Request::Row(id) => Box::pin(async move {
+            match engine.execution(&id).await {
+                Ok(row) => Answer::Row(row),
+                Err(error) => Answer::Unknown(error.to_string()),
+            }
+        }),
+    }
+}
+
+/// The start of a program.
+pub(crate) fn start(programs: &[Program], number: usize) -> Start {
+    let program = &programs[number];
+    Start {
+        namespace: Namespace::new("sim").expect("it is a name"),
+        operation_id: Some(OperationId::new(&format!("op-{number}")).expect("it is a name")),
+        component: COMPONENT.to_owned(),
+        function: program.function.to_owned(),
+        input: Payload::json(program.steps.to_string()),
+        trace_parent: None,
+    }
+}
+
+fn started(result: Result<StartedExecution, StartRefused>) -> Answer {
+    match result {
+        Ok(started) => Answer::Started(started),
+        Err(refused) => not_started(refused),
+    }
+}
+
+fn not_started(refused: StartRefused) -> Answer {
+    match refused {
+        StartRefused::Conflict => Answer::Conflict,
+        StartRefused::Engine(EngineError::Busy { .. }) => Answer::Busy,
+        other => Answer::Unknown(other.to_string()),
+    }
+}
+
+fn not_done(error: ControlError) -> Answer {
+    match error {
+        ControlError::NotDone(why) => Answer::NotDone(why.to_string()),
+        ControlError::Engine(EngineError::Busy { .. }) => Answer::Busy,
+        other => Answer::Unknown(other.to_string()),
+    }
+}

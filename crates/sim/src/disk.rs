@@ -1,0 +1,107 @@
+//! The simulated disk: a memory engine that keeps what it has taken when the process dies, fails
+//! when it is told to, and may or may not have taken what was under way then.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use indelible_store::engine::{Engine, EngineError, EngineSnapshot};
+use indelible_store::memory::MemoryEngine;
+use indelible_store::{Table, Write};
+
+use crate::transcript::Transcript;
+
+/// How the disk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// It takes what it is given.
+    Well,
+    /// It takes so many more commits, and fails the next. That may be on disk all the same: whoever
+    /// is told of a failed sync does not know.
+    Failing {
+        /// How many.
+        after: u64,
+        /// Whether it is.
+        lands: bool,
+    },
+    /// It takes nothing.
+    Dead,
+}
+
+/// The simulated disk.
+pub(crate) struct Disk {
+    inner: MemoryEngine,
+    health: Mutex<Health>,
+    transcript: Arc<Transcript>,
+}
+
+impl Disk {
+    /// A disk that has taken these commits.
+    pub(crate) fn with(commits: &[Vec<Write>], transcript: Arc<Transcript>) -> Self {
+        let inner = MemoryEngine::new();
+        for writes in commits {
+            inner.commit(writes.clone()).expect("memory takes everything");
+        }
+        Self { inner, health: Mutex::new(Health::Well), transcript }
+    }
+
+    fn health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set(&self, health: Health) {
+        *self.health() = health;
+    }
+
+    /// Whether it is as it should be.
+    pub(crate) fn is_well(&self) -> bool {
+        *self.health() == Health::Well
+    }
+}
+
+fn failed() -> EngineError {
+    EngineError::Stopped { what: "the simulated disk failed".to_owned() }
+}
+
+impl Engine for Disk {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.inner.get(table, key)
+    }
+
+    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+        self.inner.snapshot()
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+        let mut health = self.health();
+        let count = writes.len();
+        match *health {
+            Health::Well => {
+                self.transcript.say(format_args!("  disk: {count} writes"));
+                self.inner.commit(writes)
+            }
+            Health::Failing { after: left @ 1.., lands } => {
+                *health = Health::Failing { after: left - 1, lands };
+                self.transcript.say(format_args!("  disk: {count} writes"));
+                self.inner.commit(writes)
+            }
+            Health::Failing { after: 0, lands } => {
+                *health = Health::Dead;
+                let word = if lands { "is on disk" } else { "is lost" };
+                self.transcript.say(format_args!("  disk: fails; a group of {count} {word}"));
+                if lands {
+                    self.inner.commit(writes)?;
+                }
+                Err(failed())
+            }
+            Health::Dead => Err(failed()),
+        }
+    }
+
+    fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
+        self.inner.reclaim(table)
+    }
+
+    fn disk_bytes(&self, table: &Table) -> u64 {
+        self.inner.disk_bytes(table)
+    }
+}

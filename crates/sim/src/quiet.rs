@@ -1,0 +1,123 @@
+//! The quiet after the chaos: nothing fails any more, the signals that are waited for are sent,
+//! and everything has to come to its end.
+
+use indelible_journal::{AwaitKind, Journal, Status};
+use indelible_runtime::world::Clock as _;
+
+use crate::client::Request;
+use crate::disk::Health;
+use crate::program::SIGNALS;
+use crate::run::Run;
+use crate::store;
+
+/// Rounds of time and signals after which whoever is not over never ends.
+const ROUNDS_MAX: u64 = 3_000;
+
+/// Steps after which an engine that still has something to do turns in circles.
+const STEPS_MAX: u64 = 100_000;
+
+impl Run {
+    /// Until everything is over, and nobody waits.
+    pub(crate) fn quiet(&mut self) -> Result<(), String> {
+        self.say(format_args!("quiet"));
+        if !self.disk.is_well() || self.store().poison().is_some() {
+            // A process whose store has stopped has to end.
+            self.disk.set(Health::Dead);
+            self.end_process();
+            self.disk.set(Health::Well);
+            self.open()?;
+        }
+        self.rest()?;
+        for number in 0..self.plan.programs.len() {
+            if !self.ledger.roots.contains_key(&number) {
+                self.ask(Request::Start(number))?;
+                self.rest()?;
+                let started = self.ledger.roots.contains_key(&number);
+                ensure!(started, "program {number} is not started, and nothing is wrong");
+            }
+        }
+        for _ in 0..ROUNDS_MAX {
+            self.tick += 1;
+            self.rest()?;
+            self.is_well()?;
+            if let Some(due) = self.engine().next_due() {
+                if due > self.clock.now() {
+                    self.move_clock(due);
+                }
+                self.fire_due();
+            } else if !self.send_missing()? {
+                return self.everybody_is_answered();
+            }
+        }
+        Err("it never comes to its end".to_owned())
+    }
+
+    /// Everything that can be done at this time is done, and on disk.
+    fn rest(&mut self) -> Result<(), String> {
+        for _ in 0..STEPS_MAX {
+            let choice = self.rng.below(8) as usize;
+            let worked = self.engine().step_at(choice);
+            let written = self.store().step();
+            let answered = self.poll_all()?;
+            // Whoever is let in because another was answered has only now asked.
+            let asked = self.engine().readings().runnable > 0 || self.is_somebody_woken();
+            if !worked && !written && answered == 0 && !asked {
+                return Ok(());
+            }
+        }
+        Err("the engine has always something to do".to_owned())
+    }
+
+    /// Nothing happens by itself any more: everything that is not over waits for a signal, or for
+    /// a call that does. False: everything is over.
+    fn send_missing(&mut self) -> Result<bool, String> {
+        let mut missing = Vec::new();
+        let mut over = true;
+        for root in self.ledger.roots.values() {
+            let tree = store::tree(self.store(), root);
+            let tree = tree.map_err(|error| format!("a tree cannot be read: {error}"))?;
+            // Those that were called first: their callers wait for them.
+            for (key, records) in tree.into_iter().rev() {
+                let name = format!("{} of {}", key.attempts(), self.name(key.execution_id()));
+                let journal = Journal::recover(key, records)
+                    .map_err(|violation| format!("{name} breaks a rule: {violation}"))?;
+                let status = journal.status().ok_or_else(|| format!("{name} is empty"))?;
+                if status.is_terminal() {
+                    continue;
+                }
+                over = false;
+                let Status::Blocked { kind, .. } = status else {
+                    return Err(format!("{name} hangs: it is {status}"));
+                };
+                ensure!(!journal.can_wake(), "{name} hangs: its wait is over");
+                if let AwaitKind::Signal { name, .. } | AwaitKind::SignalOr { name, .. } = kind {
+                    let known = SIGNALS.iter().find(|known| **known == name.as_str());
+                    let id = journal.key().execution_id().clone();
+                    missing.push((id, *known.expect("programs wait for these alone")));
+                }
+            }
+        }
+        ensure!(over || !missing.is_empty(), "it hangs: nobody waits for a signal");
+        for (id, name) in missing {
+            let value = self.value();
+            self.ask(Request::Signal(id, name, value))?;
+        }
+        Ok(!over)
+    }
+
+    /// Every program's outcome can be had, and whoever asks again for its start is told of it.
+    fn everybody_is_answered(&mut self) -> Result<(), String> {
+        self.rest()?;
+        let waiting = self.waiting();
+        ensure!(waiting.is_empty(), "nobody answers {}", waiting.join(", "));
+        for (number, root) in self.ledger.roots.clone() {
+            for request in [Request::Start(number), Request::Call(number), Request::Outcome(root)] {
+                self.ask(request)?;
+            }
+        }
+        self.rest()?;
+        let waiting = self.waiting();
+        ensure!(waiting.is_empty(), "nobody answers {}", waiting.join(", "));
+        self.is_well()
+    }
+}

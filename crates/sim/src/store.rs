@@ -1,0 +1,72 @@
+//! What a store holds, read back for the checks.
+
+use indelible_journal::{ExecutionId, JournalKey, Record, RootHash};
+use indelible_store::rows::executions::{self, Execution};
+use indelible_store::rows::journals;
+use indelible_store::{Read, ReadError, Scan, Snapshot, Store};
+
+/// A journal as it is stored, not checked yet.
+pub(crate) type Stored = (JournalKey, Vec<Record>);
+
+const PAGE: usize = 1_000;
+
+/// The rows of a tree, callers before those that they called.
+pub(crate) fn rows(read: &impl Read, root: &RootHash) -> Result<Vec<Execution>, ReadError> {
+    let mut all: Vec<Execution> = Vec::new();
+    loop {
+        let after = all.last().map(|row| row.key.clone());
+        let page = executions::tree(read, root, after.as_ref(), PAGE)?.value;
+        let more = page.len() == PAGE;
+        all.extend(page);
+        if !more {
+            return Ok(all);
+        }
+    }
+}
+
+/// All events of a journal.
+pub(crate) fn events(read: &impl Read, key: &JournalKey) -> Result<Vec<Record>, ReadError> {
+    let (mut all, mut next) = (Vec::new(), Some(0));
+    while let Some(from) = next {
+        let page = journals::read(read, key, from, PAGE)?.value;
+        all.extend(page.records);
+        next = page.next;
+    }
+    Ok(all)
+}
+
+/// Every journal of a tree, in the order of their keys.
+pub(crate) fn tree(store: &Store, root: &ExecutionId) -> Result<Vec<Stored>, ReadError> {
+    let snapshot = store.snapshot()?;
+    let rows = rows(&snapshot, root.root())?;
+    let mut all = Vec::with_capacity(rows.len());
+    for row in rows {
+        let events = events(&snapshot, &row.key)?;
+        all.push((row.key, events));
+    }
+    all.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(all)
+}
+
+/// How many rows there are, and a hash of all of them.
+pub(crate) fn digest(store: &Store) -> Result<(u64, u64), ReadError> {
+    let snapshot: Snapshot = store.snapshot()?;
+    let (mut count, mut hash) = (0, 0);
+    for table in store.tables() {
+        let mut scan = Scan::all(*table, PAGE);
+        loop {
+            let page = snapshot.scan(&scan)?.value;
+            for (key, value) in &page.rows {
+                count += 1;
+                for bytes in [table.name().as_bytes(), key, value] {
+                    hash = xxhash_rust::xxh3::xxh3_64_with_seed(bytes, hash);
+                }
+            }
+            match page.rows.last() {
+                Some((key, _)) if page.rows.len() == PAGE => scan = scan.after(key.clone()),
+                _ => break,
+            }
+        }
+    }
+    Ok((count, hash))
+}

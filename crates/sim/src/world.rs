@@ -1,0 +1,92 @@
+//! The simulated world of an engine: a clock that moves when the simulation moves it, randomness
+//! from the seed, and somebody who writes down what the engine has to say.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indelible_journal::{Failure, JournalKey, Timestamp};
+use indelible_runtime::world::{Clock, Entropy, Observer, Purpose, Then};
+
+use crate::disk::Disk;
+use crate::transcript::Transcript;
+
+/// When the clock starts.
+const MORNING: u64 = 1_800_000_000_000_000;
+
+/// The clock.
+pub(crate) struct SimClock(AtomicU64);
+
+impl SimClock {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(MORNING))
+    }
+
+    pub(crate) fn set(&self, time: Timestamp) {
+        self.0.store(time.as_micros(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for SimClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.load(Ordering::SeqCst)).expect("it was set to a time")
+    }
+}
+
+/// Randomness as a function of a seed and of what it is for.
+pub(crate) struct SimEntropy {
+    pub(crate) seed: u64,
+    pub(crate) ids: AtomicU64,
+}
+
+impl Entropy for SimEntropy {
+    fn fill(&self, purpose: Purpose<'_>, bytes: &mut [u8]) {
+        let purpose = match purpose {
+            Purpose::Guest(promise) => format!("guest {promise}"),
+            Purpose::Jitter(key) => format!("jitter {key}"),
+            Purpose::Id => format!("id {}", self.ids.fetch_add(1, Ordering::SeqCst)),
+        };
+        let mut state = xxhash_rust::xxh3::xxh3_64_with_seed(purpose.as_bytes(), self.seed);
+        for byte in bytes {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *byte = (state >> 56) as u8;
+        }
+    }
+}
+
+/// Writes down what it is told, and keeps what must not be.
+pub(crate) struct Told {
+    pub(crate) transcript: Arc<Transcript>,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) wrong: Mutex<Vec<String>>,
+}
+
+impl Told {
+    /// What the engine said that it should never have to.
+    pub(crate) fn wrong(&self) -> Option<String> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).first().cloned()
+    }
+
+    fn note(&self, what: String) {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+}
+
+impl Observer for Told {
+    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: Then) {
+        self.transcript.say(format_args!("  {key:#}: {failure}; {then:?}"));
+    }
+
+    /// No program of a simulation diverges from its journal.
+    fn held(&self, key: &JournalKey, why: &str) {
+        self.transcript.say(format_args!("  {key:#}: held: {why}"));
+        self.note(format!("{key:#} is held: {why}"));
+    }
+
+    /// Expected of an engine whose disk has failed, and of no other.
+    fn trouble(&self, what: &str) {
+        self.transcript.say(format_args!("  trouble: {what}"));
+        if self.disk.is_well() {
+            self.note(format!("the disk is well, and there is trouble: {what}"));
+        }
+    }
+}
