@@ -21,8 +21,7 @@ fn steps(n: u32) -> Result<u32, Error> {
 /// Calls `echo` so many times at once, and takes all results.
 #[function]
 fn fanout(n: u32) -> Result<u32, Error> {
-    let mut set: JoinSet<Payload> =
-        (0..n).map(|_| echo::call(Payload::raw(*b"part"))).collect();
+    let mut set: JoinSet<Payload> = (0..n).map(|_| echo::call(Payload::raw(*b"part"))).collect();
     for settled in set.take_all()? {
         settled.outcome?;
     }
