@@ -28,6 +28,8 @@ pub(crate) struct Recovery {
     pending: AtomicBool,
     /// The last page could not be read: not again at once.
     failed: AtomicBool,
+    /// Somebody was told of that.
+    told: AtomicBool,
     under_way: Arc<AtomicUsize>,
 }
 
@@ -47,6 +49,7 @@ impl Recovery {
             read: Mutex::default(),
             pending: true.into(),
             failed: false.into(),
+            told: false.into(),
             under_way: Arc::default(),
         }
     }
@@ -73,6 +76,7 @@ impl Recovery {
         let Ok(mut read) = self.read.try_lock() else { return Ok(Vec::new()) };
         let page = queue::next(store, read.as_ref(), PAGE);
         let page = page.inspect_err(|_| self.failed.store(true, Ordering::Release))?.value;
+        self.told.store(false, Ordering::Release);
         match page.last() {
             Some(last) => *read = Some(last.clone()),
             None => self.pending.store(false, Ordering::Release),
@@ -80,6 +84,11 @@ impl Recovery {
         self.under_way.fetch_add(page.len(), Ordering::AcqRel);
         let under_way = || UnderWay(Arc::clone(&self.under_way));
         Ok(page.into_iter().map(|entry| (entry, under_way())).collect())
+    }
+
+    /// A page could not be read. Whether that is news.
+    pub(crate) fn is_news(&self) -> bool {
+        !self.told.swap(true, Ordering::AcqRel)
     }
 
     /// A page that could not be read may be tried again.

@@ -103,10 +103,11 @@ impl Shared {
                     self.send(&root, Command::Recover(entry, under_way));
                 }
             }
-            Err(error) => {
+            Err(error) if self.recovery.is_news() => {
                 let what = "what was left to be done cannot be read, and does not go on";
                 self.trouble(&format!("{what}: {error}"));
             }
+            Err(_) => {}
         }
     }
 

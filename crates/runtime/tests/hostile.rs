@@ -184,7 +184,11 @@ fn the_bytes_of_signals_are_bounded() {
     assert!(matches!(full, Err(ControlError::NotDone(NotDone::FullBytes(10)))), "{full:?}");
     assert_eq!(send("go", "1234").unwrap().get(), 2);
     house.pass(indelible_journal::Micros::from_millis(10));
-    assert_eq!(send("end", "123456").unwrap().get(), 1);
+    // What is waited for is read at once, and needs no room.
+    assert_eq!(send("end", "123456789").unwrap().get(), 1);
+    house.work();
+    let noted = returned(&house.ending(&id));
+    assert_eq!(noted, "[null,{\"signal\":\"4567\"},{\"signal\":123456789}]");
 }
 
 /// Signals are buffered up to a number; what was read makes room.

@@ -286,6 +286,30 @@ fn a_timer_that_cannot_be_read_is_told_later() {
     assert_eq!(house.engine().readings().timers_told, 0);
 }
 
+/// A page of what was left that cannot be read for a moment is read later; somebody is told, once.
+#[test]
+fn what_was_left_and_cannot_be_read_goes_on_later() {
+    let (house, ids) = half_way(3);
+    house.disk.fails_scans_after(0);
+    for _ in 0..3 {
+        assert!(!house.engine().step());
+        // Time passes, and it is tried again; timers cannot be read either.
+        assert!(house.engine().fire_due().is_err());
+    }
+    assert!(!house.engine().readings().recovered);
+    {
+        let trouble = house.told.trouble.lock().unwrap();
+        assert_eq!(trouble.len(), 1, "{trouble:?}");
+        assert!(trouble[0].starts_with("what was left to be done cannot be read"), "{trouble:?}");
+    }
+    house.disk.revive();
+    house.work();
+    for id in &ids {
+        assert_eq!(returned(&house.ending(id)), "\"done\"");
+    }
+    assert!(house.engine().readings().recovered);
+}
+
 /// A function with a long queue does not keep calls of another waiting.
 #[test]
 fn a_long_queue_of_one_function_is_its_own() {

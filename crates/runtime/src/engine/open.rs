@@ -128,6 +128,7 @@ impl Drop for Engine {
 pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
     let now = shared.clock.now();
     shared.strike_out();
+    shared.recovery.try_again();
     shared.parking.sweep(now);
     shared.tell_evicted();
     let due = shared.timers.due(&shared.store, now)?;
@@ -182,7 +183,6 @@ fn look_after_timers(shared: &Shared) {
         if shared.stop_if_lost() {
             return;
         }
-        shared.recovery.try_again();
         match fire_due(shared) {
             Ok(_) => is_told = false,
             Err(error) => {
