@@ -10,15 +10,13 @@ use crate::cell::{Cell, Left};
 use crate::guest::{Guest, StartError, Stop};
 use crate::shared::{Shared, lock};
 use crate::tree::{GuestCalls, Job, NotStarted, Noted};
+use crate::world::DEATHS_MAX;
 
 /// How many guests run in a turn.
 const GUESTS_MAX: usize = 32;
 
 /// For how long: many guests that take less than a slice each must not add up to seconds.
 const TICKS_MAX: u64 = 3;
-
-/// How often a process may die of an execution (C-25).
-const DEATHS_MAX: u32 = 3;
 
 /// Does a turn of a tree, and puts it back into the run queue if it has more to do.
 pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {

@@ -16,7 +16,7 @@ use indelible_journal::JournalKey;
 use sha2::{Digest as _, Sha256};
 
 use crate::shared::lock;
-use crate::world::Witness;
+use crate::world::{DEATHS_MAX, Witness};
 
 /// What the file begins with: what it is, and the version of its rows.
 const HEADER: [u8; ROW_BYTES] = *b"indelible replays, version 1 \n\n\n";
@@ -36,7 +36,7 @@ type Name = [u8; 20];
 pub struct WitnessFile {
     file: File,
     state: Mutex<Rows>,
-    /// How many rows have deaths.
+    /// How many rows are of executions that a process died of, and that are not held for it.
     suspects: AtomicUsize,
 }
 
@@ -52,6 +52,12 @@ struct Rows {
 struct Row {
     place: usize,
     deaths: u8,
+}
+
+impl Row {
+    fn is_suspect(&self) -> bool {
+        (1..DEATHS_MAX).contains(&u32::from(self.deaths))
+    }
 }
 
 impl WitnessFile {
@@ -86,7 +92,7 @@ impl WitnessFile {
         }
         file.write_all_at(&content, 0)?;
         file.set_len(content.len() as u64)?;
-        let suspects = rows.by_name.values().filter(|row| row.deaths > 0).count();
+        let suspects = rows.by_name.values().filter(|row| row.is_suspect()).count();
         Ok(Self { file, state: Mutex::new(rows), suspects: AtomicUsize::new(suspects) })
     }
 
@@ -142,7 +148,7 @@ impl Witness for WitnessFile {
         if let Some(row) = rows.by_name.remove(&name(key)) {
             self.write(row.place, &[0; ROW_BYTES]);
             rows.free.push(row.place);
-            if row.deaths > 0 {
+            if row.is_suspect() {
                 self.suspects.fetch_sub(1, Ordering::AcqRel);
             }
         }
@@ -228,7 +234,11 @@ mod tests {
         }
         let witness = WitnessFile::open(&path).expect("it opens");
         assert_eq!(witness.deaths(&key(1)), 3);
+        witness.survived(&key(2));
+        assert!(!witness.has_suspects(), "what is held does not run");
         witness.survived(&key(1));
+        assert!(!witness.has_suspects());
+        witness.replaying(&key(2));
         drop(witness);
         let witness = WitnessFile::open(&path).expect("it opens");
         assert_eq!((witness.deaths(&key(1)), witness.deaths(&key(2))), (0, 1));

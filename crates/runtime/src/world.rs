@@ -54,6 +54,9 @@ pub trait Observer: Send + Sync + 'static {
     }
 }
 
+/// How often in a row a process may die of an execution before that is held (C-25).
+pub const DEATHS_MAX: u32 = 3;
+
 /// Remembers, when the process has died, which executions were being replayed: one that takes the
 /// process with it three times in a row is held (C-25).
 pub trait Witness: Send + Sync + 'static {
@@ -63,7 +66,8 @@ pub trait Witness: Send + Sync + 'static {
         0
     }
 
-    /// Whether there is anything that a process died of.
+    /// Whether there is anything that a process died of and that may run again: what died
+    /// [`DEATHS_MAX`] times does not.
     fn has_suspects(&self) -> bool {
         false
     }
