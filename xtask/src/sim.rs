@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use clap::Args;
+use clap::{Args, value_parser};
 
 /// Which seeds.
 #[derive(Args)]
 pub(crate) struct Sim {
     /// Run so many seeds
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000,
+        value_parser = value_parser!(u64).range(1..))]
     seeds: u64,
     /// Begin with this seed
     #[arg(long, value_name = "SEED")]
@@ -21,7 +22,7 @@ pub(crate) struct Sim {
     #[arg(long)]
     all: bool,
     /// Run so many simulations at once, rather than one for each core
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1024))]
     threads: Option<u64>,
     /// Build without checks for speed: worth it from some ten thousand seeds on
     #[arg(long)]

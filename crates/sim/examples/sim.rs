@@ -21,15 +21,20 @@ fn main() -> ExitCode {
             all = true;
             continue;
         }
-        let Some(number) = arguments.next().as_deref().and_then(seeds::parse) else {
-            return usage();
+        let value = arguments.next().unwrap_or_default();
+        let Some(number) = seeds::parse(&value) else {
+            return usage(&format!("{argument} {value:?}: that is no number, like 7 or 0x1de1"));
         };
         match argument.as_str() {
+            // None at all would seem to have gone well.
+            "--seeds" | "--threads" if number == 0 => {
+                return usage(&format!("{argument} 0: at least one"));
+            }
             "--seeds" => count = number,
             "--seed" => one = Some(number),
             "--from" => first = number,
             "--threads" => threads = number as usize,
-            _ => return usage(),
+            _ => return usage(&format!("{argument} is not known")),
         }
     }
     let kit = Kit::new();
@@ -39,7 +44,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn usage() -> ExitCode {
+fn usage(wrong: &str) -> ExitCode {
+    eprintln!("error: {wrong}");
     eprintln!("usage: sim [--seeds N] [--from SEED] [--threads N] [--all] | --seed SEED");
     ExitCode::FAILURE
 }
