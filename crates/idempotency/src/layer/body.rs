@@ -44,9 +44,5 @@ where
 
 fn unreadable(error: BoxError) -> ReadError {
     // A bound that an outer layer has set.
-    if error.is::<LengthLimitError>() {
-        ReadError::TooLarge
-    } else {
-        ReadError::Unreadable(error)
-    }
+    if error.is::<LengthLimitError>() { ReadError::TooLarge } else { ReadError::Unreadable(error) }
 }

@@ -124,8 +124,10 @@
 //!   says, and are then refused with 503; a repetition waits for the first and gets its response.
 //!   A handler that writes on another connection waits for its own request.
 //! - **`COMMIT` by a statement of the handler's own** makes its work durable before the response is
-//!   recorded. The work is still not done twice; after a crash in between, the key is
-//!   `indeterminate`. It is not looked for: that would cost every request a round trip.
+//!   recorded. The work is still not done twice; after a crash in between, or a response that is not
+//!   to be recorded, the key is `in-progress` and, when its lease is over, `indeterminate`. It is
+//!   not looked for: that would cost every request a round trip. After a `ROLLBACK` the attempt is
+//!   lost.
 //! - **Guards** of the handle end with the handler. One that is alive when the handler has returned
 //!   fails the request; its transaction rolls back when the guard goes.
 //! - **Bodies given on.** The inner service gets [`GuardedBody`] as its request's body. axum's routes

@@ -112,7 +112,9 @@ impl Problem {
             Self::ScopeUnknown => "it cannot be told whose idempotency key this is",
             Self::RequestUnreadable => "the body of the request broke off",
             Self::RequestTooLarge { bytes_max } => {
-                return Cow::Owned(format!("the body of the request has more than {bytes_max} bytes"));
+                return Cow::Owned(format!(
+                    "the body of the request has more than {bytes_max} bytes"
+                ));
             }
             Self::InProgress { .. } => "a request with this key is being carried out",
             Self::Indeterminate => {

@@ -100,6 +100,7 @@ pub(super) fn replayed(recorded: &Json) -> Result<Response<Full<Bytes>>, DecodeE
     Ok(response)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 fn unreadable(why: impl ToString) -> DecodeError {
     DecodeError { what: "response", why: why.to_string() }
 }

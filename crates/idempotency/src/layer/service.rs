@@ -36,11 +36,7 @@ pub struct IdempotencyLayer<DB: LayerDatabase> {
 impl<DB: LayerDatabase> IdempotencyLayer<DB> {
     /// A layer that opens its transactions on this pool, records with this factory's settings, and
     /// tells callers apart by this scope.
-    pub fn new(
-        pool: Pool<DB>,
-        factory: IdempotencyStoreFactory<DB::Client>,
-        scope: Scope,
-    ) -> Self {
+    pub fn new(pool: Pool<DB>, factory: IdempotencyStoreFactory<DB::Client>, scope: Scope) -> Self {
         Self { config: Arc::new(Config::new(pool, factory, scope)) }
     }
 
@@ -232,7 +228,8 @@ impl<DB: LayerDatabase> Config<DB> {
         let problem = match outcome {
             Outcome::FreshAttempt(_) => unreachable!("it was taken above"),
             Outcome::PriorResult(result) => {
-                let response = response::replayed(&result).map_err(LayerError::IncompatibleState)?;
+                let response =
+                    response::replayed(&result).map_err(LayerError::IncompatibleState)?;
                 return Ok(Run::Answer(response));
             }
             Outcome::PriorError(error) => return Err(LayerError::RecordedFailure(error)),

@@ -8,7 +8,9 @@ use indelible_idempotency::layer::{Ended, IdempotentTx, Scope};
 use sqlx::Connection as _;
 use tokio::sync::{Notify, oneshot};
 
-use crate::support::{App, Backend, Call, answer, code, on_both, post, send, serve, settings, text};
+use crate::support::{
+    App, Backend, Call, answer, code, on_both, post, send, serve, settings, text,
+};
 
 /// Where a transaction is still being rolled back, `begin` waits for it instead of saying 409.
 fn patient() -> indelible_idempotency::store::Settings {
@@ -183,24 +185,43 @@ async fn a_guard_that_outlives_the_handler() {
 
 async fn own_commit<B: Backend>() {
     let handler = |call: Call<B>| async move {
-        call.effect("work").await;
+        call.effect(&format!("work-{}", call.number)).await;
         call.run("COMMIT").await.unwrap();
         answer(200, format!("call {}", call.number))
     };
     let app = serve::<B, _>(handler, |layer| layer).await;
-    let first = app.send(post("k", "1")).await;
-    if first.status() == 200 {
-        assert_eq!(text(&first), "call 0");
-    } else {
-        assert_eq!(code(&first), (503, "outcome-unknown".to_owned()));
+    for number in 0..20 {
+        // The response is recorded, and every connection of the pool is as good as before.
+        let key = number.to_string();
+        for _ in 0..2 {
+            assert_eq!(text(&app.send(post(&key, "1")).await), format!("call {number}"));
+        }
     }
-    for _ in 0..20 {
-        // Whatever the first was told, the response is recorded.
-        assert_eq!(text(&app.send(post("k", "1")).await), "call 0");
-        // And every connection of the pool is as good as before.
-        assert!(app.send(post("l", "1")).await.status() != 500);
+    assert_eq!(app.effects().await.len(), 20);
+    assert_eq!(app.errors(), Vec::<String>::new());
+}
+
+async fn own_commit_and_panic<B: Backend>() {
+    let handler = |call: Call<B>| async move {
+        call.effect(&format!("work-{}", call.number)).await;
+        call.run("COMMIT").await.unwrap();
+        assert!(call.number > 2, "on purpose, a few times");
+        answer(200, format!("call {}", call.number))
+    };
+    let app = serve::<B, _>(handler, |layer| layer).await;
+    for number in 0..3 {
+        assert!(send(app.address, post(&number.to_string(), "1")).await.is_err());
     }
-    assert_eq!(app.effects().await, ["work"]);
+    for number in 0..3 {
+        // Done, and nobody knows: it is not done again.
+        let refused = app.send(post(&number.to_string(), "1")).await;
+        assert_eq!(code(&refused), (409, "in-progress".to_owned()));
+    }
+    for number in 3..30 {
+        let response = app.send(post(&number.to_string(), "1")).await;
+        assert_eq!(text(&response), format!("call {number}"));
+    }
+    assert_eq!(app.errors(), Vec::<String>::new());
 }
 
 async fn own_rollback<B: Backend>() {
@@ -225,6 +246,13 @@ async fn own_rollback<B: Backend>() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_commits_by_itself() {
     on_both!(own_commit);
+}
+
+/// C-34: where it does not return either, the work is not done again; and the pool's connections
+/// are as good as before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_commits_by_itself_and_panics() {
+    on_both!(own_commit_and_panic);
 }
 
 /// A handler that rolls back behind the layer's back has nothing recorded.

@@ -71,9 +71,8 @@ async fn of_many_callers_one_runs() {
 async fn of_many_callers_one_runs_when_serializable() {
     let db = Postgres::database().await;
     let name = db.url.rsplit('/').next().unwrap();
-    let strict = format!(
-        "ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'repeatable read'"
-    );
+    let strict =
+        format!("ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'repeatable read'");
     let mut connection = db.pool.acquire().await.unwrap();
     Postgres::run(&mut connection, &strict).await.unwrap();
     drop(connection);

@@ -91,7 +91,8 @@ async fn chosen<B: Backend>() {
         _ => Recording::WithoutEffects,
     };
     let app = serve::<B, _>(asked_for, |layer| layer.recording(recording)).await;
-    for (key, calls) in [("200", ["call 0", "call 1"]), ("500", ["call 2"; 2]), ("201", ["call 3"; 2])]
+    for (key, calls) in
+        [("200", ["call 0", "call 1"]), ("500", ["call 2"; 2]), ("201", ["call 3"; 2])]
     {
         for call in calls {
             assert_eq!(text(&app.send(post(key, key)).await), call);

@@ -38,11 +38,8 @@ async fn around_a_router_and_around_its_routes() {
     for is_route_layer in [false, true] {
         let db = Sqlite::database().await;
         let router: Router = Router::new().route("/pay", post_route(pay));
-        let router = if is_route_layer {
-            router.route_layer(layer(&db))
-        } else {
-            router.layer(layer(&db))
-        };
+        let router =
+            if is_route_layer { router.route_layer(layer(&db)) } else { router.layer(layer(&db)) };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
