@@ -117,7 +117,7 @@ async fn requests_too_large<B: Backend>() {
     for request in [
         raw("content-length: 1001", &[b'x'; 1_001]),
         // It is known before any of it is there.
-        raw("content-length: 18446744073709551615", b""),
+        raw("content-length: 9999999999999", b""),
         chunked(&[b'x'; 1_001], 1_001),
         chunked(&[b'x'; 1_001], 10),
         chunked(&[b'x'; 1_001], 1),

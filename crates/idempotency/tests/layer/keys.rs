@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use indelible_idempotency::layer::Scope;
+use indelible_idempotency::layer::{IdempotencyLayer, Scope};
 
 use crate::support::{
     App, Backend, Call, Chunks, answer, code, on_both, post, request, serve, settings, text,
@@ -42,7 +42,7 @@ async fn what_is_not_guarded_passes() {
 }
 
 async fn required<B: Backend>() {
-    let app = serve::<B, _>(count, |layer| layer.required()).await;
+    let app = serve::<B, _>(count, IdempotencyLayer::required).await;
     let mut bare = post("k", "1");
     bare.headers_mut().remove("idempotency-key");
     assert_eq!(code(&app.send(bare).await), (400, "key-required".to_owned()));
