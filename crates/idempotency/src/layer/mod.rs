@@ -87,8 +87,9 @@
 //! A response that is recorded without effects is recorded in a second transaction. Where another
 //! request with the key comes in between, that one counts, and this one is answered unrecorded.
 //!
-//! A handler that panics, and a caller that goes away, leave nothing: the transaction rolls back,
-//! and the key is fresh.
+//! A handler that panics, a caller that goes away, and a time-out outside of the layer leave nothing:
+//! the transaction rolls back, and the key is fresh. A statement that is running by then is waited
+//! for first; until then the key is in flight.
 //!
 //! # What the layer itself answers
 //!

@@ -1,14 +1,19 @@
 //! Which responses are recorded, and what becomes of the handler's work.
 
 use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::Frame;
-use indelible_idempotency::layer::Recording;
+use indelible_idempotency::layer::{Recording, Scope};
+use sqlx::Postgres;
+use tokio::task::JoinHandle;
 
-use crate::support::{Backend, Call, Chunks, answer, code, on_both, post, serve, text};
+use crate::support::{
+    App, Backend, Call, Chunks, answer, code, on_both, post, serve, settings, text,
+};
 
 /// Does its work, and answers with the status that the body asks for.
 async fn asked_for<B: Backend>(call: Call<B>) -> http::Response<Body> {
@@ -179,4 +184,56 @@ async fn broken<B: Backend>() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_response_that_breaks_off_undoes_everything() {
     on_both!(broken);
+}
+
+/// The number of the advisory lock that the transaction of a `begin` holds.
+const LOCK: &str = "SELECT ((classid::bigint << 32) | objid::bigint)::text FROM pg_locks
+                    WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database
+                                                               WHERE datname = current_database())";
+
+/// Between the two transactions of a refusal somebody else takes the key: they count, and the
+/// refusal goes to its caller unrecorded.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_that_is_overtaken_is_not_recorded() {
+    let db = Arc::new(Postgres::database().await);
+    let others = sqlx::PgPool::connect(&db.url).await.unwrap();
+    let overtaking: Arc<Mutex<Option<JoinHandle<_>>>> = Arc::default();
+    let overtakes = Arc::clone(&overtaking);
+    let pool = others.clone();
+    let handler = move |call: Call<Postgres>| {
+        let (pool, overtakes) = (pool.clone(), Arc::clone(&overtakes));
+        async move {
+            call.effect("work").await;
+            if call.number == 0 {
+                // Queues for the lock of this very key, and so gets it before anybody else.
+                let lock = Postgres::texts(&pool, LOCK).await.pop().unwrap();
+                let mut other = pool.begin().await.unwrap();
+                *overtakes.lock().unwrap() = Some(tokio::spawn(async move {
+                    let sql = format!("SELECT pg_advisory_xact_lock({lock})");
+                    Postgres::run(&mut other, &sql).await.unwrap();
+                    other
+                }));
+                let waiting = "SELECT 'it waits' FROM pg_locks
+                               WHERE locktype = 'advisory' AND NOT granted";
+                let mut looks = 0;
+                while Postgres::texts(&pool, waiting).await.is_empty() {
+                    looks += 1;
+                    assert!(looks < 100_000, "nobody waits for the lock");
+                }
+            }
+            answer(404, format!("call {}", call.number))
+        }
+    };
+    let app = App::start(db, settings(), Scope::Shared, handler, |layer| layer).await;
+    let refused = app.send(post("k", "1")).await;
+    assert_eq!((refused.status().as_u16(), text(&refused)), (404, "call 0"));
+    assert_eq!(app.records().await, Vec::<String>::new());
+    assert_eq!(app.errors(), Vec::<String>::new());
+    let other = overtaking.lock().unwrap().take().unwrap();
+    assert_eq!(code(&app.send(post("k", "1")).await), (409, "in-progress".to_owned()));
+    other.await.unwrap().rollback().await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(text(&app.send(post("k", "1")).await), "call 1");
+    }
+    assert_eq!(app.effects().await, Vec::<String>::new());
 }
