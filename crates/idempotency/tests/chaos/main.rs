@@ -33,7 +33,7 @@ const SIZE: Size = Size { tasks: 64, keys: 1_000, trouble_every: 100 };
 const SIZE_TWO: Size = Size { tasks: 32, keys: 200, trouble_every: 100 };
 
 /// How many connections are killed at a time.
-const KILLED: i64 = 3;
+const KILLED: i64 = 2;
 
 /// Kills connections now and then.
 async fn killing(run: &Run<Postgres>) {

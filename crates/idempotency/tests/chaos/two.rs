@@ -17,8 +17,14 @@ use crate::run::Run;
 /// A transaction that is never looked at so often has ended before.
 const POLLS_MAX: usize = 6;
 
-/// Attempts whose owners were lost after `begin`, by the number of their key. Some come back.
-pub(crate) type Forgotten = RefCell<Vec<(usize, Attempt)>>;
+/// Attempts whose owners were lost after `begin`, by the number of their key.
+#[derive(Default)]
+pub(crate) struct Forgotten {
+    /// Those who come back while others are at it.
+    back: RefCell<Vec<(usize, Attempt)>>,
+    /// Those who come back when everything is done.
+    late: RefCell<Vec<(usize, Attempt)>>,
+}
 
 /// What the first transaction came to.
 enum Begun {
@@ -33,7 +39,6 @@ enum Begun {
 /// A client: its connection, and what it does next.
 struct Task<'r, B: Base> {
     run: &'r Run<B>,
-    forgotten: &'r Forgotten,
     numbers: Numbers,
     connection: Option<Connection<B>>,
     number: usize,
@@ -44,13 +49,15 @@ struct Task<'r, B: Base> {
 pub(crate) async fn task<B: Base>(run: Rc<Run<B>>, forgotten: Rc<Forgotten>, number: usize) {
     let mut numbers = run.numbers(number);
     let mut queue = VecDeque::from(numbers.order(run.keys.len()));
-    let (run, forgotten) = (&run, &forgotten);
-    let mut task = Task { run, forgotten, numbers, connection: None, number, ends: 0 };
+    let mut task = Task { run: &run, numbers, connection: None, number, ends: 0 };
     while let Some(key) = queue.pop_front() {
         match task.begin(key).await {
-            Begun::Owned(attempt) if task.numbers.one_in(3) => {
+            // Most are lost, so that each key has a few owners.
+            Begun::Owned(attempt) if !task.numbers.one_in(4) => {
                 run.count(|counts| counts.forgotten += 1);
-                forgotten.borrow_mut().push((key, attempt));
+                let back = task.numbers.one_in(2);
+                let list = if back { &forgotten.back } else { &forgotten.late };
+                list.borrow_mut().push((key, attempt));
                 queue.push_back(key);
             }
             Begun::Owned(attempt) => {
@@ -60,9 +67,9 @@ pub(crate) async fn task<B: Base>(run: Rc<Run<B>>, forgotten: Rc<Forgotten>, num
             Begun::Answered => {}
             Begun::Again => queue.push_back(key),
         }
-        if task.numbers.one_in(64) {
-            // Late is fine, as long as nobody has taken over.
-            let back = forgotten.borrow_mut().pop();
+        // Coming back is fine as long as nobody has taken over: some are in time, some not.
+        if task.numbers.one_in(16) {
+            let back = forgotten.back.borrow_mut().pop();
             if let Some((key, attempt)) = back {
                 task.end(key, &attempt).await;
             }
@@ -72,7 +79,7 @@ pub(crate) async fn task<B: Base>(run: Rc<Run<B>>, forgotten: Rc<Forgotten>, num
 
 /// Once every key has its result, owners that come back are all refused.
 pub(crate) async fn refuse_the_late<B: Base>(run: &Run<B>, forgotten: &Forgotten) {
-    let late = forgotten.take();
+    let late = forgotten.late.take();
     assert!(!late.is_empty(), "nobody was lost for good");
     let mut connection = run.connect().await;
     for (key, attempt) in late {
