@@ -37,11 +37,7 @@ pub(crate) trait Base: 'static {
     ) -> Result<(), sqlx::Error>;
 
     /// Lets the lease of a row in progress lapse, as if its time had passed.
-    async fn lapse(
-        &self,
-        connection: &mut Connection<Self>,
-        key: &str,
-    ) -> Result<(), sqlx::Error>;
+    async fn lapse(&self, connection: &mut Connection<Self>, key: &str) -> Result<(), sqlx::Error>;
 
     /// Every row of a table of notes: key and text.
     async fn notes(&self, note: Note) -> Vec<(String, String)>;
