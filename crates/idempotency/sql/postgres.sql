@@ -24,5 +24,7 @@ CREATE TABLE idempotency_record (
 );
 
 -- For purge_expired. Its columns do not change when an attempt ends, so that the row is updated in
--- place (a HOT update) and neither index is touched.
-CREATE INDEX idempotency_record_expires_at ON idempotency_record (namespace, expires_at);
+-- place (a HOT update) and neither index is touched. The namespace does not come first: then this
+-- index would seem as good as the primary key for finding a key, as long as PostgreSQL knows little
+-- about the table, and every row of the namespace would be read.
+CREATE INDEX idempotency_record_expires_at ON idempotency_record (expires_at, namespace);

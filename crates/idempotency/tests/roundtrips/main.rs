@@ -1,4 +1,4 @@
-//! How many round trips to PostgreSQL each call takes, counted on the wire.
+//! What each call costs PostgreSQL: round trips, counted on the wire, and the index that it uses.
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 
 mod proxy;
@@ -161,4 +161,32 @@ async fn other_ends_are_one() {
     assert_eq!(found, Outcome::PriorError(error()));
     takes!(proxy, 1, store.lookup(&key("a"))).unwrap();
     takes!(proxy, 1, store.purge_expired(10)).unwrap();
+}
+
+/// I-13: keys are found by the primary key also in a table that PostgreSQL knows nothing about yet:
+/// any other index would be read for a whole namespace, by plans that are kept while it grows.
+#[tokio::test]
+async fn keys_are_found_by_the_primary_key() {
+    let Wire { factory, mut connection, .. } = Wire::warm().await;
+    let scans = "SELECT pg_stat_get_xact_numscans('idempotency_record_pkey'::regclass),
+                        pg_stat_get_xact_numscans('idempotency_record_expires_at'::regclass)";
+    // PostgreSQL keeps a plan from the sixth time on.
+    for number in 0..8 {
+        let name = format!("key-{number}");
+        let mut transaction = connection.begin().await.unwrap();
+        let (_, before): (i64, i64) =
+            sqlx::query_as(scans).fetch_one(&mut *transaction).await.unwrap();
+        let mut store = factory.with_tx(&mut transaction);
+        let attempt = begin_fresh(store.begin(&key(&name), &request(1)).await);
+        store.renew(&attempt).await.unwrap();
+        store.commit(&attempt, &result()).await.unwrap();
+        let found = store.begin(&key(&name), &request(1)).await.unwrap();
+        assert_eq!(found, Outcome::PriorResult(result()));
+        store.lookup(&key(&name)).await.unwrap();
+        let (by_key, by_time): (i64, i64) =
+            sqlx::query_as(scans).fetch_one(&mut *transaction).await.unwrap();
+        assert!(by_key > 0, "round {number}");
+        assert_eq!(by_time - before, 0, "round {number}");
+        transaction.commit().await.unwrap();
+    }
 }
