@@ -55,15 +55,13 @@ pub fn parse_key(
     if value.is_empty() {
         return Err(KeyError::Blank);
     }
-    let mut count = 0;
-    for (index, char) in value.chars().enumerate() {
-        if char < '\u{20}' || char == '\u{7f}' {
-            return Err(KeyError::ControlCharacter { index, code: char.into() });
-        }
-        count = index + 1;
+    let chars = value.chars().count();
+    if chars > KEY_CHARS_MAX {
+        return Err(KeyError::TooLong { chars });
     }
-    if count > KEY_CHARS_MAX {
-        return Err(KeyError::TooLong { chars: count });
+    let is_control = |char: char| char < '\u{20}' || char == '\u{7f}';
+    if let Some((index, char)) = value.chars().enumerate().find(|(_, char)| is_control(*char)) {
+        return Err(KeyError::ControlCharacter { index, code: char.into() });
     }
     Ok(Some(IdempotencyKey { namespace: namespace.clone(), value: value.to_owned() }))
 }
