@@ -154,6 +154,7 @@ pub(crate) fn start(programs: &[Program], number: usize) -> Start {
     Start {
         namespace: Namespace::new("sim").expect("it is a name"),
         operation_id: Some(OperationId::new(&format!("op-{number}")).expect("it is a name")),
+        idempotency_key: None,
         component: COMPONENT.to_owned(),
         function: program.function.to_owned(),
         input: Payload::json(program.steps.to_string()),
