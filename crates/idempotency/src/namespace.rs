@@ -1,0 +1,105 @@
+//! Whose keys: the part of a table that belongs to one consumer.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::text::Shown;
+
+/// The longest namespace, in characters.
+pub const NAMESPACE_CHARS_MAX: usize = 64;
+
+/// The consumer that a key belongs to (I-4): `a-z`, `0-9`, `-` and `_`, at most
+/// [`NAMESPACE_CHARS_MAX`]. Equal keys in two namespaces have nothing to do with each other.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConsumerNamespace(String);
+
+impl ConsumerNamespace {
+    /// The namespace of this name, if it can be one.
+    pub fn new(name: impl Into<String>) -> Result<Self, NamespaceError> {
+        let name = name.into();
+        if name.trim().is_empty() {
+            return Err(NamespaceError::Blank);
+        }
+        if let Some((index, char)) = name
+            .chars()
+            .enumerate()
+            .find(|(_, char)| !matches!(char, 'a'..='z' | '0'..='9' | '-' | '_'))
+        {
+            return Err(NamespaceError::Alphabet { index, found: char.to_string() });
+        }
+        // Of this alphabet, a character is a byte.
+        if name.len() > NAMESPACE_CHARS_MAX {
+            return Err(NamespaceError::TooLong { chars: name.len() });
+        }
+        Ok(Self(name))
+    }
+
+    /// Its name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ConsumerNamespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for ConsumerNamespace {
+    type Err = NamespaceError;
+
+    fn from_str(name: &str) -> Result<Self, NamespaceError> {
+        Self::new(name)
+    }
+}
+
+/// Why a name cannot be a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NamespaceError {
+    /// Nothing, or only white space.
+    #[error("the namespace is blank")]
+    Blank,
+    /// Longer than [`NAMESPACE_CHARS_MAX`].
+    #[error("the namespace has {chars} characters; {NAMESPACE_CHARS_MAX} are the most")]
+    TooLong {
+        /// How long it is.
+        chars: usize,
+    },
+    /// A character that is none of `a-z`, `0-9`, `-`, `_`.
+    #[error(
+        "the namespace has {} as character {index}; a-z, 0-9, - and _ are allowed",
+        Shown(found)
+    )]
+    Alphabet {
+        /// Which character, from 0.
+        index: usize,
+        /// What it is.
+        found: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I-4, I-24: alphabet, length and blankness are checked at construction.
+    #[test]
+    fn alphabet_length_and_blankness() {
+        for name in ["a", "orders", "o-1_x", "0", "-", &"n".repeat(64)] {
+            assert_eq!(ConsumerNamespace::new(name).unwrap().as_str(), name);
+        }
+        for name in ["", " ", "\t\n", "\u{2003}"] {
+            assert_eq!(ConsumerNamespace::new(name), Err(NamespaceError::Blank));
+        }
+        let long = ConsumerNamespace::new("n".repeat(65));
+        assert_eq!(long, Err(NamespaceError::TooLong { chars: 65 }));
+        for (name, index) in
+            [("Orders", 0), ("a b", 1), ("a.b", 1), ("ab\u{0}", 2), ("é", 0), ("a\u{1F600}", 1)]
+        {
+            let refused = ConsumerNamespace::new(name).unwrap_err();
+            assert!(matches!(refused, NamespaceError::Alphabet { index: at, .. } if at == index));
+            assert!(!refused.to_string().contains('\u{0}'), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The client for PostgreSQL, on sqlx.
+
+mod shape;
+mod statements;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use sqlx::error::DatabaseError;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _, Transaction};
+
+use self::statements::Statements;
+use super::client::{BeginCall, Begun, Client, ClientError, Ending, OwnerCall, Recorded, Row};
+use super::error::ShapeError;
+use super::factory::IdempotencyStoreFactory;
+use super::raw::RawIdempotencyStore;
+use super::settings::{Settings, TableName};
+use crate::outcome::{OwnerToken, OwnerTokenError};
+
+/// The migration that makes the table, `sql/postgres.sql`: for the consumer's own migrations.
+pub const POSTGRES_MIGRATION: &str = include_str!("../../../sql/postgres.sql");
+
+/// The file's name, for errors.
+const MIGRATION_FILE: &str = "sql/postgres.sql";
+
+/// SQLSTATEs by which PostgreSQL asks for the transaction to be run again.
+const SERIALIZATION_FAILURE: &str = "40001";
+const DEADLOCK_DETECTED: &str = "40P01";
+/// What is not possible outside a transaction.
+const NO_ACTIVE_SQL_TRANSACTION: &str = "25P01";
+
+/// Makes stores on PostgreSQL connections of sqlx.
+pub type PostgresStoreFactory = IdempotencyStoreFactory<PostgresClient>;
+
+impl PostgresStoreFactory {
+    /// Stores with these settings.
+    pub fn new(settings: Settings) -> Self {
+        Self::with_client(PostgresClient::new(&settings.table), settings)
+    }
+
+    /// A store on a transaction of sqlx: the way that suits most services (I-15).
+    pub fn with_tx<'c>(
+        &'c self,
+        transaction: &'c mut Transaction<'_, Postgres>,
+    ) -> RawIdempotencyStore<'c, PostgresClient> {
+        self.in_connection(&mut *transaction)
+    }
+}
+
+/// The statements of a store, on sqlx's PostgreSQL connections.
+#[derive(Debug, Clone)]
+pub struct PostgresClient {
+    table: TableName,
+    statements: Statements,
+}
+
+impl PostgresClient {
+    fn new(table: &TableName) -> Self {
+        Self { table: table.clone(), statements: Statements::of(table) }
+    }
+}
+
+/// The statements are made of constants and a table's name, which is checked.
+fn query(sql: &Arc<str>) -> Query<'_, Postgres, PgArguments> {
+    sqlx::query(AssertSqlSafe(Arc::clone(sql)))
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl From<sqlx::Error> for ClientError {
+    fn from(error: sqlx::Error) -> Self {
+        if retryable(&error) { Self::Retry(error.into()) } else { Self::Other(error.into()) }
+    }
+}
+
+fn retryable(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    matches!(code.as_deref(), Some(SERIALIZATION_FAILURE | DEADLOCK_DETECTED))
+}
+
+/// The number of the advisory lock of a key, but for the table.
+fn lock_number(call: &BeginCall<'_>) -> i64 {
+    let mut hash = Sha256::new();
+    hash.update(call.namespace.as_bytes());
+    // No namespace has it, so that the two are kept apart.
+    hash.update([0]);
+    hash.update(call.key.as_bytes());
+    let digest: [u8; 32] = hash.finalize().into();
+    let (first, _) = digest.split_first_chunk().expect("32 bytes have a first 8");
+    i64::from_be_bytes(*first)
+}
+
+fn recorded(row: &PgRow) -> Result<Recorded, sqlx::Error> {
+    Ok(Recorded {
+        hash: row.try_get("request_hash")?,
+        status: row.try_get("status")?,
+        request: row.try_get("request_payload")?,
+        result: row.try_get("result_payload")?,
+        error: row.try_get("error_payload")?,
+        lease_ms: row.try_get("lease_ms")?,
+    })
+}
+
+fn owner(token: &str) -> Result<OwnerToken, ClientError> {
+    token.parse().map_err(|why: OwnerTokenError| ClientError::Other(why.into()))
+}
+
+impl Client for PostgresClient {
+    type Connection = PgConnection;
+
+    async fn is_in_transaction(&self, connection: &mut PgConnection) -> Result<bool, ClientError> {
+        match query(&self.statements.in_transaction).execute(connection).await {
+            Ok(_) => Ok(true),
+            Err(error) => {
+                let code = error.as_database_error().and_then(DatabaseError::code);
+                match code.as_deref() {
+                    Some(NO_ACTIVE_SQL_TRANSACTION) => Ok(false),
+                    _ => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    async fn begin(
+        &self,
+        connection: &mut PgConnection,
+        call: &BeginCall<'_>,
+    ) -> Result<Begun, ClientError> {
+        let row = query(&self.statements.begin)
+            .bind(call.namespace)
+            .bind(call.key)
+            .bind(call.hash.as_slice())
+            .bind(lock_number(call))
+            .bind(call.request)
+            .bind(millis(call.lease))
+            .bind(millis(call.replay_window))
+            .fetch_one(connection)
+            .await?;
+        let open: Option<bool> = row.try_get("open")?;
+        let fresh: Option<&str> = row.try_get("owner")?;
+        match (open, fresh) {
+            (None, _) => Ok(Begun::Recorded(recorded(&row)?)),
+            (Some(true), Some(token)) => Ok(Begun::Fresh(owner(token)?)),
+            (Some(true), None) => Ok(Begun::Again),
+            (Some(false), _) => Ok(Begun::Uncommitted),
+        }
+    }
+
+    async fn take_over(
+        &self,
+        connection: &mut PgConnection,
+        call: &BeginCall<'_>,
+    ) -> Result<Option<OwnerToken>, ClientError> {
+        let row = query(&self.statements.take_over)
+            .bind(call.namespace)
+            .bind(call.key)
+            .bind(call.hash.as_slice())
+            .bind(millis(call.lease))
+            .bind(millis(call.replay_window))
+            .fetch_optional(connection)
+            .await?;
+        row.map(|row| owner(row.try_get("owner")?)).transpose()
+    }
+
+    async fn end(
+        &self,
+        connection: &mut PgConnection,
+        call: &OwnerCall<'_>,
+        ending: Ending<'_>,
+    ) -> Result<bool, ClientError> {
+        let (sql, payload) = match ending {
+            Ending::Committed(result) => (&self.statements.commit, Some(result)),
+            Ending::Failed(error) => (&self.statements.fail, Some(error)),
+            Ending::Forgotten => (&self.statements.forget, None),
+        };
+        let mut query = query(sql).bind(call.namespace).bind(call.key).bind(call.owner);
+        if let Some(payload) = payload {
+            query = query.bind(payload);
+        }
+        Ok(query.execute(connection).await?.rows_affected() > 0)
+    }
+
+    async fn renew(
+        &self,
+        connection: &mut PgConnection,
+        call: &OwnerCall<'_>,
+        lease: Duration,
+    ) -> Result<bool, ClientError> {
+        let query = query(&self.statements.renew);
+        let query = query.bind(call.namespace).bind(call.key).bind(call.owner).bind(millis(lease));
+        Ok(query.execute(connection).await?.rows_affected() > 0)
+    }
+
+    async fn lookup(
+        &self,
+        connection: &mut PgConnection,
+        namespace: &str,
+        key: &str,
+    ) -> Result<Option<Row>, ClientError> {
+        let query = query(&self.statements.lookup).bind(namespace).bind(key);
+        let Some(row) = query.fetch_optional(connection).await? else {
+            return Ok(None);
+        };
+        Ok(Some(Row {
+            recorded: recorded(&row)?,
+            owner: row.try_get("owner")?,
+            owners: row.try_get("owners")?,
+            created_at_ms: row.try_get("created_at_ms")?,
+            ended_at_ms: row.try_get("ended_at_ms")?,
+            expires_at_ms: row.try_get("expires_at_ms")?,
+        }))
+    }
+
+    async fn purge_expired(
+        &self,
+        connection: &mut PgConnection,
+        namespace: &str,
+        rows_max: u32,
+    ) -> Result<u64, ClientError> {
+        let query = query(&self.statements.purge).bind(namespace).bind(i64::from(rows_max));
+        Ok(query.execute(connection).await?.rows_affected())
+    }
+
+    async fn pause(
+        &self,
+        connection: &mut PgConnection,
+        pause: Duration,
+    ) -> Result<bool, ClientError> {
+        let query = sqlx::query("SELECT pg_sleep($1)").bind(pause.as_secs_f64());
+        query.execute(connection).await?;
+        Ok(true)
+    }
+
+    async fn check(&self, connection: &mut PgConnection) -> Result<(), ShapeError> {
+        shape::check(connection, &self.table).await
+    }
+}
