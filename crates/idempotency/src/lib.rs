@@ -21,6 +21,8 @@ mod canonical;
 mod error;
 mod json;
 mod key;
+#[cfg(feature = "tower")]
+pub mod layer;
 mod minter;
 mod namespace;
 mod outcome;
