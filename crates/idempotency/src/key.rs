@@ -10,6 +10,13 @@ pub const KEY_CHARS_MAX: usize = 255;
 /// The key of one logical request, in its namespace (I-5). Only [`parse_key`] and
 /// [`KeyMinter`](crate::KeyMinter) make one, so what it promises always holds: it is not blank, has
 /// at most [`KEY_CHARS_MAX`] characters, no control characters, and no white space at its ends.
+///
+/// ```compile_fail,E0451
+/// use indelible_idempotency::{ConsumerNamespace, IdempotencyKey};
+///
+/// let namespace = ConsumerNamespace::new("orders").unwrap();
+/// let forged = IdempotencyKey { namespace, value: "\u{1b}".to_owned() };
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IdempotencyKey {
     namespace: ConsumerNamespace,

@@ -4,7 +4,7 @@ use indelible_idempotency::store::ShapeError;
 
 use crate::support::{postgres, settings, sqlite};
 
-/// I-20: what the shipped migrations make passes.
+/// I-20, I-27: what the shipped migrations make passes, under the names of the specification.
 #[tokio::test]
 async fn the_shipped_migrations_pass() {
     on_each!(|world| {
