@@ -1,0 +1,97 @@
+//! What goes wrong on this side of the middleware: for the service's log, never for the caller.
+
+use sqlx::error::ErrorKind;
+
+use super::problem::Problem;
+use crate::error::StoredError;
+use crate::outcome::DecodeError;
+use crate::store::{BoxError, StoreError};
+
+/// Why the caller got an answer of the middleware's own in the range of 500, or why something went
+/// wrong that the caller did not notice. [`IdempotencyLayer::on_error`](super::IdempotencyLayer)
+/// gets it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayerError {
+    /// There is no transaction to be had from the pool.
+    #[error("no transaction could be opened")]
+    Open(#[source] sqlx::Error),
+    /// The request could not be begun. The handler has not run.
+    #[error("the request could not be begun")]
+    Begin(#[source] StoreError),
+    /// The response could not be recorded; what the handler did is rolled back.
+    #[error("the response could not be recorded")]
+    Record(#[source] StoreError),
+    /// The transaction could not be committed, or the answer of the database was lost: whether it
+    /// was, is not known.
+    #[error("the transaction could not be committed")]
+    Commit(#[source] sqlx::Error),
+    /// The transaction could not be rolled back in order. The database does so when it finds the
+    /// connection gone.
+    #[error("the transaction could not be rolled back")]
+    Rollback(#[source] sqlx::Error),
+    /// A guard of the transaction outlives the handler: it is rolled back when the guard goes.
+    #[error("the handler returned while a guard of its transaction was alive")]
+    TransactionHeld,
+    /// The response has more bytes than are recorded; what the handler did is rolled back.
+    #[error("the response has more than {bytes_max} bytes")]
+    ResponseTooLarge {
+        /// How many it may have.
+        bytes_max: usize,
+    },
+    /// The body of the response broke off; what the handler did is rolled back.
+    #[error("the body of the response broke off")]
+    ResponseBody(#[source] BoxError),
+    /// The recorded response cannot be read (I-17).
+    #[error("the recorded response does not fit this version; drain or migrate it")]
+    IncompatibleState(#[source] DecodeError),
+    /// Somebody else recorded an error under the key: the middleware records none.
+    #[error("an error is recorded under the key, of the class {:?}", .0.class_tag)]
+    RecordedFailure(StoredError),
+}
+
+impl LayerError {
+    /// What the caller is told.
+    pub(super) fn problem(&self) -> Problem {
+        match self {
+            Self::Open(_) => Problem::Unavailable,
+            Self::Begin(error) | Self::Record(error) => of_store(error),
+            Self::Commit(error) => of_commit(error),
+            Self::Rollback(_) => Problem::Internal,
+            Self::TransactionHeld => Problem::TransactionHeld,
+            Self::ResponseTooLarge { .. } => Problem::ResponseTooLarge,
+            Self::ResponseBody(_) => Problem::ResponseUnreadable,
+            Self::IncompatibleState(_) => Problem::IncompatibleState,
+            Self::RecordedFailure(_) => Problem::RecordedFailure,
+        }
+    }
+}
+
+fn of_store(error: &StoreError) -> Problem {
+    match error {
+        StoreError::RetryTransaction(_) => Problem::Unavailable,
+        StoreError::IncompatibleState(_) => Problem::IncompatibleState,
+        StoreError::Superseded { .. }
+        | StoreError::NoAttempt { .. }
+        | StoreError::AlreadyEnded { .. } => Problem::AttemptLost,
+        StoreError::Database(source) => match source.downcast_ref() {
+            // It spoke, and would say the same again: a table that is not there, or a transaction
+            // that an error of the handler's has ended.
+            Some(sqlx::Error::Database(_)) | None => Problem::Internal,
+            Some(_) => Problem::Unavailable,
+        },
+        StoreError::NoTransaction | StoreError::ForeignKey { .. } | StoreError::Json(_) => {
+            Problem::Internal
+        }
+    }
+}
+
+/// A constraint that is checked at the end has refused the transaction. Of anything else it cannot
+/// be said whether it came before the commit or after: a connection that is lost, a server that
+/// shuts down while it waits for a replica.
+fn of_commit(error: &sqlx::Error) -> Problem {
+    match error.as_database_error().map(sqlx::error::DatabaseError::kind) {
+        None | Some(ErrorKind::Other) => Problem::OutcomeUnknown,
+        Some(_) => Problem::Internal,
+    }
+}

@@ -1,0 +1,95 @@
+//! The transaction around a handler: begun, and ended in one of three ways.
+//!
+//! The middleware is the caller that owns the transaction (I-14); the store only speaks in it.
+
+use sqlx::Transaction;
+
+use super::config::Config;
+use super::database::LayerDatabase;
+use super::error::LayerError;
+use super::tx::Lent;
+use crate::json::Json;
+use crate::key::IdempotencyKey;
+use crate::outcome::{Attempt, Outcome};
+use crate::request::Request;
+use crate::store::{RawOutcome, StoreError};
+
+/// How often a request is begun in a new transaction where the database could not order the one
+/// before among others. Nothing has run by then; more would be load on a database that has enough.
+const BEGINS_MAX: u32 = 3;
+
+impl<DB: LayerDatabase> Config<DB> {
+    /// A transaction, and what `begin` found in it.
+    pub(super) async fn begin(
+        &self,
+        key: &IdempotencyKey,
+        request: &Request,
+    ) -> Result<(Transaction<'static, DB>, RawOutcome), LayerError> {
+        let mut begins = 1;
+        loop {
+            let mut transaction = DB::open(&self.pool).await.map_err(LayerError::Open)?;
+            let begun = self.factory.in_connection(&mut transaction).begin(key, request).await;
+            match begun {
+                Ok(outcome) => return Ok((transaction, outcome)),
+                Err(error) => {
+                    self.roll_back(transaction).await;
+                    if !matches!(error, StoreError::RetryTransaction(_)) || begins == BEGINS_MAX {
+                        return Err(LayerError::Begin(error));
+                    }
+                    begins += 1;
+                }
+            }
+        }
+    }
+
+    /// Records the response and makes it durable, with all that is in the transaction.
+    pub(super) async fn keep(
+        &self,
+        mut transaction: Transaction<'static, DB>,
+        attempt: &Attempt,
+        response: &Json,
+    ) -> Result<(), LayerError> {
+        let committed =
+            self.factory.in_connection(&mut transaction).commit(attempt, response).await;
+        if let Err(error) = committed {
+            self.roll_back(transaction).await;
+            return Err(LayerError::Record(error));
+        }
+        transaction.commit().await.map_err(LayerError::Commit)
+    }
+
+    /// Records the response alone, in a transaction of its own. Where somebody else has the key by
+    /// now, theirs is what counts.
+    pub(super) async fn keep_alone(
+        &self,
+        key: &IdempotencyKey,
+        request: &Request,
+        response: &Json,
+    ) -> Result<(), LayerError> {
+        let (transaction, outcome) = self.begin(key, request).await?;
+        match outcome {
+            Outcome::FreshAttempt(attempt) => self.keep(transaction, &attempt, response).await,
+            _ => {
+                self.roll_back(transaction).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Undoes what a handler did.
+    pub(super) async fn give_up(&self, lent: Lent<DB>) {
+        match lent.take_back() {
+            Some(transaction) => self.roll_back(transaction).await,
+            None => self.report(&LayerError::TransactionHeld),
+        }
+    }
+
+    /// Undoes everything, and says so before the caller is answered: a repetition that comes at
+    /// once finds the key fresh. Where it fails the connection is of no use any more, and the
+    /// database rolls back by itself.
+    pub(super) async fn roll_back(&self, transaction: Transaction<'static, DB>) {
+        if let Err(error) = transaction.rollback().await {
+            self.report(&LayerError::Rollback(error));
+        }
+    }
+}
