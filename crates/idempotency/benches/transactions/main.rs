@@ -2,10 +2,11 @@
 //! replay beside a plain read, with many clients at once.
 //!
 //! ```sh
-//! cargo bench -p indelible-idempotency -- --rounds 5 --seconds 2 --clients 32 postgres sqlite
+//! cargo bench -p indelible-idempotency -- --rounds 5 --seconds 2 --clients 32 postgres sqlite sqlite-each
 //! ```
 //!
-//! `--json` prints one object for each row instead of a table. All forms take turns in each round,
+//! Without a database's name it is the first two; `sqlite-each` has a connection for writing for each
+//! client. `--json` prints one object for each row instead of a table. All forms take turns in each round,
 //! so that a slow minute of the machine is every form's; figures are medians over the rounds, and
 //! ratios medians of each round's ratio.
 #![allow(clippy::unwrap_used, reason = "a benchmark that fails has nothing to say")]
@@ -19,6 +20,7 @@ mod sqlite;
 use std::time::Duration;
 
 use crate::load::{Form, Measured};
+use crate::sqlite::Writers;
 
 /// What to run.
 struct Arguments {
@@ -28,6 +30,7 @@ struct Arguments {
     json: bool,
     postgres: bool,
     sqlite: bool,
+    sqlite_each: bool,
 }
 
 impl Arguments {
@@ -39,6 +42,7 @@ impl Arguments {
             json: false,
             postgres: false,
             sqlite: false,
+            sqlite_each: false,
         };
         let mut given = std::env::args().skip(1);
         while let Some(argument) = given.next() {
@@ -53,12 +57,13 @@ impl Arguments {
                 "--json" => read.json = true,
                 "postgres" => read.postgres = true,
                 "sqlite" => read.sqlite = true,
+                "sqlite-each" => read.sqlite_each = true,
                 // What cargo adds.
                 "--bench" => {}
                 other => panic!("{other} is no argument: see the top of the benchmark's main.rs"),
             }
         }
-        if !read.postgres && !read.sqlite {
+        if !(read.postgres || read.sqlite || read.sqlite_each) {
             (read.postgres, read.sqlite) = (true, true);
         }
         read
@@ -80,7 +85,7 @@ const PAIRS: [(&str, Form, Form); 4] = [
 fn report(database: &str, measured: &Measured, arguments: &Arguments) {
     let clients = arguments.clients;
     if !arguments.json {
-        println!("\n{database}, {clients} clients, medians of {} rounds", arguments.rounds);
+        println!("\n{database}, clients: {clients}, rounds: {}", arguments.rounds);
         println!("{:<44}{:>10}{:>10}{:>8}", "a second", "bare", "library", "ratio");
     }
     for (what, bare, with) in PAIRS {
@@ -106,9 +111,15 @@ fn main() {
         let measured = runtime.block_on(load::measure(base, clients, rounds, round));
         report("postgres", &measured, &arguments);
     }
-    if arguments.sqlite {
-        let base = runtime.block_on(sqlite::Sqlite::start());
-        let measured = runtime.block_on(load::measure(base, clients, rounds, round));
-        report("sqlite", &measured, &arguments);
+    let writers = [
+        ("sqlite", Writers::Queue, arguments.sqlite),
+        ("sqlite-each", Writers::Each, arguments.sqlite_each),
+    ];
+    for (database, writers, wanted) in writers {
+        if wanted {
+            let base = runtime.block_on(sqlite::Sqlite::start(writers));
+            let measured = runtime.block_on(load::measure(base, clients, rounds, round));
+            report(database, &measured, &arguments);
+        }
     }
 }

@@ -1,4 +1,8 @@
 //! SQLite in a file, with a write-ahead log that is synced by every commit.
+//!
+//! It has one writer at a time, so its clients share one connection for writing and queue for it.
+//! Where each has its own instead, they wait by SQLite's busy time-out: they look again after
+//! pauses of up to 100 ms, and how they happen to meet decides over the figures.
 
 use std::time::Duration;
 
@@ -7,6 +11,7 @@ use indelible_idempotency::{ConsumerNamespace, Outcome};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use tempfile::TempDir;
+use tokio::sync::Mutex;
 
 use crate::load::{ACCOUNTS, Base, Call, Form, REPLAYED};
 
@@ -21,20 +26,35 @@ INSERT INTO account SELECT number, 'owner ' || number, 0 FROM series;
 
 pub(crate) struct Sqlite {
     folder: TempDir,
+    /// The one connection for writing; none where each client writes on its own.
+    writer: Option<Mutex<SqliteConnection>>,
     factory: SqliteStoreFactory,
     namespace: ConsumerNamespace,
 }
 
+/// How clients come to write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writers {
+    /// On one connection, one after the other.
+    Queue,
+    /// Each on its own.
+    Each,
+}
+
 impl Sqlite {
-    pub(crate) async fn start() -> Self {
+    pub(crate) async fn start(writers: Writers) -> Self {
         let namespace = ConsumerNamespace::new("bench").unwrap();
         let day = Duration::from_secs(86_400);
         let settings = Settings::new(namespace.clone(), day, day).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let started = Self { folder, factory: SqliteStoreFactory::new(settings), namespace };
+        let factory = SqliteStoreFactory::new(settings);
+        let mut started = Self { folder, writer: None, factory, namespace };
         let mut connection = started.connect().await;
         sqlx::raw_sql(SQLITE_MIGRATION).execute(&mut connection).await.unwrap();
         sqlx::raw_sql(TABLES).execute(&mut connection).await.unwrap();
+        if writers == Writers::Queue {
+            started.writer = Some(Mutex::new(connection));
+        }
         started
     }
 
@@ -55,6 +75,23 @@ impl Sqlite {
         }
         let insert = sqlx::query("INSERT INTO effect (note) VALUES (?1)").bind("what was done");
         insert.execute(connection).await.unwrap();
+    }
+
+    async fn write(&self, connection: &mut SqliteConnection, form: Form, number: u64) {
+        let call = Call::new(&self.namespace, number);
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        if matches!(form, Form::SmallBare | Form::TypicalBare) {
+            self.work(&mut transaction, form, number).await;
+        } else {
+            let mut store = self.factory.with_tx(&mut transaction);
+            let begun = store.begin(&call.key, &call.request).await.unwrap();
+            let Outcome::FreshAttempt(attempt) = begun else {
+                panic!("{number} comes once: {begun:?}");
+            };
+            self.work(&mut transaction, form, number).await;
+            self.factory.with_tx(&mut transaction).commit(&attempt, &call.result).await.unwrap();
+        }
+        transaction.commit().await.unwrap();
     }
 
     async fn read(&self, connection: &mut SqliteConnection, number: u64) {
@@ -86,38 +123,19 @@ impl Base for Sqlite {
     }
 
     async fn run(&self, connection: &mut SqliteConnection, form: Form, number: u64) {
-        match form {
-            Form::Read => return self.read(connection, number).await,
-            Form::Replay => return self.replay(connection, number).await,
-            _ => {}
-        }
-        // Writers queue; readers need not.
-        let opening = match form {
-            Form::ReadInTransaction | Form::ReplayInTransaction => "BEGIN",
-            _ => "BEGIN IMMEDIATE",
-        };
-        let mut transaction = connection.begin_with(opening).await.unwrap();
-        match form {
-            Form::Small | Form::Typical => {
-                let call = Call::new(&self.namespace, number);
-                let mut store = self.factory.with_tx(&mut transaction);
-                let begun = store.begin(&call.key, &call.request).await.unwrap();
-                let Outcome::FreshAttempt(attempt) = begun else {
-                    panic!("{number} comes once: {begun:?}");
-                };
-                self.work(&mut transaction, form, number).await;
-                self.factory
-                    .with_tx(&mut transaction)
-                    .commit(&attempt, &call.result)
-                    .await
-                    .unwrap();
+        match (form, &self.writer) {
+            (Form::Read, _) => self.read(connection, number).await,
+            (Form::Replay, _) => self.replay(connection, number).await,
+            (Form::ReadInTransaction | Form::ReplayInTransaction, _) => {
+                let mut transaction = connection.begin().await.unwrap();
+                match form {
+                    Form::ReadInTransaction => self.read(&mut transaction, number).await,
+                    _ => self.replay(&mut transaction, number).await,
+                }
+                transaction.commit().await.unwrap();
             }
-            Form::SmallBare | Form::TypicalBare => self.work(&mut transaction, form, number).await,
-            Form::ReadInTransaction | Form::Read => self.read(&mut transaction, number).await,
-            Form::ReplayInTransaction | Form::Replay => {
-                self.replay(&mut transaction, number).await;
-            }
+            (_, Some(writer)) => self.write(&mut *writer.lock().await, form, number).await,
+            (_, None) => self.write(connection, form, number).await,
         }
-        transaction.commit().await.unwrap();
     }
 }

@@ -56,8 +56,10 @@ pub(crate) enum Trouble {
     Collision,
     /// The connection is lost, and whether the transaction was committed is not known.
     Lost,
-    /// The attempt belongs to somebody else by now, or is over: what was done must not be committed.
+    /// The attempt belongs to somebody else by now: what was done must not be committed.
     Refused,
+    /// The attempt has ended before, by the same owner: the same.
+    Ended,
 }
 
 /// What an error of the store comes to.
@@ -69,9 +71,8 @@ pub(crate) fn store_trouble<B: Base>(base: &B, error: StoreError) -> Trouble {
     let (source, expected) = match error {
         StoreError::RetryTransaction(source) => (source, Trouble::Collision),
         StoreError::Database(source) => (source, Trouble::Lost),
-        StoreError::Superseded { .. }
-        | StoreError::NoAttempt { .. }
-        | StoreError::AlreadyEnded { .. } => return Trouble::Refused,
+        StoreError::Superseded { .. } | StoreError::NoAttempt { .. } => return Trouble::Refused,
+        StoreError::AlreadyEnded { .. } => return Trouble::Ended,
         other => panic!("the store failed: {other:?}"),
     };
     let Some(source) = source.downcast_ref::<sqlx::Error>() else {

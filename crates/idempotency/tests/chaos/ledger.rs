@@ -21,6 +21,7 @@ pub(crate) struct Counts {
     pub(crate) mismatched: u64,
     pub(crate) collisions: u64,
     pub(crate) connections_lost: u64,
+    pub(crate) crashes: u64,
     pub(crate) abandoned: u64,
     /// Rows of losers that were sent with a `COMMIT`, and those of which it was acknowledged.
     pub(crate) lost_sent: u64,

@@ -49,6 +49,7 @@ async fn crashing(run: &Run<Postgres>) {
     loop {
         run.trouble_due().await;
         run.base.crash().await;
+        run.count(|counts| counts.crashes += 1);
     }
 }
 
@@ -93,7 +94,7 @@ fn a_server_that_crashes() {
         let run = Run::new(Postgres::alone(READ_COMMITTED), seed, size);
         let counts = run.finish(size.tasks, one::task, crashing(&run)).await;
         assert_eventful(&counts);
-        assert!(counts.connections_lost > 0, "{counts:?}");
+        assert!(counts.connections_lost > 0 && counts.crashes >= 3, "{counts:?}");
         run.verify().await;
     });
 }

@@ -129,7 +129,7 @@ impl<B: Base> Run<B> {
         self.count(|counts| match trouble {
             Trouble::Collision => counts.collisions += 1,
             Trouble::Lost => counts.connections_lost += 1,
-            Trouble::Refused => counts.refused += 1,
+            Trouble::Refused | Trouble::Ended => counts.refused += 1,
         });
         (trouble != Trouble::Lost).then_some(connection)
     }

@@ -114,7 +114,7 @@ impl<B: Base> Task<'_, B> {
     /// Ends an attempt, until it is known to have ended, or somebody else has it. Another result
     /// each time: the same again would be taken for the same call, sent twice.
     async fn end(&mut self, key: usize, attempt: &Attempt) {
-        loop {
+        for tries in 1.. {
             let mut connection = self.connection().await;
             self.run.visited();
             self.ends += 1;
@@ -132,7 +132,9 @@ impl<B: Base> Task<'_, B> {
                 }
                 Some(Err(trouble)) => {
                     self.connection = self.run.after(trouble, connection);
-                    if trouble == Trouble::Refused {
+                    // Whoever has not tried before cannot have ended it.
+                    assert!(trouble != Trouble::Ended || tries > 1, "key {key}: not by its owner");
+                    if matches!(trouble, Trouble::Refused | Trouble::Ended) {
                         return;
                     }
                 }
