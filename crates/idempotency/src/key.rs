@@ -10,6 +10,13 @@ pub const KEY_CHARS_MAX: usize = 255;
 /// The key of one logical request, in its namespace (I-5). Only [`parse_key`] and
 /// [`KeyMinter`](crate::KeyMinter) make one, so what it promises always holds: it is not blank, has
 /// at most [`KEY_CHARS_MAX`] characters, no control characters, and no white space at its ends.
+///
+/// ```compile_fail,E0451
+/// use indelible_idempotency::{ConsumerNamespace, IdempotencyKey};
+///
+/// let namespace = ConsumerNamespace::new("orders").unwrap();
+/// let forged = IdempotencyKey { namespace, value: "\u{1b}".to_owned() };
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IdempotencyKey {
     namespace: ConsumerNamespace,
@@ -55,15 +62,13 @@ pub fn parse_key(
     if value.is_empty() {
         return Err(KeyError::Blank);
     }
-    let mut count = 0;
-    for (index, char) in value.chars().enumerate() {
-        if char < '\u{20}' || char == '\u{7f}' {
-            return Err(KeyError::ControlCharacter { index, code: char.into() });
-        }
-        count = index + 1;
+    let chars = value.chars().count();
+    if chars > KEY_CHARS_MAX {
+        return Err(KeyError::TooLong { chars });
     }
-    if count > KEY_CHARS_MAX {
-        return Err(KeyError::TooLong { chars: count });
+    let is_control = |char: char| char < '\u{20}' || char == '\u{7f}';
+    if let Some((index, char)) = value.chars().enumerate().find(|(_, char)| is_control(*char)) {
+        return Err(KeyError::ControlCharacter { index, code: char.into() });
     }
     Ok(Some(IdempotencyKey { namespace: namespace.clone(), value: value.to_owned() }))
 }

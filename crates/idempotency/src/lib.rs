@@ -40,3 +40,8 @@ pub use namespace::{ConsumerNamespace, NAMESPACE_CHARS_MAX, NamespaceError};
 pub use outcome::{Attempt, DecodeError, InFlight, Mismatch, Outcome, OwnerToken, OwnerTokenError};
 pub use reply::Reply;
 pub use request::{Request, RequestHash};
+
+/// The README's programs, compiled with the documentation's own.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

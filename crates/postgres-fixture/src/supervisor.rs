@@ -35,7 +35,9 @@ impl Supervisor {
     pub(crate) fn start(programs: &Programs, account: Account) -> Result<Self, Error> {
         let mut command = Command::new("/bin/sh");
         command
-            .args(["-c", SCRIPT, "indelible-postgres-supervisor"])
+            // By way of a variable: a list of processes shows arguments.
+            .env("SUPERVISOR", SCRIPT)
+            .args(["-c", "eval \"$SUPERVISOR\"", "indelible-postgres-supervisor"])
             .arg(&programs.folder)
             .arg(base(std::env::temp_dir()))
             .env("LC_ALL", "C")

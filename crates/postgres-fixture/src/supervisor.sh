@@ -8,6 +8,9 @@
 # Only the end of the pipe ends it: not a terminal's Ctrl-C, and not an answer that nobody reads.
 trap '' HUP INT PIPE TERM
 
+# It carried this text.
+unset SUPERVISOR
+
 programs=$1
 if ! folder=$(mktemp -d "$2/indelible-pg-XXXXXX" 2>&1); then
     if ! folder=$(mktemp -d /tmp/indelible-pg-XXXXXX 2>&1); then

@@ -65,6 +65,7 @@ async fn main() {
         let start = Start {
             namespace: Namespace::new("tests").unwrap(),
             operation_id: Some(OperationId::new(&format!("op-{number}")).unwrap()),
+            idempotency_key: None,
             component: "script".to_owned(),
             function: "main".to_owned(),
             input: Payload::json(if number == 7 { deadly.clone() } else { others.to_owned() }),

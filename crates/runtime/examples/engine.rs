@@ -148,6 +148,7 @@ async fn start(engine: &Engine, operation: &str, rest: &str) -> Result<String, S
     let start = Start {
         namespace: Namespace::new("killed").unwrap(),
         operation_id: Some(OperationId::new(operation).unwrap()),
+        idempotency_key: None,
         component: COMPONENT.to_owned(),
         function: function.to_owned(),
         input: Payload::json(input.to_owned()),

@@ -19,6 +19,7 @@
 //! let order = Start {
 //!     namespace: Namespace::new("web")?,
 //!     operation_id: Some(OperationId::new("0198c0de-0000-7000-8000-000000000001")?),
+//!     idempotency_key: None,
 //!     component: "shop".to_owned(),
 //!     function: "order".to_owned(),
 //!     input: Payload::json("{\"id\":1}"),
@@ -45,6 +46,7 @@ mod cell;
 mod component;
 mod engine;
 pub mod guest;
+mod keys;
 mod operation;
 mod options;
 mod parking;

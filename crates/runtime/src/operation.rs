@@ -3,7 +3,9 @@
 //!
 //! ```text
 //! body, version 1:   01 ‖ root hash (32) ‖ request hash (32) ‖ accepted at (8) ‖ attempt (4)
+//! body, version 2:   02 ‖ as above ‖ the caller's idempotency key
 //! ```
+//! Version 2 is that of an operation which a key led to, version 1 that of all others.
 //! Numbers are big-endian. It is looked up before any id is made of the component's digest, so
 //! that a new version does not make an old request new.
 
@@ -15,10 +17,15 @@ use indelible_store::ReadError;
 use indelible_store::rows::windows::{self, Id, Kind, Windowed};
 use sha2::{Digest as _, Sha256};
 
+use crate::keys::{self, Keyed};
 use crate::shared::Shared;
 use crate::tree::Tree;
 
 const VERSION: u8 = 1;
+const VERSION_WITH_KEY: u8 = 2;
+
+/// The bytes that every record has.
+const BODY_BYTES: usize = 77;
 
 /// A request to start something, under its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +33,8 @@ pub(crate) struct Request {
     pub(crate) operation: OperationKey,
     pub(crate) root: RootHash,
     pub(crate) hash: RequestHash,
+    /// The key that it came under.
+    pub(crate) keyed: Option<Keyed>,
 }
 
 /// SHA-256 over what is called and with what (C-6). The version of the component is not in it.
@@ -53,24 +62,29 @@ pub(crate) struct Record {
     pub(crate) accepted_at: Timestamp,
     /// The attempt that goes on, or ended it (C-32).
     pub(crate) attempt: Attempt,
+    /// The caller's key that led to it: its record goes when this one does.
+    pub(crate) key: Option<String>,
 }
 
 impl Record {
     fn encode(&self) -> Bytes {
-        let mut body = BytesMut::with_capacity(77);
-        body.put_u8(VERSION);
+        let key = self.key.as_deref().unwrap_or("");
+        let mut body = BytesMut::with_capacity(BODY_BYTES + key.len());
+        body.put_u8(if self.key.is_some() { VERSION_WITH_KEY } else { VERSION });
         body.put_slice(self.root.as_bytes());
         body.put_slice(&self.hash.0);
         body.put_u64(self.accepted_at.as_micros());
         body.put_u32(self.attempt.get());
+        body.put_slice(key.as_bytes());
         body.freeze()
     }
 
     fn decode(body: &Bytes) -> Option<Self> {
         let mut body = body.clone();
-        if body.len() != 77 || body.get_u8() != VERSION {
+        if body.len() < BODY_BYTES {
             return None;
         }
+        let version = body.get_u8();
         let mut bytes = [0; 32];
         body.copy_to_slice(&mut bytes);
         let root = RootHash::from_bytes(bytes);
@@ -78,7 +92,12 @@ impl Record {
         let hash = RequestHash(bytes);
         let accepted_at = Timestamp::from_micros(body.get_u64())?;
         let attempt = Attempt::new(body.get_u32())?;
-        Some(Self { root, hash, accepted_at, attempt })
+        let key = match (version, body.is_empty()) {
+            (VERSION, true) => None,
+            (VERSION_WITH_KEY, false) => Some(str::from_utf8(&body).ok()?.to_owned()),
+            _ => return None,
+        };
+        Some(Self { root, hash, accepted_at, attempt, key })
     }
 }
 
@@ -89,6 +108,8 @@ pub(crate) enum RecordError {
     Read(#[from] ReadError),
     #[error("the record of operation {0} cannot be read: it was written by a newer version")]
     Unknown(String),
+    #[error("the record of the key {0} cannot be read: it was written by a newer version")]
+    UnknownKey(String),
 }
 
 fn id(operation: &OperationKey) -> Id {
@@ -128,6 +149,7 @@ impl Change {
             hash: request.hash,
             accepted_at: now,
             attempt: Attempt::FIRST,
+            key: request.keyed.as_ref().map(|keyed| keyed.key.value().to_owned()),
         };
         let after = Windowed { expires_at: None, body: record.encode() };
         Self { id: id(&request.operation), before: None, after }
@@ -139,7 +161,17 @@ impl Tree {
     pub(crate) fn operation_ended(&mut self, shared: &Shared, root: &JournalKey) {
         let window: Micros = shared.options.operation_window;
         let expires_at = shared.clock.now().saturating_add(window);
-        self.change_operation(shared, root, |after| after.expires_at = Some(expires_at));
+        let mut key = None;
+        self.change_operation(shared, root, |after| {
+            after.expires_at = Some(expires_at);
+            key = Record::decode(&after.body).and_then(|record| record.key);
+        });
+        let (Some(key), Some(operation)) = (key, self.operation_of(root)) else { return };
+        let pending = self.key_change().take();
+        match keys::ended(shared, pending, &operation.namespace, &key, expires_at) {
+            Ok(change) => *self.key_change() = change,
+            Err(error) => shared.trouble(&error.to_string()),
+        }
     }
 
     /// The root is tried again (C-32).
@@ -217,23 +249,34 @@ mod tests {
         assert_ne!(one, RequestHash::of("a/b", &Payload::new(indelible_journal::Codec::RAW, "1")));
     }
 
-    /// The bytes of version 1, as they are described: they must still read.
+    /// The bytes of both versions, as they are described: they must still read.
     #[test]
-    fn a_record_of_version_1_reads() {
+    fn records_of_both_versions_read() {
         let record = Record {
             root: RootHash::from_bytes([0xaa; 32]),
             hash: RequestHash([0xbb; 32]),
             accepted_at: Timestamp::from_micros(0x0102).expect("it is a time"),
             attempt: Attempt::new(3).expect("it is one"),
+            key: None,
         };
+        let read = |bytes: &[u8]| Record::decode(&Bytes::copy_from_slice(bytes));
         let mut bytes = vec![1];
         bytes.extend([0xaa; 32]);
         bytes.extend([0xbb; 32]);
         bytes.extend([0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3]);
         assert_eq!(record.encode(), bytes);
-        assert_eq!(Record::decode(&bytes.clone().into()), Some(record));
+        assert_eq!(read(&bytes), Some(record.clone()));
+        assert_eq!(read(&bytes[..76]), None);
+        assert_eq!(read(&[&bytes, &b"k"[..]].concat()), None, "version 1 has no key");
         bytes[0] = 2;
-        assert_eq!(Record::decode(&bytes.clone().into()), None);
-        assert_eq!(Record::decode(&bytes[..76].to_vec().into()), None);
+        assert_eq!(read(&bytes), None, "version 2 has one");
+        bytes.extend("key 1 ✓".as_bytes());
+        let record = Record { key: Some("key 1 ✓".to_owned()), ..record };
+        assert_eq!(record.encode(), bytes);
+        assert_eq!(read(&bytes), Some(record));
+        bytes.push(0xff);
+        assert_eq!(read(&bytes), None, "a key is text");
+        bytes[0] = 3;
+        assert_eq!(read(&bytes), None);
     }
 }

@@ -26,6 +26,7 @@ fn request(id: &str, program: &serde_json::Value) -> Start {
     Start {
         namespace: Namespace::new("tests").unwrap(),
         operation_id: Some(OperationId::new(id).unwrap()),
+        idempotency_key: None,
         component: "script".to_owned(),
         function: "main".to_owned(),
         input: Payload::json(program.to_string()),

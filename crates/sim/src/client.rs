@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
 use indelible_journal::{Ending, ExecutionId, Namespace, OperationId, Payload, SignalName};
 use indelible_runtime::{ControlError, Engine, EngineError, Start, StartRefused, StartedExecution};
 use indelible_store::rows::executions::Execution;
@@ -148,17 +149,26 @@ fn ask(engine: Arc<Engine>, programs: &[Program], request: &Request) -> Answerin
     }
 }
 
-/// The start of a program.
+/// The start of a program: every other one under a key, and not under an id of its own (C-31).
 pub(crate) fn start(programs: &[Program], number: usize) -> Start {
     let program = &programs[number];
+    let id = || OperationId::new(&format!("op-{number}")).expect("it is a name");
+    let is_keyed = number % 2 == 1;
     Start {
         namespace: Namespace::new("sim").expect("it is a name"),
-        operation_id: Some(OperationId::new(&format!("op-{number}")).expect("it is a name")),
+        operation_id: (!is_keyed).then(id),
+        idempotency_key: is_keyed.then(|| key(number)),
         component: COMPONENT.to_owned(),
         function: program.function.to_owned(),
         input: Payload::json(program.steps.to_string()),
         trace_parent: None,
     }
+}
+
+fn key(number: usize) -> IdempotencyKey {
+    let sim = ConsumerNamespace::new("sim").expect("it is a name");
+    let key = parse_key(&sim, Some(&format!("key {number}")));
+    key.expect("it is well formed").expect("it is there")
 }
 
 fn started(result: Result<StartedExecution, StartRefused>) -> Answer {
@@ -170,7 +180,7 @@ fn started(result: Result<StartedExecution, StartRefused>) -> Answer {
 
 fn not_started(refused: StartRefused) -> Answer {
     match refused {
-        StartRefused::Conflict => Answer::Conflict,
+        StartRefused::Conflict | StartRefused::Mismatch => Answer::Conflict,
         StartRefused::Engine(EngineError::Busy { .. }) => Answer::Busy,
         other => Answer::Unknown(other.to_string()),
     }

@@ -125,6 +125,7 @@ pub(super) fn start(function: &str, input: String) -> Start {
     Start {
         namespace: Namespace::new("bench").expect("it is a name"),
         operation_id: None,
+        idempotency_key: None,
         component: COMPONENT.to_owned(),
         function: function.to_owned(),
         input: Payload::json(input),

@@ -119,6 +119,7 @@ impl Run {
         let start = Start {
             namespace: Namespace::new("local").expect("it is a name"),
             operation_id: self.id.clone(),
+            idempotency_key: None,
             component: name.to_owned(),
             function: self.function.clone(),
             input: self.input.clone(),

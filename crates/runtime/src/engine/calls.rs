@@ -3,6 +3,7 @@
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
+use indelible_idempotency::IdempotencyKey;
 use indelible_journal::{
     Ending, Event, ExecutionId, FunctionName, JournalKey, Namespace, OperationId, OperationKey,
     Payload, RootHash, Started, TraceParent,
@@ -15,6 +16,7 @@ use tokio::sync::oneshot;
 use super::{Engine, EngineError, StartRefused};
 use crate::admission::{Admitted, NotAdmitted};
 use crate::guest::Manifest;
+use crate::keys::{self, Keyed};
 use crate::operation::{self, RecordError, Request, RequestHash};
 use crate::run_queue::Flow;
 use crate::shared::Shared;
@@ -27,8 +29,11 @@ pub struct Start {
     /// Within it operation ids are unique.
     pub namespace: Namespace,
     /// The client's own id for this operation: asking again with it finds the same execution.
-    /// None: one is made, and nobody can ask again.
+    /// None: one is made.
     pub operation_id: Option<OperationId>,
+    /// The key that the caller sent, of this namespace, instead of an id: asking again with it
+    /// finds the same operation, and asking for something else is refused.
+    pub idempotency_key: Option<IdempotencyKey>,
     /// Which component: its active version.
     pub component: String,
     /// Which of its functions.
@@ -104,31 +109,50 @@ impl Engine {
         if start.input.bytes.len() > max {
             return Err(StartRefused::TooLarge { bytes: start.input.bytes.len(), max });
         }
-        let operation_id = start.operation_id.clone().unwrap_or_else(|| mint(shared));
-        let (namespace, id) = (start.namespace.clone(), operation_id.clone());
-        let operation = OperationKey { namespace, operation_id: id };
+        match (&start.idempotency_key, &start.operation_id) {
+            (Some(_), Some(_)) => return Err(StartRefused::KeyAndId),
+            (Some(key), None) if key.namespace().as_str() != start.namespace.as_str() => {
+                return Err(StartRefused::ForeignKey);
+            }
+            _ => {}
+        }
         let called = format!("{}/{}", start.component, start.function);
         let hash = RequestHash::of(&called, &start.input);
-        let begun = |execution_id, attached, position, before| {
-            let operation_id = operation_id.clone();
-            let started = StartedExecution { execution_id, operation_id, attached };
-            Ok(BegunStart { started, position, before })
-        };
+        let keyed = start.idempotency_key.as_ref();
+        let keyed = keyed.map(|key| Keyed::new(key, &called, &start.input));
+        let new = start.operation_id.clone().unwrap_or_else(|| mint(shared));
         let flow = flow(&called);
         let _room = self.room(flow).await?;
         for _ in 0..RACES_MAX {
-            // Before the version is looked at: a new one does not make an old request new.
+            // Before an id is made or a version looked at: neither makes an old request new.
+            let known = match &keyed {
+                Some(keyed) => self.known(&start.namespace, keyed).await?,
+                None => None,
+            };
+            let operation_id = known.clone().unwrap_or_else(|| new.clone());
+            let operation = OperationKey { namespace: start.namespace.clone(), operation_id };
+            let begun = |execution_id, attached, position, before| {
+                let operation_id = operation.operation_id.clone();
+                let started = StartedExecution { execution_id, operation_id, attached };
+                Ok(BegunStart { started, position, before })
+            };
             if let Some(record) = find(shared, &operation)? {
                 let position = shared.store.accepted();
-                if record.hash != hash {
+                // A known key has compared the requests, by their canonical form.
+                if record.hash != hash && known.is_none() {
                     self.durable(position).await?;
                     return Err(StartRefused::Conflict);
                 }
                 return begun(operation::execution(&record), true, position, None);
             }
+            if let Some(id) = known {
+                let message = format!("a key names the operation {id}, and it has no record");
+                return Err(EngineError::Malformed(message).into());
+            }
             let (started, root) = self.started(start, &operation)?;
             let done = before(&ExecutionId::root_of(root));
-            let request = Request { operation: operation.clone(), root, hash };
+            let (operation, keyed) = (operation.clone(), keyed.clone());
+            let request = Request { operation, root, hash, keyed };
             let (reply, answer) = oneshot::channel();
             let command = crate::tree::command::Start { started, request, reply };
             shared.send_in(flow, &root, Command::Start(Box::new(command)));
@@ -146,9 +170,25 @@ impl Engine {
                 }
             }
         }
-        let id = &operation.operation_id;
-        let message = format!("the operation {id} has an execution, and no record that says so");
+        let message = format!("the operation {new} has an execution, and no record that says so");
         Err(EngineError::Malformed(message).into())
+    }
+
+    /// The operation that a request under this key led to.
+    async fn known(
+        &self,
+        namespace: &Namespace,
+        keyed: &Keyed,
+    ) -> Result<Option<OperationId>, StartRefused> {
+        match keys::find(&self.shared, namespace, &keyed.key).map_err(unreadable)? {
+            None => Ok(None),
+            Some(record) if record.hash == keyed.hash => Ok(Some(record.operation_id)),
+            Some(_) => {
+                // A refusal is an answer too: what it shows must be durable (D2).
+                self.durable(self.shared.store.accepted()).await?;
+                Err(StartRefused::Mismatch)
+            }
+        }
     }
 
     /// What an execution is started with, and the root of its tree.
@@ -294,10 +334,16 @@ fn find(
     shared: &Shared,
     operation: &OperationKey,
 ) -> Result<Option<operation::Record>, EngineError> {
-    operation::find(shared, operation).map_err(|error| match error {
+    operation::find(shared, operation).map_err(unreadable)
+}
+
+fn unreadable(error: RecordError) -> EngineError {
+    match error {
         RecordError::Read(error) => error.into(),
-        error @ RecordError::Unknown(_) => EngineError::Malformed(error.to_string()),
-    })
+        RecordError::Unknown(_) | RecordError::UnknownKey(_) => {
+            EngineError::Malformed(error.to_string())
+        }
+    }
 }
 
 /// An operation id of our own: a UUIDv7 (C-31).

@@ -104,6 +104,15 @@ pub enum StartRefused {
     /// The same operation id was used for another request (V-9, C-6).
     #[error("the operation id was used before, for another component, function or input")]
     Conflict,
+    /// The same idempotency key was used for another request (I-12, C-31).
+    #[error("the idempotency key was used before, for another component, function or input")]
+    Mismatch,
+    /// A request has one name: a key under which the engine finds its id, or an id.
+    #[error("the request has an idempotency key and an operation id; it may have one of them")]
+    KeyAndId,
+    /// The key belongs to another namespace than the request.
+    #[error("the idempotency key is of another namespace than the request")]
+    ForeignKey,
     /// The engine cannot do anything now.
     #[error(transparent)]
     Engine(#[from] EngineError),

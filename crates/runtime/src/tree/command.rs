@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::execution::{Execution, Phase, Verdict};
 use super::{LoadError, Tree, Work};
 use crate::audit::Actor;
+use crate::keys;
 use crate::operation::{self, Request};
 use crate::recovery::UnderWay;
 use crate::shared::Shared;
@@ -199,6 +200,11 @@ impl Tree {
                 self.written(&key, [entry]);
                 self.weighs(bytes);
                 self.ready(&key);
+                let Request { operation, keyed, .. } = &start.request;
+                // Somebody else's record of the same key refuses the commit: then look again.
+                self.changes.key = keyed
+                    .as_ref()
+                    .map(|keyed| keys::begun(&operation.namespace, keyed, &operation.operation_id));
                 self.changes.operation = Some(operation::Change::begun(&start.request, now));
                 let reply = start.reply;
                 self.after_commit(Box::new(move |committed| {

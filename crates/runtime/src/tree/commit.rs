@@ -97,7 +97,7 @@ impl Tree {
                 timers::delete(&mut batch, timer);
             }
         }
-        if let Some(change) = &self.changes.operation {
+        for change in [&self.changes.operation, &self.changes.key].into_iter().flatten() {
             let before = change.before.as_ref();
             windows::replace(&mut batch, &change.id, before, Some(&change.after));
         }

@@ -74,6 +74,7 @@ struct Changes {
     bytes: usize,
     timers: Vec<(Timer, bool)>,
     operation: Option<OperationChange>,
+    key: Option<OperationChange>,
     audit: Vec<audit::Entry>,
     ended: Vec<(ExecutionId, Ending)>,
     after: Vec<AfterCommit>,
@@ -147,6 +148,11 @@ impl Tree {
         &mut self.changes.operation
     }
 
+    /// What the next commit changes about the record of the key that led to that operation.
+    pub(crate) fn key_change(&mut self) -> &mut Option<OperationChange> {
+        &mut self.changes.key
+    }
+
     /// Told after the next commit.
     pub(crate) fn after_commit(&mut self, after: AfterCommit) {
         self.changes.after.push(after);
@@ -205,6 +211,7 @@ impl Changes {
         self.dirty.is_empty()
             && self.timers.is_empty()
             && self.operation.is_none()
+            && self.key.is_none()
             && self.audit.is_empty()
             && self.after.is_empty()
     }

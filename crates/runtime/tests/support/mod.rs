@@ -264,6 +264,7 @@ impl House {
         Start {
             namespace: Namespace::new("tests").unwrap(),
             operation_id: Some(OperationId::new(id).unwrap()),
+            idempotency_key: None,
             component: component.to_owned(),
             function: function.to_owned(),
             input: Payload::json(input.to_owned()),
