@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use indelible_idempotency::store::{
-    Operation, POSTGRES_MIGRATION, PostgresStoreFactory, Settings, StoreError,
+    Operation, POSTGRES_MIGRATION, PostgresStoreFactory, Settings, ShapeError, StoreError,
 };
 use indelible_idempotency::{ConsumerNamespace, Reply, parse_key};
 use serde::{Deserialize, Serialize};
@@ -27,8 +27,8 @@ struct Receipt {
     number: i64,
 }
 
-/// Wired once: the types of the request and of the result.
-const PLACE_ORDER: Operation<PlaceOrder, Receipt> = Operation::new();
+/// Wired once: its name, and the types of the request and of the result.
+const PLACE_ORDER: Operation<PlaceOrder, Receipt> = Operation::new("place-order");
 
 #[derive(Clone)]
 struct Shop {
@@ -41,7 +41,11 @@ async fn place_order(
     headers: HeaderMap,
     Json(order): Json<PlaceOrder>,
 ) -> Result<Response, Problem> {
-    let raw = headers.get("idempotency-key").map(|value| value.to_str()).transpose()?;
+    let mut sent = headers.get_all("idempotency-key").iter();
+    let raw = sent.next().map(|value| value.to_str()).transpose()?;
+    if sent.next().is_some() {
+        return Err(Problem(StatusCode::BAD_REQUEST, "send one Idempotency-Key".to_owned()));
+    }
     let Some(key) = parse_key(shop.keys.settings().namespace(), raw)? else {
         return Err(Problem(StatusCode::BAD_REQUEST, "send an Idempotency-Key".to_owned()));
     };
@@ -99,9 +103,15 @@ impl From<StoreError> for Problem {
 }
 
 impl From<sqlx::Error> for Problem {
-    fn from(_: sqlx::Error) -> Self {
-        // Where the answer to COMMIT is lost, nobody knows whether it holds: the same key finds out.
-        Self(StatusCode::SERVICE_UNAVAILABLE, "try again with the same key".to_owned())
+    fn from(error: sqlx::Error) -> Self {
+        match error {
+            // The database says no, and would say so again.
+            sqlx::Error::Database(_) => {
+                Self(StatusCode::INTERNAL_SERVER_ERROR, "something is wrong here".to_owned())
+            }
+            // Where the answer to COMMIT is lost, nobody knows whether it holds: the key finds out.
+            _ => Self(StatusCode::SERVICE_UNAVAILABLE, "send it again, same key".to_owned()),
+        }
     }
 }
 
@@ -121,18 +131,17 @@ impl From<axum::http::header::ToStrError> for Problem {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).ok_or("give the database as postgres://…")?;
     let pool = PgPool::connect(&url).await?;
-    // Your own migrations do this; POSTGRES_MIGRATION is the text to copy into them.
-    sqlx::raw_sql(
-        "CREATE TABLE orders (number bigserial, item text NOT NULL, cents bigint NOT NULL)",
-    )
-    .execute(&pool)
-    .await?;
-    sqlx::raw_sql(POSTGRES_MIGRATION).execute(&pool).await?;
-
     // Callers repeat a request for a day at most; records are kept for a week.
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let namespace = ConsumerNamespace::new("shop")?;
     let keys = PostgresStoreFactory::new(Settings::new(namespace, 7 * DAY, DAY)?);
+    // Your own migrations do this; POSTGRES_MIGRATION is the text to copy into them.
+    if let Err(ShapeError::Missing { .. }) = keys.check(&mut *pool.acquire().await?).await {
+        sqlx::raw_sql(POSTGRES_MIGRATION).execute(&pool).await?;
+        let orders =
+            "CREATE TABLE orders (number bigserial, item text NOT NULL, cents bigint NOT NULL)";
+        sqlx::raw_sql(orders).execute(&pool).await?;
+    }
     keys.check(&mut *pool.acquire().await?).await?;
 
     // Nothing else ends the replay of a record: purge now and then.

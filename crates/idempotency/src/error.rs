@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::key::KeyError;
+use crate::minter::MintError;
+use crate::namespace::NamespaceError;
+
 /// An error as it is stored (I-21): a tag for its class, its message, and its cause as one line of
 /// text, without causes of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +128,19 @@ impl AppError {
         }
     }
 }
+
+/// I-3, I-6: what a caller sent cannot be carried out.
+macro_rules! general_validation {
+    ($($error:ty),*) => {$(
+        impl From<$error> for AppError {
+            fn from(error: $error) -> Self {
+                Self::GeneralValidation { message: error.to_string(), cause: None }
+            }
+        }
+    )*};
+}
+
+general_validation!(KeyError, MintError, NamespaceError);
 
 impl ReplayableError for AppError {
     fn to_stored(&self) -> StoredError {

@@ -3,8 +3,9 @@
 
 use std::fmt;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::canonical;
 use crate::text::Shown;
@@ -69,6 +70,12 @@ impl Json {
         Ok((Self(text), canonical))
     }
 
+    /// What is compared of a request that belongs to an operation of this name.
+    pub(crate) fn of_operation(&self, name: &str) -> Self {
+        let name = serde_json::Value::from(name);
+        Self(format!(r#"{{"operation":{name},"request":{}}}"#, self.0))
+    }
+
     /// The text, as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -83,6 +90,21 @@ impl Json {
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// As it was written, in the JSON around it.
+impl Serialize for Json {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw = RawValue::from_string(self.0.clone()).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::parse(raw.get()).map_err(serde::de::Error::custom)
     }
 }
 

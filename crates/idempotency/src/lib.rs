@@ -31,7 +31,7 @@ mod request;
 pub mod store;
 mod text;
 
-pub use canonical::canonical_utf8;
+pub use canonical::{canonical_utf8, canonicalize};
 pub use error::{AppError, ReplayableError, StoredError};
 pub use json::{Json, JsonError, Limits};
 pub use key::{IdempotencyKey, KEY_CHARS_MAX, KeyError, parse_key};

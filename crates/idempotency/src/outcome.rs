@@ -89,6 +89,22 @@ pub struct DecodeError {
     pub why: String,
 }
 
+impl DecodeError {
+    /// Where it does not fit, and which field is missing or unknown; never a recorded value, which
+    /// would get into a log by this way.
+    pub(crate) fn new(what: &'static str, error: &serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        let message = error.to_string();
+        let names_a_field = ["missing field", "unknown field", "duplicate field"];
+        let why = if names_a_field.iter().any(|start| message.starts_with(start)) {
+            message
+        } else {
+            format!("it does not fit its type, at line {line} column {column}")
+        };
+        Self { what, why }
+    }
+}
+
 /// The right to end what `begin` began: its owner's token proves it. Ending takes a reference, for
 /// an end whose answer was lost is tried again, with the same result.
 #[derive(Debug, PartialEq, Eq)]

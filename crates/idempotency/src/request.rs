@@ -31,6 +31,12 @@ impl Request {
         Self { json, hash }
     }
 
+    /// A request as it was recorded, with the hash that was recorded beside it: for whoever takes
+    /// over what [`lookup`](crate::store::RawIdempotencyStore::lookup) shows.
+    pub fn recorded(json: Json, hash: RequestHash) -> Self {
+        Self { json, hash }
+    }
+
     /// A request from a value that can be serialized, all of it.
     pub fn of(value: &impl Serialize) -> Result<Self, JsonError> {
         Self::parse(crate::json::serialize(value)?, &Limits::default())

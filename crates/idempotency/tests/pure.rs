@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use indelible_idempotency::{
-    AppError, Attempt, ConsumerNamespace, InFlight, Mismatch, Outcome, OwnerToken, Reply, Request,
-    parse_key,
+    AppError, Attempt, ConsumerNamespace, InFlight, Json, KeyMinter, Mismatch, Outcome, OwnerToken,
+    Reply, Request, parse_key,
 };
 
 type Typed = Outcome<String, u8>;
@@ -46,6 +46,10 @@ fn the_wire_shape() {
         assert_eq!(text, expected);
         assert_eq!(serde_json::from_str::<Reply<u8>>(&text).unwrap(), reply);
     }
+    // A raw store's results go out as they were written.
+    let raw = Reply::PreExisting { result: Json::parse("{\"a\": 1.50}").unwrap() };
+    let text = serde_json::to_string(&raw).unwrap();
+    assert_eq!(text, r#"{"kind":"PreExisting","result":{"a": 1.50}}"#);
     let created = serde_json::to_string(&Reply::Created { result: 7 }).unwrap();
     assert_eq!(created, r#"{"kind":"Created","result":7}"#);
 }
@@ -58,6 +62,18 @@ fn keys_are_shown_harmlessly() {
     let key = parse_key(&orders, Some(" a\u{9b}31m\u{202e} ")).unwrap().unwrap();
     assert_eq!(key.value(), "a\u{9b}31m\u{202e}");
     assert_eq!(key.to_string(), "orders:a\\u{9b}31m\\u{202e}");
+}
+
+/// I-3, I-6: what a caller sent wrongly is a validation error of the service's own kind.
+#[test]
+fn refusals_are_validation_errors() {
+    let orders = ConsumerNamespace::new("orders").unwrap();
+    let blank = parse_key(&orders, Some(" ")).unwrap_err();
+    let none = KeyMinter::new(orders).mint(Vec::<String>::new()).unwrap_err();
+    for error in [AppError::from(blank), AppError::from(none)] {
+        assert_eq!(error.class_tag(), "Invocation.GeneralValidation");
+        assert!(!error.to_string().is_empty());
+    }
 }
 
 /// An owner's token is read back as it was given, and nothing else is.

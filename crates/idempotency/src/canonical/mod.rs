@@ -24,7 +24,7 @@ pub fn canonical_utf8(json: &Json) -> Vec<u8> {
 }
 
 /// The canonical form of a text, if it is JSON and within its limits.
-pub(crate) fn canonicalize(text: &str, limits: &Limits) -> Result<Vec<u8>, JsonError> {
+pub fn canonicalize(text: &str, limits: &Limits) -> Result<Vec<u8>, JsonError> {
     if text.len() > limits.bytes_max {
         return Err(JsonError::TooLarge { bytes: text.len(), max: limits.bytes_max });
     }

@@ -31,14 +31,15 @@ pub trait Client: Send + Sync {
     ) -> impl Future<Output = Result<Begun, ClientError>> + Send;
 
     /// Gives a row in progress, with this request and a lapsed lease, a new owner; none if there is
-    /// no such row, or another transaction has it. It never waits for another transaction.
+    /// no such row, or another transaction is at it. It never waits for another transaction.
     fn take_over(
         &self,
         connection: &mut Self::Connection,
         call: &BeginCall<'_>,
     ) -> impl Future<Output = Result<Option<OwnerToken>, ClientError>> + Send;
 
-    /// Ends a row in progress of this owner; whether there was one.
+    /// Ends a row in progress of this owner; false if there is none, or another transaction is at
+    /// it. It never waits for another transaction.
     fn end(
         &self,
         connection: &mut Self::Connection,
@@ -46,12 +47,20 @@ pub trait Client: Send + Sync {
         ending: Ending<'_>,
     ) -> impl Future<Output = Result<bool, ClientError>> + Send;
 
-    /// Extends the lease of a row in progress of this owner; whether there was one.
+    /// Extends the lease of a row in progress of this owner; false as for [`Client::end`].
     fn renew(
         &self,
         connection: &mut Self::Connection,
         call: &OwnerCall<'_>,
         lease: Duration,
+    ) -> impl Future<Output = Result<bool, ClientError>> + Send;
+
+    /// Whether the transaction that made this token is over for the caller's snapshot, or is the
+    /// caller's own. If it is not, that its row is not to be seen means nothing.
+    fn is_seen(
+        &self,
+        connection: &mut Self::Connection,
+        owner: &OwnerToken,
     ) -> impl Future<Output = Result<bool, ClientError>> + Send;
 
     /// Reads a row.
@@ -62,11 +71,13 @@ pub trait Client: Send + Sync {
         key: &str,
     ) -> impl Future<Output = Result<Option<Row>, ClientError>> + Send;
 
-    /// Deletes at most so many rows of a namespace that have ended and expired; how many.
+    /// Deletes at most so many rows of a namespace that have expired, and ended at least a replay
+    /// window ago; how many.
     fn purge_expired(
         &self,
         connection: &mut Self::Connection,
         namespace: &str,
+        replay_window: Duration,
         rows_max: u32,
     ) -> impl Future<Output = Result<u64, ClientError>> + Send;
 
@@ -150,7 +161,8 @@ pub struct Recorded {
     pub result: Option<String>,
     /// The column `error_payload`.
     pub error: Option<String>,
-    /// Milliseconds until the lease ends; negative, since it ended.
+    /// Milliseconds until the lease ends; negative, since it ended. As of the snapshot that the row
+    /// was seen in: later its owner may have ended it.
     pub lease_ms: i64,
 }
 

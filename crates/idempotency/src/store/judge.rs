@@ -50,7 +50,7 @@ pub(super) fn json(what: &'static str, text: Option<String>) -> Result<Json, Dec
 
 pub(super) fn error(text: Option<String>) -> Result<StoredError, DecodeError> {
     let what = "error";
-    json(what, text)?.decode().map_err(|why| DecodeError { what, why: why.to_string() })
+    json(what, text)?.decode().map_err(|why| DecodeError::new(what, &why))
 }
 
 pub(super) fn unknown_status(status: &str) -> DecodeError {

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::client::{BeginCall, Begun, Client, ClientError, Ending, OwnerCall};
+use super::client::{BeginCall, Begun, Client, ClientError, Ending, OwnerCall, Row};
 use super::error::StoreError;
 use super::factory::IdempotencyStoreFactory;
 use super::judge::{COMMITTED, FAILED, IN_PROGRESS, RawOutcome, judge, unknown_status};
 use super::record::Record;
 use super::settings::{OnLapse, Settings};
 use super::typed::{IdempotencyStore, Operation};
-use crate::error::{AppError, ReplayableError, StoredError};
+use crate::error::{ReplayableError, StoredError};
 use crate::json::Json;
 use crate::key::IdempotencyKey;
 use crate::outcome::{Attempt, InFlight, Outcome};
@@ -43,11 +43,6 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
         let IdempotencyStoreFactory { client, settings } = factory;
         let Settings { on_lapse, in_flight_wait, .. } = *settings;
         Self { client, settings, connection, on_lapse, in_flight_wait }
-    }
-
-    /// The typed form, with its types alone.
-    pub fn typed<Req, Res>(self) -> IdempotencyStore<'c, C, Req, Res, AppError> {
-        self.typed_as(Operation::new())
     }
 
     /// The typed form of an operation (I-16).
@@ -121,7 +116,8 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
                     continue;
                 }
                 Begun::Again => {
-                    return Err(StoreError::RetryTransaction("it comes and goes".into()));
+                    let why = "a row under this key comes and goes, or is hidden from this user";
+                    return Err(StoreError::RetryTransaction(why.into()));
                 }
             };
             let lapsed = matches!(outcome, Outcome::InFlight(InFlight::Indeterminate { .. }));
@@ -172,28 +168,38 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
         }
         // Nothing of this owner was in progress: either the same was said before, or it is late.
         let key = attempt.key();
+        let Some(row) = self.row_of(attempt).await? else {
+            return match ending {
+                Ending::Forgotten => Ok(()),
+                _ => Err(StoreError::NoAttempt { key: key.clone() }),
+            };
+        };
+        match (row.recorded.status.as_str(), ending) {
+            (COMMITTED, Ending::Committed(result))
+                if row.recorded.result.as_deref() == Some(result) =>
+            {
+                Ok(())
+            }
+            (FAILED, Ending::Failed(error)) if row.recorded.error.as_deref() == Some(error) => {
+                Ok(())
+            }
+            (status, _) => Err(not_in_progress(key, status)),
+        }
+    }
+
+    /// The row of an attempt of which nothing was in progress; none if it is gone.
+    async fn row_of(&mut self, attempt: &Attempt) -> Result<Option<Row>, StoreError> {
+        let key = attempt.key();
         let row =
             self.client.lookup(self.connection, key.namespace().as_str(), key.value()).await?;
-        match (row, ending) {
-            (None, Ending::Forgotten) => Ok(()),
-            (None, _) => Err(StoreError::NoAttempt { key: key.clone() }),
-            (Some(row), _) if row.owner != attempt.owner().as_str() => {
-                Err(StoreError::Superseded { key: key.clone() })
+        match row {
+            Some(row) if row.owner == attempt.owner().as_str() => Ok(Some(row)),
+            // Only who can see the attempt can see that it is gone, or another's.
+            _ if !self.client.is_seen(self.connection, attempt.owner()).await? => {
+                Err(StoreError::RetryTransaction("the attempt is newer than the snapshot".into()))
             }
-            (Some(row), ending) => match (row.recorded.status.as_str(), ending) {
-                (COMMITTED, Ending::Committed(result))
-                    if row.recorded.result.as_deref() == Some(result) =>
-                {
-                    Ok(())
-                }
-                (FAILED, Ending::Failed(error)) if row.recorded.error.as_deref() == Some(error) => {
-                    Ok(())
-                }
-                (COMMITTED, _) => Err(already(key, COMMITTED)),
-                (FAILED, _) => Err(already(key, FAILED)),
-                (IN_PROGRESS, _) => Err(StoreError::RetryTransaction("the row changed".into())),
-                (other, _) => Err(unknown_status(other).into()),
-            },
+            Some(_) => Err(StoreError::Superseded { key: key.clone() }),
+            None => Ok(None),
         }
     }
 
@@ -205,27 +211,22 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
             return Ok(());
         }
         let key = attempt.key();
-        let row =
-            self.client.lookup(self.connection, key.namespace().as_str(), key.value()).await?;
-        Err(match row {
+        Err(match self.row_of(attempt).await? {
             None => StoreError::NoAttempt { key: key.clone() },
-            Some(row) if row.owner != attempt.owner().as_str() => {
-                StoreError::Superseded { key: key.clone() }
-            }
-            Some(row) if row.recorded.status == COMMITTED => already(key, COMMITTED),
-            Some(row) if row.recorded.status == FAILED => already(key, FAILED),
-            Some(_) => StoreError::RetryTransaction("the row changed".into()),
+            Some(row) => not_in_progress(key, &row.recorded.status),
         })
     }
 
-    /// Deletes rows of this namespace whose replay window is over, at most `rows_max` (and never
-    /// more than [`PURGE_ROWS_MAX`]), and says how many. Rows in progress stay, whatever their age
+    /// Deletes rows of this namespace whose replay window is over, counted from their begin and
+    /// from their end, at most `rows_max` (and never more than [`PURGE_ROWS_MAX`]), and says how
+    /// many. Rows in progress stay, whatever their age
     /// (C-3). The consumer calls it from time to time, until it says 0: nothing else ends the
     /// replay of an expired row (I-19).
     pub async fn purge_expired(&mut self, rows_max: u32) -> Result<u64, StoreError> {
         let rows_max = rows_max.min(PURGE_ROWS_MAX);
-        let namespace = self.settings.namespace.as_str();
-        Ok(self.client.purge_expired(self.connection, namespace, rows_max).await?)
+        let Settings { namespace, replay_window, .. } = self.settings;
+        let (namespace, window) = (namespace.as_str(), *replay_window);
+        Ok(self.client.purge_expired(self.connection, namespace, window, rows_max).await?)
     }
 
     /// Everything that is recorded under a key, for those who are asked about it.
@@ -254,8 +255,15 @@ fn owner_call(attempt: &Attempt) -> OwnerCall<'_> {
     }
 }
 
-fn already(key: &IdempotencyKey, status: &'static str) -> StoreError {
-    StoreError::AlreadyEnded { key: key.clone(), status }
+/// Why an attempt cannot be ended whose row is still its own.
+fn not_in_progress(key: &IdempotencyKey, status: &str) -> StoreError {
+    let ended = |status| StoreError::AlreadyEnded { key: key.clone(), status };
+    match status {
+        COMMITTED => ended(COMMITTED),
+        FAILED => ended(FAILED),
+        IN_PROGRESS => StoreError::RetryTransaction("another transaction is taking over".into()),
+        other => unknown_status(other).into(),
+    }
 }
 
 impl From<ClientError> for StoreError {

@@ -24,7 +24,7 @@ pub struct Record {
     pub created_at: SystemTime,
     /// When it ended.
     pub ended_at: Option<SystemTime>,
-    /// From when on it may be purged, once it has ended.
+    /// From when on it may be purged, if it ended a replay window ago.
     pub expires_at: SystemTime,
 }
 

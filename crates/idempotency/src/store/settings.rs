@@ -41,7 +41,8 @@ pub enum OnLapse {
 }
 
 impl Settings {
-    /// Keys of this namespace, replayed for `replay_window` from their first `begin`.
+    /// Keys of this namespace, replayed for at least `replay_window` from their first `begin`, and
+    /// from their end.
     ///
     /// `retry_horizon` is for how long callers may repeat a request. A window that is shorter is
     /// refused (C-3): the record would be purged while a repetition can still come, and that would
@@ -83,7 +84,8 @@ impl Settings {
     }
 
     /// How long a `begin` waits for one that is in flight, instead of saying so at once. SQLite
-    /// does not wait: a transaction there sees nothing that others do meanwhile.
+    /// does not wait: a transaction there sees nothing that others do meanwhile. In PostgreSQL the
+    /// same is true of a row that is to be seen, above READ COMMITTED: do not wait there.
     pub fn in_flight_wait(mut self, wait: Duration) -> Self {
         self.in_flight_wait = wait;
         self

@@ -20,24 +20,28 @@ use crate::request::Request;
 /// Makes of a request what it is compared by.
 pub type Hashed<Req> = fn(&Req) -> Result<Json, JsonError>;
 
-/// One logical operation of a service: the types of its request, result and error, what of a
-/// request counts, and whether it may be done twice. It is wired once (I-26), most simply as a
+/// One logical operation of a service: its name, the types of its request, result and error, what
+/// of a request counts, and whether it may be done twice. It is wired once (I-26), most simply as a
 /// constant.
+///
+/// The name is compared with the request: a refund under the key of a charge is another request,
+/// though it may have the same fields. It is stored in hashes, so it stays.
 ///
 /// `Req` and `Res` are read back for as long as records are replayed: new fields need a default,
 /// and what a hash is made of must not change by a new release. [`Operation::hashing`] keeps the
 /// hash apart from the type.
 pub struct Operation<Req, Res, E = AppError> {
+    name: &'static str,
     hashed: Option<Hashed<Req>>,
     on_lapse: Option<OnLapse>,
     types: PhantomData<fn(Req, E) -> Res>,
 }
 
 impl<Req, Res, E> Operation<Req, Res, E> {
-    /// An operation of which the whole request counts, and whose lapsed attempts are left as the
-    /// settings say.
-    pub const fn new() -> Self {
-        Self { hashed: None, on_lapse: None, types: PhantomData }
+    /// An operation of this name, of which the whole request counts, and whose lapsed attempts are
+    /// left as the settings say.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, hashed: None, on_lapse: None, types: PhantomData }
     }
 
     /// Compares requests by what this makes of them (I-25), and not by the whole.
@@ -54,9 +58,16 @@ impl<Req, Res, E> Operation<Req, Res, E> {
     }
 }
 
-impl<Req, Res, E> Default for Operation<Req, Res, E> {
-    fn default() -> Self {
-        Self::new()
+impl<Req: Serialize, Res, E> Operation<Req, Res, E> {
+    /// A request of this operation, as [`IdempotencyStore::begin`] makes it: what is recorded is
+    /// the request, what is compared `{"operation": name, "request": what counts of it}`.
+    pub fn request(&self, request: &Req) -> Result<Request, JsonError> {
+        let json = Json::of(request)?;
+        let counts = match self.hashed {
+            Some(hashed) => hashed(request)?,
+            None => json.clone(),
+        };
+        Ok(Request::hashed_as(json, &counts.of_operation(self.name)))
     }
 }
 
@@ -71,6 +82,7 @@ impl<Req, Res, E> Copy for Operation<Req, Res, E> {}
 impl<Req, Res, E> fmt::Debug for Operation<Req, Res, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Operation")
+            .field("name", &self.name)
             .field("hashed", &self.hashed.is_some())
             .field("on_lapse", &self.on_lapse)
             .finish()
@@ -111,7 +123,7 @@ where
         key: &IdempotencyKey,
         request: &Req,
     ) -> Result<Outcome<Req, Res, E>, StoreError> {
-        let request = self.request(request)?;
+        let request = self.operation.request(request)?;
         decode(self.raw.begin(key, &request).await?)
     }
 
@@ -122,7 +134,7 @@ where
         key: &IdempotencyKey,
         request: &Req,
     ) -> Result<Outcome<Req, Res, E>, StoreError> {
-        let request = self.request(request)?;
+        let request = self.operation.request(request)?;
         decode(self.raw.take_over(key, &request).await?)
     }
 
@@ -145,13 +157,6 @@ where
     /// Extends the lease of an attempt. See [`RawIdempotencyStore::renew`].
     pub async fn renew(&mut self, attempt: &Attempt) -> Result<(), StoreError> {
         self.raw.renew(attempt).await
-    }
-
-    fn request(&self, request: &Req) -> Result<Request, JsonError> {
-        match self.operation.hashed {
-            Some(hashed) => Ok(Request::hashed_as(Json::of(request)?, &hashed(request)?)),
-            None => Request::of(request),
-        }
     }
 }
 
@@ -176,5 +181,5 @@ where
 }
 
 fn read<T: DeserializeOwned>(what: &'static str, json: &Json) -> Result<T, DecodeError> {
-    json.decode().map_err(|why| DecodeError { what, why: why.to_string() })
+    json.decode().map_err(|why| DecodeError::new(what, &why))
 }

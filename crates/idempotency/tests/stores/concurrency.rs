@@ -221,7 +221,7 @@ async fn uncommitted_ends_are_not_waited_for() {
     store.commit(&purged, &json("1")).await.unwrap();
     let committed = fresh(&mut store, "committed", "1").await;
     let forgotten = fresh(&mut store, "forgotten", "1").await;
-    world.sql("UPDATE idempotency_record SET expires_at = now() - interval '1 hour'").await;
+    world.sql(crate::purge::EXPIRE).await;
     let mut ending = world.begin().await;
     let mut store = world.factory.with_tx(&mut ending);
     assert_eq!(store.purge_expired(10).await.unwrap(), 1);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use indelible_idempotency::store::{OnLapse, Operation, RecordState, StoreError};
-use indelible_idempotency::{InFlight, Outcome};
+use indelible_idempotency::{InFlight, Outcome, Request};
 
 use crate::support::{DAY, fresh, json, key, request, settings};
 
@@ -76,12 +76,14 @@ async fn taking_over_is_explicit() {
 async fn idempotent_operations_restart() {
     on_each!(|world| {
         let mut tx = world.begin().await;
-        let old = fresh(&mut world.factory.with_tx(&mut tx), "k", "1").await;
+        const HARMLESS: Operation<u8, u8> = Operation::new("harmless").idempotent();
+        let mut store = world.factory.with_tx(&mut tx).typed_as(HARMLESS);
+        let outcome = store.begin(&key("k"), &1).await.unwrap();
+        let Outcome::FreshAttempt(old) = outcome else { panic!("{outcome:?}") };
         let other = fresh(&mut world.factory.with_tx(&mut tx), "other", "1").await;
         tx.commit().await.unwrap();
         world.sql(LAPSE).await;
         let mut tx = world.begin().await;
-        const HARMLESS: Operation<u8, u8> = Operation::new().idempotent();
         let mut store = world.factory.with_tx(&mut tx).typed_as(HARMLESS);
         let outcome = store.begin(&key("k"), &1).await.unwrap();
         let Outcome::FreshAttempt(new) = outcome else { panic!("{outcome:?}") };
@@ -116,6 +118,28 @@ async fn a_late_owner_may_end_what_is_still_its_own() {
         assert!(matches!(seen, Outcome::InFlight(InFlight::Leased { .. })), "{seen:?}");
         let seen = store.take_over(&key("one"), &request("1")).await.unwrap();
         assert_eq!(seen, Outcome::PriorResult(json("1")));
+    });
+}
+
+/// C-34: whoever decides takes over from what `lookup` shows, whatever was compared of the request.
+#[tokio::test]
+async fn taking_over_what_lookup_shows() {
+    on_each!(|world| {
+        const ORDER: Operation<u8, u8> = Operation::new("order");
+        let mut tx = world.begin().await;
+        let mut store = world.factory.with_tx(&mut tx).typed_as(ORDER);
+        _ = store.begin(&key("k"), &1).await.unwrap();
+        tx.commit().await.unwrap();
+        world.sql(LAPSE).await;
+        let mut tx = world.begin().await;
+        let mut store = world.factory.with_tx(&mut tx);
+        let record = store.lookup(&key("k")).await.unwrap().unwrap();
+        let asked = Request::recorded(record.request.unwrap(), record.hash);
+        let taken = store.take_over(&key("k"), &asked).await.unwrap();
+        let Outcome::FreshAttempt(attempt) = taken else { panic!("{taken:?}") };
+        store.commit(&attempt, &json("7")).await.unwrap();
+        let mut store = world.factory.with_tx(&mut tx).typed_as(ORDER);
+        assert_eq!(store.begin(&key("k"), &1).await.unwrap(), Outcome::PriorResult(7));
     });
 }
 

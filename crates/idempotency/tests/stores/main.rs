@@ -9,6 +9,7 @@ mod support;
 mod attempts;
 mod bindings;
 mod concurrency;
+mod edges;
 mod leases;
 mod outcomes;
 mod purge;

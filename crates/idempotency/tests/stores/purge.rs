@@ -5,7 +5,10 @@ use indelible_idempotency::store::{PURGE_ROWS_MAX, Settings};
 
 use crate::support::{DAY, fresh, json, key, request};
 
-const EXPIRE: &str = "UPDATE idempotency_record SET expires_at = now() - interval '1 hour'";
+/// Everything expired an hour ago, and what has ended did so two days ago.
+pub(crate) const EXPIRE: &str = "UPDATE idempotency_record \
+    SET expires_at = now() - interval '1 hour', created_at = now() - 49 * interval '1 hour', \
+        ended_at = CASE WHEN status <> 'in_progress' THEN now() - 48 * interval '1 hour' END";
 
 /// I-19, C-3, I-24: expired rows replay until they are purged, in batches; rows in progress and
 /// those of other namespaces stay.
@@ -60,7 +63,7 @@ async fn a_purge_is_bounded() {
             WITH RECURSIVE numbers (number) AS \
             (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < 10001) \
             SELECT 'orders', CAST(number AS text), {hash}, 'committed', '1', '1', 'o', 1, \
-                   now(), now(), now() - interval '1 hour' FROM numbers";
+                   now(), now() - 48 * interval '1 hour', now() - interval '1 hour' FROM numbers";
         // The only word that the two databases spell differently.
         let fill = match std::any::type_name_of_val(&world).contains("Postgres") {
             true => fill.replace("{hash}", "decode(repeat('00', 32), 'hex')"),

@@ -17,7 +17,7 @@ struct Receipt {
     number: u64,
 }
 
-const PLACE_ORDER: Operation<PlaceOrder, Receipt> = Operation::new();
+const PLACE_ORDER: Operation<PlaceOrder, Receipt> = Operation::new("place-order");
 
 fn order(cents: u128) -> PlaceOrder {
     PlaceOrder { item: "glass".into(), cents }
@@ -70,7 +70,8 @@ async fn drift_of_the_result_is_told() {
         let outcome = store.begin(&key("k"), &order(1)).await.unwrap();
         let Outcome::FreshAttempt(attempt) = outcome else { panic!("{outcome:?}") };
         store.commit(&attempt, &Receipt { number: 7 }).await.unwrap();
-        let mut drifted = world.factory.with_tx(&mut tx).typed::<PlaceOrder, NewReceipt>();
+        const DRIFTED: Operation<PlaceOrder, NewReceipt> = Operation::new("place-order");
+        let mut drifted = world.factory.with_tx(&mut tx).typed_as(DRIFTED);
         let refused = drifted.begin(&key("k"), &order(1)).await.unwrap_err();
         let StoreError::IncompatibleState(why) = refused else { panic!("{refused}") };
         assert_eq!(why.what, "result");
@@ -100,7 +101,7 @@ async fn drift_of_the_request_is_not_fatal() {
         };
         assert_eq!(recorded_request.unwrap_err().what, "request");
         assert_eq!(recorded_hash, old.hash());
-        assert_eq!(submitted_hash, Request::of(&order(1)).unwrap().hash());
+        assert_eq!(submitted_hash, PLACE_ORDER.request(&order(1)).unwrap().hash());
     });
 }
 
@@ -116,9 +117,9 @@ async fn what_is_hashed_survives_evolution() {
         sent_at: u64,
     }
     const NEW: Operation<NewOrder, Receipt> =
-        Operation::new().hashing(|order| Json::of(&(&order.item, order.cents)));
+        Operation::new("place-order").hashing(|order| Json::of(&(&order.item, order.cents)));
     const OLD: Operation<PlaceOrder, Receipt> =
-        Operation::new().hashing(|order| Json::of(&(&order.item, order.cents)));
+        Operation::new("place-order").hashing(|order| Json::of(&(&order.item, order.cents)));
     on_each!(|world| {
         let mut tx = world.begin().await;
         let mut store = world.factory.with_tx(&mut tx).typed_as(OLD);
@@ -139,12 +140,31 @@ async fn what_is_hashed_survives_evolution() {
     });
 }
 
+/// I-17: what is said of a record that does not fit has no recorded value in it.
+#[tokio::test]
+async fn no_recorded_value_is_in_an_error() {
+    on_each!(|world| {
+        const CARD: Operation<u8, String> = Operation::new("card");
+        const NUMBER: Operation<u8, u64> = Operation::new("card");
+        let mut tx = world.begin().await;
+        let mut store = world.factory.with_tx(&mut tx).typed_as(CARD);
+        let outcome = store.begin(&key("k"), &1).await.unwrap();
+        let Outcome::FreshAttempt(attempt) = outcome else { panic!("{outcome:?}") };
+        store.commit(&attempt, &"4111 1111 1111 1111".to_owned()).await.unwrap();
+        let mut store = world.factory.with_tx(&mut tx).typed_as(NUMBER);
+        let refused = store.begin(&key("k"), &1).await.unwrap_err();
+        assert!(matches!(refused, StoreError::IncompatibleState(_)), "{refused}");
+        assert!(!format!("{refused:?}").contains("4111"), "{refused:?}");
+    });
+}
+
 /// What cannot be recorded is refused before the database hears of it: the transaction goes on.
 #[tokio::test]
 async fn what_is_too_large_is_refused_first() {
     on_each!(|world| {
         let mut tx = world.begin().await;
-        let mut store = world.factory.with_tx(&mut tx).typed::<String, String>();
+        const ECHO: Operation<String, String> = Operation::new("echo");
+        let mut store = world.factory.with_tx(&mut tx).typed_as(ECHO);
         let large = "x".repeat(2 << 20);
         let refused = store.begin(&key("k"), &large).await.unwrap_err();
         assert!(matches!(refused, StoreError::Json(_)), "{refused}");

@@ -84,15 +84,28 @@ fn retryable(error: &sqlx::Error) -> bool {
 }
 
 /// The number of the advisory lock of a key, but for the table.
-fn lock_number(call: &BeginCall<'_>) -> i64 {
+fn lock_number(namespace: &str, key: &str) -> i64 {
     let mut hash = Sha256::new();
-    hash.update(call.namespace.as_bytes());
+    hash.update(namespace.as_bytes());
     // No namespace has it, so that the two are kept apart.
     hash.update([0]);
-    hash.update(call.key.as_bytes());
+    hash.update(key.as_bytes());
     let digest: [u8; 32] = hash.finalize().into();
     let (first, _) = digest.split_first_chunk().expect("32 bytes have a first 8");
     i64::from_be_bytes(*first)
+}
+
+/// A statement of an owner's, with the parameters that all of them have.
+fn owned<'q>(sql: &'q Arc<str>, call: &OwnerCall<'q>) -> Query<'q, Postgres, PgArguments> {
+    let lock = lock_number(call.namespace, call.key);
+    query(sql).bind(call.namespace).bind(call.key).bind(call.owner).bind(lock)
+}
+
+/// The transaction that made a token: what follows the UUID.
+fn transaction_of(owner: &OwnerToken) -> Option<u64> {
+    let (_, transaction) = owner.as_str().rsplit_once('-')?;
+    // 64 bits, and no more than PostgreSQL's own type takes.
+    transaction.parse().ok()
 }
 
 fn recorded(row: &PgRow) -> Result<Recorded, sqlx::Error> {
@@ -135,7 +148,7 @@ impl Client for PostgresClient {
             .bind(call.namespace)
             .bind(call.key)
             .bind(call.hash.as_slice())
-            .bind(lock_number(call))
+            .bind(lock_number(call.namespace, call.key))
             .bind(call.request)
             .bind(millis(call.lease))
             .bind(millis(call.replay_window))
@@ -160,6 +173,7 @@ impl Client for PostgresClient {
             .bind(call.namespace)
             .bind(call.key)
             .bind(call.hash.as_slice())
+            .bind(lock_number(call.namespace, call.key))
             .bind(millis(call.lease))
             .bind(millis(call.replay_window))
             .fetch_optional(connection)
@@ -178,7 +192,7 @@ impl Client for PostgresClient {
             Ending::Failed(error) => (&self.statements.fail, Some(error)),
             Ending::Forgotten => (&self.statements.forget, None),
         };
-        let mut query = query(sql).bind(call.namespace).bind(call.key).bind(call.owner);
+        let mut query = owned(sql, call);
         if let Some(payload) = payload {
             query = query.bind(payload);
         }
@@ -191,9 +205,21 @@ impl Client for PostgresClient {
         call: &OwnerCall<'_>,
         lease: Duration,
     ) -> Result<bool, ClientError> {
-        let query = query(&self.statements.renew);
-        let query = query.bind(call.namespace).bind(call.key).bind(call.owner).bind(millis(lease));
+        let query = owned(&self.statements.renew, call).bind(millis(lease));
         Ok(query.execute(connection).await?.rows_affected() > 0)
+    }
+
+    async fn is_seen(
+        &self,
+        connection: &mut PgConnection,
+        owner: &OwnerToken,
+    ) -> Result<bool, ClientError> {
+        // A token that was not made by our statements belongs to no row.
+        let Some(transaction) = transaction_of(owner) else {
+            return Ok(true);
+        };
+        let query = query(&self.statements.is_seen).bind(transaction.to_string());
+        Ok(query.fetch_one(connection).await?.try_get("seen")?)
     }
 
     async fn lookup(
@@ -220,9 +246,11 @@ impl Client for PostgresClient {
         &self,
         connection: &mut PgConnection,
         namespace: &str,
+        replay_window: Duration,
         rows_max: u32,
     ) -> Result<u64, ClientError> {
         let query = query(&self.statements.purge).bind(namespace).bind(i64::from(rows_max));
+        let query = query.bind(millis(replay_window));
         Ok(query.execute(connection).await?.rows_affected())
     }
 

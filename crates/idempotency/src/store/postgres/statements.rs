@@ -13,14 +13,42 @@ pub(super) struct Statements {
     pub(super) fail: Arc<str>,
     pub(super) forget: Arc<str>,
     pub(super) renew: Arc<str>,
+    pub(super) is_seen: Arc<str>,
     pub(super) lookup: Arc<str>,
     pub(super) purge: Arc<str>,
     pub(super) in_transaction: Arc<str>,
 }
 
+/// The number of a key's advisory lock: a hash of namespace and key, which the client makes (`{n}`
+/// is its parameter), with the table's own number in it: equal keys in two tables have nothing to do
+/// with each other. Two keys that share a number are at worst told to come back.
+const LOCK: &str = "pg_try_advisory_xact_lock({n} # ('{table}'::regclass::oid::bigint << 32))";
+
+/// How long a lease still has, in milliseconds, as of the snapshot that the row is seen in: a
+/// statement's own at READ COMMITTED, else the transaction's. By a later clock a row that was
+/// committed since would look lapsed. Times without end, which an operator may have set, are long.
+const LEASE_MS: &str = "(extract(epoch FROM
+    least(greatest(lease_until, now() - interval '100 years'), now() + interval '100 years')
+    - CASE current_setting('transaction_isolation')
+      WHEN 'read committed' THEN statement_timestamp() ELSE transaction_timestamp() END
+    ) * 1000)::bigint";
+
+/// Who owns a row: random, and with it the transaction that said so, for [`Statements::is_seen`].
+const OWNER: &str = "gen_random_uuid()::text || '-' || pg_current_xact_id()::text";
+
 impl Statements {
     pub(super) fn of(table: &TableName) -> Self {
-        let with = |sql: &str| Arc::from(sql.replace("{table}", &table.to_string()));
+        let with = |sql: &str| {
+            let sql = sql.replace("{lease_ms}", LEASE_MS).replace("{owner}", OWNER);
+            let sql = match sql.split_once("{lock ") {
+                Some((before, rest)) => {
+                    let (parameter, after) = rest.split_once('}').expect("it is closed");
+                    format!("{before}{}{after}", LOCK.replace("{n}", parameter))
+                }
+                None => sql,
+            };
+            Arc::from(sql.replace("{table}", &table.to_string()))
+        };
         Self {
             begin: with(BEGIN),
             take_over: with(TAKE_OVER),
@@ -28,6 +56,7 @@ impl Statements {
             fail: with(FAIL),
             forget: with(FORGET),
             renew: with(RENEW),
+            is_seen: with(IS_SEEN),
             lookup: with(LOOKUP),
             purge: with(PURGE),
             in_transaction: with(IN_TRANSACTION),
@@ -38,18 +67,15 @@ impl Statements {
 /// One round trip, whatever it finds, and no waiting for others (I-13).
 ///
 /// An insert that meets another transaction's uncommitted row would wait for that transaction to
-/// end, and giving up the wait would abort the caller's. So whoever inserts holds an advisory lock
-/// until the end of its transaction, and *tries* to get it first: without it, and without a row to
-/// be seen, somebody else is about to insert one.
+/// end, and giving up the wait would abort the caller's. So whoever inserts or changes a row holds
+/// the key's advisory lock until the end of its transaction, and *tries* to get it first: without
+/// it, and without a row to be seen, somebody else is about to insert one.
 ///
 /// - A row that is to be seen needs no lock: replays hold nothing.
-/// - With the lock, no other `begin` has an uncommitted row under this key, so the insert does not
-///   wait. A row may have been committed since this statement's snapshot was taken: the insert then
-///   does nothing (READ COMMITTED; the caller looks again), or fails as a serialization failure
+/// - With the lock, nobody else has an uncommitted row under this key, so the insert does not wait.
+///   A row may have been committed since this statement's snapshot was taken: the insert then does
+///   nothing (READ COMMITTED; the caller looks again), or fails as a serialization failure
 ///   (REPEATABLE READ, SERIALIZABLE). Locks are released after a commit is to be seen.
-/// - The lock's number is a hash of namespace and key, with the table's own number in it: equal
-///   keys in two tables have nothing to do with each other. Two keys that share a number are at
-///   worst told to come back.
 ///
 /// `clock_timestamp`, since `now` is when the caller's transaction began.
 const BEGIN: &str = r#"
@@ -58,17 +84,16 @@ WITH seen AS MATERIALIZED (
            CASE WHEN request_hash <> $3 THEN request_payload END AS request_payload,
            CASE WHEN request_hash = $3 THEN result_payload END AS result_payload,
            CASE WHEN request_hash = $3 THEN error_payload END AS error_payload,
-           (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint AS lease_ms
+           {lease_ms} AS lease_ms
     FROM {table}
     WHERE namespace = $1 AND key_value = $2
 ), door AS MATERIALIZED (
     SELECT CASE WHEN EXISTS (SELECT FROM seen) THEN NULL
-                ELSE pg_try_advisory_xact_lock($4 # ('{table}'::regclass::oid::bigint << 32))
-           END AS open
+                ELSE {lock $4} END AS open
 ), fresh AS (
     INSERT INTO {table} (namespace, key_value, request_hash, status, request_payload,
                          owner, owners, lease_until, created_at, expires_at)
-    SELECT $1, $2, $3, 'in_progress', $5, gen_random_uuid()::text, 1,
+    SELECT $1, $2, $3, 'in_progress', $5, {owner}, 1,
            clock_timestamp() + $6 * interval '1 millisecond', clock_timestamp(),
            clock_timestamp() + $7 * interval '1 millisecond'
     FROM door WHERE open
@@ -79,70 +104,80 @@ SELECT door.open, fresh.owner, seen.*
 FROM door LEFT JOIN fresh ON true LEFT JOIN seen ON true
 "#;
 
-/// The row is locked only if nobody has it: whoever has it is taking over too, or is the owner,
-/// ending it after all (C-34). The conditions stand twice, since the row that is locked may be newer
-/// than the one that was found.
+/// Without the lock somebody else is taking over, or the owner is ending it after all (C-34): nobody
+/// waits for them.
 const TAKE_OVER: &str = r#"
-UPDATE {table} AS row
-SET owner = gen_random_uuid()::text, owners = owners + 1,
-    lease_until = clock_timestamp() + $4 * interval '1 millisecond',
-    expires_at = clock_timestamp() + $5 * interval '1 millisecond'
-FROM (
-    SELECT namespace, key_value FROM {table}
-    WHERE namespace = $1 AND key_value = $2 AND request_hash = $3
-      AND status = 'in_progress' AND lease_until <= clock_timestamp()
-    FOR UPDATE SKIP LOCKED
-) AS lapsed
-WHERE row.namespace = lapsed.namespace AND row.key_value = lapsed.key_value
-  AND status = 'in_progress' AND lease_until <= clock_timestamp()
+UPDATE {table}
+SET owner = {owner}, owners = owners + 1,
+    lease_until = clock_timestamp() + $5 * interval '1 millisecond',
+    expires_at = clock_timestamp() + $6 * interval '1 millisecond'
+WHERE namespace = $1 AND key_value = $2 AND request_hash = $3
+  AND status = 'in_progress' AND lease_until <= clock_timestamp() AND {lock $4}
 RETURNING owner
 "#;
 
 /// The owner's token is what permits it, not the lease: late is fine, superseded is not. No indexed
-/// column changes, so that the row is updated in place.
+/// column changes, so that the row is updated in place. Without the lock a take-over is under way:
+/// an update would wait for it, and two late owners could wait for each other.
 const COMMIT: &str = r#"
-UPDATE {table} SET status = 'committed', result_payload = $4, ended_at = clock_timestamp()
-WHERE namespace = $1 AND key_value = $2 AND owner = $3 AND status = 'in_progress'
+UPDATE {table} SET status = 'committed', result_payload = $5, ended_at = clock_timestamp()
+WHERE namespace = $1 AND key_value = $2 AND owner = $3 AND status = 'in_progress' AND {lock $4}
 "#;
 
 const FAIL: &str = r#"
-UPDATE {table} SET status = 'failed', error_payload = $4, ended_at = clock_timestamp()
-WHERE namespace = $1 AND key_value = $2 AND owner = $3 AND status = 'in_progress'
+UPDATE {table} SET status = 'failed', error_payload = $5, ended_at = clock_timestamp()
+WHERE namespace = $1 AND key_value = $2 AND owner = $3 AND status = 'in_progress' AND {lock $4}
 "#;
 
 const FORGET: &str = r#"
 DELETE FROM {table}
-WHERE namespace = $1 AND key_value = $2 AND owner = $3 AND status = 'in_progress'
+WHERE namespace = $1 AND key_value = $2 AND owner = $3 AND status = 'in_progress' AND {lock $4}
 "#;
 
 const RENEW: &str = r#"
-UPDATE {table} SET lease_until = clock_timestamp() + $4 * interval '1 millisecond'
-WHERE namespace = $1 AND key_value = $2 AND owner = $3 AND status = 'in_progress'
+UPDATE {table} SET lease_until = clock_timestamp() + $5 * interval '1 millisecond'
+WHERE namespace = $1 AND key_value = $2 AND owner = $3 AND status = 'in_progress' AND {lock $4}
+"#;
+
+/// Whether the transaction of a token is over for this snapshot, or is this one. Above READ
+/// COMMITTED a row that was begun, or taken over, after the snapshot is not to be seen, and that it
+/// is absent, or another's, proves nothing.
+const IS_SEEN: &str = r#"
+SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_snapshot())
+    OR coalesce($1::text::xid8 = pg_current_xact_id_if_assigned(), false) AS seen
 "#;
 
 const LOOKUP: &str = r#"
 SELECT request_hash, status, request_payload, result_payload, error_payload,
-       (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint AS lease_ms,
+       {lease_ms} AS lease_ms,
        owner, owners::bigint AS owners,
-       (extract(epoch FROM created_at) * 1000)::bigint AS created_at_ms,
-       (extract(epoch FROM ended_at) * 1000)::bigint AS ended_at_ms,
-       (extract(epoch FROM expires_at) * 1000)::bigint AS expires_at_ms
+       (extract(epoch FROM greatest(least(created_at, '9999-01-01'), 'epoch')) * 1000)::bigint
+           AS created_at_ms,
+       CASE WHEN ended_at IS NOT NULL THEN
+           (extract(epoch FROM greatest(least(ended_at, '9999-01-01'), 'epoch')) * 1000)::bigint
+       END AS ended_at_ms,
+       (extract(epoch FROM greatest(least(expires_at, '9999-01-01'), 'epoch')) * 1000)::bigint
+           AS expires_at_ms
 FROM {table}
 WHERE namespace = $1 AND key_value = $2
 "#;
 
-/// Rows that another transaction has are left for the next time. `statement_timestamp` does not
-/// change within the statement, so that the index finds what has expired. By key, not by `ctid`: in
-/// a partitioned table that is not unique.
+/// Rows that another transaction has are left for the next time. What took longer than its window is
+/// replayed for a window more: its callers were told to come back (C-3). `statement_timestamp` does
+/// not change within the statement, so that the index finds what has expired. The rows are chosen
+/// once (MATERIALIZED): a plan that chose again for each row would delete more than it was told. By
+/// key, not by `ctid`: in a partitioned table that is not unique.
 const PURGE: &str = r#"
-DELETE FROM {table}
-WHERE (namespace, key_value) IN (
+WITH gone AS MATERIALIZED (
     SELECT namespace, key_value FROM {table}
     WHERE namespace = $1 AND expires_at <= statement_timestamp() AND status <> 'in_progress'
+      AND coalesce(ended_at, created_at) <= statement_timestamp() - $3 * interval '1 millisecond'
     ORDER BY expires_at
     LIMIT $2
     FOR UPDATE SKIP LOCKED
 )
+DELETE FROM {table} AS row USING gone
+WHERE row.namespace = gone.namespace AND row.key_value = gone.key_value
 "#;
 
 /// PostgreSQL has no function that tells; this statement is refused (25P01) outside a transaction,

@@ -112,6 +112,8 @@ impl Client for SqliteClient {
         Ok(connection.is_in_transaction())
     }
 
+    /// What returns rows and changes something is read to its end (`fetch_all`): outside a
+    /// transaction the end is the commit, and an error of it must not be lost.
     async fn begin(
         &self,
         connection: &mut SqliteConnection,
@@ -134,11 +136,11 @@ impl Client for SqliteClient {
             .bind(call.request)
             .bind(millis(call.lease))
             .bind(millis(call.replay_window))
-            .fetch_optional(connection)
+            .fetch_all(connection)
             .await
             .map_err(failed)?;
-        match inserted {
-            Some(row) => owner(&row).map(Begun::Fresh),
+        match inserted.first() {
+            Some(row) => owner(row).map(Begun::Fresh),
             None => Ok(Begun::Again),
         }
     }
@@ -148,16 +150,16 @@ impl Client for SqliteClient {
         connection: &mut SqliteConnection,
         call: &BeginCall<'_>,
     ) -> Result<Option<OwnerToken>, ClientError> {
-        let row = query(&self.statements.take_over)
+        let taken = query(&self.statements.take_over)
             .bind(call.namespace)
             .bind(call.key)
             .bind(call.hash.as_slice())
             .bind(millis(call.lease))
             .bind(millis(call.replay_window))
-            .fetch_optional(connection)
+            .fetch_all(connection)
             .await
             .map_err(failed)?;
-        row.as_ref().map(owner).transpose()
+        taken.first().map(owner).transpose()
     }
 
     async fn end(
@@ -189,6 +191,15 @@ impl Client for SqliteClient {
         Ok(query.execute(connection).await.map_err(failed)?.rows_affected() > 0)
     }
 
+    /// An old snapshot cannot write, so that whoever finds nothing to end has seen everything.
+    async fn is_seen(
+        &self,
+        _connection: &mut SqliteConnection,
+        _owner: &OwnerToken,
+    ) -> Result<bool, ClientError> {
+        Ok(true)
+    }
+
     async fn lookup(
         &self,
         connection: &mut SqliteConnection,
@@ -214,9 +225,11 @@ impl Client for SqliteClient {
         &self,
         connection: &mut SqliteConnection,
         namespace: &str,
+        replay_window: Duration,
         rows_max: u32,
     ) -> Result<u64, ClientError> {
         let query = query(&self.statements.purge).bind(namespace).bind(i64::from(rows_max));
+        let query = query.bind(millis(replay_window));
         Ok(query.execute(connection).await.map_err(failed)?.rows_affected())
     }
 

@@ -98,11 +98,14 @@ FROM {table}
 WHERE namespace = ?1 AND key_value = ?2
 ";
 
+/// What took longer than its window is replayed for a window more: its callers were told to come
+/// back (C-3).
 const PURGE: &str = "
 DELETE FROM {table}
 WHERE (namespace, key_value) IN (
     SELECT namespace, key_value FROM {table}
     WHERE namespace = ?1 AND expires_at <= {now} AND status <> 'in_progress'
+      AND coalesce(ended_at, created_at) <= {now} - ?3
     ORDER BY expires_at
     LIMIT ?2
 )
