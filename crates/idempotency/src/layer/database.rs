@@ -4,6 +4,9 @@ use std::future::Future;
 
 use sqlx::{Database, Pool, Transaction};
 
+#[cfg(feature = "sqlite")]
+use sqlx::Connection as _;
+
 use crate::store::Client;
 
 /// A database of sqlx that the middleware runs on: `sqlx::Postgres` with the feature `postgres`,
@@ -16,6 +19,14 @@ pub trait LayerDatabase: Database {
     fn open(
         pool: &Pool<Self>,
     ) -> impl Future<Output = Result<Transaction<'static, Self>, sqlx::Error>> + Send;
+
+    /// Called before a transaction is ended. Where it is over already, by a statement of the
+    /// handler's own or by the database itself, sqlx does not know: whoever has a connection that
+    /// would be of no use after that makes it right here.
+    fn settle(connection: &mut Self::Connection) -> impl Future<Output = ()> + Send {
+        let _ = connection;
+        async {}
+    }
 }
 
 #[cfg(feature = "postgres")]
@@ -34,6 +45,26 @@ impl LayerDatabase for sqlx::Sqlite {
     /// As a writer from the start: a reader that turns into one is refused where another has
     /// written meanwhile, and then the handler has run in vain.
     async fn open(pool: &Pool<Self>) -> Result<Transaction<'static, Self>, sqlx::Error> {
-        pool.begin_with("BEGIN IMMEDIATE").await
+        let mut tries = pool.options().get_max_connections();
+        loop {
+            match pool.begin_with("BEGIN IMMEDIATE").await {
+                // A connection that sqlx takes to be in a transaction which is long over. It would
+                // stay so for ever: see `settle`, which a handler that panics does not come by.
+                Err(sqlx::Error::InvalidSavePointStatement) if tries > 0 => {
+                    tries -= 1;
+                    let connection = pool.acquire().await?;
+                    if connection.is_in_transaction() {
+                        connection.close().await?;
+                    }
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    /// A transaction that is over cannot be ended: SQLite refuses, and sqlx goes on to count it. So
+    /// there is a new one to end. Within a transaction `BEGIN` is refused, and nothing happens.
+    async fn settle(connection: &mut Self::Connection) {
+        let _ = sqlx::raw_sql("BEGIN").execute(connection).await;
     }
 }

@@ -49,6 +49,7 @@ impl<DB: LayerDatabase> Config<DB> {
         attempt: &Attempt,
         response: &Json,
     ) -> Result<(), LayerError> {
+        DB::settle(&mut transaction).await;
         let committed =
             self.factory.in_connection(&mut transaction).commit(attempt, response).await;
         if let Err(error) = committed {
@@ -87,7 +88,8 @@ impl<DB: LayerDatabase> Config<DB> {
     /// Undoes everything, and says so before the caller is answered: a repetition that comes at
     /// once finds the key fresh. Where it fails the connection is of no use any more, and the
     /// database rolls back by itself.
-    pub(super) async fn roll_back(&self, transaction: Transaction<'static, DB>) {
+    pub(super) async fn roll_back(&self, mut transaction: Transaction<'static, DB>) {
+        DB::settle(&mut transaction).await;
         if let Err(error) = transaction.rollback().await {
             self.report(&LayerError::Rollback(error));
         }

@@ -87,8 +87,9 @@
 //! A response that is recorded without effects is recorded in a second transaction. Where another
 //! request with the key comes in between, that one counts, and this one is answered unrecorded.
 //!
-//! A handler that panics, and a caller that goes away, leave nothing: the transaction rolls back,
-//! and the key is fresh.
+//! A handler that panics, a caller that goes away, and a time-out outside of the layer leave nothing:
+//! the transaction rolls back, and the key is fresh. A statement that is running by then is waited
+//! for first; until then the key is in flight.
 //!
 //! # What the layer itself answers
 //!
@@ -124,8 +125,10 @@
 //!   says, and are then refused with 503; a repetition waits for the first and gets its response.
 //!   A handler that writes on another connection waits for its own request.
 //! - **`COMMIT` by a statement of the handler's own** makes its work durable before the response is
-//!   recorded. The work is still not done twice; after a crash in between, the key is
-//!   `indeterminate`. It is not looked for: that would cost every request a round trip.
+//!   recorded. The work is still not done twice; after a crash in between, or a response that is not
+//!   to be recorded, the key is `in-progress` and, when its lease is over, `indeterminate`. It is
+//!   not looked for: that would cost every request a round trip. After a `ROLLBACK` the attempt is
+//!   lost.
 //! - **Guards** of the handle end with the handler. One that is alive when the handler has returned
 //!   fails the request; its transaction rolls back when the guard goes.
 //! - **Bodies given on.** The inner service gets [`GuardedBody`] as its request's body. axum's routes

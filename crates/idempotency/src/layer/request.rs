@@ -78,6 +78,8 @@ fn is_json(content_type: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::request::RequestHash;
 
@@ -137,6 +139,23 @@ mod tests {
         ] {
             let request = recorded(&parts("POST", "/a", JSON), body);
             assert!(request.json().as_str().contains("bodySha256"), "{}", request.json());
+        }
+    }
+
+    proptest! {
+        /// Whatever is sent as JSON is recorded, as JSON if it is, and as bytes if it is not.
+        #[test]
+        fn anything_is_recorded(body in "[\\[\\]{}:,\"\\\\0-9eE+.\\-a-u \n\u{0}\u{feff}\u{1f600}]{0,40}") {
+            let request = recorded(&parts("POST", "/a", JSON), body.as_bytes());
+            let is_json = Json::parse(body.as_str()).is_ok();
+            prop_assert_eq!(request.json().as_str().contains("\"body\":"), is_json);
+            prop_assert_eq!(request.json().as_str().contains("\"bodySha256\":"), !is_json);
+        }
+
+        #[test]
+        fn any_bytes_are_recorded(body: Vec<u8>) {
+            let twice = [0, 1].map(|_| recorded(&parts("POST", "/a", JSON), &body).hash());
+            prop_assert_eq!(twice[0], twice[1]);
         }
     }
 

@@ -100,12 +100,15 @@ pub(super) fn replayed(recorded: &Json) -> Result<Response<Full<Bytes>>, DecodeE
     Ok(response)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 fn unreadable(why: impl ToString) -> DecodeError {
     DecodeError { what: "response", why: why.to_string() }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn headers(pairs: &[(&str, &[u8])]) -> HeaderMap {
@@ -159,6 +162,35 @@ mod tests {
             (REPLAYED_HEADER, b"true"),
         ]);
         assert_eq!(response.headers(), &kept);
+    }
+
+    proptest! {
+        /// I-11: what was recorded is replayed, byte by byte.
+        #[test]
+        fn what_was_recorded_is_replayed(
+            status in 100_u16..1000,
+            pairs in prop::collection::vec(("x-[a-z]{1,3}", "[\t -~\u{80}-\u{ff}]{0,9}"), 0..9),
+            latin: bool,
+            body: Vec<u8>,
+        ) {
+            let mut sent = HeaderMap::new();
+            for (name, value) in &pairs {
+                // As UTF-8, or a byte for a character.
+                let value = match latin {
+                    true => value.chars().map(|char| u32::from(char).to_le_bytes()[0]).collect(),
+                    false => value.clone().into_bytes(),
+                };
+                let name: HeaderName = name.parse().unwrap();
+                sent.append(name, HeaderValue::from_bytes(&value).unwrap());
+            }
+            let status = StatusCode::from_u16(status).unwrap();
+            let response = replayed(&recorded(status, &sent, &body)).unwrap();
+            sent.append(REPLAYED_HEADER, HeaderValue::from_static("true"));
+            prop_assert_eq!(response.status(), status);
+            prop_assert_eq!(response.headers(), &sent);
+            let replayed = response.into_body().into_inner().unwrap_or_default();
+            prop_assert_eq!(replayed, body);
+        }
     }
 
     /// I-17: what is not in the recorded form is an error, never half a response.
