@@ -1,5 +1,7 @@
 //! The databases under test, and what a load needs of one besides the store.
 
+use std::borrow::Cow;
+
 use indelible_idempotency::store::{Client, IdempotencyStoreFactory, StoreError};
 use sqlx::error::DatabaseError;
 
@@ -95,5 +97,5 @@ pub(crate) fn sql_trouble<B: Base>(base: &B, error: &sqlx::Error) -> Trouble {
 }
 
 pub(crate) fn code(error: &sqlx::Error) -> Option<String> {
-    error.as_database_error().and_then(DatabaseError::code).map(|code| code.into_owned())
+    error.as_database_error().and_then(DatabaseError::code).map(Cow::into_owned)
 }
