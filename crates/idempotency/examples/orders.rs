@@ -2,6 +2,7 @@
 //!
 //! `cargo run -p indelible-idempotency --example orders -- postgres://localhost/shop`
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -55,7 +56,7 @@ async fn place_order(
     let outcome = shop.keys.with_tx(&mut tx).typed_as(PLACE_ORDER).begin(&key, &order).await?;
     let attempt = match outcome.into_attempt() {
         Ok(attempt) => attempt,
-        Err(reply) => return Ok(answer(reply)),
+        Err(reply) => return Ok(answer(&reply)),
     };
     let number =
         sqlx::query_scalar("INSERT INTO orders (item, cents) VALUES ($1, $2) RETURNING number")
@@ -66,18 +67,18 @@ async fn place_order(
     let receipt = Receipt { number };
     shop.keys.with_tx(&mut tx).typed_as(PLACE_ORDER).commit(&attempt, &receipt).await?;
     tx.commit().await?;
-    Ok(answer(Reply::Created { result: receipt }))
+    Ok(answer(&Reply::Created { result: receipt }))
 }
 
-fn answer(reply: Reply<Receipt>) -> Response {
-    let status = match &reply {
+fn answer(reply: &Reply<Receipt>) -> Response {
+    let status = match reply {
         Reply::Created { .. } | Reply::PreExisting { .. } => StatusCode::CREATED,
         Reply::OperationInProgress { .. } => StatusCode::CONFLICT,
         Reply::Mismatch | Reply::Failed { .. } => StatusCode::UNPROCESSABLE_ENTITY,
     };
-    let mut response = (status, Json(&reply)).into_response();
+    let mut response = (status, Json(reply)).into_response();
     if let Reply::OperationInProgress { retry_after_seconds: Some(seconds), .. } = reply {
-        response.headers_mut().insert("retry-after", seconds.into());
+        response.headers_mut().insert("retry-after", (*seconds).into());
     }
     response
 }
@@ -159,7 +160,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let app = Router::new().route("/orders", post(place_order)).with_state(Shop { pool, keys });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    println!("http://{}/orders", listener.local_addr()?);
+    let address = listener.local_addr()?;
+    writeln!(std::io::stdout(), "http://{address}/orders")?;
     axum::serve(listener, app).await?;
     Ok(())
 }

@@ -106,7 +106,7 @@ impl DecodeError {
 }
 
 /// The right to end what `begin` began: its owner's token proves it. Ending takes a reference, for
-/// an end whose answer was lost is tried again, with the same result.
+/// an end whose answer was lost is tried again, and then told whether it had been done.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "an attempt that is neither committed nor failed stays in flight"]
 pub struct Attempt {

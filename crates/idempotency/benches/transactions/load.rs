@@ -19,6 +19,8 @@ pub(crate) const REPLAYED: u64 = 10_000;
 pub(crate) enum Form {
     /// `BEGIN`, one insert, `COMMIT`.
     SmallBare,
+    /// The same with two statements that do nothing: what any two round trips cost.
+    SmallEmpty,
     /// The same with `begin` and `commit`.
     Small,
     /// `BEGIN`, a select, an update, two inserts, `COMMIT`.
@@ -35,8 +37,9 @@ pub(crate) enum Form {
     Replay,
 }
 
-const FORMS: [Form; 8] = [
+const FORMS: [Form; 9] = [
     Form::SmallBare,
+    Form::SmallEmpty,
     Form::Small,
     Form::TypicalBare,
     Form::Typical,

@@ -71,7 +71,8 @@ impl Arguments {
 }
 
 /// The rows of a report: a form, and what it is compared with.
-const PAIRS: [(&str, Form, Form); 4] = [
+const PAIRS: [(&str, Form, Form); 5] = [
+    ("smallest, and SELECT 1 twice", Form::SmallBare, Form::SmallEmpty),
     ("smallest: one insert", Form::SmallBare, Form::Small),
     ("typical: select, update, two inserts", Form::TypicalBare, Form::Typical),
     (

@@ -105,6 +105,11 @@ impl Base for Postgres {
                     .await
                     .unwrap();
             }
+            Form::SmallEmpty => {
+                sqlx::query("SELECT 1").execute(&mut *transaction).await.unwrap();
+                self.work(&mut transaction, form, number).await;
+                sqlx::query("SELECT 1").execute(&mut *transaction).await.unwrap();
+            }
             Form::SmallBare | Form::TypicalBare => self.work(&mut transaction, form, number).await,
             Form::ReadInTransaction | Form::Read => self.read(&mut transaction, number).await,
             Form::ReplayInTransaction | Form::Replay => {

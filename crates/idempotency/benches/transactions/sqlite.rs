@@ -82,6 +82,10 @@ impl Sqlite {
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
         if matches!(form, Form::SmallBare | Form::TypicalBare) {
             self.work(&mut transaction, form, number).await;
+        } else if form == Form::SmallEmpty {
+            sqlx::query("SELECT 1").execute(&mut *transaction).await.unwrap();
+            self.work(&mut transaction, form, number).await;
+            sqlx::query("SELECT 1").execute(&mut *transaction).await.unwrap();
         } else {
             let mut store = self.factory.with_tx(&mut transaction);
             let begun = store.begin(&call.key, &call.request).await.unwrap();

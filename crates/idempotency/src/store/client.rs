@@ -162,7 +162,7 @@ pub struct Recorded {
     /// The column `error_payload`.
     pub error: Option<String>,
     /// Milliseconds until the lease ends; negative, since it ended. As of the snapshot that the row
-    /// was seen in: later its owner may have ended it.
+    /// was seen in, or before: later its owner may have ended it.
     pub lease_ms: i64,
 }
 

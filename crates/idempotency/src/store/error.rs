@@ -44,13 +44,16 @@ pub enum StoreError {
         /// Under which key.
         key: IdempotencyKey,
     },
-    /// The same attempt ended before, otherwise.
-    #[error("the attempt at {key} has ended before, as {status}")]
+    /// The same attempt ended before: whatever was done in this transaction was done then, so roll
+    /// back. Where it is the same end, its answer was lost, and all is well.
+    #[error("the attempt at {key} has ended before, as {status}: roll back")]
     AlreadyEnded {
         /// Under which key.
         key: IdempotencyKey,
         /// How it ended: `committed` or `failed`.
         status: &'static str,
+        /// Whether with the same result or error.
+        same: bool,
     },
     /// A request, result or error that cannot be recorded.
     #[error("it cannot be recorded")]

@@ -140,8 +140,8 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
         }
     }
 
-    /// Records the result of an attempt (I-10); it is replayed from then on. Committing the same
-    /// result again changes nothing and is fine.
+    /// Records the result of an attempt (I-10); it is replayed from then on. An attempt ends once:
+    /// after a lost answer, a repetition gets [`StoreError::AlreadyEnded`].
     pub async fn commit(&mut self, attempt: &Attempt, result: &Json) -> Result<(), StoreError> {
         self.end(attempt, Ending::Committed(result.as_str())).await
     }
@@ -156,7 +156,8 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
         self.end(attempt, Ending::Failed(Json::of(&error)?.as_str())).await
     }
 
-    /// Forgets an attempt that failed for now: the next `begin` is fresh (I-10, C-4).
+    /// Forgets an attempt that failed for now: the next `begin` is fresh (I-10, C-4). After a lost
+    /// answer, a repetition gets [`StoreError::NoAttempt`].
     pub async fn fail_transient(&mut self, attempt: &Attempt) -> Result<(), StoreError> {
         self.end(attempt, Ending::Forgotten).await
     }
@@ -166,25 +167,18 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
         if self.client.end(self.connection, &owner_call(attempt), ending).await? {
             return Ok(());
         }
-        // Nothing of this owner was in progress: either the same was said before, or it is late.
+        // Nothing of this owner was in progress. Even where the same was said before, it is not said
+        // to be done: what else is in this transaction would be done twice.
         let key = attempt.key();
         let Some(row) = self.row_of(attempt).await? else {
-            return match ending {
-                Ending::Forgotten => Ok(()),
-                _ => Err(StoreError::NoAttempt { key: key.clone() }),
-            };
+            return Err(StoreError::NoAttempt { key: key.clone() });
         };
-        match (row.recorded.status.as_str(), ending) {
-            (COMMITTED, Ending::Committed(result))
-                if row.recorded.result.as_deref() == Some(result) =>
-            {
-                Ok(())
-            }
-            (FAILED, Ending::Failed(error)) if row.recorded.error.as_deref() == Some(error) => {
-                Ok(())
-            }
-            (status, _) => Err(not_in_progress(key, status)),
-        }
+        let same = match ending {
+            Ending::Committed(result) => row.recorded.result.as_deref() == Some(result),
+            Ending::Failed(error) => row.recorded.error.as_deref() == Some(error),
+            Ending::Forgotten => false,
+        };
+        Err(not_in_progress(key, &row.recorded.status, same))
     }
 
     /// The row of an attempt of which nothing was in progress; none if it is gone.
@@ -213,7 +207,7 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
         let key = attempt.key();
         Err(match self.row_of(attempt).await? {
             None => StoreError::NoAttempt { key: key.clone() },
-            Some(row) => not_in_progress(key, &row.recorded.status),
+            Some(row) => not_in_progress(key, &row.recorded.status, false),
         })
     }
 
@@ -256,8 +250,8 @@ fn owner_call(attempt: &Attempt) -> OwnerCall<'_> {
 }
 
 /// Why an attempt cannot be ended whose row is still its own.
-fn not_in_progress(key: &IdempotencyKey, status: &str) -> StoreError {
-    let ended = |status| StoreError::AlreadyEnded { key: key.clone(), status };
+fn not_in_progress(key: &IdempotencyKey, status: &str, same: bool) -> StoreError {
+    let ended = |status| StoreError::AlreadyEnded { key: key.clone(), status, same };
     match status {
         COMMITTED => ended(COMMITTED),
         FAILED => ended(FAILED),

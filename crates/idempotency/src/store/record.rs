@@ -59,16 +59,18 @@ impl Record {
             hash: judge::hash(&recorded.hash)?,
             state,
             owners: u32::try_from(row.owners).unwrap_or(u32::MAX),
-            created_at: time(row.created_at_ms)?,
-            ended_at: row.ended_at_ms.map(time).transpose()?,
-            expires_at: time(row.expires_at_ms)?,
+            created_at: time(row.created_at_ms),
+            ended_at: row.ended_at_ms.map(time),
+            expires_at: time(row.expires_at_ms),
         })
     }
 }
 
-/// Times before 1970 are nobody's.
-fn time(ms: i64) -> Result<SystemTime, DecodeError> {
-    let why = || DecodeError { what: "time", why: format!("{ms} ms are out of range") };
-    let since = u64::try_from(ms).map(Duration::from_millis).map_err(|_| why())?;
-    SystemTime::UNIX_EPOCH.checked_add(since).ok_or_else(why)
+/// The last time that is told: the end of the year 9999.
+const MS_MAX: u64 = 253_402_300_799_999;
+
+/// Times before 1970 are 1970, and those without end are the last.
+fn time(ms: i64) -> SystemTime {
+    let since = u64::try_from(ms).unwrap_or(0).min(MS_MAX);
+    SystemTime::UNIX_EPOCH + Duration::from_millis(since)
 }

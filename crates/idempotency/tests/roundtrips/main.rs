@@ -62,7 +62,7 @@ async fn use_everything(factory: &PostgresStoreFactory, connection: &mut PgConne
     let forgotten = begin_fresh(store.begin(&key(&format!("{name}-c")), &request(1)).await);
     store.renew(&committed).await.unwrap();
     store.commit(&committed, &result()).await.unwrap();
-    store.commit(&committed, &result()).await.unwrap();
+    store.commit(&committed, &result()).await.unwrap_err();
     store.fail_permanent(&failed, &error()).await.unwrap();
     store.fail_transient(&forgotten).await.unwrap();
     store.lookup(&key(name)).await.unwrap();
@@ -156,7 +156,7 @@ async fn other_ends_are_one() {
 
     let attempt = begin_fresh(takes!(proxy, 1, store.begin(&key("a"), &request(1))));
     takes!(proxy, 1, store.fail_permanent(&attempt, &error())).unwrap();
-    takes!(proxy, 2, store.fail_permanent(&attempt, &error())).unwrap();
+    takes!(proxy, 2, store.fail_permanent(&attempt, &error())).unwrap_err();
     let found = takes!(proxy, 1, store.begin(&key("a"), &request(1))).unwrap();
     assert_eq!(found, Outcome::PriorError(error()));
     takes!(proxy, 1, store.lookup(&key("a"))).unwrap();

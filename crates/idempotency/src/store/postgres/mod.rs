@@ -6,11 +6,12 @@ mod statements;
 use std::sync::Arc;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _, Transaction};
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _, Transaction, ValueRef as _};
 
 use self::statements::Statements;
 use super::client::{BeginCall, Begun, Client, ClientError, Ending, OwnerCall, Recorded, Row};
@@ -101,22 +102,46 @@ fn owned<'q>(sql: &'q Arc<str>, call: &OwnerCall<'q>) -> Query<'q, Postgres, PgA
     query(sql).bind(call.namespace).bind(call.key).bind(call.owner).bind(lock)
 }
 
-/// The transaction that made a token: what follows the UUID.
+/// The transaction that made a token: what follows the random half.
 fn transaction_of(owner: &OwnerToken) -> Option<u64> {
     let (_, transaction) = owner.as_str().rsplit_once('-')?;
     // 64 bits, and no more than PostgreSQL's own type takes.
     transaction.parse().ok()
 }
 
-fn recorded(row: &PgRow) -> Result<Recorded, sqlx::Error> {
+/// What is recorded, from this column on: five columns, the end of the lease, and now.
+fn recorded(row: &PgRow, first: usize) -> Result<Recorded, sqlx::Error> {
+    let (lease_until, now) = (millis_at(row, first + 5)?, millis_at(row, first + 6)?);
     Ok(Recorded {
-        hash: row.try_get("request_hash")?,
-        status: row.try_get("status")?,
-        request: row.try_get("request_payload")?,
-        result: row.try_get("result_payload")?,
-        error: row.try_get("error_payload")?,
-        lease_ms: row.try_get("lease_ms")?,
+        hash: row.try_get(first)?,
+        status: row.try_get(first + 1)?,
+        request: row.try_get(first + 2)?,
+        result: row.try_get(first + 3)?,
+        error: row.try_get(first + 4)?,
+        lease_ms: lease_until.unwrap_or(0).saturating_sub(now.unwrap_or(0)),
     })
+}
+
+/// A time, in milliseconds since 1970, out of PostgreSQL's microseconds since 2000. Times without
+/// end, which an operator may have set, are the longest numbers there.
+fn millis_at(row: &PgRow, column: usize) -> Result<Option<i64>, sqlx::Error> {
+    const MILLIS_1970_TO_2000: i64 = 946_684_800_000;
+    let value = row.try_get_raw(column)?;
+    if value.is_null() {
+        return Ok(None);
+    }
+    let bytes = value.as_bytes().map_err(sqlx::Error::Decode)?;
+    let bytes: [u8; 8] = bytes.try_into().map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+    let micros = i64::from_be_bytes(bytes);
+    Ok(Some((micros / 1_000).saturating_add(MILLIS_1970_TO_2000)))
+}
+
+/// The random half of a token: 128 bits.
+#[expect(clippy::disallowed_methods, reason = "a client is a shell")]
+fn random() -> Result<String, ClientError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| ClientError::Other(error.to_string().into()))?;
+    Ok(HEXLOWER.encode(&bytes))
 }
 
 fn owner(token: &str) -> Result<OwnerToken, ClientError> {
@@ -152,12 +177,13 @@ impl Client for PostgresClient {
             .bind(call.request)
             .bind(millis(call.lease))
             .bind(millis(call.replay_window))
+            .bind(random()?)
             .fetch_one(connection)
             .await?;
-        let open: Option<bool> = row.try_get("open")?;
-        let fresh: Option<&str> = row.try_get("owner")?;
+        let open: Option<bool> = row.try_get(0)?;
+        let fresh: Option<&str> = row.try_get(1)?;
         match (open, fresh) {
-            (None, _) => Ok(Begun::Recorded(recorded(&row)?)),
+            (None, _) => Ok(Begun::Recorded(recorded(&row, 2)?)),
             (Some(true), Some(token)) => Ok(Begun::Fresh(owner(token)?)),
             (Some(true), None) => Ok(Begun::Again),
             (Some(false), _) => Ok(Begun::Uncommitted),
@@ -176,9 +202,10 @@ impl Client for PostgresClient {
             .bind(lock_number(call.namespace, call.key))
             .bind(millis(call.lease))
             .bind(millis(call.replay_window))
+            .bind(random()?)
             .fetch_optional(connection)
             .await?;
-        row.map(|row| owner(row.try_get("owner")?)).transpose()
+        row.map(|row| owner(row.try_get(0)?)).transpose()
     }
 
     async fn end(
@@ -232,13 +259,14 @@ impl Client for PostgresClient {
         let Some(row) = query.fetch_optional(connection).await? else {
             return Ok(None);
         };
+        let time = |column| Ok::<_, sqlx::Error>(millis_at(&row, column)?.unwrap_or(0));
         Ok(Some(Row {
-            recorded: recorded(&row)?,
-            owner: row.try_get("owner")?,
-            owners: row.try_get("owners")?,
-            created_at_ms: row.try_get("created_at_ms")?,
-            ended_at_ms: row.try_get("ended_at_ms")?,
-            expires_at_ms: row.try_get("expires_at_ms")?,
+            recorded: recorded(&row, 0)?,
+            owner: row.try_get(7)?,
+            owners: row.try_get(8)?,
+            created_at_ms: time(9)?,
+            ended_at_ms: millis_at(&row, 10)?,
+            expires_at_ms: time(11)?,
         }))
     }
 

@@ -24,29 +24,14 @@ pub(super) struct Statements {
 /// with each other. Two keys that share a number are at worst told to come back.
 const LOCK: &str = "pg_try_advisory_xact_lock({n} # ('{table}'::regclass::oid::bigint << 32))";
 
-/// How long a lease still has, in milliseconds, as of the snapshot that the row is seen in: a
-/// statement's own at READ COMMITTED, else the transaction's. By a later clock a row that was
-/// committed since would look lapsed. Times without end, which an operator may have set, are long.
-const LEASE_MS: &str = "(extract(epoch FROM
-    least(greatest(lease_until, now() - interval '100 years'), now() + interval '100 years')
-    - CASE current_setting('transaction_isolation')
-      WHEN 'read committed' THEN statement_timestamp() ELSE transaction_timestamp() END
-    ) * 1000)::bigint";
-
-/// Who owns a row: random, and with it the transaction that said so, for [`Statements::is_seen`].
-const OWNER: &str = "gen_random_uuid()::text || '-' || pg_current_xact_id()::text";
+/// The token of a row's owner: random, from the client, and with it the transaction that said so,
+/// for [`Statements::is_seen`].
+const OWNER: &str = "{n}::text || '-' || pg_current_xact_id()::text";
 
 impl Statements {
     pub(super) fn of(table: &TableName) -> Self {
         let with = |sql: &str| {
-            let sql = sql.replace("{lease_ms}", LEASE_MS).replace("{owner}", OWNER);
-            let sql = match sql.split_once("{lock ") {
-                Some((before, rest)) => {
-                    let (parameter, after) = rest.split_once('}').expect("it is closed");
-                    format!("{before}{}{after}", LOCK.replace("{n}", parameter))
-                }
-                None => sql,
-            };
+            let sql = fill(&fill(sql, "{lock ", LOCK), "{owner ", OWNER);
             Arc::from(sql.replace("{table}", &table.to_string()))
         };
         Self {
@@ -64,6 +49,17 @@ impl Statements {
     }
 }
 
+/// Puts a fragment in its place, with the parameter that is named there: `{lock $4}`.
+fn fill(sql: &str, place: &str, fragment: &str) -> String {
+    match sql.split_once(place) {
+        Some((before, rest)) => {
+            let (parameter, after) = rest.split_once('}').expect("a place is closed");
+            format!("{before}{}{after}", fragment.replace("{n}", parameter))
+        }
+        None => sql.to_owned(),
+    }
+}
+
 /// One round trip, whatever it finds, and no waiting for others (I-13).
 ///
 /// An insert that meets another transaction's uncommitted row would wait for that transaction to
@@ -77,14 +73,19 @@ impl Statements {
 ///   nothing (READ COMMITTED; the caller looks again), or fails as a serialization failure
 ///   (REPEATABLE READ, SERIALIZABLE). Locks are released after a commit is to be seen.
 ///
-/// `clock_timestamp`, since `now` is when the caller's transaction began.
+/// Whether a lease has lapsed is judged as of the transaction's beginning: by a later clock, a row
+/// that was ended since the snapshot was taken would look lapsed. A new lease runs from when it is
+/// given (`clock_timestamp`).
+///
+/// Few expressions, and times as they are: PostgreSQL prepares each expression anew for every
+/// execution, which is most of what this statement costs.
 const BEGIN: &str = r#"
 WITH seen AS MATERIALIZED (
     SELECT request_hash, status,
            CASE WHEN request_hash <> $3 THEN request_payload END AS request_payload,
            CASE WHEN request_hash = $3 THEN result_payload END AS result_payload,
            CASE WHEN request_hash = $3 THEN error_payload END AS error_payload,
-           {lease_ms} AS lease_ms
+           lease_until
     FROM {table}
     WHERE namespace = $1 AND key_value = $2
 ), door AS MATERIALIZED (
@@ -93,14 +94,14 @@ WITH seen AS MATERIALIZED (
 ), fresh AS (
     INSERT INTO {table} (namespace, key_value, request_hash, status, request_payload,
                          owner, owners, lease_until, created_at, expires_at)
-    SELECT $1, $2, $3, 'in_progress', $5, {owner}, 1,
+    SELECT $1, $2, $3, 'in_progress', $5, {owner $8}, 1,
            clock_timestamp() + $6 * interval '1 millisecond', clock_timestamp(),
            clock_timestamp() + $7 * interval '1 millisecond'
     FROM door WHERE open
     ON CONFLICT (namespace, key_value) DO NOTHING
     RETURNING owner
 )
-SELECT door.open, fresh.owner, seen.*
+SELECT door.open, fresh.owner, seen.*, now()
 FROM door LEFT JOIN fresh ON true LEFT JOIN seen ON true
 "#;
 
@@ -108,7 +109,7 @@ FROM door LEFT JOIN fresh ON true LEFT JOIN seen ON true
 /// waits for them.
 const TAKE_OVER: &str = r#"
 UPDATE {table}
-SET owner = {owner}, owners = owners + 1,
+SET owner = {owner $7}, owners = owners + 1,
     lease_until = clock_timestamp() + $5 * interval '1 millisecond',
     expires_at = clock_timestamp() + $6 * interval '1 millisecond'
 WHERE namespace = $1 AND key_value = $2 AND request_hash = $3
@@ -148,16 +149,8 @@ SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_snapshot())
 "#;
 
 const LOOKUP: &str = r#"
-SELECT request_hash, status, request_payload, result_payload, error_payload,
-       {lease_ms} AS lease_ms,
-       owner, owners::bigint AS owners,
-       (extract(epoch FROM greatest(least(created_at, '9999-01-01'), 'epoch')) * 1000)::bigint
-           AS created_at_ms,
-       CASE WHEN ended_at IS NOT NULL THEN
-           (extract(epoch FROM greatest(least(ended_at, '9999-01-01'), 'epoch')) * 1000)::bigint
-       END AS ended_at_ms,
-       (extract(epoch FROM greatest(least(expires_at, '9999-01-01'), 'epoch')) * 1000)::bigint
-           AS expires_at_ms
+SELECT request_hash, status, request_payload, result_payload, error_payload, lease_until, now(),
+       owner, owners::bigint, created_at, ended_at, expires_at
 FROM {table}
 WHERE namespace = $1 AND key_value = $2
 "#;
