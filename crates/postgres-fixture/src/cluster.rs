@@ -28,6 +28,7 @@ pub struct Cluster {
     /// Where its files, its log and its socket are.
     folder: PathBuf,
     port: u16,
+    password: String,
     /// How many databases were made.
     databases: AtomicU64,
 }
@@ -65,14 +66,23 @@ impl Cluster {
                 Err(error) => return Err(error),
             }
         };
+        let password = fs::read_to_string(folder.join("password"));
+        let password = password.map_err(Error::io("read the password"))?;
         let supervisor = Mutex::new(supervisor);
-        Ok(Self { supervisor, programs, folder, port, databases: AtomicU64::new(0) })
+        let databases = AtomicU64::new(0);
+        Ok(Self { supervisor, programs, folder, port, password, databases })
     }
 
     /// Where clients find a database. Its name is taken as it is: plain, as those of
     /// [`create_database`](Self::create_database) are.
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://postgres@{}:{}/{database}", self.host(), self.port)
+        let Self { port, password, .. } = self;
+        format!("postgres://postgres:{password}@{}:{port}/{database}", self.host())
+    }
+
+    /// The password of the superuser `postgres`, whom the port asks for it.
+    pub fn password(&self) -> &str {
+        &self.password
     }
 
     /// The address that the server listens on.

@@ -26,7 +26,8 @@
 //! server runs as `postgres`, or as `nobody`.
 //!
 //! **What a server is like.** It listens on a port of 127.0.0.1 and on a unix socket in its folder.
-//! Everybody on the machine may connect, as `postgres` and without a password: put nothing in it.
+//! Who connects is `postgres`, by the port with a password that is made for each server. A
+//! superuser may run programs as the server's account, so both are for the process alone.
 //! Databases are UTF-8 and sort by code point, times are UTC. `fsync` is off, so what is committed
 //! survives [`Cluster::crash`], but not a loss of power.
 //!

@@ -25,8 +25,12 @@ echo "ok $folder"
 
 server=
 
+# A superuser may run programs as the server's account: by the port, only with the password, which
+# is in the folder, as the socket is, that nobody else may enter.
 make() {
-    "$programs/initdb" --pgdata="$folder/data" --username=postgres --auth=trust \
+    od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >"$folder/password"
+    "$programs/initdb" --pgdata="$folder/data" --username=postgres \
+        --auth-local=trust --auth-host=md5 --pwfile="$folder/password" \
         --encoding=UTF8 --locale="$1" --no-sync </dev/null >>"$folder/log" 2>&1
 }
 

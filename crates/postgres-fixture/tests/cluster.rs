@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::net::TcpStream;
+use std::process::Command;
 
 use indelible_postgres_fixture::{Cluster, Error, Options, shared};
 
@@ -25,7 +26,9 @@ fn a_server_answers() {
     // By both ways in.
     TcpStream::connect((cluster.host(), cluster.port())).unwrap();
     assert!(cluster.socket_dir().join(format!(".s.PGSQL.{}", cluster.port())).exists());
-    let url = format!("postgres://postgres@127.0.0.1:{}/orders_1", cluster.port());
+    let (password, port) = (cluster.password(), cluster.port());
+    assert_eq!(password.len(), 32);
+    let url = format!("postgres://postgres:{password}@127.0.0.1:{port}/orders_1");
     assert_eq!(cluster.url("orders_1"), url);
 }
 
@@ -171,4 +174,20 @@ fn a_wrong_setting_is_told_by_the_server() {
         let error = Cluster::start(setting(name, value)).unwrap_err();
         assert!(matches!(&error, Error::Start { log } if log.contains(words)), "{error}");
     }
+}
+
+/// By the port nobody gets in without the password: a superuser may run programs.
+#[test]
+fn the_port_asks_for_the_password() {
+    let cluster = shared();
+    let login = |url: &str| {
+        let mut psql = Command::new("psql");
+        psql.args(["-X", "-w", "-A", "-t", "-c", "SELECT 1", "-d", url]);
+        let output = psql.env_remove("PGPASSWORD").env("PGPASSFILE", "/dev/null").output();
+        output.expect("PostgreSQL's package brings psql").status.success()
+    };
+    assert!(login(&cluster.url("postgres")));
+    assert!(!login(&cluster.url("postgres").replace(cluster.password(), "another")));
+    let without = cluster.url("postgres").replace(&format!(":{}@", cluster.password()), "@");
+    assert!(!login(&without));
 }

@@ -8,7 +8,7 @@
 //! a moment before it: a key that is there always leads somewhere.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use indelible_idempotency::{IdempotencyKey, Json, Limits, RequestHash, canonical_utf8};
+use indelible_idempotency::{IdempotencyKey, Limits, RequestHash, canonicalize};
 use indelible_journal::{Codec, Namespace, OperationId, Payload, Timestamp};
 use indelible_store::rows::windows::{self, Id, Kind, Windowed};
 use sha2::{Digest as _, Sha256};
@@ -53,8 +53,7 @@ fn canonical(input: &Payload) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(&input.bytes).ok()?;
     // The input's size has its own bound.
     let limits = Limits { bytes_max: usize::MAX, depth_max: DEPTH_MAX };
-    let json = Json::parse_within(text, &limits).ok()?;
-    Some(canonical_utf8(&json))
+    canonicalize(text, &limits).ok()
 }
 
 /// What is known of a key.

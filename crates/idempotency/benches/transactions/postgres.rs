@@ -78,6 +78,7 @@ impl Base for Postgres {
             .host(self.cluster.host())
             .port(self.cluster.port())
             .username("postgres")
+            .password(self.cluster.password())
             .database("postgres")
             .ssl_mode(PgSslMode::Disable);
         PgConnection::connect_with(&options).await.unwrap()

@@ -142,10 +142,9 @@ pub enum Begun {
     Fresh(OwnerToken),
     /// There is a row.
     Recorded(Recorded),
-    /// There is no row to be seen, and another transaction is about to insert one.
-    Uncommitted,
-    /// A row came between looking and inserting: look again.
-    Again,
+    /// There is no row to be seen, and none was inserted: another transaction is at it, or was until
+    /// a moment ago.
+    Nothing,
 }
 
 /// A row as `begin` finds it.

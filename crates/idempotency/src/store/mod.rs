@@ -10,7 +10,8 @@
 //!   word, nobody can know whether the work was done: [`InFlight::Indeterminate`]. Taking over is
 //!   an explicit call ([`RawIdempotencyStore::take_over`]), or automatic for what is declared
 //!   harmless to do twice ([`OnLapse::Restart`]). An owner that comes late gets
-//!   [`StoreError::Superseded`].
+//!   [`StoreError::Superseded`]. The commit of the first transaction must be durable
+//!   (`synchronous_commit`), or a crash may take the record of work that was done.
 //!
 //! [`InFlight::Indeterminate`]: crate::InFlight::Indeterminate
 

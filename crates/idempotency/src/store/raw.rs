@@ -18,10 +18,6 @@ use crate::request::Request;
 /// The most rows that one purge deletes: a transaction of some milliseconds.
 pub const PURGE_ROWS_MAX: u32 = 10_000;
 
-/// How often a row may come and go between looking and inserting before the transaction is the
-/// problem.
-const LOOKS_MAX: u32 = 8;
-
 /// The first pause while another is in flight, and the longest.
 const PAUSE_FIRST: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
@@ -102,7 +98,7 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
             lease: self.settings.lease,
             replay_window: self.settings.replay_window,
         };
-        let mut looks = 0;
+        let mut looked_again = false;
         let mut pauses = Pauses::within(self.in_flight_wait);
         loop {
             let outcome = match self.client.begin(self.connection, &call).await? {
@@ -110,15 +106,12 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
                     return Ok(Outcome::FreshAttempt(Attempt::resume(key.clone(), owner)));
                 }
                 Begun::Recorded(recorded) => judge(recorded, hash)?,
-                Begun::Uncommitted => Outcome::InFlight(InFlight::Uncommitted),
-                Begun::Again if looks < LOOKS_MAX => {
-                    looks += 1;
+                // Somebody may have been at it until a moment ago: then there is a row now.
+                Begun::Nothing if !looked_again => {
+                    looked_again = true;
                     continue;
                 }
-                Begun::Again => {
-                    let why = "a row under this key comes and goes, or is hidden from this user";
-                    return Err(StoreError::RetryTransaction(why.into()));
-                }
+                Begun::Nothing => Outcome::InFlight(InFlight::Uncommitted),
             };
             let lapsed = matches!(outcome, Outcome::InFlight(InFlight::Indeterminate { .. }));
             if lapsed && on_lapse == OnLapse::Restart {

@@ -86,6 +86,7 @@ impl Postgres {
             .host(self.cluster.host())
             .port(self.cluster.port())
             .username("postgres")
+            .password(self.cluster.password())
             .database(database)
             .ssl_mode(PgSslMode::Disable)
     }

@@ -36,6 +36,7 @@ impl Wire {
             .host(shared().host())
             .port(proxy.port())
             .username("postgres")
+            .password(shared().password())
             .database(&database)
             .ssl_mode(PgSslMode::Disable);
         let day = Duration::from_secs(86_400);
@@ -126,7 +127,7 @@ async fn begin_is_one_and_each_end_is_one() {
     // Meanwhile somebody else, who finds nothing, and is told at once.
     let mut other = takes!(proxy, 1, second.begin()).unwrap();
     let mut other_store = factory.with_tx(&mut other);
-    let found = takes!(proxy, 1, other_store.begin(&key("a"), &request(1))).unwrap();
+    let found = takes!(proxy, 2, other_store.begin(&key("a"), &request(1))).unwrap();
     assert_eq!(found, Outcome::InFlight(InFlight::Uncommitted));
     takes!(proxy, 1, other.commit()).unwrap();
 

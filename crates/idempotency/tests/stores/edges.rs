@@ -125,22 +125,37 @@ async fn what_ended_just_now_is_not_purged() {
     });
 }
 
-/// C-34: what has been committed is not called indeterminate by an old snapshot.
+/// C-34: what has been committed is not called indeterminate by an old snapshot: whether a lease has
+/// lapsed is judged as of its beginning.
 #[tokio::test]
 async fn an_old_snapshot_does_not_call_it_indeterminate() {
     for isolation in OLDER {
         let world = postgres().await;
-        let short = world.with(settings().lease(Duration::from_millis(1)).unwrap());
         let mut connection = world.pool.acquire().await.unwrap();
-        let attempt = fresh(&mut short.in_connection(&mut connection), "k", "1").await;
-        let mut late = world.begin().await;
-        late.execute(isolation).await.unwrap();
-        late.execute("SELECT FROM idempotency_record").await.unwrap();
-        short.in_connection(&mut connection).commit(&attempt, &json("1")).await.unwrap();
-        late.execute("SELECT pg_sleep(0.01)").await.unwrap();
-        let said = short.with_tx(&mut late).begin(&key("k"), &request("1")).await;
+        // A lease that has not lapsed when the snapshot is taken, and soon after it has.
+        let (lease, attempt, mut late) = 'lease: {
+            for power in 0..12 {
+                let lease = Duration::from_millis(20 << power);
+                let short = world.with(settings().lease(lease).unwrap());
+                let mut store = short.in_connection(&mut connection);
+                let attempt = fresh(&mut store, "k", "1").await;
+                let mut late = world.begin().await;
+                late.execute(isolation).await.unwrap();
+                let leased = "SELECT lease_until > now() FROM idempotency_record";
+                if sqlx::query_scalar(leased).fetch_one(&mut *late).await.unwrap() {
+                    break 'lease (lease, attempt, late);
+                }
+                late.rollback().await.unwrap();
+                short.in_connection(&mut connection).fail_transient(&attempt).await.unwrap();
+            }
+            panic!("a transaction does not begin within a minute");
+        };
+        world.factory.in_connection(&mut connection).commit(&attempt, &json("1")).await.unwrap();
+        let lapses = sqlx::query("SELECT pg_sleep($1)").bind(lease.as_secs_f64());
+        lapses.execute(&mut *late).await.unwrap();
+        let said = world.factory.with_tx(&mut late).begin(&key("k"), &request("1")).await.unwrap();
         assert!(
-            !matches!(said, Ok(Outcome::InFlight(InFlight::Indeterminate { .. }))),
+            matches!(said, Outcome::InFlight(InFlight::Leased { .. })),
             "{isolation}: {said:?}"
         );
     }

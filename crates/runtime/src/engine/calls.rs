@@ -118,11 +118,11 @@ impl Engine {
         }
         let called = format!("{}/{}", start.component, start.function);
         let hash = RequestHash::of(&called, &start.input);
-        let keyed = start.idempotency_key.as_ref();
-        let keyed = keyed.map(|key| Keyed::new(key, &called, &start.input));
         let new = start.operation_id.clone().unwrap_or_else(|| mint(shared));
         let flow = flow(&called);
         let _room = self.room(flow).await?;
+        let keyed = start.idempotency_key.as_ref();
+        let keyed = keyed.map(|key| Keyed::new(key, &called, &start.input));
         for _ in 0..RACES_MAX {
             // Before an id is made or a version looked at: neither makes an old request new.
             let known = match &keyed {
@@ -145,9 +145,9 @@ impl Engine {
                 }
                 return begun(operation::execution(&record), true, position, None);
             }
-            if let Some(id) = known {
-                let message = format!("a key names the operation {id}, and it has no record");
-                return Err(EngineError::Malformed(message).into());
+            // The key's record goes before the operation's: if only this one is left, both are going.
+            if known.is_some() {
+                continue;
             }
             let (started, root) = self.started(start, &operation)?;
             let done = before(&ExecutionId::root_of(root));
@@ -170,7 +170,9 @@ impl Engine {
                 }
             }
         }
-        let message = format!("the operation {new} has an execution, and no record that says so");
+        let message = format!(
+            "the operation {new} has an execution, or its key a record, and no record says which"
+        );
         Err(EngineError::Malformed(message).into())
     }
 

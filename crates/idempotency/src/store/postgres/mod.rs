@@ -178,15 +178,14 @@ impl Client for PostgresClient {
             .bind(millis(call.lease))
             .bind(millis(call.replay_window))
             .bind(random()?)
-            .fetch_one(connection)
+            .fetch_optional(connection)
             .await?;
-        let open: Option<bool> = row.try_get(0)?;
-        let fresh: Option<&str> = row.try_get(1)?;
-        match (open, fresh) {
-            (None, _) => Ok(Begun::Recorded(recorded(&row, 2)?)),
-            (Some(true), Some(token)) => Ok(Begun::Fresh(owner(token)?)),
-            (Some(true), None) => Ok(Begun::Again),
-            (Some(false), _) => Ok(Begun::Uncommitted),
+        let Some(row) = row else {
+            return Ok(Begun::Nothing);
+        };
+        match row.try_get(0)? {
+            Some(token) => Ok(Begun::Fresh(owner(token)?)),
+            None => Ok(Begun::Recorded(recorded(&row, 1)?)),
         }
     }
 

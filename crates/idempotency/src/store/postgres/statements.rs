@@ -70,8 +70,10 @@ fn fill(sql: &str, place: &str, fragment: &str) -> String {
 /// - A row that is to be seen needs no lock: replays hold nothing.
 /// - With the lock, nobody else has an uncommitted row under this key, so the insert does not wait.
 ///   A row may have been committed since this statement's snapshot was taken: the insert then does
-///   nothing (READ COMMITTED; the caller looks again), or fails as a serialization failure
-///   (REPEATABLE READ, SERIALIZABLE). Locks are released after a commit is to be seen.
+///   nothing (READ COMMITTED), or fails as a serialization failure (REPEATABLE READ, SERIALIZABLE).
+///   Locks are released after a commit is to be seen.
+/// - So no row at all means that somebody is at it, or was until a moment ago: whoever looks again
+///   knows which.
 ///
 /// Whether a lease has lapsed is judged as of the transaction's beginning: by a later clock, a row
 /// that was ended since the snapshot was taken would look lapsed. A new lease runs from when it is
@@ -80,29 +82,23 @@ fn fill(sql: &str, place: &str, fragment: &str) -> String {
 /// Few expressions, and times as they are: PostgreSQL prepares each expression anew for every
 /// execution, which is most of what this statement costs.
 const BEGIN: &str = r#"
-WITH seen AS MATERIALIZED (
-    SELECT request_hash, status,
-           CASE WHEN request_hash <> $3 THEN request_payload END AS request_payload,
-           CASE WHEN request_hash = $3 THEN result_payload END AS result_payload,
-           CASE WHEN request_hash = $3 THEN error_payload END AS error_payload,
-           lease_until
-    FROM {table}
-    WHERE namespace = $1 AND key_value = $2
-), door AS MATERIALIZED (
-    SELECT CASE WHEN EXISTS (SELECT FROM seen) THEN NULL
-                ELSE {lock $4} END AS open
-), fresh AS (
+WITH fresh AS (
     INSERT INTO {table} (namespace, key_value, request_hash, status, request_payload,
                          owner, owners, lease_until, created_at, expires_at)
     SELECT $1, $2, $3, 'in_progress', $5, {owner $8}, 1,
            clock_timestamp() + $6 * interval '1 millisecond', clock_timestamp(),
            clock_timestamp() + $7 * interval '1 millisecond'
-    FROM door WHERE open
+    WHERE CASE WHEN EXISTS (SELECT FROM {table} WHERE namespace = $1 AND key_value = $2)
+               THEN false ELSE {lock $4} END
     ON CONFLICT (namespace, key_value) DO NOTHING
     RETURNING owner
 )
-SELECT door.open, fresh.owner, seen.*, now()
-FROM door LEFT JOIN fresh ON true LEFT JOIN seen ON true
+SELECT owner, NULL::bytea, NULL, NULL, NULL, NULL, NULL::timestamptz, NULL::timestamptz FROM fresh
+UNION ALL
+SELECT NULL, request_hash, status, CASE WHEN request_hash <> $3 THEN request_payload END,
+       result_payload, error_payload, lease_until, now()
+FROM {table}
+WHERE namespace = $1 AND key_value = $2
 "#;
 
 /// Without the lock somebody else is taking over, or the owner is ending it after all (C-34): nobody

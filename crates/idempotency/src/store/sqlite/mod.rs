@@ -141,7 +141,7 @@ impl Client for SqliteClient {
             .map_err(failed)?;
         match inserted.first() {
             Some(row) => owner(row).map(Begun::Fresh),
-            None => Ok(Begun::Again),
+            None => Ok(Begun::Nothing),
         }
     }
 
