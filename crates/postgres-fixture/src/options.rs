@@ -9,7 +9,7 @@ pub struct Options {
     /// Whether commits wait for the disk. Off by default: no test loses power, and most commit
     /// often. A benchmark of commits has it on.
     pub fsync: bool,
-    /// `max_connections`.
+    /// `max_connections`: by default for as many tests as a large machine runs at once.
     pub connections_max: u32,
     /// Settings of `postgresql.conf`, name and value. They come last, so they win.
     pub settings: Vec<(String, String)>,
@@ -17,7 +17,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { fsync: false, connections_max: 200, settings: Vec::new() }
+        Self { fsync: false, connections_max: 500, settings: Vec::new() }
     }
 }
 

@@ -19,7 +19,7 @@ fn a_server_answers() {
     let sql = |text| cluster.sql("postgres", text).unwrap();
     assert_eq!(sql("SELECT 1, 'zwei'; SELECT 3;"), "1|zwei\n3");
     assert_eq!(sql("SHOW server_encoding"), "UTF8");
-    assert_eq!(sql("SHOW fsync; SHOW synchronous_commit; SHOW max_connections"), "off\non\n200");
+    assert_eq!(sql("SHOW fsync; SHOW synchronous_commit; SHOW max_connections"), "off\non\n500");
     assert_eq!(sql("SELECT 'a' COLLATE \"default\" < 'B'"), "f", "it sorts by code point");
     assert_eq!(sql("SELECT chr(128512)"), "\u{1f600}");
     assert_eq!(sql("SELECT"), "");
