@@ -10,7 +10,7 @@ use indelible_idempotency::{
     Attempt, ConsumerNamespace, IdempotencyKey, Json, Outcome, Request, parse_key,
 };
 use indelible_postgres_fixture::shared;
-use sqlx::postgres::PgPoolOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{Pool, Postgres, Sqlite, Transaction};
 use tempfile::TempDir;
@@ -44,7 +44,10 @@ pub(crate) type SqliteWorld = World<Sqlite, SqliteClient>;
 pub(crate) async fn postgres() -> PostgresWorld {
     let database = tokio::task::spawn_blocking(|| shared().create_database("stores")).await;
     let url = shared().url(&database.expect("a database"));
-    let pool = PgPoolOptions::new().max_connections(80).connect(&url).await.unwrap();
+    // Nothing here waits for a lock: what does fails, and does not hang.
+    let options: PgConnectOptions = url.parse().unwrap();
+    let options = options.options([("lock_timeout", "20s")]);
+    let pool = PgPoolOptions::new().max_connections(80).connect_with(options).await.unwrap();
     sqlx::raw_sql(POSTGRES_MIGRATION).execute(&pool).await.unwrap();
     World { pool, factory: PostgresStoreFactory::new(settings()), _folder: None }
 }
