@@ -1,0 +1,73 @@
+//! One attempt at an effect: at most one request on the wire, and how that ended (D5).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::request::Request;
+use crate::response::Response;
+
+/// One attempt.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    /// What is sent.
+    pub request: Request,
+    /// Sent as `Idempotency-Key` unless the request has one of its own: equal on every attempt.
+    pub idempotency_key: String,
+    /// The names of the component that sends it: where it may send and which secrets it has is
+    /// what all of them are granted.
+    pub components: Arc<[String]>,
+    /// How long it may take, from the lookup of the name to the last byte of the answer.
+    pub timeout: Duration,
+    /// The largest body of an answer.
+    pub response_bytes_max: usize,
+    /// Whether to listen for an answer when the time is over: it may still be of use.
+    pub listen_on: bool,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// A complete answer arrived.
+    Answered(Response),
+    /// An answer arrived, and its body is larger than it may be: without the body.
+    TooLarge(Response),
+    /// Proven: no byte of the request left. Name lookup, connect, proxy or TLS handshake failed,
+    /// or HTTP/2 said that the stream was refused; nothing else (D5).
+    NotSent {
+        /// Why, for people.
+        why: String,
+    },
+    /// It is not allowed, or makes no sense: it was not sent, and never will be.
+    Refused {
+        /// Why, for people.
+        why: String,
+    },
+    /// It may have arrived, and no complete answer did.
+    Unknown {
+        /// What happened, for people.
+        why: String,
+        /// Whether its time was over.
+        timed_out: bool,
+    },
+}
+
+/// Told how an attempt ended: once, and once more if its time was over, it was asked to listen on,
+/// and an answer came after all.
+pub type Report = Box<dyn FnMut(End) + Send>;
+
+/// Sends requests.
+pub trait Sender: Send + Sync + 'static {
+    /// Makes one attempt. Returns at once; `report` is called from wherever it ended. Everything
+    /// that the request depends on is durable: its first byte may leave now.
+    fn send(&self, attempt: Attempt, report: Report);
+}
+
+/// Refuses everything: for an engine without a network.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SendsNothing;
+
+impl Sender for SendsNothing {
+    fn send(&self, _attempt: Attempt, mut report: Report) {
+        report(End::Refused { why: "this engine sends no HTTP requests".to_owned() });
+    }
+}
