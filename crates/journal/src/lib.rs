@@ -101,8 +101,8 @@ pub use names::{
 };
 pub use payload::{Codec, ErrorKind, Failure, Outcome, Payload};
 pub use policy::{
-    Backoff, Durability, Idempotency, OnUnknown, Reconciler, RetryBound, RetryCause, RetryClass,
-    RetryPolicy, Statuses,
+    Backoff, Durability, Idempotency, NO_ANSWER, OnUnknown, Reconciler, RetryBound, RetryCause,
+    RetryClass, RetryPolicy, Statuses,
 };
 pub use replay::{
     Awaited, BeginError, Divergence, Found, Next, Recorded, Refused, Replay, ReplayError,

@@ -30,7 +30,13 @@ pub struct RetryPolicy {
     /// The version that a called function runs, resolved when the call was scheduled (D6). None:
     /// the caller's own component, or an HTTP effect.
     pub callee: Option<ComponentDigest>,
+    /// HTTP statuses that say nothing about whether the request was processed: what a gateway says
+    /// that got no answer itself. None: the usual ones, [`NO_ANSWER`].
+    pub no_answer: Option<Statuses>,
 }
+
+/// What counts as no answer unless an effect declares otherwise (D5).
+pub const NO_ANSWER: [u16; 2] = [502, 504];
 
 /// The two declared properties of a function or effect (V-18 to V-28).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,6 +65,16 @@ pub enum Idempotency {
     NonIdem,
 }
 
+impl RetryPolicy {
+    /// Whether this status says nothing about whether the request was processed.
+    pub fn is_no_answer(&self, status: u16) -> bool {
+        match &self.no_answer {
+            Some(statuses) => statuses.contains(status),
+            None => NO_ANSWER.contains(&status),
+        }
+    }
+}
+
 /// How many retries there may be; only some causes count (C-1, C-38).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RetryBound {
@@ -76,6 +92,11 @@ impl Statuses {
     /// These statuses, if they are in order and none stands twice.
     pub fn ascending(statuses: Vec<u16>) -> Option<Self> {
         statuses.is_sorted_by(|a, b| a < b).then(|| Self(statuses.into()))
+    }
+
+    /// Whether it is one of them.
+    pub fn contains(&self, status: u16) -> bool {
+        self.0.binary_search(&status).is_ok()
     }
 
     /// The statuses, ascending.
@@ -183,6 +204,7 @@ impl Default for RetryPolicy {
             on_unknown: OnUnknown::Indeterminate,
             not_processed: Statuses::default(),
             callee: None,
+            no_answer: None,
         }
     }
 }
@@ -190,6 +212,17 @@ impl Default for RetryPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// C-38: 502 and 504 count as no answer, unless an effect declares otherwise.
+    #[test]
+    fn what_counts_as_no_answer() {
+        let usual = RetryPolicy::default();
+        assert!(usual.is_no_answer(502) && usual.is_no_answer(504) && !usual.is_no_answer(503));
+        let none = RetryPolicy { no_answer: Some(Statuses::default()), ..usual.clone() };
+        assert!(!none.is_no_answer(502));
+        let other = RetryPolicy { no_answer: Some([500].into_iter().collect()), ..usual };
+        assert!(other.is_no_answer(500) && !other.is_no_answer(502));
+    }
 
     /// C-38: equal sets of statuses are equal, however they were given.
     #[test]

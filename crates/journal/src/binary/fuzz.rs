@@ -94,6 +94,7 @@ impl Held {
 
     fn policy(&mut self, policy: &RetryPolicy) {
         self.bytes += policy.not_processed.as_slice().len();
+        self.bytes += policy.no_answer.iter().map(|list| list.as_slice().len()).sum::<usize>();
         self.bytes += policy.reconciler.iter().map(|r| r.function.as_str().len()).sum::<usize>();
     }
 

@@ -28,7 +28,8 @@ const MORE: u8 = 1 << 7;
 const RECONCILER: u8 = 1 << 0;
 const NOT_PROCESSED: u8 = 1 << 1;
 const CALLEE: u8 = 1 << 2;
-const MORE_KNOWN: u8 = RECONCILER | NOT_PROCESSED | CALLEE;
+const NO_ANSWER: u8 = 1 << 3;
+const MORE_KNOWN: u8 = RECONCILER | NOT_PROCESSED | CALLEE | NO_ANSWER;
 
 /// The backoff that is not written. It is a part of the format and never changes, whatever
 /// becomes of `RetryPolicy::default()`.
@@ -44,7 +45,8 @@ impl Writer<'_> {
         let statuses = policy.not_processed.as_slice();
         let more = bit(RECONCILER, policy.reconciler.is_some())
             | bit(NOT_PROCESSED, !statuses.is_empty())
-            | bit(CALLEE, policy.callee.is_some());
+            | bit(CALLEE, policy.callee.is_some())
+            | bit(NO_ANSWER, policy.no_answer.is_some());
         let flags = bit(VOLATILE, policy.class.durability == Durability::Volatile)
             | bit(IDEM, policy.class.idempotency == Idempotency::Idem)
             | bit(HOLD, policy.on_unknown == OnUnknown::Hold)
@@ -72,13 +74,20 @@ impl Writer<'_> {
             varint::write(self.out, reconciler.settle.get());
         }
         if !statuses.is_empty() {
-            varint::write(self.out, statuses.len() as u64);
-            for status in statuses {
-                varint::write(self.out, (*status).into());
-            }
+            self.statuses(statuses);
         }
         if let Some(callee) = &policy.callee {
             self.out.extend_from_slice(callee.as_bytes());
+        }
+        if let Some(statuses) = &policy.no_answer {
+            self.statuses(statuses.as_slice());
+        }
+    }
+
+    fn statuses(&mut self, statuses: &[u16]) {
+        varint::write(self.out, statuses.len() as u64);
+        for status in statuses {
+            varint::write(self.out, (*status).into());
         }
     }
 }
@@ -132,12 +141,21 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<RetryPolicy, DecodeError> 
     };
     let not_processed = match more & NOT_PROCESSED {
         0 => Statuses::default(),
-        _ => not_processed(cursor)?,
+        _ => {
+            let at = cursor.offset();
+            let read = statuses(cursor)?;
+            if read.as_slice().is_empty() {
+                let what = "an empty list of statuses is left out";
+                return Err(DecodeError::Malformed { offset: at, what });
+            }
+            read
+        }
     };
     let callee = match more & CALLEE {
         0 => None,
         _ => Some(ComponentDigest::from_bytes(cursor.hash()?)),
     };
+    let no_answer = (more & NO_ANSWER != 0).then(|| statuses(cursor)).transpose()?;
     Ok(RetryPolicy {
         class,
         bound,
@@ -148,16 +166,14 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<RetryPolicy, DecodeError> 
         on_unknown,
         not_processed,
         callee,
+        no_answer,
     })
 }
 
-fn not_processed(cursor: &mut Cursor<'_>) -> Result<Statuses, DecodeError> {
+fn statuses(cursor: &mut Cursor<'_>) -> Result<Statuses, DecodeError> {
     let offset = cursor.offset();
     let malformed = |what| DecodeError::Malformed { offset, what };
     let count = cursor.count(1)?;
-    if count == 0 {
-        return Err(malformed("an empty list of statuses is left out"));
-    }
     // Two bytes in memory for each byte of the row, at most.
     let mut statuses = Vec::with_capacity(count);
     for _ in 0..count {

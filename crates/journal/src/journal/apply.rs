@@ -8,7 +8,8 @@ use super::index::{
 use super::{Cancel, Ending, Journal};
 use crate::event::{Event, Record, Sequence};
 use crate::ids::PromiseId;
-use crate::payload::Outcome;
+use crate::payload::{ErrorKind, Outcome};
+use crate::policy::RetryCause;
 use crate::status::Status;
 
 const CHECKED: &str = "check accepted the event";
@@ -43,6 +44,7 @@ impl Journal {
                     retry_policy: Arc::clone(retry_policy),
                     phase: Phase::Scheduled,
                     retries_counted: 0,
+                    maybe_performed: false,
                     membership: None,
                 }));
             }
@@ -53,10 +55,15 @@ impl Journal {
             Event::InvokeCompleted { promise_id, result, .. } => {
                 self.completed(promise_id, result, at);
             }
-            Event::InvokeRetrying { promise_id, failed_attempt, cause, retry_at, .. } => {
+            Event::InvokeRetrying { promise_id, failed_attempt, cause, error, retry_at } => {
                 let invoke = self.invoke_mut(promise_id);
                 invoke.phase = Phase::Retrying(*failed_attempt, *retry_at);
                 invoke.retries_counted += u32::from(cause.counts());
+                invoke.maybe_performed |= match cause {
+                    RetryCause::EngineLost | RetryCause::Operator => true,
+                    RetryCause::Failed => error.kind != ErrorKind::NotPerformed,
+                    RetryCause::NotSent | RetryCause::ReconciledNotDone => false,
+                };
             }
             Event::RandomGenerated { value, .. } => {
                 self.children.push(Child::Random(value.clone()));

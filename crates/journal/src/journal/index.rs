@@ -67,6 +67,8 @@ pub(crate) struct InvokeState {
     pub(crate) phase: Phase,
     /// Retries whose cause counts towards the bound (C-38).
     pub(crate) retries_counted: u32,
+    /// An attempt that is over may have happened, and nobody has said that it did not.
+    pub(crate) maybe_performed: bool,
     /// The one join set that it was submitted to (JS-7).
     pub(crate) membership: Option<Membership>,
 }
@@ -137,6 +139,7 @@ impl InvokeState {
             scheduled_at: self.scheduled_at,
             scheduled_time: self.scheduled_time,
             retries_counted: self.retries_counted,
+            maybe_performed: self.maybe_performed,
             phase,
         })
     }
@@ -159,6 +162,9 @@ pub struct OpenInvoke {
     pub scheduled_time: Timestamp,
     /// How many retries count towards the bound so far (C-38): the n of its backoff (C-27).
     pub retries_counted: u32,
+    /// An attempt before the present one may have happened, and nobody has said that it did not:
+    /// it was lost with the engine, a person had it run again, or it got no answer.
+    pub maybe_performed: bool,
     /// How far it came.
     pub phase: InvokePhase,
 }

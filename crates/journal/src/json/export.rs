@@ -186,6 +186,7 @@ fn policy(policy: &RetryPolicy) -> Object<wire::RetryPolicy> {
         }),
         on_unknown: policy.on_unknown.into(),
         not_processed: policy.not_processed.as_slice().to_vec(),
+        no_answer: policy.no_answer.as_ref().map(|statuses| statuses.as_slice().to_vec()),
         callee: policy.callee.map(Text),
     })
 }

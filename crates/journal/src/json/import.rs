@@ -295,6 +295,7 @@ fn policy(Object(wire): Object<wire::RetryPolicy>) -> Arc<RetryPolicy> {
         }),
         on_unknown: wire.on_unknown.into(),
         not_processed: wire.not_processed.into_iter().collect(),
+        no_answer: wire.no_answer.map(|statuses| statuses.into_iter().collect()),
         callee: wire.callee.map(|Text(digest)| digest),
     })
 }

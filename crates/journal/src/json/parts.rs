@@ -114,6 +114,13 @@ pub(super) fn ascending<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ve
     }
 }
 
+/// The same for a list that may be left out.
+pub(super) fn ascending_if_any<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<u16>>, D::Error> {
+    ascending(deserializer).map(Some)
+}
+
 /// The key under which a wait set names the join set whose rest it is.
 const REST_OF: &str = "rest_of";
 

@@ -7,7 +7,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::parts::{Base64, Object, Text, ascending, present};
+use super::parts::{Base64, Object, Text, ascending, ascending_if_any, present};
 use crate::ids::{Attempts, ComponentDigest, ExecutionId, JoinSetId, JournalKey, PromiseId};
 use crate::names::{FunctionName, Namespace, OperationId, SignalName, TraceParent};
 use crate::payload::{self, Codec};
@@ -180,6 +180,12 @@ pub(super) struct RetryPolicy {
     pub(super) not_processed: Vec<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) callee: Option<Text<ComponentDigest>>,
+    #[serde(
+        default,
+        deserialize_with = "ascending_if_any",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(super) no_answer: Option<Vec<u16>>,
 }
 
 #[derive(Serialize, Deserialize)]

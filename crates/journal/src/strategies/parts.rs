@@ -149,10 +149,16 @@ pub(super) fn policy() -> BoxedStrategy<Arc<RetryPolicy>> {
     ];
     let parts = (
         (class, bound, backoff, option::of(micros()), option::of(micros())),
-        (option::weighted(0.3, reconciler), on_unknown, statuses, option::weighted(0.3, digest())),
+        (
+            option::weighted(0.3, reconciler),
+            on_unknown,
+            statuses.clone(),
+            option::weighted(0.3, digest()),
+            option::weighted(0.3, statuses),
+        ),
     );
     let any = parts.prop_map(|((class, bound, backoff, deadline, attempt_timeout), rest)| {
-        let (reconciler, on_unknown, not_processed, callee) = rest;
+        let (reconciler, on_unknown, not_processed, callee, no_answer) = rest;
         RetryPolicy {
             class,
             bound,
@@ -163,6 +169,7 @@ pub(super) fn policy() -> BoxedStrategy<Arc<RetryPolicy>> {
             on_unknown,
             not_processed,
             callee,
+            no_answer,
         }
     });
     // Often the same one, so that the sharing of equal ones is tried too.

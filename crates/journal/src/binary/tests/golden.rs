@@ -77,6 +77,7 @@ fn policies() -> Vec<RetryPolicy> {
         on_unknown: OnUnknown::Hold,
         not_processed: [0, 429, u16::MAX].into_iter().collect(),
         callee: Some(ComponentDigest::from_bytes([0xca; 32])),
+        no_answer: None,
     };
     vec![usual, unbounded, not_processed, callee, all]
 }

@@ -117,7 +117,7 @@ fn policies() {
     assert!(read(tag::INVOKE_SCHEDULED, &policy(&[0, 3])).is_ok());
     let what = |bytes: &[u8]| malformed(tag::INVOKE_SCHEDULED, &policy(bytes));
     assert_eq!(what(&[0x80, 0]), (5, "a second flag byte without flags"));
-    for reserved in [0x08, 0x10, 0x20, 0x40, 0x80] {
+    for reserved in [0x10, 0x20, 0x40, 0x80] {
         assert_eq!(what(&[0x80, 1 | reserved]), (5, "a reserved policy flag is set"));
     }
     let usual = [0x10, 3, 0xc0, 0x84, 0x3d, 0x80, 0x8e, 0xce, 0x1c];
@@ -126,6 +126,9 @@ fn policies() {
     assert_eq!(what(&[0x80, 2, 3, 2, 9, 9]), (7, "statuses are not ascending"));
     assert_eq!(what(&[0x80, 2, 3, 2, 9, 8]), (7, "statuses are not ascending"));
     assert_eq!(what(&[0x80, 2, 3, 1, 0x80, 0x80, 4]), (7, "a status is not 16 bits"));
+    assert!(read(tag::INVOKE_SCHEDULED, &policy(&[0x80, 8, 3, 0])).is_ok());
+    assert!(read(tag::INVOKE_SCHEDULED, &policy(&[0x80, 8, 3, 1, 9])).is_ok());
+    assert_eq!(what(&[0x80, 8, 3, 2, 9, 9]), (7, "statuses are not ascending"));
 }
 
 /// C-32: a start says only what its execution's id does not.
