@@ -1,6 +1,7 @@
 //! One small function for each behaviour that the engine is tested with.
 
 mod cancelling;
+mod effects;
 mod failing;
 mod hostile;
 mod interpreter;
@@ -11,6 +12,10 @@ use indelible_sdk::Payload;
 use indelible_sdk::prelude::*;
 
 use cancelling::{cleanup, leaves_running, stubborn};
+use effects::{
+    sends, sends_and_leaves, sends_and_traps, sends_at_once, sends_by_call, sends_in_turn,
+    sends_or_timer, was_it_processed,
+};
 use failing::{fail, fail_transient, fail_typed, flaky, panic_once, trap};
 use hostile::{
     await_unknown, hog, log_flood, recurse, recurse_calls, spin, spin_calls, submit_twice,
@@ -88,6 +93,13 @@ indelible_sdk::guest!(
     random_twice,
     recurse,
     recurse_calls,
+    sends,
+    sends_and_leaves,
+    sends_and_traps,
+    sends_at_once,
+    sends_by_call,
+    sends_in_turn,
+    sends_or_timer,
     sequence,
     signal_or_call,
     signal_or_timer,
@@ -102,5 +114,6 @@ indelible_sdk::guest!(
     wait_for_nothing,
     wait_signal,
     wait_signals,
+    was_it_processed,
     who_am_i,
 );

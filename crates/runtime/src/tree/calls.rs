@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use indelible_http::Request;
 use indelible_journal::{
-    ErrorKind, Failure, Found, FunctionName, Invoke, InvokeKind, JoinSetId, JournalKey, Micros,
-    Outcome, Payload, PromiseId, Recorded, ReplayError, Rule, Timestamp, Violation,
+    ErrorKind, Failure, Found, FunctionName, Idempotency, Invoke, InvokeKind, JoinSetId,
+    JournalKey, Micros, Outcome, Payload, PromiseId, Recorded, ReplayError, RetryPolicy, Rule,
+    Timestamp, Violation,
 };
 
 use indelible_store::rows::timers::Timer;
@@ -147,9 +149,16 @@ impl Tree {
         input: Payload,
     ) -> Result<(), Stopped> {
         let now = shared.clock.now();
-        let journal = &mut self.execution(key).journal;
+        let journal = &self.execution(key).journal;
         let own = *journal.component_digest().expect("it has started");
-        let callee = shared.components.callee(&own, &function_name);
+        let mut callee = shared.components.callee(&own, &function_name);
+        if let Ok(Callee { retry_policy, .. }) = &callee
+            && retry_policy.class.idempotency != Idempotency::Idem
+            && self.reconciles(shared, key)
+        {
+            callee = Err("a reconciler may call only what is idem".to_owned());
+        }
+        let journal = &mut self.execution(key).journal;
         let retry_policy = match &callee {
             Ok(Callee { retry_policy, .. }) => Arc::clone(retry_policy),
             Err(_) => Arc::default(),
@@ -265,6 +274,14 @@ impl Tree {
 impl Host for GuestCalls {
     fn call(&mut self, function: &str, input: Payload) -> Result<Result<u32, Failure>, Refusal> {
         self.with(|tree, shared, key| tree.call(shared, key, function, input))
+    }
+
+    fn http(
+        &mut self,
+        request: Request,
+        policy: Result<RetryPolicy, String>,
+    ) -> Result<u32, Refusal> {
+        self.with(|tree, shared, key| tree.http(shared, key, &request, policy))
     }
 
     fn start_timer(&mut self, duration: Micros) -> Result<u32, Refusal> {

@@ -2,7 +2,9 @@
 //! execution had in flight, and the end, when its guest has cleaned up or its time for that is
 //! over.
 
-use indelible_journal::{ErrorKind, Failure, InvokePhase, JournalKey, PromiseId, Timestamp};
+use indelible_journal::{
+    ErrorKind, Failure, InvokeKind, InvokePhase, JournalKey, PromiseId, Timestamp,
+};
 use indelible_store::rows::timers::Timer;
 
 use super::execution::{Phase, Verdict, callee, caller, number};
@@ -71,6 +73,14 @@ impl Tree {
         let promise = caller.execution_id().child(child);
         let Some(execution) = self.find(caller) else { return };
         let Some(open) = execution.journal.open_invoke(&promise) else { return };
+        if open.kind == InvokeKind::Http {
+            // What is in flight is awaited, and what a person has to resolve waits for the guest's
+            // end (C-40): neither can be called back.
+            if !matches!(open.phase, InvokePhase::Started { .. }) {
+                self.settle_unbegun(shared, caller, child, NOT_BEGUN);
+            }
+            return;
+        }
         let attempt = match open.phase {
             InvokePhase::Scheduled => {
                 // What is not in the list was dropped when its caller came to its end (C-40).

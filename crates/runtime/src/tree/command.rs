@@ -1,9 +1,10 @@
 //! What comes from outside a tree: one closed list. Each is answered when the commit that holds
 //! its effect has a position; whoever asked waits until that is durable (D2).
 
+use indelible_http::End;
 use indelible_journal::{
-    AwaitKind, DeliveryId, ErrorKind, ExecutionId, Failure, JournalKey, Payload, SignalName,
-    Started, Status, Timestamp,
+    Attempt, AwaitKind, DeliveryId, ErrorKind, ExecutionId, Failure, InvokeKind, JournalKey,
+    OperationId, Payload, PromiseId, SignalName, Started, Status, Timestamp,
 };
 use indelible_store::rows::executions::{self, Standing};
 use indelible_store::rows::queue::Entry;
@@ -12,8 +13,11 @@ use indelible_store::{Position, SubmitError};
 use tokio::sync::oneshot;
 
 use super::execution::{Execution, Phase, Verdict};
+use super::reconcile::Answered;
+use super::unresolved::Resolution;
 use super::{LoadError, Tree, Work};
 use crate::audit::Actor;
+use crate::effects::Slot;
 use crate::keys;
 use crate::operation::{self, Request};
 use crate::recovery::UnderWay;
@@ -37,6 +41,42 @@ pub(crate) enum Command {
     Recover(Entry, UnderWay),
     /// A person lets a held execution go on, or ends it.
     Settle(Settle),
+    /// There may be room for this effect of this execution.
+    StartEffect(JournalKey, u32),
+    /// An attempt at an effect has ended.
+    EffectEnded(Box<EffectEnded>),
+    /// A reconciler has answered.
+    Reconciled(Box<Reconciled>),
+    /// A person says how an effect ended of which nobody knew.
+    Resolve(Box<Resolve>),
+}
+
+/// An attempt at an effect has ended.
+pub(crate) struct EffectEnded {
+    pub(crate) key: JournalKey,
+    pub(crate) child: u32,
+    pub(crate) attempt: Attempt,
+    pub(crate) end: End,
+    /// Its place among those in flight; none for an answer that comes late.
+    pub(crate) slot: Option<Slot>,
+}
+
+/// A reconciler has answered.
+pub(crate) struct Reconciled {
+    /// Whose effect it was asked about.
+    pub(crate) execution: ExecutionId,
+    /// Which question it was.
+    pub(crate) operation_id: OperationId,
+    pub(crate) answered: Answered,
+}
+
+/// A person says how an effect ended of which nobody knew.
+pub(crate) struct Resolve {
+    pub(crate) promise: PromiseId,
+    pub(crate) resolution: Resolution,
+    pub(crate) actor: Actor,
+    pub(crate) reason: String,
+    pub(crate) reply: Reply<Result<(), NotDone>>,
 }
 
 /// Starts a root.
@@ -116,6 +156,9 @@ pub enum NotDone {
     /// Only a held one can be released or failed.
     #[error("the execution is not held")]
     NotHeld,
+    /// Only an effect of which nobody knows whether it happened can be resolved.
+    #[error("the effect is not one that a person can resolve: {0}")]
+    NotUnresolved(String),
     /// It has as many unread signals as it may have.
     #[error("the execution buffers {0} signals, which is the most")]
     Full(usize),
@@ -158,6 +201,17 @@ impl Tree {
             Command::Settle(settle) => {
                 let done = self.settle(shared, &settle);
                 self.answer(settle.reply, done);
+            }
+            Command::StartEffect(key, child) => {
+                if self.load(shared, &key).is_ok() {
+                    self.start_effect(shared, &key, child);
+                }
+            }
+            Command::EffectEnded(ended) => self.effect_ended(shared, *ended),
+            Command::Reconciled(answer) => self.reconciled(shared, *answer),
+            Command::Resolve(resolve) => {
+                let done = self.resolve(shared, &resolve);
+                self.answer(resolve.reply, done);
             }
         }
     }
@@ -223,7 +277,11 @@ impl Tree {
     }
 
     /// Loads the last attempt at an execution: the one that things are sent to.
-    fn latest(&mut self, shared: &Shared, id: &ExecutionId) -> Result<JournalKey, NotDone> {
+    pub(super) fn latest(
+        &mut self,
+        shared: &Shared,
+        id: &ExecutionId,
+    ) -> Result<JournalKey, NotDone> {
         let broken = |error: &dyn std::fmt::Display| NotDone::Broken(error.to_string());
         let stored = executions::latest(&shared.store, id).map_err(|error| broken(&error))?;
         let mut key = match stored.value {
@@ -321,7 +379,11 @@ impl Tree {
                     return shared.timers.keep(timer);
                 }
             }
-            (Ok(()), Some(child)) => self.child_time(shared, &timer, child),
+            (Ok(()), Some(child)) => {
+                if self.child_time(shared, &timer, child) {
+                    return shared.timers.keep(timer);
+                }
+            }
             // Its execution went with its tree.
             (Err(LoadError::Absent), _) => {}
             // It stays: whoever mends the store wants it to fire.
@@ -341,16 +403,23 @@ impl Tree {
         }
     }
 
-    fn child_time(&mut self, shared: &Shared, timer: &Timer, child: u32) {
+    /// True: the timer's row stays.
+    fn child_time(&mut self, shared: &Shared, timer: &Timer, child: u32) -> bool {
         let key = &timer.key;
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);
-        if matches!(execution.phase, Phase::Ended | Phase::Ending { .. }) {
-            return self.retry_child(shared, timer, child);
+        if let Some(open) = execution.journal.open_invoke(&promise) {
+            return match open.kind {
+                InvokeKind::Http => self.effect_time(shared, timer, &open, child),
+                InvokeKind::Function => {
+                    self.retry_child(shared, timer, child);
+                    false
+                }
+            };
         }
-        let sleeps = execution.journal.is_timer_open(&promise);
-        if !sleeps {
-            return self.retry_child(shared, timer, child);
+        let over = matches!(execution.phase, Phase::Ended | Phase::Ending { .. });
+        if over || !execution.journal.is_timer_open(&promise) {
+            return false;
         }
         match execution.journal.fire_timer(shared.clock.now(), &promise) {
             Ok(entry) => {
@@ -361,6 +430,7 @@ impl Tree {
                 self.breaks(shared, key, &violation);
             }
         }
+        false
     }
 
     /// A person decides about a held execution (C-25).
@@ -383,6 +453,7 @@ impl Tree {
                 // Calls that had not begun when it was held, perhaps by an earlier process.
                 let starts: Vec<u32> = self.execution(&key).unstarted.keys().copied().collect();
                 self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
+                self.lose(&key);
                 self.touch(&key);
                 if self.execution(&key).journal.cancel_requested().is_some() {
                     // The time that it had may have passed while nobody could clean up.

@@ -3,7 +3,7 @@
 
 use indelible_journal::JournalKey;
 use indelible_store::rows::executions::{self, AdvanceError, Execution as Row};
-use indelible_store::rows::{audit, queue, timers, windows};
+use indelible_store::rows::{audit, queue, timers, unresolved, windows};
 use indelible_store::{Batch, Position, SubmitError};
 
 use super::execution::Phase;
@@ -101,6 +101,12 @@ impl Tree {
             let before = change.before.as_ref();
             windows::replace(&mut batch, &change.id, before, Some(&change.after));
         }
+        for (effect, body) in &self.changes.unresolved {
+            match body {
+                Some(body) => unresolved::put(&mut batch, effect, body),
+                None => unresolved::delete(&mut batch, effect),
+            }
+        }
         for entry in &self.changes.audit {
             audit::put(&mut batch, entry);
         }
@@ -129,7 +135,8 @@ impl Tree {
         self.loaded &= shared.witness.has_suspects();
         shared.replays.submitted(position, std::mem::take(&mut self.noted));
         let changes = std::mem::take(&mut self.changes);
-        let Changes { timers, ended, after, .. } = changes;
+        let Changes { timers, ended, after, outgoing, .. } = changes;
+        shared.effects.submitted(position, outgoing);
         shared.timers.changed(&timers, earliest(&timers));
         for after in after {
             after(&Ok(position));

@@ -8,6 +8,8 @@
 //! - [`execution`]: one attempt at an execution.
 //! - `load`: from the store. `commit`: to the store.
 //! - `calls`: what guests ask for. `waits`: what they wait for.
+//! - `effects`: HTTP requests. `unresolved`, `reconcile`: those of which nobody knows whether they
+//!   happened.
 //! - `work`: what is to be done next. `ending`, `retry`, `cancel`: how executions end.
 //! - `command`: what comes from outside: starts, signals, cancels, timers.
 
@@ -15,10 +17,13 @@ mod calls;
 mod cancel;
 pub(crate) mod command;
 mod commit;
+mod effects;
 mod ending;
 pub(crate) mod execution;
 mod load;
+pub(crate) mod reconcile;
 mod retry;
+pub(crate) mod unresolved;
 mod waits;
 mod work;
 
@@ -27,14 +32,15 @@ use std::collections::{HashMap, VecDeque};
 use indelible_journal::{
     Ending, Entry, ExecutionId, JournalKey, OperationKey, Timestamp, Violation,
 };
-use indelible_store::rows::audit;
 use indelible_store::rows::timers::Timer;
+use indelible_store::rows::{audit, unresolved as unresolved_rows};
 use indelible_store::{Position, SubmitError};
 
 pub(crate) use self::calls::GuestCalls;
 use self::execution::{Execution, Phase};
 pub(crate) use self::load::LoadError;
 pub(crate) use self::work::{Job, NotStarted, Noted};
+use crate::effects::Outgoing;
 use crate::operation::Change as OperationChange;
 use crate::shared::Shared;
 
@@ -47,6 +53,8 @@ enum Work {
     Start(JournalKey, u32),
     /// Cancel this call of this execution, because of this.
     Cancel(JournalKey, u32, String),
+    /// Another process started this effect of this execution: nobody knows how it ended.
+    Lost(JournalKey, u32),
 }
 
 /// Told how a commit went.
@@ -64,6 +72,8 @@ pub(crate) struct Tree {
     loaded: bool,
     /// Those that ran meanwhile, and have come to a stop.
     noted: Vec<JournalKey>,
+    /// Whether it is a question about an effect, if somebody looked.
+    reconciles: Option<bool>,
 }
 
 /// What the next commit holds beside the executions' own rows.
@@ -76,6 +86,10 @@ struct Changes {
     operation: Option<OperationChange>,
     key: Option<OperationChange>,
     audit: Vec<audit::Entry>,
+    /// What is known of effects of which nobody knows whether they happened; none: they are resolved.
+    unresolved: Vec<(unresolved_rows::Effect, Option<Vec<u8>>)>,
+    /// What leaves when it is durable.
+    outgoing: Vec<Outgoing>,
     ended: Vec<(ExecutionId, Ending)>,
     after: Vec<AfterCommit>,
 }
@@ -183,7 +197,9 @@ impl Tree {
             && self.changes.is_empty()
             && self.executions.values().all(|execution| match execution.phase {
                 Phase::Waiting => execution.is_stored_whole(),
-                Phase::Resting | Phase::Held { .. } | Phase::Ended => true,
+                // What is in flight comes back to it.
+                Phase::Held { .. } => execution.in_flight.is_empty(),
+                Phase::Resting | Phase::Ended => true,
                 Phase::Ready | Phase::Running { .. } | Phase::Ending { .. } => false,
             })
     }
@@ -213,6 +229,8 @@ impl Changes {
             && self.operation.is_none()
             && self.key.is_none()
             && self.audit.is_empty()
+            && self.unresolved.is_empty()
+            && self.outgoing.is_empty()
             && self.after.is_empty()
     }
 }

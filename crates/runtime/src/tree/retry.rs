@@ -163,7 +163,12 @@ impl Tree {
 
 /// How long to wait before the next attempt (O-22): doubled for every retry made, give or take a
 /// tenth, so that what failed together does not come back together.
-fn backoff(shared: &Shared, key: &JournalKey, policy: &RetryPolicy, retries: u32) -> Micros {
+pub(super) fn backoff(
+    shared: &Shared,
+    key: &JournalKey,
+    policy: &RetryPolicy,
+    retries: u32,
+) -> Micros {
     let doubled = 1_u64.checked_shl(retries).and_then(|n| policy.backoff.base.get().checked_mul(n));
     let wait = doubled.unwrap_or(u64::MAX).min(policy.backoff.cap.get());
     let mut random = [0; 4];

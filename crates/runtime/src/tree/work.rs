@@ -4,7 +4,9 @@
 
 use std::sync::atomic::Ordering;
 
-use indelible_journal::{ComponentDigest, Journal, JournalKey, Limits, Payload, Replay, Started};
+use indelible_journal::{
+    ComponentDigest, InvokeKind, Journal, JournalKey, Limits, Payload, Replay, Started,
+};
 
 use indelible_store::rows::queue::{self, Entry};
 
@@ -40,10 +42,18 @@ impl Tree {
         {
             let key = match work {
                 Work::Run(key) => key,
+                Work::Start(caller, child) if self.is_effect(&caller, child) => {
+                    self.start_effect(shared, &caller, child);
+                    continue;
+                }
                 Work::Start(caller, child) => match self.start_child(shared, &caller, child) {
                     Some(key) => key,
                     None => continue,
                 },
+                Work::Lost(caller, child) => {
+                    self.effect_lost(shared, &caller, child);
+                    continue;
+                }
                 Work::Cancel(caller, child, reason) => {
                     self.cancel_child(shared, &caller, child, &reason);
                     continue;
@@ -54,6 +64,13 @@ impl Tree {
             }
         }
         None
+    }
+
+    /// Whether a child of an execution is an effect and not a call.
+    pub(super) fn is_effect(&mut self, key: &JournalKey, child: u32) -> bool {
+        let promise = key.execution_id().child(child);
+        let open = self.find(key).and_then(|execution| execution.journal.open_invoke(&promise));
+        open.is_some_and(|open| open.kind == InvokeKind::Http)
     }
 
     /// The guest of an execution that is ready, or what is needed to start it.

@@ -124,7 +124,7 @@ pub(super) fn name(name: &str) -> Result<FunctionName, ManifestError> {
     Err(ManifestError::Name { name, problem })
 }
 
-fn check_policy(policy: &RetryPolicy) -> Result<(), String> {
+pub(in super::super) fn check_policy(policy: &RetryPolicy) -> Result<(), String> {
     let Backoff { base, cap } = policy.backoff;
     if cap < base {
         return Err(format!("its backoff grows from {base} to {cap}: the cap is below the base"));
@@ -135,7 +135,8 @@ fn check_policy(policy: &RetryPolicy) -> Result<(), String> {
     if policy.deadline == Some(Micros::ZERO) {
         return Err("its deadline is over when it starts".into());
     }
-    match [Some(cap), policy.deadline].into_iter().flatten().find(|time| *time > TIME_MAX) {
+    let settle = policy.reconciler.as_ref().map(|reconciler| reconciler.settle);
+    match [Some(cap), policy.deadline, settle].into_iter().flatten().find(|time| *time > TIME_MAX) {
         Some(time) => {
             Err(format!("{time} in its retry policy is too long; times are microseconds"))
         }
