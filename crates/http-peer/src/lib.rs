@@ -64,8 +64,8 @@
 //! Other paths are 404, and a behaviour that there is not is 400; both count as arrivals. Bytes that
 //! are no request are refused, and are none.
 //!
-//! **Refusing.** There is no behaviour for a port that nobody listens on: drop the peer.
-//! [`Peer::start_on`] takes the same port again, with an empty log.
+//! **Refusing.** [`Peer::down`] leaves a port that nobody listens on and that nobody is given, so
+//! that who connects is refused; [`Peer::up`] listens again. What the peer knows stays.
 //!
 //! # In another process
 //!

@@ -3,18 +3,19 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::control::Until;
 use crate::ledger::{Ledger, State};
-use crate::server::Server;
+use crate::server::{Port, Server};
 use crate::{Arrival, Hold};
 
-/// A peer on threads of its own. Dropped, it has stopped: its port refuses, its connections are
+/// A peer on a thread of its own. Dropped, it has stopped: its port refuses, its connections are
 /// closed.
 pub struct Peer {
-    // Before the ledger, which its tasks look at.
-    server: Server,
+    /// `None` while it is down.
+    server: Mutex<Option<Server>>,
+    port: Port,
     ledger: Arc<Ledger>,
 }
 
@@ -30,14 +31,30 @@ impl Peer {
 
     /// Starts one on this port of 127.0.0.1; 0: any that is free.
     pub fn start_on(port: u16) -> io::Result<Self> {
-        let ledger = Arc::new(Ledger::default());
-        let server = Server::start(port, ledger.clone())?;
-        Ok(Self { server, ledger })
+        let peer =
+            Self { server: Mutex::default(), port: Port::take(port)?, ledger: Arc::default() };
+        peer.up()?;
+        Ok(peer)
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.server.address()
+        self.port.address()
+    }
+
+    /// Stops: connections are closed, arrivals that are under way come to nothing more, and who
+    /// connects is refused. The port and what is known stay.
+    pub fn down(&self) {
+        drop(self.server().take());
+    }
+
+    /// Takes connections again, on the same port. One that does so already goes on.
+    pub fn up(&self) -> io::Result<()> {
+        let mut server = self.server();
+        if server.is_none() {
+            *server = Some(Server::start(&self.port, self.ledger.clone())?);
+        }
+        Ok(())
     }
 
     /// The URL of a path, which begins with a slash.
@@ -124,6 +141,11 @@ impl Peer {
     /// anything, and must not wait for it. A panic in it closes the connection.
     pub fn on_arrival(&self, callback: impl Fn(&Arrival) + Send + Sync + 'static) {
         self.ledger.call(Arc::new(callback));
+    }
+
+    fn server(&self) -> MutexGuard<'_, Option<Server>> {
+        // It is there or not, also after a panic.
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait(&self, what: &str, until: impl FnMut(&State) -> bool) {

@@ -1,4 +1,4 @@
-//! The peer's thread: it listens, and serves all connections.
+//! The peer's port, and its thread: it listens, and serves all connections.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::connection;
@@ -18,20 +18,42 @@ const BACKLOG: u32 = 4096;
 /// How long to wait when no connection can be accepted: for one to be closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
+/// A port of 127.0.0.1. The system gives it to nobody else, whether we listen or not: a socket that
+/// is bound and does not listen keeps it, and the system refuses who connects.
+pub(crate) struct Port {
+    _bound: TcpSocket,
+    address: SocketAddr,
+}
+
+impl Port {
+    /// Takes this one; 0: any that is free.
+    pub(crate) fn take(port: u16) -> io::Result<Self> {
+        let bound = bind((Ipv4Addr::LOCALHOST, port).into())?;
+        let address = bound.local_addr()?;
+        Ok(Self { _bound: bound, address })
+    }
+
+    /// Where it is.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
 /// A server on a thread of its own. Dropped, it has stopped, and its connections are closed.
 pub(crate) struct Server {
-    address: SocketAddr,
     /// Dropped, it stops the thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Listens on this port of 127.0.0.1; 0: any that is free.
-    pub(crate) fn start(port: u16, ledger: Arc<Ledger>) -> io::Result<Self> {
+    /// Listens on this port.
+    pub(crate) fn start(port: &Port, ledger: Arc<Ledger>) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let listener = listen(&runtime, port)?;
-        let address = listener.local_addr()?;
+        let listener = {
+            let _entered = runtime.enter();
+            bind(port.address)?.listen(BACKLOG)?
+        };
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("http-peer".to_owned()).spawn(move || {
             runtime.spawn(accept(listener, ledger));
@@ -39,12 +61,7 @@ impl Server {
             // all connections go.
             let _ = runtime.block_on(stopped);
         })?;
-        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
-    }
-
-    /// Where it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
 
@@ -58,13 +75,13 @@ impl Drop for Server {
     }
 }
 
-fn listen(runtime: &Runtime, port: u16) -> io::Result<TcpListener> {
-    let _entered = runtime.enter();
+fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
-    // A port that was just left can be taken again.
+    // Lets the listener have the port that is kept, and a port that was just left be taken again.
+    // It does not let two listen.
     socket.set_reuseaddr(true)?;
-    socket.bind((Ipv4Addr::LOCALHOST, port).into())?;
-    socket.listen(BACKLOG)
+    socket.bind(address)?;
+    Ok(socket)
 }
 
 async fn accept(listener: TcpListener, ledger: Arc<Ledger>) {

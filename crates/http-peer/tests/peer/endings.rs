@@ -1,8 +1,9 @@
 //! Behaviours that end the connection, and those of the client.
 
+use std::io::ErrorKind;
 use std::net::TcpStream;
 
-use indelible_http_peer::Peer;
+use indelible_http_peer::{Hold, Peer};
 
 use crate::client::{Client, json, ok, post, usual};
 
@@ -134,23 +135,58 @@ fn requests_can_come_together_and_in_parts() {
     assert_eq!(peer.log().len(), 4);
 }
 
-/// With the peer go its port and its connections; another one can have the port.
+/// A peer that is down refuses, and has lost its connections, but not its memory.
 #[test]
-fn a_peer_that_is_gone_refuses() {
+fn a_peer_that_is_down_refuses() {
     let peer = Peer::start();
     let address = peer.address();
     assert_eq!(peer.url("/do/answer"), format!("http://{address}/do/answer"));
+    for count in 1..=20 {
+        let mut client = Client::of(&peer);
+        client.post("hang", "k");
+        peer.wait_for_processed("k", count);
+        peer.down();
+        client.expect_closed();
+        let refused = TcpStream::connect(address).map_err(|error| error.kind());
+        assert_eq!(refused.err(), Some(ErrorKind::ConnectionRefused));
+        peer.down();
+        peer.up().unwrap();
+        peer.up().unwrap();
+    }
+    assert_eq!(peer.address(), address);
+    let mut client = Client::of(&peer);
+    client.post("answer", "k");
+    client.expect(ok("k", 21));
+    // Nobody else gets the port.
+    assert!(Peer::start_on(address.port()).is_err());
+}
+
+/// With a peer that is held, down takes those who are held with it: they have no effect.
+#[test]
+fn who_is_held_goes_down_with_it() {
+    let peer = Peer::start();
+    peer.hold(Hold::BeforeProcessing);
+    let mut client = Client::of(&peer);
+    client.post("answer", "k");
+    peer.wait_for_held(1);
+    peer.down();
+    client.expect_closed();
+    assert_eq!(peer.held(), 0);
+    peer.release();
+    peer.up().unwrap();
+    let mut client = Client::of(&peer);
+    client.post("answer", "k");
+    client.expect(ok("k", 1));
+    assert_eq!((peer.arrivals("k"), peer.processed("k")), (2, 1));
+}
+
+/// With the peer go its port and its connections.
+#[test]
+fn a_peer_that_is_gone_is_gone() {
+    let peer = Peer::start();
     let mut client = Client::of(&peer);
     client.post("hang", "k");
     peer.wait_for_processed("k", 1);
     drop(peer);
     client.expect_closed();
-    assert!(TcpStream::connect(address).is_err());
-    let peer = Peer::start_on(address.port()).unwrap();
-    assert_eq!(peer.address(), address);
-    assert_eq!(peer.log(), []);
-    assert!(Peer::start_on(address.port()).is_err());
-    let mut client = Client::of(&peer);
-    client.post("answer", "k");
-    client.expect(ok("k", 1));
 }
