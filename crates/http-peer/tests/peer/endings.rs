@@ -70,6 +70,18 @@ fn nothing_comes() {
         client.finish();
         client.expect_closed();
     });
+    let peer = Peer::start();
+    let mut client = Client::of(&peer);
+    client.post("hang", "k");
+    peer.wait_for_processed("k", 1);
+    // The peer does one thing after the other: when it has answered another, it has done with this
+    // one whatever it wanted to.
+    let mut other = Client::of(&peer);
+    for count in 1..=10 {
+        other.post("answer", "other");
+        other.expect(ok("other", count));
+    }
+    client.expect_silence();
 }
 
 /// The answer says nothing of it, and the connection is closed.
