@@ -239,7 +239,7 @@ async fn send(
             Ok(lease) => lease,
             Err(error) => return (Err(error), place, None),
         };
-        let outgoing = match message.outgoing(target, lease.reach().form) {
+        let outgoing = match message.outgoing(target, lease.reach()) {
             Ok(outgoing) => outgoing,
             Err(why) => return (Err(ConnectError::Refused(why)), place, None),
         };

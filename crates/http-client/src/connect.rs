@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
 use http_body_util::Full;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -64,6 +65,8 @@ pub(crate) struct Reach {
     /// The peer's address; through a proxy, all that the peer's name has here, if any.
     pub(crate) addresses: Arc<[IpAddr]>,
     pub(crate) form: Form,
+    /// For a proxy that reads the request.
+    pub(crate) proxy_authorization: Option<HeaderValue>,
     /// Whether the end of the stream proves the end of an answer.
     pub(crate) tls: bool,
 }
@@ -115,7 +118,11 @@ impl Connector {
                 if origin.tls {
                     tunnel(&mut stream, proxy, origin).await.map_err(Failed)?;
                 }
-                self.start(stream, origin, form, found.into()).await
+                let mut opened = self.start(stream, origin, form, found.into()).await?;
+                if form == Form::Whole {
+                    opened.reach.proxy_authorization = proxy.authorization.clone();
+                }
+                Ok(opened)
             }
         }
     }
@@ -172,9 +179,9 @@ impl Connector {
         form: Form,
         addresses: Arc<[IpAddr]>,
     ) -> Result<Opened, ConnectError> {
+        let mut reach = Reach { addresses, form, proxy_authorization: None, tls: origin.tls };
         if !origin.tls {
-            let link = self.http1(stream).await?;
-            return Ok(Opened { link, reach: Reach { addresses, form, tls: false } });
+            return Ok(Opened { link: self.http1(stream).await?, reach });
         }
         let name = match &origin.host {
             Host::Domain(name) => ServerName::try_from(name.clone())
@@ -186,11 +193,10 @@ impl Connector {
         let stream = connected
             .map_err(|error| Failed(format!("the TLS handshake with {origin} failed: {error}")))?;
         if stream.get_ref().1.alpn_protocol() == Some(HTTP_2) {
-            let link = self.http2(stream).await?;
-            return Ok(Opened { link, reach: Reach { addresses, form: Form::Http2, tls: true } });
+            reach.form = Form::Http2;
+            return Ok(Opened { link: self.http2(stream).await?, reach });
         }
-        let link = self.http1(stream).await?;
-        Ok(Opened { link, reach: Reach { addresses, form, tls: true } })
+        Ok(Opened { link: self.http1(stream).await?, reach })
     }
 
     async fn http1<S>(&self, stream: S) -> Result<Link, ConnectError>

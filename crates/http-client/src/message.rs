@@ -1,11 +1,14 @@
 //! The request that leaves, made of what a guest wants: checked, with secrets in their place.
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, USER_AGENT};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, PROXY_AUTHORIZATION, USER_AGENT,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use http_body_util::Full;
 use indelible_http::{Attempt, HEADERS_MAX, Part};
 
+use crate::connect::Reach;
 use crate::grants::Granted;
 use crate::secrets::{Used, Vault};
 use crate::target::Target;
@@ -112,7 +115,8 @@ impl Message {
     }
 
     /// As hyper sends it.
-    pub(crate) fn outgoing(&self, target: &Target, form: Form) -> Result<Outgoing, String> {
+    pub(crate) fn outgoing(&self, target: &Target, reach: &Reach) -> Result<Outgoing, String> {
+        let form = reach.form;
         let cannot = |_| "its URL cannot be sent".to_owned();
         let mut headers = self.headers.clone();
         let uri = if form == Form::Path {
@@ -127,6 +131,9 @@ impl Message {
         if form != Form::Http2 {
             let host = HeaderValue::from_maybe_shared(Bytes::from(target.origin.authority()));
             headers.insert(HOST, host.map_err(|_| "its host cannot be sent".to_owned())?);
+        }
+        if let Some(authorization) = &reach.proxy_authorization {
+            headers.insert(PROXY_AUTHORIZATION, authorization.clone());
         }
         let mut outgoing = Outgoing::new(Full::new(self.body.clone()));
         *outgoing.method_mut() = self.method.clone();

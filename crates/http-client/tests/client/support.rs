@@ -1,13 +1,13 @@
 //! A client under test, and peers that do exactly what a test says: real listeners on loopback.
 
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use indelible_http::{Attempt, End, Header, Part, Request, Sender};
-use indelible_http_client::{Client, Config, Grant, Grants, Network};
+use indelible_http_client::{Client, Config, Grant, Grants, Network, Resolve, Resolving};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -237,6 +237,11 @@ impl Peer {
         format!("http://{}{path}", self.address)
     }
 
+    /// Accepts no more.
+    pub(crate) fn stop(&self) {
+        self.task.abort();
+    }
+
     pub(crate) fn connection_count(&self) -> usize {
         *self.connections.lock().unwrap()
     }
@@ -281,4 +286,22 @@ pub(crate) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Optio
         stream.read_exact(&mut seen.body).await.ok()?;
     }
     Some(seen)
+}
+
+/// Names for tests, with the addresses that a test gives them.
+#[derive(Debug, Default)]
+pub(crate) struct Names(pub(crate) Vec<(&'static str, Vec<IpAddr>)>);
+
+impl Names {
+    pub(crate) fn of(names: &[(&'static str, &[&str])]) -> Arc<Self> {
+        let parsed = |addresses: &[&str]| addresses.iter().map(|a| a.parse().unwrap()).collect();
+        Arc::new(Self(names.iter().map(|(name, all)| (*name, parsed(all))).collect()))
+    }
+}
+
+impl Resolve for Names {
+    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+        let found = self.0.iter().find(|(own, _)| *own == name).map(|(_, all)| all.clone());
+        Box::pin(async { found.ok_or_else(|| std::io::Error::other("no such name")) })
+    }
 }
