@@ -149,3 +149,6 @@ impl Situation<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! How long the record of an operation is kept, and what an id without a record means (C-3).
+//!
+//! Both belong together: a record goes only when its id has become one that is recognized as
+//! expired, so that no id is ever executed twice because it was forgotten (V-59). All times are
+//! given; whoever gives them does not let them go back.
+
+use indelible_journal::{Durability, Micros, OperationId, Timestamp};
+
+use crate::id::{self, SessionOperationId};
+use crate::state::{Operation, State};
+
+/// How far ahead of ours the clock of a client may be.
+pub const AHEAD_MAX: Micros = Micros::from_secs(10 * 60);
+
+/// What an id without a record means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Age {
+    /// It may be new.
+    Fresh,
+    /// It may have had a record that is gone: it is refused (V-59).
+    Expired,
+    /// It was made later than now, by more than clocks differ. To believe it would be to keep its
+    /// record for that much longer: it is refused (C-3).
+    TooFarAhead,
+}
+
+/// How long records are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    window: Micros,
+    ahead_max: Micros,
+}
+
+/// Why this is not how long records are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "operations are kept for {window} after their end, and callers retry for {retry_horizon}: a \
+     retry could come when nobody remembers the operation"
+)]
+pub struct TooShort {
+    /// How long records would be kept.
+    pub window: Micros,
+    /// For how long callers retry.
+    pub retry_horizon: Micros,
+}
+
+impl Retention {
+    /// Records stay for `window` after the end of their operation. Callers retry for at most
+    /// `retry_horizon`: a window that is shorter is refused (V-56, C-3). Clocks of clients are
+    /// ahead by at most `ahead_max`.
+    pub fn new(window: Micros, retry_horizon: Micros, ahead_max: Micros) -> Result<Self, TooShort> {
+        if window < retry_horizon {
+            return Err(TooShort { window, retry_horizon });
+        }
+        Ok(Self { window, ahead_max })
+    }
+
+    /// How long a record stays after the end of its operation.
+    pub fn window(&self) -> Micros {
+        self.window
+    }
+
+    /// What this id means now if it has no record. One that carries no time is always fresh: when
+    /// its record has gone, it is new again.
+    pub fn age(&self, id: &OperationId, now: Timestamp) -> Age {
+        let Some(created) = id::created_at(id) else { return Age::Fresh };
+        if created.saturating_since(now) > self.ahead_max {
+            Age::TooFarAhead
+        } else if now >= created && now.saturating_since(created) >= self.window {
+            Age::Expired
+        } else {
+            Age::Fresh
+        }
+    }
+
+    /// From when on the record of an operation may go, if it has been in its state since then.
+    /// None: it stays (V-57, V-58). `created` is the time in its id, if it carries one.
+    ///
+    /// An id may have been made by a clock that is ahead of ours: its record stays until the id is
+    /// recognized as expired, and not only for the window after its end.
+    pub fn until<O>(
+        &self,
+        operation: &Operation<O>,
+        created: Option<Timestamp>,
+        since: Timestamp,
+    ) -> Option<Timestamp> {
+        if !goes_with_its_session(operation) {
+            return None;
+        }
+        self.after(created, since)
+    }
+
+    /// The same for an operation that is known to be over.
+    pub fn after(&self, created: Option<Timestamp>, since: Timestamp) -> Option<Timestamp> {
+        let from = created.map_or(since, |created| created.max(since));
+        Timestamp::from_micros(from.as_micros().checked_add(self.window.get())?)
+    }
+}
+
+/// Whether the record of an operation may go when its session has ended cleanly (V-7). What may
+/// not, time alone does not take away either.
+pub fn goes_with_its_session<O>(operation: &Operation<O>) -> bool {
+    match &operation.state {
+        // V-57.
+        State::Live(_) => false,
+        State::Sealed(_) | State::Released(_) => true,
+        // V-58: as long as nobody has said what became of it, somebody may: it waits for that.
+        State::Indeterminate(class) => class.durability == Durability::Volatile,
+    }
+}
+
+/// Up to where the records of a session have gone (C-3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Watermark(u64);
+
+impl Watermark {
+    /// What this id means now if it has no record: at or below the watermark, nobody can know
+    /// whether it had one.
+    pub fn age(self, id: SessionOperationId) -> Age {
+        if id.get() <= self.0 { Age::Expired } else { Age::Fresh }
+    }
+
+    /// The record of this id goes, in the same commit. Those below it without a record are as old as it is, or older:
+    /// they are refused from now on. Those below it with one are found as before.
+    #[must_use]
+    pub fn raised(self, gone: SessionOperationId) -> Self {
+        Self(self.0.max(gone.get()))
+    }
+
+    /// Its number: of the highest id whose record has gone; 0 if there is none.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// One that was stored.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
