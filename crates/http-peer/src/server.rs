@@ -85,10 +85,23 @@ fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
 }
 
 async fn accept(listener: TcpListener, ledger: Arc<Ledger>) {
+    let listening = Listening(listener);
     loop {
-        match listener.accept().await {
+        match listening.0.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(connection::serve(stream, ledger.clone()))),
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
+    }
+}
+
+/// A listener that does not listen any more when it is dropped. To close it is not enough: while
+/// another thread starts a program, the new process has copies of all that is open, and a copy
+/// listens on.
+struct Listening(TcpListener);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // An error: it had stopped already.
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
     }
 }

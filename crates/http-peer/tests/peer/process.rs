@@ -93,9 +93,10 @@ fn controls_speak_http() {
 /// where that is asked for, and so is never left over.
 #[test]
 fn the_program_ends_with_its_input() {
-    // A port that the system gives to nobody who does not ask for it.
-    let free = |port: &u16| Peer::start_on(*port).is_ok();
-    let port = (20_000..30_000).find(free).unwrap();
+    // A port that the system gives to nobody who does not ask for it, and another test process
+    // looks for elsewhere.
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    let port = (first..32_000).find(|port| Peer::start_on(*port).is_ok()).unwrap();
     let mut command = example();
     command.arg(port.to_string()).arg("--until-input-closes");
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
