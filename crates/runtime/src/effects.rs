@@ -83,7 +83,7 @@ impl Drop for Slot {
 
 impl Effects {
     pub(crate) fn new(sender: Arc<dyn Sender>, max: usize) -> Self {
-        let slots = Slots { max: max.max(1), state: Mutex::default(), changed: Condvar::new() };
+        let slots = Slots { max, state: Mutex::default(), changed: Condvar::new() };
         Self {
             sender,
             slots: Arc::new(slots),

@@ -29,7 +29,8 @@ pub struct Options {
     /// The most callers that wait to ask, and a quarter of it for the calls of one function: past
     /// it, they are refused.
     pub callers_waiting_max: usize,
-    /// The most HTTP requests in flight: past it, further ones wait, and have not begun.
+    /// The most HTTP requests in flight: past it, further ones wait, and have not begun. 0: none
+    /// begins.
     pub effects_in_flight_max: usize,
     /// For how long a stop waits for HTTP requests in flight: of what is left then, the next engine
     /// does not know whether it happened.

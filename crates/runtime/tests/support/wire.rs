@@ -14,8 +14,16 @@ pub struct Wire(Mutex<State>);
 #[derive(Default)]
 struct State {
     sent: Vec<Attempt>,
+    /// How many of them left the machine.
+    left: usize,
     counts: HashMap<String, usize>,
     open: Vec<(Attempt, Report)>,
+    /// Nothing leaves: what is handed over stays where it is.
+    stuck: bool,
+    /// Attempts end when the test says so, as their URLs say.
+    waits: bool,
+    /// How often a request was processed, for those who ask; none: they are not answered.
+    processed: Option<u32>,
 }
 
 impl Wire {
@@ -26,6 +34,11 @@ impl Wire {
     /// How many requests were sent.
     pub fn count(&self) -> usize {
         self.0.lock().unwrap().sent.len()
+    }
+
+    /// How many requests left the machine: what could not be sent, or was not allowed, did not.
+    pub fn left(&self) -> usize {
+        self.0.lock().unwrap().left
     }
 
     /// Everything that was sent, in order.
@@ -50,6 +63,28 @@ impl Wire {
         let (_, mut report) = self.0.lock().unwrap().open.remove(0);
         report(end);
         report
+    }
+
+    /// What is handed over does not leave, and is never heard of again.
+    pub fn get_stuck(&self, stuck: bool) {
+        self.0.lock().unwrap().stuck = stuck;
+    }
+
+    /// Attempts end when the test says so, as their URLs say.
+    pub fn wait(&self, waits: bool) {
+        self.0.lock().unwrap().waits = waits;
+    }
+
+    /// Whoever looks up a request is told that it was processed so often.
+    pub fn knows(&self, processed: u32) {
+        self.0.lock().unwrap().processed = Some(processed);
+    }
+
+    /// Ends the oldest attempt as its URL says.
+    pub fn go_on(&self) {
+        let (attempt, mut report) = self.0.lock().unwrap().open.remove(0);
+        let step = attempt.request.url.rsplit('/').next().unwrap().split(',').next().unwrap();
+        report(ends(step).unwrap());
     }
 
     /// How many attempts are not over.
@@ -111,11 +146,22 @@ fn ends(step: &str) -> Option<End> {
 impl Sender for Wire {
     fn send(&self, attempt: Attempt, mut report: Report) {
         let mut state = self.0.lock().unwrap();
+        if state.stuck {
+            state.open.push((attempt, report));
+            return;
+        }
+        if let (Some(count), true) = (state.processed, attempt.request.url.contains("/lookup/")) {
+            drop(state);
+            let body = format!("{{\"processed\":{count}}}").into();
+            return report(End::Answered(Response { body, ..answer(200) }));
+        }
         let count = state.counts.entry(attempt.idempotency_key.clone()).or_default();
         let path = attempt.request.url.rsplit('/').next().unwrap().to_owned();
         let steps: Vec<&str> = path.split(',').collect();
         let end = ends(steps[(*count).min(steps.len() - 1)]);
         *count += 1;
+        state.left += usize::from(!matches!(end, Some(End::NotSent { .. } | End::Refused { .. })));
+        let end = end.filter(|_| !state.waits);
         state.sent.push(attempt.clone());
         match end {
             Some(end) => {
