@@ -1,8 +1,11 @@
 //! TLS with certificates of the test's own: whom the client believes, and what it says.
 
+use std::sync::Arc;
+
 use indelible_http::End;
 use indelible_http_client::Client;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::Barrier;
 
 use crate::support::*;
 use crate::tls_peer::{Authority, tls_peer};
@@ -122,4 +125,29 @@ async fn no_redirection_leads_out_of_tls() {
     assert_eq!(answered(&end), (302, "moved".to_owned()));
     assert_eq!((peer.arrivals.count(), plain.connection_count()), (1, 0));
     answered(&ask(&client, "GET", &plain.url("/")).await);
+}
+
+/// A peer that shares no connections is given several at once.
+#[tokio::test]
+async fn without_http_2_each_request_has_a_connection() {
+    let barrier = Arc::new(Barrier::new(16));
+    let authority = Authority::new();
+    let peer = tls_peer(&authority, &["a.test"], &["http/1.1"], move |mut stream, arrivals| {
+        let barrier = barrier.clone();
+        async move {
+            while let Some(seen) = read_request(&mut stream).await {
+                arrivals.add(seen);
+                barrier.wait().await;
+                stream.write_all(&Answer::text(200, "").bytes).await.unwrap();
+            }
+        }
+    })
+    .await;
+    let host = format!("a.test:{}", peer.address.port());
+    let client = client(&authority, &[&host]);
+    let post = || send(&client, attempt(request("POST", &format!("https://{host}/"))));
+    for mut told in (0..16).map(|_| post()).collect::<Vec<_>>() {
+        answered(&told.recv().await.unwrap());
+    }
+    assert_eq!((peer.connection_count(), peer.arrivals.count()), (16, 16));
 }
