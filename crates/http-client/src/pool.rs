@@ -145,7 +145,8 @@ impl Pool {
         }
         // Who waited, and learns that there is nothing to share, lets the others open too.
         let _opening = opening.filter(|_| may_share());
-        let opened = connector.open(origin, granted, deadline).await?;
+        // In a box: every attempt would carry the room for it, and few need it.
+        let opened = Box::pin(connector.open(origin, granted, deadline)).await?;
         Ok(self.keep(place, opened))
     }
 
