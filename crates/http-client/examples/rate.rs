@@ -76,7 +76,7 @@ fn run(client: &Arc<Client>, attempt: &Attempt) {
     let (tell, told) = channel();
     let left = Arc::new(AtomicUsize::new(REQUESTS));
     for _ in 0..IN_FLIGHT {
-        next(client.clone(), attempt.clone(), left.clone(), tell.clone());
+        next(client, attempt.clone(), left.clone(), tell.clone());
     }
     for _ in 0..REQUESTS {
         assert!(told.recv().expect("every attempt ends"), "an answer");
@@ -84,7 +84,7 @@ fn run(client: &Arc<Client>, attempt: &Attempt) {
 }
 
 fn next(
-    client: Arc<Client>,
+    client: &Arc<Client>,
     attempt: Attempt,
     left: Arc<AtomicUsize>,
     tell: std::sync::mpsc::Sender<bool>,
@@ -98,7 +98,7 @@ fn next(
         attempt,
         Box::new(move |end| {
             let _ = tell.send(matches!(end, End::Answered(_)));
-            next(again.0.clone(), again.1.clone(), left.clone(), tell.clone());
+            next(&again.0, again.1.clone(), left.clone(), tell.clone());
         }),
     );
 }

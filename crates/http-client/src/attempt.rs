@@ -1,6 +1,7 @@
 //! The way of one attempt, from what a guest wants to how it ended.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use indelible_http::{Attempt, End, Report, Response};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -13,6 +14,9 @@ use crate::message::Message;
 use crate::pool::{Lease, Permit, Place, Shared};
 use crate::redirect;
 use crate::target::Target;
+
+/// The longest time of an attempt; a longer one is cut. The clock cannot count for ever.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Tells how an attempt ended, also when nobody gets to it: its task may be dropped with the
 /// client, and an attempt without an end would be waited for without an end.
@@ -81,9 +85,7 @@ impl Drop for Reporter {
 /// Makes the attempt.
 pub(crate) async fn run(inner: Arc<Inner>, attempt: Attempt, mut reporter: Reporter) {
     let now = Instant::now();
-    // A time-out that is no time at all ends before anything leaves, and one without end is long.
-    let far = inner.bounds.late_answer_max.saturating_mul(1_000);
-    let deadline = now.checked_add(attempt.timeout.min(far)).unwrap_or(now);
+    let deadline = now + attempt.timeout.min(TIMEOUT_MAX);
     let (mut message, target, granted) = match prepare(&inner, &attempt) {
         Ok(ready) => ready,
         Err(why) => return reporter.tell(End::Refused { why }),

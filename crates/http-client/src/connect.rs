@@ -108,8 +108,12 @@ impl Connector {
             }
             Some(proxy) => {
                 // Any of them may be the one that the proxy connects to. A name that is known to
-                // the proxy alone is the proxy's to check.
-                let found = self.addresses(&origin.host).await.unwrap_or_default();
+                // the proxy alone is the proxy's to check; not to know it may take long.
+                let part = deadline.saturating_duration_since(Instant::now()) / 4;
+                let found = match timeout(part, self.addresses(&origin.host)).await {
+                    Ok(Ok(found)) => found,
+                    _ => Vec::new(),
+                };
                 for address in &found {
                     granted.address(*address).map_err(Refused)?;
                 }
@@ -185,7 +189,7 @@ impl Connector {
         }
         let name = match &origin.host {
             Host::Domain(name) => ServerName::try_from(name.clone())
-                .map_err(|_| Failed(format!("{name} cannot be named in TLS")))?,
+                .map_err(|_| Refused(format!("{name} cannot be named in TLS")))?,
             Host::Ipv4(address) => ServerName::from(IpAddr::V4(*address)),
             Host::Ipv6(address) => ServerName::from(IpAddr::V6(*address)),
         };

@@ -30,6 +30,7 @@ mod target;
 mod tls;
 
 pub use addresses::{Network, NetworkError};
+pub use attempt::TIMEOUT_MAX;
 pub use client::Client;
 pub use config::{Bounds, Config, Roots, RootsError, StartError};
 pub use grants::{Grant, Grants};

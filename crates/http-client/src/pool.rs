@@ -136,15 +136,17 @@ impl Pool {
         if let Some(lease) = self.open_one(place, granted) {
             return Ok(lease);
         }
-        if !origin.tls || lock(&place.state).is_http1 {
-            let opened = connector.open(origin, granted, deadline).await?;
-            return Ok(self.keep(place, opened));
-        }
-        let _opening = place.opening.lock().await;
-        if let Some(lease) = self.open_one(place, granted) {
+        let may_share = || origin.tls && !lock(&place.state).is_http1;
+        let opening = if may_share() { Some(place.opening.lock().await) } else { None };
+        if opening.is_some()
+            && let Some(lease) = self.open_one(place, granted)
+        {
             return Ok(lease);
         }
-        let opened = connector.open(origin, granted, deadline).await?;
+        // Who waited, and learns that there is nothing to share, lets the others open too.
+        let _opening = opening.filter(|_| may_share());
+        // In a box: every attempt would carry the room for it, and few need it.
+        let opened = Box::pin(connector.open(origin, granted, deadline)).await?;
         Ok(self.keep(place, opened))
     }
 

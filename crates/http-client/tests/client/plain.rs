@@ -1,6 +1,12 @@
 //! Requests and answers without TLS: what is on the wire, and what is reported.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use indelible_http::{End, Header, Part};
+use indelible_http_client::Client;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::Barrier;
 
 use crate::support::*;
 
@@ -222,4 +228,52 @@ async fn requests_that_make_no_sense_are_refused() {
     refused(&end(&client, keyless).await);
     assert_eq!(peer.arrivals.count(), 0);
     assert_eq!(peer.connection_count(), 0);
+}
+
+/// Connections wait for a next request for a while, and only so many of them.
+#[tokio::test]
+async fn idle_connections_are_closed() {
+    let (closed, mut has_closed) = tokio::sync::mpsc::unbounded_channel();
+    let barrier = Arc::new(Barrier::new(8));
+    let peer = Peer::start(move |mut stream, arrivals| {
+        let (closed, barrier) = (closed.clone(), barrier.clone());
+        async move {
+            while let Some(seen) = read_request(&mut stream).await {
+                arrivals.add(seen);
+                barrier.wait().await;
+                stream.write_all(&Answer::text(200, "").bytes).await.unwrap();
+            }
+            closed.send(()).unwrap();
+        }
+    })
+    .await;
+    let mut config = config(grant(&[&peer.address.to_string()]));
+    config.bounds.idle_per_origin_max = 2;
+    let client = Client::start(config.clone()).unwrap();
+    let eight = |client: &Client| {
+        let post = || send(client, attempt(request("POST", &peer.url("/"))));
+        (0..8).map(|_| post()).collect::<Vec<_>>()
+    };
+    for mut told in eight(&client) {
+        answered(&told.recv().await.unwrap());
+    }
+    for _ in 0..6 {
+        has_closed.recv().await.unwrap();
+    }
+    assert!(has_closed.try_recv().is_err(), "two are kept");
+    drop(client);
+    for _ in 0..2 {
+        has_closed.recv().await.unwrap();
+    }
+
+    config.bounds.idle_per_origin_max = 64;
+    config.bounds.idle_time = Duration::from_millis(1);
+    let client = Client::start(config).unwrap();
+    for mut told in eight(&client) {
+        answered(&told.recv().await.unwrap());
+    }
+    for _ in 0..8 {
+        has_closed.recv().await.unwrap();
+    }
+    assert_eq!((peer.connection_count(), peer.arrivals.count()), (16, 16));
 }

@@ -143,7 +143,7 @@ async fn without_a_tunnel_nothing_was_sent() {
     // One that says nothing, one whose answer has no end, and one that is not there.
     let silent = Peer::start(|mut stream, _| async move {
         let _ = read_request(&mut stream).await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     })
     .await;
     let endless = Peer::start(|mut stream, _| async move {

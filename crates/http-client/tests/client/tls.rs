@@ -1,8 +1,12 @@
 //! TLS with certificates of the test's own: whom the client believes, and what it says.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use indelible_http::End;
 use indelible_http_client::Client;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::Barrier;
 
 use crate::support::*;
 use crate::tls_peer::{Authority, tls_peer};
@@ -122,4 +126,38 @@ async fn no_redirection_leads_out_of_tls() {
     assert_eq!(answered(&end), (302, "moved".to_owned()));
     assert_eq!((peer.arrivals.count(), plain.connection_count()), (1, 0));
     answered(&ask(&client, "GET", &plain.url("/")).await);
+}
+
+/// A peer that shares no connections is given several at once: from the second on, its handshakes
+/// wait for each other, and so do its answers.
+#[tokio::test]
+async fn without_http_2_each_request_has_a_connection() {
+    let (handshakes, answers) = (Arc::new(Barrier::new(7)), Arc::new(Barrier::new(8)));
+    let authority = Authority::new();
+    let acceptor = authority.acceptor(&["a.test"], &["http/1.1"]);
+    let is_first = Arc::new(AtomicBool::new(true));
+    let peer = Peer::start(move |stream, arrivals| {
+        let (handshakes, answers, acceptor) =
+            (handshakes.clone(), answers.clone(), acceptor.clone());
+        let is_first = is_first.swap(false, Ordering::Relaxed);
+        async move {
+            if !is_first {
+                handshakes.wait().await;
+            }
+            let mut stream = acceptor.accept(stream).await.unwrap();
+            while let Some(seen) = read_request(&mut stream).await {
+                arrivals.add(seen);
+                answers.wait().await;
+                stream.write_all(&Answer::text(200, "").bytes).await.unwrap();
+            }
+        }
+    })
+    .await;
+    let host = format!("a.test:{}", peer.address.port());
+    let client = client(&authority, &[&host]);
+    let post = || send(&client, attempt(request("POST", &format!("https://{host}/"))));
+    for mut told in (0..8).map(|_| post()).collect::<Vec<_>>() {
+        answered(&told.recv().await.unwrap());
+    }
+    assert_eq!((peer.connection_count(), peer.arrivals.count()), (8, 8));
 }
