@@ -1,6 +1,7 @@
 //! What can be configured of the engine. Every bound is here, by name, with its default.
 
 use indelible_journal::Micros;
+use indelible_operations::retention::{AHEAD_MAX, Retention, TooShort};
 
 /// How an engine runs.
 #[derive(Debug, Clone)]
@@ -29,6 +30,10 @@ pub struct Options {
     /// The most callers that wait to ask, and a quarter of it for the calls of one function: past
     /// it, they are refused.
     pub callers_waiting_max: usize,
+    /// For how long callers repeat a request, at most: `operation_window` is not shorter (C-3).
+    pub retry_horizon: Micros,
+    /// How far the clock of whoever makes operation ids may be ahead of this one (C-3).
+    pub operation_ahead_max: Micros,
 }
 
 /// What becomes of a guest that waits.
@@ -93,6 +98,15 @@ impl Default for Options {
             operation_window: Micros::from_secs(7 * 24 * 3600),
             commands_max: 4_096,
             callers_waiting_max: 65_536,
+            retry_horizon: Micros::from_secs(24 * 3600),
+            operation_ahead_max: AHEAD_MAX,
         }
+    }
+}
+
+impl Options {
+    /// How long operations are remembered, if these options make sense.
+    pub(crate) fn retention(&self) -> Result<Retention, TooShort> {
+        Retention::new(self.operation_window, self.retry_horizon, self.operation_ahead_max)
     }
 }
