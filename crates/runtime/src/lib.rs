@@ -18,7 +18,7 @@
 //! engine.deploy("shop", component).await?;
 //! let order = Start {
 //!     namespace: Namespace::new("web")?,
-//!     operation_id: Some(OperationId::new("0198c0de-0000-7000-8000-000000000001")?),
+//!     operation_id: Some(OperationId::new("order-1")?),
 //!     idempotency_key: None,
 //!     component: "shop".to_owned(),
 //!     function: "order".to_owned(),

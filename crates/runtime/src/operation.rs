@@ -6,16 +6,15 @@
 //! body, version 2:   02 ‖ as above ‖ the caller's idempotency key
 //! ```
 //! Version 2 is that of an operation which a key led to, version 1 that of all others.
-//! Numbers are big-endian. It is looked up before any id is made of the component's digest, so
+//! Numbers are big-endian; the request hash is [`Binding`]. It is looked up before any id is made of the component's digest, so
 //! that a new version does not make an old request new.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use indelible_journal::{
-    Attempt, ExecutionId, JournalKey, Micros, OperationKey, Payload, RootHash, Timestamp,
-};
+use indelible_journal::{Attempt, ExecutionId, JournalKey, OperationKey, RootHash, Timestamp};
+use indelible_operations::retention::{Age, Retention};
+use indelible_operations::{Binding, id};
 use indelible_store::ReadError;
 use indelible_store::rows::windows::{self, Id, Kind, Windowed};
-use sha2::{Digest as _, Sha256};
 
 use crate::keys::{self, Keyed};
 use crate::shared::Shared;
@@ -32,32 +31,17 @@ const BODY_BYTES: usize = 77;
 pub(crate) struct Request {
     pub(crate) operation: OperationKey,
     pub(crate) root: RootHash,
-    pub(crate) hash: RequestHash,
+    pub(crate) binding: Binding,
     /// The key that it came under.
     pub(crate) keyed: Option<Keyed>,
-}
-
-/// SHA-256 over what is called and with what (C-6). The version of the component is not in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RequestHash([u8; 32]);
-
-impl RequestHash {
-    pub(crate) fn of(function: &str, input: &Payload) -> Self {
-        let mut hash = Sha256::new();
-        // The length keeps name and input apart.
-        hash.update((function.len() as u64).to_be_bytes());
-        hash.update(function.as_bytes());
-        hash.update([input.codec.number()]);
-        hash.update(&input.bytes);
-        Self(hash.finalize().into())
-    }
 }
 
 /// What is known of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) root: RootHash,
-    pub(crate) hash: RequestHash,
+    /// What was asked for.
+    pub(crate) binding: Binding,
     /// When it was accepted: its deadline counts from there.
     pub(crate) accepted_at: Timestamp,
     /// The attempt that goes on, or ended it (C-32).
@@ -72,7 +56,7 @@ impl Record {
         let mut body = BytesMut::with_capacity(BODY_BYTES + key.len());
         body.put_u8(if self.key.is_some() { VERSION_WITH_KEY } else { VERSION });
         body.put_slice(self.root.as_bytes());
-        body.put_slice(&self.hash.0);
+        body.put_slice(self.binding.as_bytes());
         body.put_u64(self.accepted_at.as_micros());
         body.put_u32(self.attempt.get());
         body.put_slice(key.as_bytes());
@@ -89,7 +73,7 @@ impl Record {
         body.copy_to_slice(&mut bytes);
         let root = RootHash::from_bytes(bytes);
         body.copy_to_slice(&mut bytes);
-        let hash = RequestHash(bytes);
+        let binding = Binding::from_bytes(bytes);
         let accepted_at = Timestamp::from_micros(body.get_u64())?;
         let attempt = Attempt::new(body.get_u32())?;
         let key = match (version, body.is_empty()) {
@@ -97,7 +81,7 @@ impl Record {
             (VERSION_WITH_KEY, false) => Some(str::from_utf8(&body).ok()?.to_owned()),
             _ => return None,
         };
-        Some(Self { root, hash, accepted_at, attempt, key })
+        Some(Self { root, binding, accepted_at, attempt, key })
     }
 }
 
@@ -112,13 +96,13 @@ pub(crate) enum RecordError {
     UnknownKey(String),
 }
 
-fn id(operation: &OperationKey) -> Id {
+fn row(operation: &OperationKey) -> Id {
     let (namespace, name) = (operation.namespace.clone(), operation.operation_id.to_string());
     Id { kind: Kind::Operation, namespace, name }
 }
 
 fn read(shared: &Shared, operation: &OperationKey) -> Result<Option<Windowed>, RecordError> {
-    Ok(windows::get(&shared.store, &id(operation))?.value)
+    Ok(windows::get(&shared.store, &row(operation))?.value)
 }
 
 /// What is known of an operation.
@@ -131,6 +115,16 @@ pub(crate) fn find(
         Some(record) => Ok(Some(record)),
         None => Err(RecordError::Unknown(operation.operation_id.to_string())),
     }
+}
+
+fn retention(shared: &Shared) -> Retention {
+    shared.options.retention().expect("it was checked when the engine was opened")
+}
+
+/// What the id of a request means that has no record (C-3). It is asked after the look for one: a
+/// record that goes in between leaves an id that is expired by then.
+pub(crate) fn age(shared: &Shared, operation: &OperationKey) -> Age {
+    retention(shared).age(&operation.operation_id, shared.clock.now())
 }
 
 /// A change of a record, for the next commit.
@@ -146,21 +140,24 @@ impl Change {
     pub(crate) fn begun(request: &Request, now: Timestamp) -> Self {
         let record = Record {
             root: request.root,
-            hash: request.hash,
+            binding: request.binding,
             accepted_at: now,
             attempt: Attempt::FIRST,
             key: request.keyed.as_ref().map(|keyed| keyed.key.value().to_owned()),
         };
         let after = Windowed { expires_at: None, body: record.encode() };
-        Self { id: id(&request.operation), before: None, after }
+        Self { id: row(&request.operation), before: None, after }
     }
 }
 
 impl Tree {
-    /// The root is over: its record stays for its window.
+    /// The root is over: its record stays for its window, and until its id is recognized as expired
+    /// (V-56, V-58, C-3).
     pub(crate) fn operation_ended(&mut self, shared: &Shared, root: &JournalKey) {
-        let window: Micros = shared.options.operation_window;
-        let expires_at = shared.clock.now().saturating_add(window);
+        let operation = self.operation_of(root);
+        let made = operation.and_then(|operation| id::created_at(&operation.operation_id));
+        let expires_at = retention(shared).after(made, shared.clock.now());
+        let expires_at = expires_at.unwrap_or(Timestamp::MAX);
         let mut key = None;
         self.change_operation(shared, root, |after| {
             after.expires_at = Some(expires_at);
@@ -195,7 +192,7 @@ impl Tree {
             match read(shared, &operation) {
                 Ok(Some(before)) => {
                     let (before, after) = (Some(before.clone()), before);
-                    *self.operation_change() = Some(Change { id: id(&operation), before, after });
+                    *self.operation_change() = Some(Change { id: row(&operation), before, after });
                 }
                 // Without a record nothing is lost: it only says where to look.
                 Ok(None) => return,
@@ -234,27 +231,12 @@ pub(crate) fn execution(record: &Record) -> ExecutionId {
 mod tests {
     use super::*;
 
-    /// C-6: another function, codec or input is another request; where one ends and the other
-    /// begins is part of it.
-    #[test]
-    fn requests_differ() {
-        let hash = |function: &str, input: &str| {
-            RequestHash::of(function, &Payload::json(input.to_owned()))
-        };
-        let one = hash("a/b", "1");
-        assert_eq!(one, hash("a/b", "1"));
-        assert_ne!(one, hash("a/c", "1"));
-        assert_ne!(one, hash("a/b", "2"));
-        assert_ne!(one, hash("a/b1", ""));
-        assert_ne!(one, RequestHash::of("a/b", &Payload::new(indelible_journal::Codec::RAW, "1")));
-    }
-
     /// The bytes of both versions, as they are described: they must still read.
     #[test]
     fn records_of_both_versions_read() {
         let record = Record {
             root: RootHash::from_bytes([0xaa; 32]),
-            hash: RequestHash([0xbb; 32]),
+            binding: Binding::from_bytes([0xbb; 32]),
             accepted_at: Timestamp::from_micros(0x0102).expect("it is a time"),
             attempt: Attempt::new(3).expect("it is one"),
             key: None,

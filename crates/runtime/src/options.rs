@@ -1,6 +1,7 @@
 //! What can be configured of the engine. Every bound is here, by name, with its default.
 
 use indelible_journal::Micros;
+use indelible_operations::retention::{AHEAD_MAX, Retention, TooShort};
 
 /// How an engine runs.
 #[derive(Debug, Clone)]
@@ -35,6 +36,10 @@ pub struct Options {
     /// For how long a stop waits for HTTP requests in flight: of what is left then, the next engine
     /// does not know whether it happened.
     pub drain_max: Micros,
+    /// For how long callers repeat a request, at most: `operation_window` is not shorter (C-3).
+    pub retry_horizon: Micros,
+    /// How far the clock of whoever makes operation ids may be ahead of this one (C-3).
+    pub operation_ahead_max: Micros,
 }
 
 /// What becomes of a guest that waits.
@@ -101,6 +106,15 @@ impl Default for Options {
             callers_waiting_max: 65_536,
             effects_in_flight_max: 1_024,
             drain_max: Micros::from_secs(10),
+            retry_horizon: Micros::from_secs(24 * 3600),
+            operation_ahead_max: AHEAD_MAX,
         }
+    }
+}
+
+impl Options {
+    /// How long operations are remembered, if these options make sense.
+    pub(crate) fn retention(&self) -> Result<Retention, TooShort> {
+        Retention::new(self.operation_window, self.retry_horizon, self.operation_ahead_max)
     }
 }

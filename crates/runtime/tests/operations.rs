@@ -3,10 +3,14 @@
 
 mod support;
 
-use indelible_journal::ComponentDigest;
-use indelible_runtime::{DeployRefused, StartRefused};
+use indelible_journal::{ComponentDigest, Micros, OperationId, Timestamp};
+use indelible_operations::id;
+use indelible_runtime::world::Clock as _;
+use indelible_runtime::{DeployRefused, Engine, OpenError, Options, Start, StartRefused, World};
+use indelible_store::rows::{TABLES, windows};
+use indelible_store::{Bounds, Store};
 use serde_json::json;
-use support::{House, KEEP, by_hand, guests, returned};
+use support::{House, KEEP, MORNING, by_hand, guests, returned};
 
 fn house() -> House {
     let house = House::new(by_hand(KEEP));
@@ -181,4 +185,138 @@ fn outcomes_of_nothing() {
     let id = house.start("one", "script/main", "[{\"return\":1}]");
     let nobody = id.to_string().replace(|c: char| c.is_ascii_digit(), "a").parse().unwrap();
     assert_eq!(house.wait(house.engine().outcome(&nobody)).unwrap(), None);
+}
+
+const DAY: Micros = Micros::from_secs(24 * 3600);
+const WEEK: Micros = Micros::from_secs(7 * 24 * 3600);
+
+/// An id that a client made so many seconds after the clock of a test started, or before.
+fn made_at(seconds: i64) -> OperationId {
+    let micros = MORNING.checked_add_signed(seconds * 1_000_000).unwrap();
+    id::mint(Timestamp::from_micros(micros).unwrap(), &[9; 10])
+}
+
+fn under(house: &House, id: &OperationId, input: &str) -> Start {
+    house.request(id.as_str(), "script/main", input)
+}
+
+/// How many records go whose window has passed.
+fn purged(house: &House) -> usize {
+    house.wait(windows::purge(house.engine().store(), house.clock.now(), 100)).unwrap().records
+}
+
+/// V-56, V-59, C-3: when an operation is no longer remembered, its id is refused and not taken for
+/// a new one; as long as it is, it is found, also beyond its window.
+#[test]
+fn a_forgotten_operation_is_not_executed_again() {
+    let mut house = house();
+    let id = made_at(0);
+    let request = under(&house, &id, "[{\"return\":1}]");
+    let first = house.engine_start(request.clone());
+    house.work();
+    house.move_clock(WEEK);
+    assert_eq!(house.engine_start(request.clone()), first, "its record is still there");
+    assert_eq!(purged(&house), 1);
+    house.settle();
+    let taken = house.disk.taken();
+    for input in ["[{\"return\":1}]", "[{\"return\":2}]"] {
+        let refused = house.wait(house.engine().start(under(&house, &id, input)));
+        assert!(matches!(refused, Err(StartRefused::Expired)), "{refused:?}");
+    }
+    assert_eq!(house.disk.taken(), taken);
+    // Under a new version its root would be another one: it is the id that is refused.
+    house.wait(house.engine().deploy("script", &other_version())).unwrap();
+    house.crash();
+    let refused = house.wait(house.engine().call(request));
+    assert!(matches!(refused, Err(StartRefused::Expired)), "{refused:?}");
+}
+
+/// V-59, C-3: so is an id that was never seen, and is too old to be new.
+#[test]
+fn an_old_id_is_refused() {
+    let house = house();
+    let start = |seconds| house.wait(house.engine().start(under(&house, &made_at(seconds), "[]")));
+    let week = 7 * 24 * 3600;
+    let refused = start(-week);
+    assert!(matches!(refused, Err(StartRefused::Expired)), "{refused:?}");
+    assert!(!start(-week + 1).unwrap().attached);
+}
+
+/// C-3: an id from the future is refused, unless clocks may differ by that much.
+#[test]
+fn an_id_from_the_future_is_refused() {
+    let house = house();
+    let start = |seconds| house.wait(house.engine().start(under(&house, &made_at(seconds), "[]")));
+    let refused = start(601);
+    assert!(matches!(refused, Err(StartRefused::FromTheFuture)), "{refused:?}");
+    assert!(!start(600).unwrap().attached);
+    // When its time has come, it is an id like any other.
+    house.move_clock(Micros::from_secs(1));
+    assert!(!start(601).unwrap().attached);
+    assert!(start(601).unwrap().attached);
+}
+
+/// V-57, C-3: an operation that goes on is found, however old its id is.
+#[test]
+fn an_old_operation_that_goes_on_is_found() {
+    let house = house();
+    let request = under(&house, &made_at(0), "[{\"signal\":\"go\"}]");
+    let first = house.engine_start(request.clone());
+    house.work();
+    house.move_clock(Micros::from_secs(30 * 24 * 3600));
+    assert_eq!(purged(&house), 0);
+    assert_eq!(house.engine_start(request), first);
+}
+
+/// V-58, C-3: the record of an id that a clock ahead of ours has made stays for that longer: there
+/// is no moment at which it is forgotten and the id seems new.
+#[test]
+fn a_client_whose_clock_is_ahead() {
+    let house = house();
+    let ahead = Micros::from_secs(600);
+    let request = under(&house, &made_at(600), "[{\"return\":1}]");
+    let first = house.engine_start(request.clone());
+    house.work();
+    house.move_clock(WEEK);
+    assert_eq!(purged(&house), 0, "its id is younger than a week");
+    assert_eq!(house.engine_start(request.clone()), first);
+    house.move_clock(ahead);
+    assert_eq!(purged(&house), 1);
+    let refused = house.wait(house.engine().start(request));
+    assert!(matches!(refused, Err(StartRefused::Expired)), "{refused:?}");
+}
+
+/// C-3: an id that carries no time is not refused for its age. When its operation is forgotten, it
+/// is new.
+#[test]
+fn an_id_without_a_time_does_not_expire() {
+    let house = house();
+    let first = house.start("one", "script/main", "[{\"return\":1}]");
+    house.work();
+    house.move_clock(WEEK);
+    assert_eq!(purged(&house), 1);
+    house.wait(house.engine().deploy("script", &other_version())).unwrap();
+    assert_ne!(house.start("one", "script/main", "[{\"return\":2}]"), first);
+}
+
+/// C-3: an engine that would forget operations while callers still repeat them does not open.
+#[test]
+fn a_window_shorter_than_the_callers_retries_is_refused() {
+    let house = house();
+    let open = |operation_window, retry_horizon| {
+        let options = Options { operation_window, retry_horizon, ..by_hand(KEEP) };
+        let engine = std::sync::Arc::new(indelible_store::memory::MemoryEngine::new());
+        let store = Store::start(engine, &TABLES, Bounds::DEFAULT).unwrap();
+        Engine::open(store, options, World::system(house.guests.clone())).map(Engine::close)
+    };
+    let refused = open(Micros::from_secs(3600), DAY).unwrap_err();
+    assert!(matches!(refused, OpenError::Window(_)), "{refused:?}");
+    assert_eq!(
+        refused.to_string(),
+        "operation_window is shorter than retry_horizon: operations are kept for 3600s after \
+         their end, and callers retry for 86400s: a retry could come when nobody remembers the \
+         operation"
+    );
+    open(DAY, DAY).unwrap();
+    open(Micros::from_secs(3600), Micros::from_secs(60)).unwrap();
 }

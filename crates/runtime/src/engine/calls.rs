@@ -8,6 +8,9 @@ use indelible_journal::{
     Ending, Event, ExecutionId, FunctionName, JournalKey, Namespace, OperationId, OperationKey,
     Payload, RootHash, Started, TraceParent,
 };
+use indelible_operations::Binding;
+use indelible_operations::id;
+use indelible_operations::retention::Age;
 use indelible_store::Position;
 use indelible_store::rows::executions::{self, Execution as Row};
 use indelible_store::rows::journals;
@@ -17,7 +20,7 @@ use super::{Engine, EngineError, StartRefused};
 use crate::admission::{Admitted, NotAdmitted};
 use crate::guest::Manifest;
 use crate::keys::{self, Keyed};
-use crate::operation::{self, RecordError, Request, RequestHash};
+use crate::operation::{self, RecordError, Request};
 use crate::run_queue::Flow;
 use crate::shared::Shared;
 use crate::tree::command::{Answer, Begun, Command};
@@ -30,6 +33,12 @@ pub struct Start {
     pub namespace: Namespace,
     /// The client's own id for this operation: asking again with it finds the same execution.
     /// None: one is made.
+    ///
+    /// A UUIDv7 carries when it was made. When its operation is no longer remembered, it is
+    /// refused, and so is one from the future: it is never executed twice (C-3). Any other name
+    /// carries no time: for as long as its operation is remembered
+    /// ([`Options::operation_window`](crate::Options::operation_window) after its end) it finds
+    /// it, and then it is new.
     pub operation_id: Option<OperationId>,
     /// The key that the caller sent, of this namespace, instead of an id: asking again with it
     /// finds the same operation, and asking for something else is refused.
@@ -117,7 +126,7 @@ impl Engine {
             _ => {}
         }
         let called = format!("{}/{}", start.component, start.function);
-        let hash = RequestHash::of(&called, &start.input);
+        let binding = Binding::of(&called, &start.input);
         let new = start.operation_id.clone().unwrap_or_else(|| mint(shared));
         let flow = flow(&called);
         let _room = self.room(flow).await?;
@@ -138,21 +147,29 @@ impl Engine {
             };
             if let Some(record) = find(shared, &operation)? {
                 let position = shared.store.accepted();
-                // A known key has compared the requests, by their canonical form.
-                if record.hash != hash && known.is_none() {
-                    self.durable(position).await?;
-                    return Err(StartRefused::Conflict);
+                // V-9. A known key has compared the requests, by their canonical form.
+                if record.binding != binding && known.is_none() {
+                    return self.refuse(StartRefused::Conflict).await;
                 }
+                // V-30, V-31: whether it goes on or is over, it is waited for.
                 return begun(operation::execution(&record), true, position, None);
             }
             // The key's record goes before the operation's: if only this one is left, both are going.
             if known.is_some() {
                 continue;
             }
+            // V-59, C-3: never Absent because it was forgotten. What the engine made itself is new.
+            if start.operation_id.is_some() {
+                match operation::age(shared, &operation) {
+                    Age::Fresh => {}
+                    Age::Expired => return self.refuse(StartRefused::Expired).await,
+                    Age::TooFarAhead => return self.refuse(StartRefused::FromTheFuture).await,
+                }
+            }
             let (started, root) = self.started(start, &operation)?;
             let done = before(&ExecutionId::root_of(root));
             let (operation, keyed) = (operation.clone(), keyed.clone());
-            let request = Request { operation, root, hash, keyed };
+            let request = Request { operation, root, binding, keyed };
             let (reply, answer) = oneshot::channel();
             let command = crate::tree::command::Start { started, request, reply };
             shared.send_in(flow, &root, Command::Start(Box::new(command)));
@@ -185,12 +202,14 @@ impl Engine {
         match keys::find(&self.shared, namespace, &keyed.key).map_err(unreadable)? {
             None => Ok(None),
             Some(record) if record.hash == keyed.hash => Ok(Some(record.operation_id)),
-            Some(_) => {
-                // A refusal is an answer too: what it shows must be durable (D2).
-                self.durable(self.shared.store.accepted()).await?;
-                Err(StartRefused::Mismatch)
-            }
+            Some(_) => self.refuse(StartRefused::Mismatch).await,
         }
+    }
+
+    /// A refusal is an answer too: what it shows must be durable (D2).
+    async fn refuse<T>(&self, refused: StartRefused) -> Result<T, StartRefused> {
+        self.durable(self.shared.store.accepted()).await?;
+        Err(refused)
     }
 
     /// What an execution is started with, and the root of its tree.
@@ -352,7 +371,5 @@ fn unreadable(error: RecordError) -> EngineError {
 fn mint(shared: &Shared) -> OperationId {
     let mut random = [0; 10];
     shared.entropy.fill(Purpose::Id, &mut random);
-    let millis = shared.clock.now().as_micros() / 1_000;
-    let id = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
-    OperationId::new(&id.to_string()).expect("a UUID is a name")
+    id::mint(shared.clock.now(), &random)
 }

@@ -1,6 +1,7 @@
 //! What can go wrong, by what was asked for. In every case nothing has changed, unless the error
 //! says that nobody knows.
 
+use indelible_operations::retention::TooShort;
 use indelible_store::{Lost, ReadError, SubmitError};
 
 use crate::component::{ComponentError, ComponentNameError};
@@ -19,6 +20,9 @@ pub enum OpenError {
     /// No thread could be started.
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),
+    /// Operations would be forgotten while callers still repeat their requests (C-3).
+    #[error("operation_window is shorter than retry_horizon: {0}")]
+    Window(#[from] TooShort),
 }
 
 /// Why the engine cannot do anything now.
@@ -104,6 +108,19 @@ pub enum StartRefused {
     /// The same operation id was used for another request (V-9, C-6).
     #[error("the operation id was used before, for another component, function or input")]
     Conflict,
+    /// The operation id is unknown, and older than operations are remembered: whether it was
+    /// executed nobody can know (V-59, C-3).
+    #[error(
+        "the operation id is unknown, and older than operations are remembered: it may have been \
+         executed. Something new takes a new id"
+    )]
+    Expired,
+    /// The operation id is unknown, and was made in the future (C-3).
+    #[error(
+        "the operation id was made in the future, by more than clocks may differ: the clock of \
+         whoever made it is wrong, or this one"
+    )]
+    FromTheFuture,
     /// The same idempotency key was used for another request (I-12, C-31).
     #[error("the idempotency key was used before, for another component, function or input")]
     Mismatch,

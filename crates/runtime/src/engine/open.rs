@@ -65,6 +65,7 @@ impl World {
 impl Engine {
     /// Starts an engine over a store, and goes on with what was left to be done.
     pub fn open(store: Store, options: Options, world: World) -> Result<Self, OpenError> {
+        options.retention()?;
         let World { clock, entropy, observer, witness, http, guests } = world;
         let components = Components::open(store.clone(), Arc::clone(&guests))?;
         let places = guests.options().guests_max as usize;
