@@ -658,6 +658,17 @@ fn so_many_are_in_flight_at_most() {
     assert_eq!((unknown, wire.count()), (3, 10), "{said:?}");
 }
 
+/// Nobody but the engine asks questions about effects: a function that could be started as one
+/// would answer for a reconciler.
+#[test]
+fn the_namespace_of_questions_is_reserved() {
+    let (house, _) = house(by_hand(KEEP));
+    let mut request = house.request("0.1.1.x", "echo", "1");
+    request.namespace = indelible_journal::Namespace::new("indelible.reconcile").unwrap();
+    let refused = house.wait(house.engine().start(request));
+    assert!(matches!(refused, Err(indelible_runtime::StartRefused::ReservedNamespace)));
+}
+
 /// Requests that make no sense, and components that are not there, end as NotPerformed, and
 /// nothing is sent.
 #[test]

@@ -24,6 +24,7 @@ use crate::operation::{self, RecordError, Request};
 use crate::run_queue::Flow;
 use crate::shared::Shared;
 use crate::tree::command::{Answer, Begun, Command};
+use crate::tree::reconcile;
 use crate::world::Purpose;
 
 /// A function to start.
@@ -117,6 +118,9 @@ impl Engine {
         let max = shared.guests.options().payload_bytes_max;
         if start.input.bytes.len() > max {
             return Err(StartRefused::TooLarge { bytes: start.input.bytes.len(), max });
+        }
+        if start.namespace.as_str() == reconcile::NAMESPACE {
+            return Err(StartRefused::ReservedNamespace);
         }
         match (&start.idempotency_key, &start.operation_id) {
             (Some(_), Some(_)) => return Err(StartRefused::KeyAndId),

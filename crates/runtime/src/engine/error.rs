@@ -127,6 +127,9 @@ pub enum StartRefused {
     /// A request has one name: a key under which the engine finds its id, or an id.
     #[error("the request has an idempotency key and an operation id; it may have one of them")]
     KeyAndId,
+    /// Questions about effects are asked in it, by the engine alone.
+    #[error("the namespace is the engine's own: choose another")]
+    ReservedNamespace,
     /// The key belongs to another namespace than the request.
     #[error("the idempotency key is of another namespace than the request")]
     ForeignKey,

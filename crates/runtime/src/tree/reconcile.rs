@@ -9,6 +9,7 @@ use indelible_journal::{
     Attempt, ComponentDigest, Ending, Event, ExecutionId, JournalKey, Namespace, OpenInvoke,
     OperationId, OperationKey, Payload, RootHash, Started,
 };
+use indelible_operations::Binding;
 use indelible_store::rows::{executions, journals};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -17,7 +18,7 @@ use super::Tree;
 use super::command::{Command, Reconciled, Start};
 use super::effects::{idempotency_key, minted};
 use crate::effects::Outgoing;
-use crate::operation::{self, RequestHash};
+use crate::operation;
 use crate::shared::Shared;
 
 /// The namespace of questions. Nobody else starts anything in it.
@@ -171,7 +172,7 @@ pub(super) fn ask(
     let asker = which.key.execution_id();
     let root = RootHash::derive(&own, Some(asker), &operation);
     let first = JournalKey::first(ExecutionId::root_of(root));
-    let hash = RequestHash::of(name, &input);
+    let binding = Binding::of(name, &input);
     let started = Started {
         component_digest: own,
         function_name: spec.name.clone(),
@@ -183,7 +184,7 @@ pub(super) fn ask(
         retry_policy: Some(std::sync::Arc::clone(&spec.retry_policy)),
         trace_parent: None,
     };
-    let request = operation::Request { operation, root, hash, keyed: None };
+    let request = operation::Request { operation, root, binding, keyed: None };
     // Nobody waits for this answer: the one that counts comes at its end.
     let (reply, _) = oneshot::channel();
     let command = Command::Start(Box::new(Start { started, request, reply }));
