@@ -11,7 +11,7 @@ use indelible_idempotency::{ConsumerNamespace, KeyMinter};
 use indelible_journal::{
     Attempt, Codec, ErrorKind, Failure, Found, FunctionName, Idempotency, Invoke, InvokeKind,
     InvokePhase, JournalKey, Micros, OnUnknown, OpenInvoke, Outcome, Payload, PromiseId,
-    RetryPolicy,
+    RetryCause, RetryPolicy,
 };
 use indelible_operations::effect::{self, Ended, Next, Situation, Unknown};
 use indelible_store::rows::timers::Timer;
@@ -21,7 +21,7 @@ use super::cancel::NOT_BEGUN;
 use super::command::EffectEnded;
 use super::execution::{Phase, number};
 use super::retry::backoff;
-use super::volatile::is_volatile;
+use super::volatile::{is_volatile, kills};
 use super::{LoadError, Tree, Work};
 use crate::effects::{Outgoing, Sending};
 use crate::shared::Shared;
@@ -311,6 +311,10 @@ impl Tree {
             }
             Next::Indeterminate => {
                 let failure = came.failure(ErrorKind::Indeterminate);
+                self.complete_effect(shared, key, child, failure.into());
+            }
+            Next::Again { cause: RetryCause::EngineLost, error } if kills(&open, attempt) => {
+                let failure = came.failure(error);
                 self.complete_effect(shared, key, child, failure.into());
             }
             Next::Again { cause, error } => {

@@ -18,6 +18,10 @@ use super::command::Start;
 use super::execution::{Phase, number};
 use crate::shared::Shared;
 
+/// So often a volatile call may be lost with its process. Each attempt is new, so that nobody could
+/// tell that it is what kills one process after another (C-25).
+const LOST_MAX: u32 = 10;
+
 /// Whether a function is volatile.
 pub(super) fn is_volatile(policy: &RetryPolicy) -> bool {
     policy.class.durability == Durability::Volatile
@@ -29,6 +33,12 @@ pub(super) fn is_unknown_when_lost(kind: InvokeKind, policy: &RetryPolicy) -> bo
         InvokeKind::Http => true,
         InvokeKind::Function => is_volatile(policy),
     }
+}
+
+/// Whether a call was lost so often that it may be what kills the process: only a guest can.
+pub(super) fn kills(open: &OpenInvoke, lost: Attempt) -> bool {
+    let before = lost.get().saturating_sub(open.retries_counted);
+    open.kind == InvokeKind::Function && before >= LOST_MAX
 }
 
 impl Tree {
