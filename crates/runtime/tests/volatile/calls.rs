@@ -5,7 +5,7 @@ use indelible_journal::{ErrorKind, JournalKey, Micros, SignalName};
 use indelible_runtime::{ControlError, NotDone, Options, Pace};
 use indelible_store::rows::executions;
 
-use super::support::wire::{answer, answered};
+use super::support::wire::{answer, answered, timed_out};
 use super::support::{KEEP, by_hand, failed, returned};
 use super::{
     call_events, house, is_over, is_sound, rows, said, shown, spec, until_dead, ways, work,
@@ -259,6 +259,15 @@ fn an_unknown_effect_of_a_volatile_function() {
         let again = spec("PUT", "unknown,200", "");
         let (_, ending) = house.run("calls_volatile", &calls("glance", &again));
         assert_eq!((said(&ending).as_str(), wire.count()), ("200", 3));
+        let late =
+            house.start("late", "calls_volatile", &calls("glance", &spec("POST", "open", "")));
+        work(&house);
+        let mut report = wire.end_and_keep(timed_out());
+        house.work_through();
+        assert_eq!(said(&house.ending(&late)), "Indeterminate");
+        report(answered(200));
+        work(&house);
+        is_over(&house);
         let asked = spec("POST", "unknown", r#""settle_ms":60000"#);
         let id = house.start("asked", "calls_volatile", &calls("glance", &asked));
         work(&house);
