@@ -561,8 +561,9 @@ pub mod indelible {
                 pub name: _rt::String,
                 /// For people; may be empty.
                 pub description: _rt::String,
-                /// Whether a call, once accepted, is carried through whatever happens to its caller. A
-                /// function that is not `persist` may be abandoned when nobody waits for it any more.
+                /// Whether a call, once accepted, is carried through whatever crashes. A function that is
+                /// not `persist` runs in memory alone: a crash loses it. It may send HTTP requests, sleep,
+                /// log, and ask for the time and for randomness, and traps at anything else.
                 pub persist: bool,
                 /// Whether running it again, from the beginning, after it was interrupted is harmless.
                 pub idem: bool,

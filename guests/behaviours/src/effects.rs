@@ -39,7 +39,7 @@ pub struct Ended {
     message: Option<String>,
 }
 
-fn send(spec: &Spec) -> Promise<Response> {
+pub fn send(spec: &Spec) -> Promise<Response> {
     let ms = Duration::from_millis;
     let mut request = http::request(&spec.method, &spec.url).body(spec.body.as_str());
     for (name, value) in &spec.headers {
@@ -98,7 +98,7 @@ fn ended(outcome: Result<Response, Failure>) -> Ended {
     }
 }
 
-fn wait(promise: &Promise<Response>) -> Result<Ended, Error> {
+pub fn wait(promise: &Promise<Response>) -> Result<Ended, Error> {
     match promise.wait() {
         Ok(answer) => Ok(ended(Ok(answer))),
         Err(Error::Failed(failure)) => Ok(ended(Err(failure))),

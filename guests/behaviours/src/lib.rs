@@ -6,6 +6,7 @@ mod failing;
 mod hostile;
 mod interpreter;
 mod kept;
+mod volatile;
 mod waiting;
 
 use indelible_sdk::Payload;
@@ -22,6 +23,9 @@ use hostile::{
     wait_for_nothing,
 };
 use kept::{book, collect, collect_again, errands, travel, unbook};
+use volatile::{
+    breaks_after, breaks_after_idem, calls_and_leaves, calls_two, calls_volatile, everything, fickle, glance, glance_idem, naps, oversteps,
+};
 use waiting::{
     fan_out, fan_out_all, now_twice, race_timer, random_twice, sequence, signal_or_call,
     signal_or_timer, sleep_ms, wait_signal, wait_signals,
@@ -70,24 +74,35 @@ indelible_sdk::guest!(
     await_unknown,
     big_output,
     book,
+    breaks_after,
+    breaks_after_idem,
+    calls_and_leaves,
     calls_remote,
+    calls_two,
+    calls_volatile,
     cleanup,
     collect,
     collect_again,
     echo,
     errands,
+    everything,
     fail,
     fail_transient,
     fail_typed,
     fan_out,
     fan_out_all,
+    fickle,
     flaky,
+    glance,
+    glance_idem,
     hog,
     interpreter::interpreter,
     leaves_running,
     log_flood,
+    naps,
     note,
     now_twice,
+    oversteps,
     panic_once,
     race_timer,
     random_twice,

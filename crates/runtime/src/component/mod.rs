@@ -133,6 +133,16 @@ impl Components {
         self.known().names.get(&name).map(|record| record.active)
     }
 
+    /// Every version of a component, the active one first.
+    pub(crate) fn versions(&self, name: &str) -> Vec<ComponentDigest> {
+        let Ok(name) = ComponentName::new(name) else { return Vec::new() };
+        let known = self.known();
+        let Some(record) = known.names.get(&name) else { return Vec::new() };
+        let others = record.versions.iter().map(|version| version.digest);
+        let others = others.filter(|digest| *digest != record.active);
+        std::iter::once(record.active).chain(others).collect()
+    }
+
     /// The names that a version was deployed under, in their order.
     pub(crate) fn names_of(&self, digest: &ComponentDigest) -> Arc<[String]> {
         let mut known = self.known();

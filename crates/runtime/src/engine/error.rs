@@ -121,6 +121,10 @@ pub enum StartRefused {
          whoever made it is wrong, or this one"
     )]
     FromTheFuture,
+    /// The operation was volatile and not `idem`, and the process that ran it has ended: nobody
+    /// knows whether it happened, and it is not done again (V-33, V-35).
+    #[error("nobody knows whether the operation happened: it was lost with its process")]
+    Indeterminate,
     /// The same idempotency key was used for another request (I-12, C-31).
     #[error("the idempotency key was used before, for another component, function or input")]
     Mismatch,

@@ -145,8 +145,14 @@ pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
     shared.parking.sweep(now);
     shared.tell_evicted();
     shared.flush_effects();
+    let in_memory = shared.timers.due_in_memory(now);
+    let mut count = in_memory.len();
+    for timer in in_memory {
+        let root = *timer.key.execution_id().root();
+        shared.send(&root, Command::DueInMemory(timer));
+    }
     let due = shared.timers.due(&shared.store, now)?;
-    let count = due.len();
+    count += due.len();
     for timer in due {
         let root = *timer.key.execution_id().root();
         shared.send(&root, Command::Due(timer));

@@ -109,6 +109,7 @@ impl Tree {
         name: &str,
         input: Payload,
     ) -> Result<Result<u32, Failure>, Stopped> {
+        self.not_volatile(key, "call functions")?;
         let refused = |message: String| Ok(Err(Failure::new(ErrorKind::NotPerformed, message)));
         let function = match FunctionName::new(name) {
             Ok(function) => function,
@@ -203,6 +204,7 @@ impl Tree {
     }
 
     fn create_join_set(&mut self, shared: &Shared, key: &JournalKey) -> Result<u32, Stopped> {
+        self.not_volatile(key, "use join sets")?;
         let (journal, replay) = self.execution(key).guest_place();
         let (join_set, recorded) = replay.join_set(journal)?;
         let child = number(join_set.place());

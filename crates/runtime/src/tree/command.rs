@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use super::execution::{Execution, Phase, Verdict};
 use super::reconcile::Answered;
 use super::unresolved::Resolution;
+use super::volatile::is_volatile;
 use super::{LoadError, Tree, Work};
 use crate::audit::Actor;
 use crate::effects::Slot;
@@ -33,6 +34,10 @@ pub(crate) enum Command {
     Cancel(Cancel),
     /// A timer is due. Its row goes with what comes of it.
     Due(Timer),
+    /// A timer of a volatile execution is due. It is in no row.
+    DueInMemory(Timer),
+    /// Somebody asks whether this execution goes on in memory alone.
+    IsVolatile(ExecutionId, Reply<bool>),
     /// Wake this execution, whether it has a reason to go on or not.
     Nudge(ExecutionId),
     /// The guest of this execution, which waits, was dropped.
@@ -83,6 +88,9 @@ pub(crate) struct Resolve {
 pub(crate) struct Start {
     pub(crate) started: Started,
     pub(crate) request: Request,
+    /// The operation is volatile and has a record, which says this attempt: if nothing goes on in
+    /// memory, another process had it.
+    pub(crate) again: Option<Attempt>,
     pub(crate) reply: Reply<Begun>,
 }
 
@@ -95,6 +103,8 @@ pub(crate) enum Begun {
     Already(ExecutionId),
     /// It is there already, begun by another request under the same id.
     Conflict,
+    /// It was volatile and lost with its process, and doing it again is not safe.
+    Indeterminate,
     /// Somebody else was quicker: look again.
     Raced,
 }
@@ -153,6 +163,9 @@ pub enum NotDone {
     /// It is over.
     #[error("the execution is over: {0}")]
     Over(&'static str),
+    /// What is volatile takes no signals.
+    #[error("the execution is volatile, and takes no signals")]
+    Volatile,
     /// Only a held one can be released or failed.
     #[error("the execution is not held")]
     NotHeld,
@@ -195,6 +208,11 @@ impl Tree {
                 self.answer(cancel.reply, done);
             }
             Command::Due(timer) => self.due(shared, timer),
+            Command::DueInMemory(timer) => self.due_in_memory(shared, &timer),
+            Command::IsVolatile(execution, reply) => {
+                let volatile = self.is_live_in_memory(&execution);
+                self.answer(reply, volatile);
+            }
             Command::Nudge(execution) => self.nudge(shared, &execution),
             Command::Evicted(key) => self.evicted(&key),
             Command::Recover(entry, under_way) => self.recover(shared, &entry, under_way),
@@ -229,31 +247,47 @@ impl Tree {
 
     /// Starts the root of this tree; its first run and its start are one commit (D1).
     fn begin(&mut self, shared: &Shared, start: Start) {
-        let key = JournalKey::first(ExecutionId::root_of(start.request.root));
-        let execution = key.execution_id().clone();
-        if let Some(root) = self.find(&key) {
-            let same = root.journal.started().is_some_and(|started| {
-                started.function_name == start.started.function_name
-                    && started.input == start.started.input
-            });
+        let execution = ExecutionId::root_of(start.request.root);
+        // A next attempt at a volatile one is nowhere else.
+        if let Some(root) = self.in_memory(&execution) {
+            let root = self.execution(&root);
+            // Under a record requests were compared, by their canonical form.
+            let same = start.again.is_some()
+                || root.journal.started().is_some_and(|started| {
+                    started.function_name == start.started.function_name
+                        && started.input == start.started.input
+                });
             let begun = if same { Begun::Already(execution) } else { Begun::Conflict };
             return self.answer(start.reply, begun);
         }
-        // It may have begun and be waiting: whoever waits without a guest is not in memory.
-        match executions::get(&shared.store, &key) {
+        // It may have begun and be waiting: whoever waits without a guest is not in memory. One that
+        // is volatile may have ended, whichever attempt it was.
+        let stored = match start.again {
+            None => executions::get(&shared.store, &JournalKey::first(execution.clone())),
+            Some(_) => executions::latest(&shared.store, &execution),
+        };
+        match stored {
             Ok(stored) if stored.value.is_none() => {}
             Ok(_) => return self.answer(start.reply, Begun::Raced),
             // The asker sees that the store has stopped.
-            Err(error) => return shared.trouble(&format!("{key:#} cannot be read: {error}")),
+            Err(error) => return shared.trouble(&format!("{execution:#} cannot be read: {error}")),
         }
+        let Some(key) = self.begins_at(&start) else {
+            return self.answer(start.reply, Begun::Indeterminate);
+        };
         let bytes = start.started.input.bytes.len();
+        let volatile = start.started.retry_policy.as_deref().is_some_and(is_volatile);
         let now = shared.clock.now();
         match indelible_journal::Journal::start(key.clone(), now, start.started) {
             Ok((journal, entry)) => {
-                self.executions.insert(key.clone(), Execution::new(journal, Phase::Ready));
+                let root = Execution { volatile, ..Execution::new(journal, Phase::Ready) };
+                self.executions.insert(key.clone(), root);
                 self.written(&key, [entry]);
                 self.weighs(bytes);
                 self.ready(&key);
+                if start.again.is_some() {
+                    return self.answer(start.reply, Begun::Already(execution));
+                }
                 let Request { operation, keyed, .. } = &start.request;
                 // Somebody else's record of the same key refuses the commit: then look again.
                 self.changes.key = keyed
@@ -287,8 +321,8 @@ impl Tree {
         let mut key = match stored.value {
             Some(row) if row.standing.is_terminal() => return Err(over(row.standing)),
             Some(row) => row.key,
-            // It may have begun in this very turn.
-            None => JournalKey::first(id.clone()),
+            // It may have begun in this very turn, or be volatile.
+            None => self.in_memory(id).unwrap_or_else(|| JournalKey::first(id.clone())),
         };
         // What is in memory may be ahead of the store, by this turn's changes.
         while let Some(next) = key.next_attempt()
@@ -313,6 +347,9 @@ impl Tree {
 
     fn signal(&mut self, shared: &Shared, signal: &Signal) -> Result<DeliveryId, NotDone> {
         let key = self.latest(shared, &signal.execution)?;
+        if self.execution(&key).volatile {
+            return Err(NotDone::Volatile);
+        }
         let journal = &mut self.execution(&key).journal;
         let most = shared.options.signals_buffered_max;
         // One that is waited for is read at once: a buffer full of others must not keep it out, or
@@ -393,7 +430,7 @@ impl Tree {
     }
 
     /// True: the timer's row stays.
-    fn own_time(&mut self, shared: &Shared, timer: &Timer) -> bool {
+    pub(super) fn own_time(&mut self, shared: &Shared, timer: &Timer) -> bool {
         match self.execution(&timer.key).phase {
             Phase::Resting => {
                 self.run_rested(shared, &timer.key);
@@ -404,7 +441,7 @@ impl Tree {
     }
 
     /// True: the timer's row stays.
-    fn child_time(&mut self, shared: &Shared, timer: &Timer, child: u32) -> bool {
+    pub(super) fn child_time(&mut self, shared: &Shared, timer: &Timer, child: u32) -> bool {
         let key = &timer.key;
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);

@@ -10,7 +10,8 @@ use indelible_http::{End, Request, Response};
 use indelible_idempotency::{ConsumerNamespace, KeyMinter};
 use indelible_journal::{
     Attempt, Codec, ErrorKind, Failure, Found, FunctionName, Idempotency, Invoke, InvokeKind,
-    InvokePhase, JournalKey, Micros, OpenInvoke, Outcome, Payload, PromiseId, RetryPolicy,
+    InvokePhase, JournalKey, Micros, OnUnknown, OpenInvoke, Outcome, Payload, PromiseId,
+    RetryCause, RetryPolicy,
 };
 use indelible_operations::effect::{self, Ended, Next, Situation, Unknown};
 use indelible_store::rows::timers::Timer;
@@ -20,7 +21,8 @@ use super::cancel::NOT_BEGUN;
 use super::command::EffectEnded;
 use super::execution::{Phase, number};
 use super::retry::backoff;
-use super::{Tree, Work};
+use super::volatile::{is_volatile, kills};
+use super::{LoadError, Tree, Work};
 use crate::effects::{Outgoing, Sending};
 use crate::shared::Shared;
 
@@ -109,8 +111,12 @@ impl Tree {
         &mut self,
         shared: &Shared,
         key: &JournalKey,
-        policy: RetryPolicy,
+        mut policy: RetryPolicy,
     ) -> Result<RetryPolicy, String> {
+        // Nobody would find it: what is volatile is in no list, and its guest waits in memory.
+        if self.execution(key).volatile {
+            policy.on_unknown = OnUnknown::Indeterminate;
+        }
         if policy.class.idempotency == Idempotency::NonIdem && self.reconciles(shared, key) {
             return Err("a reconciler may send only what is idem".to_owned());
         }
@@ -118,8 +124,18 @@ impl Tree {
             let own = self.execution(key).journal.component_digest().copied();
             let functions = own.and_then(|own| shared.components.functions(&own).ok().flatten());
             let name = reconciler.function.as_str();
-            if functions.is_none_or(|functions| functions.function(name).is_none()) {
-                return Err(format!("its reconciler {name:?} is no function of this component"));
+            let function = functions.as_ref().and_then(|functions| functions.function(name));
+            match function {
+                None => {
+                    return Err(format!(
+                        "its reconciler {name:?} is no function of this component"
+                    ));
+                }
+                // Whether it was asked, and what it said, must be found again.
+                Some(function) if is_volatile(&function.retry_policy) => {
+                    return Err(format!("its reconciler {name:?} is volatile"));
+                }
+                Some(_) => {}
             }
         }
         Ok(policy)
@@ -230,8 +246,13 @@ impl Tree {
     /// An attempt has ended, or a late answer came.
     pub(super) fn effect_ended(&mut self, shared: &Shared, ended: EffectEnded) {
         let EffectEnded { key, child, attempt, end, slot } = ended;
-        if let Err(error) = self.load(shared, &key) {
-            return shared.trouble(&format!("{key:#} does not hear of its request: {error}"));
+        match self.load(shared, &key) {
+            Ok(()) => {}
+            // An answer that came late, to what was volatile or is swept.
+            Err(LoadError::Absent) => return,
+            Err(error) => {
+                return shared.trouble(&format!("{key:#} does not hear of its request: {error}"));
+            }
         }
         let execution = self.execution(&key);
         if execution.in_flight.get(&child) != Some(&attempt) {
@@ -242,7 +263,8 @@ impl Tree {
         drop(slot);
     }
 
-    /// An attempt that another process started: nobody knows how it ended (C-41).
+    /// An attempt that another process started, at an effect or a volatile call: nobody knows how it
+    /// ended (C-41).
     pub(super) fn effect_lost(&mut self, shared: &Shared, key: &JournalKey, child: u32) {
         let Some(execution) = self.find(key) else { return };
         if execution.lost.remove(&child) {
@@ -289,6 +311,10 @@ impl Tree {
             }
             Next::Indeterminate => {
                 let failure = came.failure(ErrorKind::Indeterminate);
+                self.complete_effect(shared, key, child, failure.into());
+            }
+            Next::Again { cause: RetryCause::EngineLost, error } if kills(&open, attempt) => {
+                let failure = came.failure(error);
                 self.complete_effect(shared, key, child, failure.into());
             }
             Next::Again { cause, error } => {

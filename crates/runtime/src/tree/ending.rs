@@ -42,6 +42,9 @@ impl Tree {
         for open in open {
             let child = number(&open.promise_id);
             match open.kind {
+                InvokeKind::Function if self.execution(key).lost.contains(&child) => {
+                    self.work.push_back(Work::Lost(key.clone(), child));
+                }
                 InvokeKind::Function => {
                     self.work.push_back(Work::Cancel(key.clone(), child, ENDED.to_owned()));
                 }
@@ -92,7 +95,9 @@ impl Tree {
             return;
         };
         let cleanup_due = execution.cleanup_due.take();
-        let timers: Vec<_> = execution.journal.open_timers().take(TIMERS_DELETED_MAX).collect();
+        // Those of a volatile one are in no batch, and nothing of it stays.
+        let most = if execution.volatile { usize::MAX } else { TIMERS_DELETED_MAX };
+        let timers: Vec<_> = execution.journal.open_timers().take(most).collect();
         for timer in timers {
             let child = Some(number(&timer.promise_id));
             self.delete_timer(Timer { due: timer.fire_at, key: key.clone(), child });
@@ -214,10 +219,16 @@ impl Tree {
         let ending = journal.ending().cloned().expect("it has just ended");
         self.changes.ended.push((key.execution_id().clone(), ending.clone()));
         let Some(caller) = caller(key) else {
+            if self.execution(key).volatile
+                && let Err(violation) = self.leave_end(key)
+            {
+                return self.breaks(shared, key, &violation);
+            }
             self.answer_asker(key, &ending);
             self.operation_ended(shared, key);
             return;
         };
+        self.land(&caller, number(key.execution_id().as_promise()));
         let weight = match &outcome {
             Outcome::Ok(payload) => payload.bytes.len(),
             Outcome::Err(_) => 0,

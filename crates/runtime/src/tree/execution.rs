@@ -76,14 +76,20 @@ pub(crate) struct Execution {
     pub(crate) replay: Option<Replay>,
     /// Calls that are scheduled and not started, with their inputs.
     pub(crate) unstarted: BTreeMap<u32, Payload>,
-    /// The requests of effects that have begun and are not over.
+    /// The requests of effects that have begun and are not over, and the inputs of volatile calls.
     pub(crate) requests: BTreeMap<u32, Payload>,
-    /// Effects that this process has in flight, with the attempt.
+    /// Effects and volatile calls that this process has in flight, with the attempt.
     pub(crate) in_flight: BTreeMap<u32, Attempt>,
-    /// Effects that another process had in flight: nobody knows how they ended (C-41).
+    /// Those that another process had in flight: nobody knows how they ended (C-41).
     pub(crate) lost: BTreeSet<u32>,
     /// Effects of which nobody knows whether they happened, and what is being done about it.
     pub(crate) unresolved: BTreeMap<u32, Unresolved>,
+    /// It is in memory alone: nothing of it is stored before its end (C-39).
+    pub(crate) volatile: bool,
+    /// When it began, by the journal of one that has just begun.
+    pub(crate) began: Timestamp,
+    /// When its time comes, of a volatile attempt that rests.
+    pub(crate) rests_until: Option<Timestamp>,
     /// When its time to clean up is over, if this engine has set that.
     pub(crate) cleanup_due: Option<Timestamp>,
     /// Its guest is noted with the witness, and has not come to a stop (C-25).
@@ -106,6 +112,7 @@ pub(crate) struct Execution {
 impl Execution {
     pub(crate) fn new(journal: Journal, phase: Phase) -> Self {
         Self {
+            began: journal.last_timestamp(),
             journal,
             phase,
             guest: None,
@@ -115,6 +122,8 @@ impl Execution {
             in_flight: BTreeMap::new(),
             lost: BTreeSet::new(),
             unresolved: BTreeMap::new(),
+            volatile: false,
+            rests_until: None,
             cleanup_due: None,
             noted: false,
             under_way: None,
@@ -147,7 +156,8 @@ impl Execution {
     /// Whether memory holds nothing of it that the store does not: no guest, and no place in the
     /// queue, which only memory knows by its execution.
     pub(crate) fn is_stored_whole(&self) -> bool {
-        self.guest.is_none()
+        !self.volatile
+            && self.guest.is_none()
             && self.ticket.is_none()
             && !self.dirty
             && self.in_flight.is_empty()

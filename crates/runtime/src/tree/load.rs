@@ -1,16 +1,15 @@
 //! An execution from the store: its events, checked as if they were new, and what follows from
 //! them for the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use indelible_journal::{
-    Codec, Event, InvokeKind, InvokePhase, Journal, JournalKey, Payload, Status, Violation,
-};
+use indelible_journal::{Event, InvokePhase, Journal, JournalKey, Payload, Status, Violation};
 use indelible_store::ReadError;
 use indelible_store::rows::executions::{self, Execution as Row};
 use indelible_store::rows::{journals, queue, unresolved};
 
 use super::execution::{Execution, Phase, number};
+use super::volatile::is_unknown_when_lost;
 use super::{Tree, Work};
 use crate::shared::Shared;
 use crate::unresolved::Unresolved;
@@ -23,7 +22,7 @@ const ROWS_MAX: usize = 256;
 struct Inputs {
     /// Of those that are scheduled and not started.
     unstarted: BTreeMap<u32, Payload>,
-    /// Of effects that have begun: they are sent again.
+    /// Of effects and volatile calls that have begun: they are begun again.
     requests: BTreeMap<u32, Payload>,
 }
 
@@ -153,14 +152,14 @@ impl Tree {
     }
 }
 
-/// Effects that are written as started and not in flight here: what is known of them is in their
-/// rows, and of those without a row nobody knows anything (C-41).
+/// Effects and volatile calls that are written as started and not in flight here: what is known of
+/// them is in their rows, and of those without a row nobody knows anything (C-41).
 fn find_unknown(shared: &Shared, execution: &mut Execution) -> Result<(), LoadError> {
     let key = execution.journal.key().clone();
     let started: Vec<_> = execution
         .journal
         .open_invokes()
-        .filter(|open| open.kind == InvokeKind::Http)
+        .filter(|open| is_unknown_when_lost(open.kind, &open.retry_policy))
         .filter(|open| matches!(open.phase, InvokePhase::Started { .. }))
         .map(|open| number(&open.promise_id))
         .collect();
@@ -206,18 +205,22 @@ pub(super) fn ticket(row: &Row) -> u64 {
 fn read(shared: &Shared, key: &JournalKey) -> Result<(Journal, Inputs), LoadError> {
     let mut journal = Journal::new(key.clone());
     let mut inputs = Inputs::default();
+    let mut again = BTreeSet::new();
     let mut next = Some(0);
     while let Some(from) = next {
         let page = journals::read(&shared.store, key, from, ROWS_MAX)?.value;
         for record in page.records {
             match &record.event {
-                Event::InvokeScheduled { promise_id, input, .. } => {
+                Event::InvokeScheduled { promise_id, kind, input, retry_policy, .. } => {
                     inputs.unstarted.insert(number(promise_id), input.clone());
+                    if is_unknown_when_lost(*kind, retry_policy) {
+                        again.insert(number(promise_id));
+                    }
                 }
                 Event::InvokeStarted { promise_id, .. } => {
                     let child = number(promise_id);
                     if let Some(input) = inputs.unstarted.remove(&child)
-                        && input.codec == Codec::HTTP
+                        && again.contains(&child)
                     {
                         inputs.requests.insert(child, input);
                     }

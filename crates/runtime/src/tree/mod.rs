@@ -11,6 +11,7 @@
 //! - `effects`: HTTP requests. `unresolved`, `reconcile`: those of which nobody knows whether they
 //!   happened.
 //! - `work`: what is to be done next. `ending`, `retry`, `cancel`: how executions end.
+//! - `volatile`: executions that are in memory alone.
 //! - `command`: what comes from outside: starts, signals, cancels, timers.
 
 mod calls;
@@ -24,6 +25,7 @@ mod load;
 pub(crate) mod reconcile;
 mod retry;
 pub(crate) mod unresolved;
+mod volatile;
 mod waits;
 mod work;
 
@@ -83,6 +85,8 @@ struct Changes {
     /// About how many bytes the events have that are not submitted.
     bytes: usize,
     timers: Vec<(Timer, bool)>,
+    /// Those of volatile executions: no row has them (C-39).
+    volatile_timers: Vec<(Timer, bool)>,
     operation: Option<OperationChange>,
     key: Option<OperationChange>,
     audit: Vec<audit::Entry>,
@@ -119,10 +123,15 @@ impl Tree {
     /// Adds events that an execution's journal accepted to the next commit.
     fn written(&mut self, key: &JournalKey, entries: impl IntoIterator<Item = Entry>) {
         let execution = self.executions.get_mut(key).expect("its journal has just accepted them");
-        let before = execution.fresh.len();
-        execution.fresh.extend(entries);
-        let count = execution.fresh.len() - before;
-        self.changes.bytes += count * EVENT_BYTES_GUESS;
+        if execution.volatile {
+            // Its journal alone has them (C-39).
+            entries.into_iter().for_each(drop);
+        } else {
+            let before = execution.fresh.len();
+            execution.fresh.extend(entries);
+            let count = execution.fresh.len() - before;
+            self.changes.bytes += count * EVENT_BYTES_GUESS;
+        }
         mark(execution, &mut self.changes.dirty);
     }
 
@@ -138,11 +147,19 @@ impl Tree {
     }
 
     fn put_timer(&mut self, timer: Timer) {
-        self.changes.timers.push((timer, true));
+        self.timers_of(&timer.key).push((timer, true));
     }
 
     fn delete_timer(&mut self, timer: Timer) {
-        self.changes.timers.push((timer, false));
+        self.timers_of(&timer.key).push((timer, false));
+    }
+
+    /// The changes of timers, by where those of this execution are kept.
+    fn timers_of(&mut self, key: &JournalKey) -> &mut Vec<(Timer, bool)> {
+        match self.executions.get(key) {
+            Some(execution) if execution.volatile => &mut self.changes.volatile_timers,
+            _ => &mut self.changes.timers,
+        }
     }
 
     /// An execution goes into the list of work, once.
@@ -197,9 +214,10 @@ impl Tree {
             && self.changes.is_empty()
             && self.executions.values().all(|execution| match execution.phase {
                 Phase::Waiting => execution.is_stored_whole(),
-                // What is in flight comes back to it.
-                Phase::Held { .. } => execution.in_flight.is_empty(),
-                Phase::Resting | Phase::Ended => true,
+                // What is in flight comes back to it, and what is volatile is nowhere else.
+                Phase::Held { .. } => execution.in_flight.is_empty() && !execution.volatile,
+                Phase::Resting => !execution.volatile,
+                Phase::Ended => true,
                 Phase::Ready | Phase::Running { .. } | Phase::Ending { .. } => false,
             })
     }
@@ -226,6 +244,7 @@ impl Changes {
     fn is_empty(&self) -> bool {
         self.dirty.is_empty()
             && self.timers.is_empty()
+            && self.volatile_timers.is_empty()
             && self.operation.is_none()
             && self.key.is_none()
             && self.audit.is_empty()

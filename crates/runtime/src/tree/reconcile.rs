@@ -147,7 +147,7 @@ pub(super) fn ask(
     let operation = OperationKey { namespace, operation_id: operation_id(which) };
     let record = operation::find(shared, &operation).map_err(|error| error.to_string())?;
     if let Some(record) = record {
-        return found(shared, &operation::execution(&record));
+        return found(shared, &operation::execution(&record.record));
     }
     let nobody = Asked::Answered(Answered::NotKnownYet);
     let Some(reconciler) = &open.retry_policy.reconciler else { return Ok(nobody) };
@@ -187,7 +187,7 @@ pub(super) fn ask(
     let request = operation::Request { operation, root, binding, keyed: None };
     // Nobody waits for this answer: the one that counts comes at its end.
     let (reply, _) = oneshot::channel();
-    let command = Command::Start(Box::new(Start { started, request, reply }));
+    let command = Command::Start(Box::new(Start { started, request, again: None, reply }));
     Ok(Asked::Begins(root, Box::new(command)))
 }
 

@@ -78,7 +78,9 @@ impl Tree {
             }
             State::Held => shared.observer.unresolved(&now.clone().shown(effect.clone())),
         }
-        self.changes.unresolved.push((effect, Some(body)));
+        if !self.execution(key).volatile {
+            self.changes.unresolved.push((effect, Some(body)));
+        }
         self.execution(key).unresolved.insert(child, now);
         self.touch(key);
     }
@@ -89,7 +91,9 @@ impl Tree {
         if let State::Asking(Asking { ask_at, .. }) = taken.state {
             self.delete_timer(Timer { due: ask_at, key: key.clone(), child: Some(child) });
         }
-        self.changes.unresolved.push((Effect { key: key.clone(), child }, None));
+        if !self.execution(key).volatile {
+            self.changes.unresolved.push((Effect { key: key.clone(), child }, None));
+        }
         Some(taken)
     }
 

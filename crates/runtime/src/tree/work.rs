@@ -5,13 +5,14 @@
 use std::sync::atomic::Ordering;
 
 use indelible_journal::{
-    ComponentDigest, InvokeKind, Journal, JournalKey, Limits, Payload, Replay, Started,
+    ComponentDigest, InvokeKind, Journal, JournalKey, Limits, OpenInvoke, Payload, Replay, Started,
 };
 
 use indelible_store::rows::queue::{self, Entry};
 
 use super::cancel::NOT_BEGUN;
-use super::execution::{Execution, Phase, Verdict, callee};
+use super::execution::{Execution, Phase, Verdict, callee, number};
+use super::volatile::is_volatile;
 use super::{LoadError, Tree, Work};
 use crate::guest::{Guest, Stop};
 use crate::parking::Parked;
@@ -131,13 +132,27 @@ impl Tree {
             self.settle_cancelled(shared, caller, &promise, NOT_BEGUN);
             return None;
         }
+        self.begin_call(shared, caller, &open, input)
+    }
+
+    /// The same for a call that may begin now: its first attempt, or a volatile one's next.
+    pub(super) fn begin_call(
+        &mut self,
+        shared: &Shared,
+        caller: &JournalKey,
+        open: &OpenInvoke,
+        input: Payload,
+    ) -> Option<JournalKey> {
+        let promise = &open.promise_id;
         let execution = self.execution(caller);
         let started = execution.journal.started().expect("a caller has started");
         let (own, trace_parent) = (started.component_digest, started.trace_parent.clone());
         let function_name = shared.components.function_of(&open.function_name);
         let now = shared.clock.now();
-        let begun = execution.journal.start_invoke(now, &promise).and_then(|(attempt, entry)| {
-            let key = callee(caller, &promise, attempt);
+        let volatile = is_volatile(&open.retry_policy);
+        let again = volatile.then(|| input.clone());
+        let begun = execution.journal.start_invoke(now, promise).and_then(|(attempt, entry)| {
+            let key = callee(caller, promise, attempt);
             let started = Started {
                 component_digest: open.retry_policy.callee.unwrap_or(own),
                 function_name,
@@ -159,9 +174,13 @@ impl Tree {
                 return None;
             }
         };
-        self.written(caller, [entry]);
         let key = journal.key().clone();
-        self.executions.insert(key.clone(), Execution::new(journal, Phase::Ready));
+        if let Some(input) = again {
+            self.fly(caller, number(promise), key.attempts().own(), input);
+        }
+        self.written(caller, [entry]);
+        let begun = Execution { volatile, ..Execution::new(journal, Phase::Ready) };
+        self.executions.insert(key.clone(), begun);
         self.written(&key, [first]);
         self.weighs(bytes);
         Some(key)

@@ -66,12 +66,13 @@ fn size(function: &FunctionSpec) -> usize {
 fn function(function: wire::Function) -> Result<FunctionSpec, ManifestError> {
     let wire::Function { name, description, persist, idem, retry_policy, .. } = function;
     let name = self::name(&name)?;
-    if !persist {
-        let problem = "it is not `persist`, which is not supported yet".into();
-        return Err(ManifestError::Function { function: name, problem });
-    }
     let policy = RetryPolicy {
-        class: if idem { RetryClass::PERSIST_IDEM } else { RetryClass::PERSIST },
+        class: match (persist, idem) {
+            (true, false) => RetryClass::PERSIST,
+            (true, true) => RetryClass::PERSIST_IDEM,
+            (false, false) => RetryClass::VOLATILE,
+            (false, true) => RetryClass::VOLATILE_IDEM,
+        },
         bound: retry_policy.retries_max.map_or(RetryBound::Unbounded, RetryBound::Bounded),
         backoff: Backoff {
             base: Micros::new(retry_policy.backoff_base),
