@@ -4,7 +4,7 @@
 use indelible_journal::{AwaitKind, Journal, Status};
 use indelible_runtime::world::Clock as _;
 
-use crate::client::Request;
+use crate::client::{How, Request};
 use crate::disk::Health;
 use crate::program::SIGNALS;
 use crate::run::Run;
@@ -40,7 +40,8 @@ impl Run {
             self.tick += 1;
             self.rest()?;
             self.is_well()?;
-            if let Some(due) = self.engine().next_due() {
+            let deadline = self.peer.next_deadline();
+            if let Some(due) = self.engine().next_due().into_iter().chain(deadline).min() {
                 if due > self.clock.now() {
                     self.move_clock(due);
                 }
@@ -58,10 +59,11 @@ impl Run {
             let choice = self.rng.below(8) as usize;
             let worked = self.engine().step_at(choice);
             let written = self.store().step();
+            let wired = self.wire();
             let answered = self.poll_all()?;
             // Whoever is let in because another was answered has only now asked.
             let asked = self.engine().readings().runnable > 0 || self.is_somebody_woken();
-            if !worked && !written && answered == 0 && !asked {
+            if !worked && !written && !wired && answered == 0 && !asked {
                 return Ok(());
             }
         }
@@ -71,6 +73,20 @@ impl Run {
     /// Nothing happens by itself any more: everything that is not over waits for a signal, or for
     /// a call that does. False: everything is over.
     fn send_missing(&mut self) -> Result<bool, String> {
+        let held = self.unresolved();
+        for promise in &held {
+            // Again may be unknown again: not for ever.
+            let how = match self.rng.below(4) {
+                0 => How::RunAgain,
+                1 => How::DidNotHappen,
+                _ => How::Happened,
+            };
+            let value = self.value();
+            self.ask(Request::Resolve(promise.clone(), how, value))?;
+        }
+        if !held.is_empty() {
+            return Ok(true);
+        }
         let mut missing = Vec::new();
         let mut over = true;
         for root in self.ledger.roots.values() {

@@ -98,6 +98,11 @@ impl Facts for Unguided {
         Ok(())
     }
 
+    /// What becomes of a request only the wire tells.
+    fn http(&mut self, _number: u32, _request: &Value) -> Result<(), Halt> {
+        Err(Halt::Free)
+    }
+
     fn timer(&mut self, _number: u32, _millis: u64) -> Result<(), Halt> {
         Ok(())
     }
