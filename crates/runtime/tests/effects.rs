@@ -658,6 +658,27 @@ fn so_many_are_in_flight_at_most() {
     assert_eq!((unknown, wire.count()), (3, 10), "{said:?}");
 }
 
+/// O-22: an attempt that was told twice of its time while there was no room begins once; the next
+/// waits for its own time.
+#[test]
+fn an_attempt_that_waited_for_room_twice_begins_once() {
+    let (house, wire) = house(Options { effects_in_flight_max: 1, ..by_hand(KEEP) });
+    house.start("a", "sends", &spec("PUT", "429,429,200", r#""retries":5"#));
+    work(&house);
+    house.start("b", "sends", &spec("PUT", "open", ""));
+    work(&house);
+    assert_eq!((wire.count(), wire.open()), (2, 1));
+    house.pass(Micros::from_millis(12));
+    work(&house);
+    house.engine().fire_again();
+    house.engine().fire_due().unwrap();
+    work(&house);
+    assert_eq!(wire.count(), 2, "there is no room");
+    wire.end(answered(200));
+    work(&house);
+    assert_eq!(wire.count(), 3, "the third attempt has to wait");
+}
+
 /// Requests that make no sense, and components that are not there, end as NotPerformed, and
 /// nothing is sent.
 #[test]
