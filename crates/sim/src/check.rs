@@ -24,6 +24,7 @@ impl Run {
             self.write_down(*number, &tree);
             trees.push((*number, root.clone(), tree));
         }
+        self.peer.arrive();
         let store = self.store().clone();
         self.effects_hold(&store, self.peer.process())?;
         for (_, tree) in store::trees(&store).map_err(unreadable)? {

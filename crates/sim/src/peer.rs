@@ -145,11 +145,18 @@ pub(crate) struct Peer {
     disk: Arc<Disk>,
     clock: Arc<SimClock>,
     transcript: Arc<Transcript>,
+    /// How often something happens to what nobody waits for any more, while it could.
+    slow_percent: u64,
 }
 
 impl Peer {
-    pub(crate) fn new(disk: Arc<Disk>, clock: Arc<SimClock>, transcript: Arc<Transcript>) -> Self {
-        Self { state: Mutex::default(), disk, clock, transcript }
+    pub(crate) fn new(
+        disk: Arc<Disk>,
+        clock: Arc<SimClock>,
+        transcript: Arc<Transcript>,
+        slow_percent: u64,
+    ) -> Self {
+        Self { state: Mutex::default(), disk, clock, transcript, slow_percent }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -204,15 +211,23 @@ impl Peer {
         state.open.retain(|open| open.report.is_some() || !state.sent[open.sent].arrived);
     }
 
-    /// Something happens on the wire. False: nothing can before time passes.
+    /// Everything that is on the wire arrives.
+    pub(crate) fn arrive(&self) {
+        self.pass(Micros::new(u64::MAX));
+    }
+
+    /// Something happens on the wire. False: nothing does before time passes.
     pub(crate) fn step(&self, rng: &mut Rng) -> bool {
         let mut state = self.state();
         let state_now = &mut *state;
         let now = self.clock.now();
+        // What nobody waits for any more mostly takes its time: other things happen meanwhile.
+        let slow_too = rng.percent(self.slow_percent);
         let may_move = |open: &Open| {
+            let slow = open.given_up || open.report.is_none();
             let arrived = state_now.sent[open.sent].arrived;
-            let answers = !open.fate.waits_for_time() || (open.fate == Fate::Late && open.given_up);
-            !arrived || answers || now >= open.deadline
+            let answers = open.given_up || !open.fate.waits_for_time();
+            (slow_too || !slow) && (!arrived || answers || now >= open.deadline)
         };
         let places: Vec<usize> =
             (0..state_now.open.len()).filter(|place| may_move(&state_now.open[*place])).collect();

@@ -55,6 +55,8 @@ pub(crate) struct Plan {
     pub(crate) options: Options,
     pub(crate) bounds: Bounds,
     pub(crate) ticks: u64,
+    /// How often something happens to requests that nobody waits for any more.
+    pub(crate) slow_percent: u64,
     weights: Vec<(Action, u64)>,
 }
 
@@ -87,11 +89,13 @@ impl Plan {
         let waiting_batches_max = *rng.pick(&[1, 3, 512, 512]);
         let bounds = Bounds { waiting_batches_max, ..Bounds::DEFAULT };
         let (ticks, mut weights) = (rng.between(30, 300), weights(rng));
+        let mut slow_percent = 0;
         if sends {
+            slow_percent = *rng.pick(&[0, 1, 4, 20]);
             weights.push((Action::Wire, rng.between(30, 300)));
             weights.push((Action::Resolve, rng.between(5, 60)));
         }
-        Self { programs, options, bounds, ticks, weights }
+        Self { programs, options, bounds, ticks, slow_percent, weights }
     }
 
     /// Whether timers are told more than once.

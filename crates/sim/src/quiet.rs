@@ -1,13 +1,16 @@
 //! The quiet after the chaos: nothing fails any more, the signals that are waited for are sent,
 //! and everything has to come to its end.
 
+use std::sync::Arc;
+
 use indelible_journal::{AwaitKind, Journal, Status};
+use indelible_runtime::UnresolvedEffect;
 use indelible_runtime::world::Clock as _;
 
 use crate::client::{How, Request};
 use crate::disk::Health;
 use crate::program::SIGNALS;
-use crate::run::Run;
+use crate::run::{Run, poll_to_end};
 use crate::store;
 
 /// Rounds of time and signals after which whoever is not over never ends.
@@ -73,8 +76,12 @@ impl Run {
     /// Nothing happens by itself any more: everything that is not over waits for a signal, or for
     /// a call that does. False: everything is over.
     fn send_missing(&mut self) -> Result<bool, String> {
-        let held = self.unresolved();
-        for promise in &held {
+        let engine = Arc::clone(self.engine());
+        let unresolved = poll_to_end(engine.unresolved(None, 100), || {});
+        drop(engine);
+        let unresolved = unresolved.map_err(|error| error.to_string())?;
+        for UnresolvedEffect { promise, held, .. } in &unresolved {
+            ensure!(*held, "{promise:#} hangs: its reconciler is not asked");
             // Again may be unknown again: not for ever.
             let how = match self.rng.below(4) {
                 0 => How::RunAgain,
@@ -84,7 +91,7 @@ impl Run {
             let value = self.value();
             self.ask(Request::Resolve(promise.clone(), how, value))?;
         }
-        if !held.is_empty() {
+        if !unresolved.is_empty() {
             return Ok(true);
         }
         let mut missing = Vec::new();

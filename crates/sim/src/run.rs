@@ -98,7 +98,8 @@ impl Run {
             wrong: Mutex::default(),
         };
         let clock = Arc::new(SimClock::new());
-        let peer = Peer::new(Arc::clone(&disk), Arc::clone(&clock), Arc::clone(&transcript));
+        let (own_disk, own_clock) = (Arc::clone(&disk), Arc::clone(&clock));
+        let peer = Peer::new(own_disk, own_clock, Arc::clone(&transcript), plan.slow_percent);
         Self {
             peer: Arc::new(peer),
             known: Known::default(),
