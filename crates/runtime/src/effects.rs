@@ -63,8 +63,8 @@ struct Slots {
 #[derive(Default)]
 struct SlotState {
     taken: usize,
-    /// Those that found no room.
-    waiting: VecDeque<(JournalKey, u32)>,
+    /// Those that found no room, some of them twice: what is told twice waits twice.
+    waiting: VecDeque<(JournalKey, u32, Attempt)>,
     /// Nothing new begins.
     closing: bool,
 }
@@ -93,15 +93,15 @@ impl Effects {
         }
     }
 
-    /// Room for an attempt at this effect; none: it is told when there may be some, unless nothing
+    /// Room for this attempt at this effect; none: it is told when there may be some, unless nothing
     /// begins any more.
-    pub(crate) fn begin(&self, key: &JournalKey, child: u32) -> Option<Slot> {
+    pub(crate) fn begin(&self, key: &JournalKey, child: u32, attempt: Attempt) -> Option<Slot> {
         let mut state = lock(&self.slots.state);
         if state.closing {
             return None;
         }
         if state.taken >= self.slots.max {
-            state.waiting.push_back((key.clone(), child));
+            state.waiting.push_back((key.clone(), child, attempt));
             return None;
         }
         state.taken += 1;
@@ -148,7 +148,7 @@ impl Effects {
     }
 
     /// As many of those that wait as there is room for.
-    fn may_begin(&self) -> Vec<(JournalKey, u32)> {
+    fn may_begin(&self) -> Vec<(JournalKey, u32, Attempt)> {
         let mut state = lock(&self.slots.state);
         let room = self.slots.max.saturating_sub(state.taken).min(state.waiting.len());
         state.waiting.drain(..room).collect()
@@ -159,9 +159,9 @@ impl Shared {
     /// Hands over what left trees since the last time, and tells those that waited for room. Not
     /// under a tree's lock.
     pub(crate) fn flush_effects(&self) {
-        for (key, child) in self.effects.may_begin() {
+        for (key, child, attempt) in self.effects.may_begin() {
             let root = *key.execution_id().root();
-            self.send(&root, Command::StartEffect(key, child));
+            self.send(&root, Command::StartEffect(key, child, attempt));
         }
         if !self.effects.any_out.swap(false, Ordering::AcqRel) {
             return;

@@ -669,6 +669,59 @@ fn the_namespace_of_questions_is_reserved() {
     assert!(matches!(refused, Err(indelible_runtime::StartRefused::ReservedNamespace)));
 }
 
+/// O-22: an attempt that was told twice of its time while there was no room begins once; the next
+/// waits for its own time.
+#[test]
+fn an_attempt_that_waited_for_room_twice_begins_once() {
+    let (house, wire) = house(Options { effects_in_flight_max: 1, ..by_hand(KEEP) });
+    house.start("a", "sends", &spec("PUT", "429,429,200", r#""retries":5"#));
+    work(&house);
+    house.start("b", "sends", &spec("PUT", "open", ""));
+    work(&house);
+    assert_eq!((wire.count(), wire.open()), (2, 1));
+    house.pass(Micros::from_millis(12));
+    work(&house);
+    house.engine().fire_again();
+    house.engine().fire_due().unwrap();
+    work(&house);
+    assert_eq!(wire.count(), 2, "there is no room");
+    wire.end(answered(200));
+    work(&house);
+    assert_eq!(wire.count(), 3, "the third attempt has to wait");
+}
+
+/// C-40: the process dies at any point of a cancel, with a request that has found no room: its
+/// caller ends all the same.
+#[test]
+fn a_cancel_that_was_cut_short_reaches_nothing_after_the_end() {
+    for crash_at in 0..8 {
+        let options = Options { effects_in_flight_max: 1, ..by_hand(KEEP) };
+        let (mut house, wire) = house(Options { pace: Pace::Lockstep, ..options });
+        house.start("room", "sends", &spec("PUT", "open,200", ""));
+        work(&house);
+        let id = house.start("a", "sends_and_leaves", &spec("POST", "200", ""));
+        work(&house);
+        house.disk.dies_after(crash_at);
+        {
+            let cancel = house.engine().cancel(&id, "enough", None);
+            let mut cancel = std::pin::pin!(cancel);
+            let waker = std::task::Waker::noop();
+            for _ in 0..50 {
+                let mut context = std::task::Context::from_waker(waker);
+                if house.disk.is_dead() || cancel.as_mut().poll(&mut context).is_ready() {
+                    break;
+                }
+                house.engine().step();
+            }
+        }
+        house.disk.revive();
+        house.reopen();
+        wire.cut();
+        house.work_through();
+        assert!(house.row(&id).standing.is_terminal(), "after {crash_at}: {:?}", house.row(&id));
+    }
+}
+
 /// Requests that make no sense, and components that are not there, end as NotPerformed, and
 /// nothing is sent.
 #[test]

@@ -1,11 +1,11 @@
 //! What the journals of a tree say of each other when everything is over: callers and calls,
 //! attempts and those before them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use indelible_journal::{
-    Attempt, Attempts, Ending, ErrorKind, Event, ExecutionId, Failure, Journal, JournalKey,
-    Outcome, PromiseId, Record, SignalName,
+    Attempt, Attempts, Ending, ErrorKind, Event, ExecutionId, Failure, InvokeKind, Journal,
+    JournalKey, Outcome, PromiseId, Record, SignalName,
 };
 
 type Tree = BTreeMap<JournalKey, (Journal, Vec<Record>)>;
@@ -40,7 +40,12 @@ pub fn agree(tree: &[(JournalKey, Vec<Record>)]) -> Result<(), String> {
 
 /// What a caller's journal says of its calls, their journals say, too.
 fn calls_agree(tree: &Tree, key: &JournalKey, records: &[Record]) -> Result<(), String> {
+    let effects = effects(records);
     for (place, record) in records.iter().enumerate() {
+        // Effects have no journal of their own.
+        if invoked(&record.event).is_some_and(|promise| effects.contains(promise)) {
+            continue;
+        }
         let called = |promise: &PromiseId, attempt| callee(key, promise, attempt);
         match &record.event {
             Event::InvokeStarted { promise_id, attempt } => {
@@ -72,6 +77,26 @@ fn calls_agree(tree: &Tree, key: &JournalKey, records: &[Record]) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// The promises that are effects.
+fn effects(records: &[Record]) -> BTreeSet<&PromiseId> {
+    let effect = |record: &Record| {
+        matches!(&record.event, Event::InvokeScheduled { kind: InvokeKind::Http, .. })
+    };
+    let effects = records.iter().filter(|record| effect(record));
+    effects.filter_map(|record| invoked(&record.event)).collect()
+}
+
+/// The call or effect that an event is about.
+pub(crate) fn invoked(event: &Event) -> Option<&PromiseId> {
+    match event {
+        Event::InvokeScheduled { promise_id, .. }
+        | Event::InvokeStarted { promise_id, .. }
+        | Event::InvokeCompleted { promise_id, .. }
+        | Event::InvokeRetrying { promise_id, .. } => Some(promise_id),
+        _ => None,
+    }
 }
 
 /// What was not started when a cancel was asked for does not begin; what is called from then on

@@ -24,6 +24,13 @@ impl Run {
             self.write_down(*number, &tree);
             trees.push((*number, root.clone(), tree));
         }
+        self.peer.arrive();
+        let store = self.store().clone();
+        self.effects_hold(&store, self.peer.process())?;
+        for (_, tree) in store::trees(&store).map_err(unreadable)? {
+            agree(&tree)?;
+        }
+        drop(store);
         let (rows, hash) = store::digest(self.store()).map_err(unreadable)?;
         self.say(format_args!("the store has {rows} rows, {hash:016x}"));
         for (number, root, tree) in &trees {
@@ -51,7 +58,11 @@ impl Run {
         ensure!(queued.is_empty(), "something is queued: {queued:?}");
         let timers = timers::next(self.store(), None, 10).map_err(unreadable)?.value;
         ensure!(timers.is_empty(), "a timer is left: {timers:?}");
+        let held = self.unresolved();
+        ensure!(held.is_empty(), "nobody has said what became of {held:?}");
         let readings = self.engine().readings();
+        let out = (readings.effects_in_flight, readings.effects_leaving);
+        ensure!(out == (0, 0), "effects are in flight, and on their way: {out:?}");
         let left = (readings.trees, readings.runnable, readings.parked);
         ensure!(left == (0, 0, 0), "trees, runnable trees, guests are left: {left:?}");
         let Readings { recovered, timers_told, callers_waiting, .. } = readings;

@@ -5,9 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use indelible_http::Response;
 use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
-use indelible_journal::{Ending, ExecutionId, Namespace, OperationId, Payload, SignalName};
-use indelible_runtime::{ControlError, Engine, EngineError, Start, StartRefused, StartedExecution};
+use indelible_journal::{
+    Ending, ExecutionId, Namespace, OperationId, Payload, PromiseId, SignalName,
+};
+use indelible_runtime::{
+    Actor, ControlError, Engine, EngineError, Resolution, Start, StartRefused, StartedExecution,
+};
 use indelible_store::rows::executions::Execution;
 
 use crate::guests::COMPONENT;
@@ -30,6 +35,27 @@ pub(crate) enum Request {
     Outcome(ExecutionId),
     /// How an execution stands.
     Row(ExecutionId),
+    /// A person says how an effect ended, with a number that no other has.
+    Resolve(PromiseId, How, u64),
+}
+
+/// What a person says of an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    Happened,
+    DidNotHappen,
+    RunAgain,
+}
+
+/// The person who says it: one for each time.
+pub(crate) fn person(value: u64) -> String {
+    format!("person-{value}")
+}
+
+/// What was answered, as a person says.
+pub(crate) fn answer_of(value: u64) -> Response {
+    let body = format!("{{\"person\":{value}}}").into();
+    Response { status: 200, headers: Vec::new(), body }
 }
 
 /// What the answer was.
@@ -40,6 +66,7 @@ pub(crate) enum Answer {
     Conflict,
     Delivered(u64),
     Cancelling,
+    Resolved,
     /// It made no sense to the execution.
     NotDone(String),
     Outcome(Option<Ending>),
@@ -138,6 +165,17 @@ fn ask(engine: Arc<Engine>, programs: &[Program], request: &Request) -> Answerin
             match engine.outcome(&id).await {
                 Ok(outcome) => Answer::Outcome(outcome),
                 Err(error) => Answer::Unknown(error.to_string()),
+            }
+        }),
+        Request::Resolve(promise, how, value) => Box::pin(async move {
+            let resolution = match how {
+                How::Happened => Resolution::Happened(answer_of(value)),
+                How::DidNotHappen => Resolution::DidNotHappen,
+                How::RunAgain => Resolution::RunAgain,
+            };
+            match engine.resolve(&promise, resolution, Actor::new(&person(value)), "asked").await {
+                Ok(()) => Answer::Resolved,
+                Err(error) => not_done(error),
             }
         }),
         Request::Row(id) => Box::pin(async move {

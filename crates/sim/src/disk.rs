@@ -4,10 +4,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use indelible_journal::{Attempt, JournalKey};
 use indelible_store::engine::{Engine, EngineError, EngineSnapshot};
 use indelible_store::memory::MemoryEngine;
-use indelible_store::{Table, Write};
+use indelible_store::rows::TABLES;
+use indelible_store::{Bounds, Store, Table, Write};
 
+use crate::effects;
+use crate::store;
 use crate::transcript::Transcript;
 
 /// How the disk is.
@@ -29,7 +33,7 @@ pub(crate) enum Health {
 
 /// The simulated disk.
 pub(crate) struct Disk {
-    inner: MemoryEngine,
+    inner: Arc<MemoryEngine>,
     health: Mutex<Health>,
     transcript: Arc<Transcript>,
 }
@@ -41,7 +45,7 @@ impl Disk {
         for writes in commits {
             inner.commit(writes.clone()).expect("memory takes everything");
         }
-        Self { inner, health: Mutex::new(Health::Well), transcript }
+        Self { inner: Arc::new(inner), health: Mutex::new(Health::Well), transcript }
     }
 
     fn health(&self) -> MutexGuard<'_, Health> {
@@ -50,6 +54,16 @@ impl Disk {
 
     pub(crate) fn set(&self, health: Health) {
         *self.health() = health;
+    }
+
+    /// The attempts at the effect of this key that are in flight, as far as the disk knows: what is
+    /// accepted and not written is not there.
+    pub(crate) fn in_flight(&self, key: &str) -> Vec<(JournalKey, u32, Attempt)> {
+        let backend: Arc<dyn Engine> = self.inner.clone();
+        let store = Store::start_by_hand(backend, &TABLES, Bounds::DEFAULT);
+        let store = store.expect("what was committed can be opened");
+        let all = store::all(&store, false).expect("memory can be read");
+        effects::in_flight(&all, key)
     }
 
     /// Whether it is as it should be.

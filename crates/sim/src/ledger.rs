@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use indelible_journal::{Ending, Event, ExecutionId, JournalKey, Payload, Record};
+use indelible_http::Response;
+use indelible_journal::{
+    Ending, Event, ExecutionId, JournalKey, Outcome, Payload, PromiseId, Record,
+};
 use indelible_store::Store;
 use indelible_store::rows::executions::{self, Execution};
 
-use crate::client::{Answer, Client, Request};
+use crate::client::{Answer, Client, How, Request, answer_of, person};
 use crate::store::{self, Stored};
 
 /// How far a request came that changes something.
@@ -41,6 +44,39 @@ pub(crate) struct Cancel {
     pub(crate) word: Word,
 }
 
+/// What a person said of an effect.
+#[derive(Debug, Clone)]
+pub(crate) struct Said {
+    pub(crate) promise: PromiseId,
+    pub(crate) how: How,
+    pub(crate) value: u64,
+    pub(crate) word: Word,
+}
+
+impl Said {
+    /// Whether an event is what came of it.
+    pub(crate) fn is_in(&self, event: &Event) -> bool {
+        let says = |message: &str, what: &str| message == format!("{} {what}", person(self.value));
+        match (self.how, event) {
+            (
+                How::Happened,
+                Event::InvokeCompleted { promise_id, result: Outcome::Ok(got), .. },
+            ) => {
+                *promise_id == self.promise
+                    && Response::decode(&got.bytes).as_ref() == Ok(&answer_of(self.value))
+            }
+            (
+                How::DidNotHappen,
+                Event::InvokeCompleted { promise_id, result: Outcome::Err(got), .. },
+            ) => *promise_id == self.promise && says(&got.message, "says that it did not happen"),
+            (How::RunAgain, Event::InvokeRetrying { promise_id, error, .. }) => {
+                *promise_id == self.promise && says(&error.message, "has it run again")
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What was shown.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -53,6 +89,7 @@ pub(crate) struct Ledger {
     rows: BTreeMap<JournalKey, Vec<(u64, Execution)>>,
     pub(crate) signals: Vec<Sent>,
     pub(crate) cancels: Vec<Cancel>,
+    pub(crate) said: Vec<Said>,
 }
 
 impl Ledger {
@@ -63,6 +100,10 @@ impl Ledger {
             Request::Signal(id, name, value) => {
                 let (id, value) = (id.clone(), *value);
                 self.signals.push(Sent { id, name, value, word, delivery: None, asked_at });
+            }
+            Request::Resolve(promise, how, value) => {
+                let (promise, how, value) = (promise.clone(), *how, *value);
+                self.said.push(Said { promise, how, value, word });
             }
             Request::Cancel(id, reason) => {
                 self.cancels.push(Cancel { id: id.clone(), reason: reason.clone(), word });
@@ -94,6 +135,11 @@ impl Ledger {
                 let known = self.cancels.iter_mut().find(|cancel| cancel.reason == *reason);
                 let cancel = known.expect("it was asked for");
                 cancel.word = word(answer);
+                Ok(())
+            }
+            (Request::Resolve(.., value), answer) => {
+                let said = self.said.iter_mut().find(|said| said.value == *value);
+                said.expect("it was said").word = word(answer);
                 Ok(())
             }
             (Request::Outcome(id), Answer::Outcome(Some(ending))) => self.ended(id, ending),
@@ -218,6 +264,16 @@ impl Ledger {
             if id.root() == root.root() && *word == Word::Done {
                 ensure!(was_cancelled(tree, id), "the cancel of {id:#}, {reason}, is gone");
             }
+        }
+        for said in self.said.iter().filter(|said| said.promise.root() == root.root()) {
+            let records = tree.iter().flat_map(|(_, records)| records);
+            let count = records.filter(|record| said.is_in(&record.event)).count();
+            let legal = match said.word {
+                Word::Done => count == 1,
+                Word::Refused => count == 0,
+                Word::Unknown => count <= 1,
+            };
+            ensure!(legal, "what was said is there {count} times: {said:?}");
         }
         for (id, endings) in &self.endings {
             if id.root() == root.root() {

@@ -9,8 +9,8 @@
 //!
 //! - `plan`: what a seed draws. [`program`]: the programs.
 //! - `run`: the scheduler. `quiet`: how a run comes to its end. `client`: those who ask.
-//! - `disk`, `world`: what the engine runs on.
-//! - `ledger`: what was shown. `check`, [`agree`], `oracle`: what must be true.
+//! - `disk`, `world`: what the engine runs on. `peer`: whom it sends HTTP requests to.
+//! - `ledger`: what was shown. `check`, [`agree`], `effects`, `oracle`: what must be true.
 //!
 //! It is for tests: nothing that users get depends on it.
 
@@ -27,9 +27,11 @@ pub mod agree;
 mod check;
 mod client;
 mod disk;
+mod effects;
 mod guests;
 mod ledger;
 mod oracle;
+mod peer;
 mod plan;
 pub mod program;
 mod quiet;

@@ -16,6 +16,10 @@ pub(crate) enum Action {
     Work,
     /// The disk takes a group, or is done with one.
     Disk,
+    /// Something happens on the wire.
+    Wire,
+    /// A person says how an effect ended.
+    Resolve,
     /// Time passes.
     Time,
     /// Executions are told of the timers that are due.
@@ -51,12 +55,16 @@ pub(crate) struct Plan {
     pub(crate) options: Options,
     pub(crate) bounds: Bounds,
     pub(crate) ticks: u64,
+    /// How often something happens to requests that nobody waits for any more.
+    pub(crate) slow_percent: u64,
     weights: Vec<(Action, u64)>,
 }
 
 impl Plan {
-    pub(crate) fn draw(rng: &mut Rng) -> Self {
-        let programs = (0..rng.between(1, 4)).map(|_| Program::draw(&mut rng.fork())).collect();
+    /// `sends`: with HTTP effects. What is drawn without does not change because of them.
+    pub(crate) fn draw(rng: &mut Rng, sends: bool) -> Self {
+        let draw = if sends { Program::draw_sending } else { Program::draw };
+        let programs = (0..rng.between(1, 4)).map(|_| draw(&mut rng.fork())).collect();
         let mut draw = rng.fork();
         let rng = &mut draw;
         let parking = match rng.below(10) {
@@ -65,7 +73,9 @@ impl Plan {
             _ => Parking::Drop,
         };
         let usual = Options::default();
+        let effects_in_flight_max = if sends { *rng.pick(&[1, 2, 1_024, 1_024]) } else { 1_024 };
         let options = Options {
+            effects_in_flight_max,
             workers: 0,
             parking,
             pace: if rng.percent(35) { Pace::Lockstep } else { Pace::Ahead },
@@ -78,7 +88,14 @@ impl Plan {
         };
         let waiting_batches_max = *rng.pick(&[1, 3, 512, 512]);
         let bounds = Bounds { waiting_batches_max, ..Bounds::DEFAULT };
-        Self { programs, options, bounds, ticks: rng.between(30, 300), weights: weights(rng) }
+        let (ticks, mut weights) = (rng.between(30, 300), weights(rng));
+        let mut slow_percent = 0;
+        if sends {
+            slow_percent = *rng.pick(&[0, 1, 4, 20]);
+            weights.push((Action::Wire, rng.between(30, 300)));
+            weights.push((Action::Resolve, rng.between(5, 60)));
+        }
+        Self { programs, options, bounds, ticks, slow_percent, weights }
     }
 
     /// Whether timers are told more than once.

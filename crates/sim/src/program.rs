@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::Rng;
+use crate::peer::FATES;
 
 /// The signals that programs wait for.
 pub const SIGNALS: [&str; 2] = ["go", "stop"];
@@ -20,9 +21,18 @@ pub struct Program {
 impl Program {
     /// Draws a program.
     pub fn draw(rng: &mut Rng) -> Self {
+        Self::draw_with(rng, false)
+    }
+
+    /// Draws a program that sends HTTP requests.
+    pub fn draw_sending(rng: &mut Rng) -> Self {
+        Self::draw_with(rng, true)
+    }
+
+    fn draw_with(rng: &mut Rng, sends: bool) -> Self {
         let function = *rng.pick(&["main", "main", "idem", "plain"]);
         let tame = rng.percent(40);
-        let mut draft = Draft { budget: rng.between(6, 50), tame, rng, slots: 0 };
+        let mut draft = Draft { budget: rng.between(6, 50), tame, rng, sends, slots: 0 };
         let steps = draft.body(function, 3, 9);
         Self { function, steps }
     }
@@ -42,6 +52,8 @@ struct Draft<'a> {
     budget: u64,
     /// Without races, and without calls that are dropped: a crash must not change its end.
     tame: bool,
+    /// With HTTP effects.
+    sends: bool,
     slots: u64,
 }
 
@@ -101,6 +113,9 @@ impl Draft<'_> {
     }
 
     fn step(&mut self, depth: u64, made: &mut Made, steps: &mut Vec<Value>) {
+        if self.sends && self.rng.percent(35) {
+            return self.effect(made, steps);
+        }
         let kind = self.rng.below(100);
         let wild = matches!(kind, 46..51 | 60..75 | 79..83);
         match kind {
@@ -169,6 +184,33 @@ impl Draft<'_> {
                 let slot = made.promises.last().cloned().unwrap_or_default();
                 steps.push(json!({ "await": slot }));
             }
+        }
+    }
+
+    /// A request, which is awaited, raced, put into a set, or left.
+    fn effect(&mut self, made: &mut Made, steps: &mut Vec<Value>) {
+        let slot = self.slot();
+        steps.push(json!({ "http": [slot, request(self.rng)] }));
+        made.promises.push(slot.clone());
+        match self.rng.below(100) {
+            0..40 => steps.push(json!({ "await": slot })),
+            40..55 if !self.tame => {
+                let timer = self.timer(made);
+                let other = made.promises.last().cloned().unwrap_or_default();
+                steps.push(timer);
+                steps.push(json!({ "any": [slot, other] }));
+            }
+            55..70 if !self.tame => {
+                let set = self.slot();
+                steps.push(json!({ "set": set }));
+                steps.push(json!({ "submit": [set, slot] }));
+                made.sets.push((set, false));
+                if self.rng.percent(60) {
+                    let last = made.sets.len() - 1;
+                    self.take(made, last, steps);
+                }
+            }
+            _ => made.calls.push(slot),
         }
     }
 
@@ -288,4 +330,44 @@ impl Draft<'_> {
         let count = self.rng.between(least, 3).min(left.len() as u64);
         (0..count).map(|_| left.swap_remove(self.rng.below(left.len() as u64) as usize)).collect()
     }
+}
+
+/// A request to the simulated peer. What is sent as often as it takes is answered in the end.
+fn request(rng: &mut Rng) -> Value {
+    let method = *rng.pick(&["POST", "POST", "POST", "PATCH", "PUT", "GET", "DELETE"]);
+    let unbounded = rng.percent(25);
+    let settle = rng.percent(30).then(|| rng.between(31_000, 90_000));
+    let mut fates: Vec<&str> = (0..rng.between(1, 3)).map(|_| *rng.pick(&FATES)).collect();
+    if unbounded || settle.is_some() || rng.percent(30) {
+        fates.push("ok");
+    }
+    let mut url = format!("http://peer/{}", fates.join(","));
+    if settle.is_some() {
+        let mut look: Vec<&str> = (0..rng.below(3)).map(|_| *rng.pick(&FATES)).collect();
+        // One that never knows, now and then.
+        look.push(if rng.percent(15) { "broken" } else { "ok" });
+        url = format!("{url}?look={}", look.join(","));
+    }
+    let backoff = rng.between(10, 2_000);
+    let mut request = json!({
+        "method": method,
+        "url": url,
+        "backoff": backoff,
+        "cap": backoff * 8,
+        "timeout": rng.between(500, 30_000),
+        "hold": rng.percent(40),
+    });
+    if !unbounded {
+        request["retries"] = json!(rng.below(4));
+    }
+    if let Some(settle) = settle {
+        request["settle"] = json!(settle);
+    }
+    if rng.percent(15) {
+        request["deadline"] = json!(rng.between(1_000, 60_000));
+    }
+    if rng.percent(15) {
+        request["idem"] = json!(rng.percent(50));
+    }
+    request
 }

@@ -1,13 +1,16 @@
 //! The quiet after the chaos: nothing fails any more, the signals that are waited for are sent,
 //! and everything has to come to its end.
 
+use std::sync::Arc;
+
 use indelible_journal::{AwaitKind, Journal, Status};
+use indelible_runtime::UnresolvedEffect;
 use indelible_runtime::world::Clock as _;
 
-use crate::client::Request;
+use crate::client::{How, Request};
 use crate::disk::Health;
 use crate::program::SIGNALS;
-use crate::run::Run;
+use crate::run::{Run, poll_to_end};
 use crate::store;
 
 /// Rounds of time and signals after which whoever is not over never ends.
@@ -40,7 +43,8 @@ impl Run {
             self.tick += 1;
             self.rest()?;
             self.is_well()?;
-            if let Some(due) = self.engine().next_due() {
+            let deadline = self.peer.next_deadline();
+            if let Some(due) = self.engine().next_due().into_iter().chain(deadline).min() {
                 if due > self.clock.now() {
                     self.move_clock(due);
                 }
@@ -58,10 +62,11 @@ impl Run {
             let choice = self.rng.below(8) as usize;
             let worked = self.engine().step_at(choice);
             let written = self.store().step();
+            let wired = self.wire();
             let answered = self.poll_all()?;
             // Whoever is let in because another was answered has only now asked.
             let asked = self.engine().readings().runnable > 0 || self.is_somebody_woken();
-            if !worked && !written && answered == 0 && !asked {
+            if !worked && !written && !wired && answered == 0 && !asked {
                 return Ok(());
             }
         }
@@ -71,6 +76,24 @@ impl Run {
     /// Nothing happens by itself any more: everything that is not over waits for a signal, or for
     /// a call that does. False: everything is over.
     fn send_missing(&mut self) -> Result<bool, String> {
+        let engine = Arc::clone(self.engine());
+        let unresolved = poll_to_end(engine.unresolved(None, 100), || {});
+        drop(engine);
+        let unresolved = unresolved.map_err(|error| error.to_string())?;
+        for UnresolvedEffect { promise, held, .. } in &unresolved {
+            ensure!(*held, "{promise:#} hangs: its reconciler is not asked");
+            // Again may be unknown again: not for ever.
+            let how = match self.rng.below(4) {
+                0 => How::RunAgain,
+                1 => How::DidNotHappen,
+                _ => How::Happened,
+            };
+            let value = self.value();
+            self.ask(Request::Resolve(promise.clone(), how, value))?;
+        }
+        if !unresolved.is_empty() {
+            return Ok(true);
+        }
         let mut missing = Vec::new();
         let mut over = true;
         for root in self.ledger.roots.values() {

@@ -7,15 +7,17 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use indelible_journal::{ExecutionId, Micros, Timestamp};
+use indelible_journal::{ExecutionId, Micros, PromiseId, Timestamp};
 use indelible_runtime::world::{Clock as _, Silent};
 use indelible_runtime::{Engine, Pace, World};
-use indelible_store::rows::TABLES;
+use indelible_store::rows::{TABLES, unresolved};
 use indelible_store::{Store, engine};
 
-use crate::client::{Client, Request};
+use crate::client::{Client, How, Request};
 use crate::disk::{Disk, Health};
+use crate::effects::Known;
 use crate::ledger::Ledger;
+use crate::peer::Peer;
 use crate::plan::{Action, Plan};
 use crate::program::SIGNALS;
 use crate::transcript::Transcript;
@@ -53,6 +55,11 @@ pub fn simulate(kit: &Kit, seed: u64) -> Report {
     Report { seed, wrong, transcript: transcript.take() }
 }
 
+/// Whether the programs of a seed send HTTP requests: two of three do.
+fn sends(seed: u64) -> bool {
+    !Rng::new(seed ^ 0x6874_7470).number().is_multiple_of(3)
+}
+
 fn panicked(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
@@ -68,6 +75,8 @@ pub(crate) struct Run {
     pub(crate) clock: Arc<SimClock>,
     pub(crate) disk: Arc<Disk>,
     pub(crate) told: Arc<Told>,
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) known: Known,
     engine: Option<Arc<Engine>>,
     clients: Vec<Client>,
     pub(crate) ledger: Ledger,
@@ -81,20 +90,25 @@ pub(crate) struct Run {
 impl Run {
     fn begin(kit: &Kit, seed: u64, transcript: Arc<Transcript>) -> Self {
         let mut rng = Rng::new(seed);
-        let plan = Plan::draw(&mut rng.fork());
+        let plan = Plan::draw(&mut rng.fork(), sends(seed));
         let disk = Arc::new(Disk::with(&kit.deployed, Arc::clone(&transcript)));
         let told = Told {
             transcript: Arc::clone(&transcript),
             disk: Arc::clone(&disk),
             wrong: Mutex::default(),
         };
+        let clock = Arc::new(SimClock::new());
+        let (own_disk, own_clock) = (Arc::clone(&disk), Arc::clone(&clock));
+        let peer = Peer::new(own_disk, own_clock, Arc::clone(&transcript), plan.slow_percent);
         Self {
+            peer: Arc::new(peer),
+            known: Known::default(),
             kit: kit.clone(),
             seed,
             plan,
             rng: rng.fork(),
             transcript,
-            clock: Arc::new(SimClock::new()),
+            clock,
             disk,
             told: Arc::new(told),
             engine: None,
@@ -151,7 +165,7 @@ impl Run {
 
     /// The engine has said nothing that it should not.
     pub(crate) fn is_well(&self) -> Result<(), String> {
-        match self.told.wrong() {
+        match self.peer.wrong().or_else(|| self.told.wrong()) {
             Some(wrong) => Err(wrong),
             None => Ok(()),
         }
@@ -171,11 +185,14 @@ impl Run {
         let store = Store::start_by_hand(backend, &TABLES, self.plan.bounds);
         let store = store.map_err(|error| format!("the store does not start: {error}"))?;
         self.ledger.kept(&store)?;
+        if let Some(before) = self.peer.process().checked_sub(1) {
+            self.effects_hold(&store, before)?;
+        }
         let world = World {
             clock: self.clock.clone(),
             entropy: Arc::new(SimEntropy { seed: self.seed, ids: AtomicU64::new(self.tick << 32) }),
             observer: self.told.clone(),
-            http: Arc::new(indelible_http::SendsNothing),
+            http: self.peer.clone(),
             witness: Arc::new(Silent),
             guests: Arc::clone(&self.kit.guests),
         };
@@ -195,6 +212,10 @@ impl Run {
             Action::Disk => {
                 self.store().step();
             }
+            Action::Wire => {
+                self.wire();
+            }
+            Action::Resolve => self.resolve_something()?,
             Action::Time => {
                 let time = Micros::new(self.rng.between(1, 3_000_000));
                 self.move_clock(self.clock.now().saturating_add(time));
@@ -283,6 +304,46 @@ impl Run {
         }
     }
 
+    /// Something happens on the wire. False: nothing can before time passes.
+    pub(crate) fn wire(&mut self) -> bool {
+        self.peer.step(&mut self.rng)
+    }
+
+    /// What is on disk of effects is what the wire knows.
+    pub(crate) fn effects_hold(&mut self, store: &Store, process: u64) -> Result<(), String> {
+        let all = store::all(store, true).map_err(|error| error.to_string())?;
+        self.known.look(&all, process, &self.peer.sent(), &self.ledger)
+    }
+
+    /// A person says how an effect ended: mostly one of which nobody knows, sometimes two of them
+    /// at once, sometimes of something else.
+    fn resolve_something(&mut self) -> Result<(), String> {
+        if self.clients.len() >= CLIENTS_MAX {
+            return Ok(());
+        }
+        let unknown = self.unresolved();
+        let promise = if unknown.is_empty() || self.rng.percent(15) {
+            let Some(id) = self.some_execution() else { return Ok(()) };
+            id.child(self.rng.below(6) as u32)
+        } else {
+            self.rng.pick(&unknown).clone()
+        };
+        for _ in 0..self.rng.between(1, 2) {
+            let how = *self.rng.pick(&[How::Happened, How::DidNotHappen, How::RunAgain]);
+            let value = self.value();
+            self.ask(Request::Resolve(promise.clone(), how, value))?;
+        }
+        Ok(())
+    }
+
+    /// The effects of which nobody knows whether they happened.
+    pub(crate) fn unresolved(&self) -> Vec<PromiseId> {
+        // A store that has stopped shows nothing.
+        let rows = unresolved::next(self.store(), None, 100);
+        let rows = rows.map(|seen| seen.value).unwrap_or_default();
+        rows.into_iter().map(|(effect, _)| effect.key.execution_id().child(effect.child)).collect()
+    }
+
     /// Executions are told of the timers that are due, some of them twice.
     fn tell_due(&mut self) {
         self.fire_due();
@@ -300,6 +361,7 @@ impl Run {
     }
 
     pub(crate) fn move_clock(&self, time: Timestamp) {
+        self.peer.pass(time.saturating_since(self.clock.now()));
         self.clock.set(time);
         self.note(format_args!("it is {time}"));
     }
@@ -337,6 +399,7 @@ impl Run {
         }
         let engine = self.engine.take().and_then(Arc::into_inner);
         drop(engine.expect("nobody else has the engine"));
+        self.peer.cut();
     }
 
     /// Somebody asks, and has the engine's attention at once.
@@ -459,6 +522,9 @@ impl Run {
         match request {
             Request::Signal(id, name, value) => {
                 format!("signal {name} {value} to {}", self.name(id))
+            }
+            Request::Resolve(promise, how, value) => {
+                format!("{how:?} {value} of {promise:#}")
             }
             Request::Cancel(id, reason) => format!("cancel {reason} of {}", self.name(id)),
             Request::Outcome(id) => format!("outcome of {}", self.name(id)),

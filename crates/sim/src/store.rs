@@ -1,8 +1,11 @@
 //! What a store holds, read back for the checks.
 
+use std::collections::BTreeMap;
+
 use indelible_journal::{ExecutionId, JournalKey, Record, RootHash};
-use indelible_store::rows::executions::{self, Execution};
+use indelible_store::rows::executions::{self, Execution, Standing};
 use indelible_store::rows::journals;
+use indelible_store::rows::listing::{self, Filter};
 use indelible_store::{Read, ReadError, Scan, Snapshot, Store};
 
 /// A journal as it is stored, not checked yet.
@@ -46,6 +49,37 @@ pub(crate) fn tree(store: &Store, root: &ExecutionId) -> Result<Vec<Stored>, Rea
     }
     all.sort_by(|one, other| one.0.cmp(&other.0));
     Ok(all)
+}
+
+/// Every journal of every tree, also of those that the engine itself has started; with those that
+/// are over, or without.
+pub(crate) fn all(store: &Store, with_ended: bool) -> Result<Vec<Stored>, ReadError> {
+    let snapshot = store.snapshot()?;
+    let standings = Standing::ALL.into_iter().filter(|one| with_ended || !one.is_terminal());
+    let filter =
+        Filter { standings: standings.collect(), with_children: true, ..Filter::default() };
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let page = listing::list(&snapshot, &filter, after.as_ref(), PAGE)?.value;
+        for row in page.executions {
+            let events = events(&snapshot, &row.key)?;
+            all.push((row.key, events));
+        }
+        after = page.next;
+        if after.is_none() {
+            all.sort_by(|one: &Stored, other| one.0.cmp(&other.0));
+            return Ok(all);
+        }
+    }
+}
+
+/// The same, tree by tree.
+pub(crate) fn trees(store: &Store) -> Result<BTreeMap<RootHash, Vec<Stored>>, ReadError> {
+    let mut trees: BTreeMap<RootHash, Vec<Stored>> = BTreeMap::new();
+    for stored in all(store, true)? {
+        trees.entry(*stored.0.execution_id().root()).or_default().push(stored);
+    }
+    Ok(trees)
 }
 
 /// How many rows there are, and a hash of all of them.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indelible_journal::{Failure, JournalKey, Timestamp};
+use indelible_runtime::UnresolvedEffect;
 use indelible_runtime::world::{Clock, Entropy, Observer, Purpose, Then};
 
 use crate::disk::Disk;
@@ -80,6 +81,10 @@ impl Observer for Told {
     fn held(&self, key: &JournalKey, why: &str) {
         self.transcript.say(format_args!("  {key:#}: held: {why}"));
         self.note(format!("{key:#} is held: {why}"));
+    }
+
+    fn unresolved(&self, effect: &UnresolvedEffect) {
+        self.transcript.say(format_args!("  {:#} waits for a person", effect.promise));
     }
 
     /// Expected of an engine whose disk has failed, and of no other.

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `{"call": [slot, function, input]}` | calls; the promise is kept in a slot |
 //! | `{"call_big": [slot, function, n]}` | calls with an input of so many bytes and a few |
+//! | `{"http": [slot, request]}` | sends a request: see below |
 //! | `{"timer": [slot, ms]}` | starts a timer |
 //! | `{"await": slot}` | waits, and notes the outcome |
 //! | `{"any": [slots]}`, `{"all": [slots]}` | waits for the first, for all |
@@ -23,10 +24,18 @@
 //!
 //! What was noted is returned as an array. `main` is not `idem` and not retried; `idem` is, three
 //! times; `plain` is not `idem`, but may be retried if nothing was started.
+//!
+//! A request is an object: `method`, `url`, and if it is to have them `idem`, `retries` (none: as
+//! often as it takes), `backoff` and `cap`, `deadline`, `timeout` (all in ms), `hold`, and `settle`:
+//! then `reconcile` is asked. An answer is noted as `{"status": n}`.
+//!
+//! `reconcile` asks the peer by a GET how often it has processed the key in question. What follows
+//! `look=` in the request's address is where it asks.
 
 use std::collections::HashMap;
 
 use indelible_sdk::bindings::indelible::guest::host;
+use indelible_sdk::bindings::indelible::guest::http;
 use indelible_sdk::bindings::indelible::guest::types::{ErrorKind, RetryPolicy};
 use indelible_sdk::bindings::{Failure, Function, Guest, Payload, export};
 use serde_json::{Value, json};
@@ -35,10 +44,15 @@ struct Script;
 
 impl Guest for Script {
     fn describe() -> Vec<Function> {
-        vec![function("main", false, 0), function("idem", true, 3), function("plain", false, 3)]
+        vec![
+            function("main", false, 0),
+            function("idem", true, 3),
+            function("plain", false, 3),
+            function("reconcile", true, 1),
+        ]
     }
 
-    fn run(_function: String, input: Payload) -> Result<Payload, Failure> {
+    fn run(function: String, input: Payload) -> Result<Payload, Failure> {
         std::panic::set_hook(Box::new(|info| {
             let place = info.location().map(ToString::to_string).unwrap_or_default();
             let message = info.payload().downcast_ref::<String>().cloned();
@@ -48,6 +62,9 @@ impl Guest for Script {
         }));
         let program: Value = serde_json::from_slice(&input.bytes)
             .map_err(|error| failure(ErrorKind::UserError, &error.to_string()))?;
+        if function == "reconcile" {
+            return reconcile(&program);
+        }
         let mut run = Run::default();
         match run.steps(&program) {
             Ok(()) => Ok(payload(&Value::Array(run.notes))),
@@ -125,6 +142,7 @@ impl Run {
                 let input = json!([{ "note": "x".repeat(number(&with[2]) as usize) }]);
                 self.step("call", &json!([with[0], with[1], input]))?;
             }
+            "http" => self.keep(&with[0], send(&with[1])),
             "timer" => self.keep(&with[0], host::start_timer(number(&with[1]) * 1_000)),
             "await" => {
                 let outcome = host::await_one(self.slot(with))?;
@@ -247,6 +265,72 @@ impl Run {
     }
 }
 
+/// Sends what a step describes.
+fn send(with: &Value) -> u32 {
+    let ms = |name: &str| with[name].as_u64().map(|ms| ms * 1_000);
+    let request = http::Request {
+        method: text(&with["method"]).to_owned(),
+        url: text(&with["url"]).to_owned(),
+        headers: Vec::new(),
+        body: Vec::new(),
+    };
+    let retry_policy = RetryPolicy {
+        retries_max: with["retries"].as_u64().map(|most| most as u32),
+        backoff_base: ms("backoff").unwrap_or(1_000_000),
+        backoff_cap: ms("cap").unwrap_or(60_000_000),
+        deadline: ms("deadline"),
+    };
+    let reconciler = ms("settle")
+        .map(|settle| http::Reconciler { function: "reconcile".to_owned(), settle });
+    let hold = with["hold"].as_bool().unwrap_or_default();
+    let policy = http::HttpPolicy {
+        idem: with["idem"].as_bool(),
+        retry_policy,
+        timeout: ms("timeout").unwrap_or(30_000_000),
+        not_processed: None,
+        no_answer: None,
+        reconciler,
+        on_unknown: if hold { http::OnUnknown::Hold } else { http::OnUnknown::Indeterminate },
+    };
+    host::send_http(&request, &policy)
+}
+
+/// Whether a request was processed, as far as the peer says.
+fn reconcile(question: &Value) -> Result<Payload, Failure> {
+    let place = text(&question["url"]).split_once("look=").map_or("ok", |(_, place)| place);
+    let url = format!("http://peer/{place}?of={}", text(&question["idempotency_key"]));
+    let asked = send(&json!({ "method": "GET", "url": url, "retries": 2, "timeout": 5_000 }));
+    let answer = match host::await_one(asked) {
+        Ok(Ok(payload)) if status(&payload) == Some(200) => body(&payload),
+        Ok(_) => Value::Null,
+        Err(cancelled) => return Err(failure(ErrorKind::Cancelled, &cancelled.reason)),
+    };
+    Ok(payload(&match answer["processed"].as_u64() {
+        Some(0) => json!("did-not-happen"),
+        Some(count) => {
+            let body = json!({ "reconciled": count }).to_string();
+            json!({ "happened": { "status": 200, "body": body } })
+        }
+        None => json!("not-known-yet"),
+    }))
+}
+
+/// The status of an answer; none if it is none.
+fn status(payload: &Payload) -> Option<u16> {
+    match payload.bytes[..] {
+        [1, high, low, ..] if payload.codec == CODEC_HTTP => Some(u16::from_be_bytes([high, low])),
+        _ => None,
+    }
+}
+
+/// The body of an answer without headers.
+fn body(payload: &Payload) -> Value {
+    payload.bytes.get(4..).and_then(|body| serde_json::from_slice(body).ok()).unwrap_or(Value::Null)
+}
+
+/// How answers are written down.
+const CODEC_HTTP: u8 = 6;
+
 /// So deep that the stack runs out.
 #[inline(never)]
 fn recurse(depth: u64) -> u64 {
@@ -266,6 +350,9 @@ fn failed(failure: &Failure) -> Value {
 }
 
 fn value(payload: &Payload) -> Value {
+    if let Some(status) = status(payload) {
+        return json!({ "status": status });
+    }
     serde_json::from_slice(&payload.bytes).unwrap_or(Value::Null)
 }
 

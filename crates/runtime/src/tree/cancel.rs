@@ -77,10 +77,13 @@ impl Tree {
         if open.kind == InvokeKind::Http {
             // What is in flight is awaited, and what a person has to resolve waits for the guest's
             // end (C-40): neither can be called back.
-            if !matches!(open.phase, InvokePhase::Started { .. }) {
-                self.settle_unbegun(shared, caller, child, NOT_BEGUN);
-            }
-            return;
+            // What is not in the list was dropped when its caller came to its end.
+            let dropped = !execution.unstarted.contains_key(&child);
+            return match open.phase {
+                InvokePhase::Started { .. } => {}
+                InvokePhase::Scheduled if dropped => {}
+                _ => self.settle_unbegun(shared, caller, child, NOT_BEGUN),
+            };
         }
         let volatile = is_volatile(&open.retry_policy);
         // Somebody sees to it: nobody knows how it ended (C-41).

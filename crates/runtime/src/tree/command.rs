@@ -46,8 +46,8 @@ pub(crate) enum Command {
     Recover(Entry, UnderWay),
     /// A person lets a held execution go on, or ends it.
     Settle(Settle),
-    /// There may be room for this effect of this execution.
-    StartEffect(JournalKey, u32),
+    /// There may be room for this attempt at an effect of this execution.
+    StartEffect(JournalKey, u32, Attempt),
     /// An attempt at an effect has ended.
     EffectEnded(Box<EffectEnded>),
     /// A reconciler has answered.
@@ -220,8 +220,9 @@ impl Tree {
                 let done = self.settle(shared, &settle);
                 self.answer(settle.reply, done);
             }
-            Command::StartEffect(key, child) => {
-                if self.load(shared, &key).is_ok() {
+            Command::StartEffect(key, child, attempt) => {
+                // It may have waited for room twice: the next attempt has a time of its own.
+                if self.load(shared, &key).is_ok() && self.is_next(&key, child, attempt) {
                     self.start_effect(shared, &key, child);
                 }
             }

@@ -203,7 +203,8 @@ impl Tree {
         }
         let execution = self.execution(key);
         let own = *execution.journal.component_digest().expect("it has started");
-        let Some(slot) = shared.effects.begin(key, child) else { return false };
+        let Some(next) = next_attempt(&open) else { return true };
+        let Some(slot) = shared.effects.begin(key, child, next) else { return false };
         let request = match execution.unstarted.remove(&child) {
             Some(request) => execution.requests.entry(child).insert_entry(request).get().clone(),
             None => match execution.requests.get(&child) {
@@ -241,6 +242,13 @@ impl Tree {
         };
         self.changes.outgoing.push(Outgoing::Send(Box::new(sending)));
         true
+    }
+
+    /// Whether this attempt at an effect is the next to begin.
+    pub(super) fn is_next(&mut self, key: &JournalKey, child: u32, attempt: Attempt) -> bool {
+        let promise = key.execution_id().child(child);
+        let open = self.find(key).and_then(|execution| execution.journal.open_invoke(&promise));
+        open.is_some_and(|open| next_attempt(&open) == Some(attempt))
     }
 
     /// An attempt has ended, or a late answer came.
@@ -418,6 +426,15 @@ pub(super) fn minted<const N: usize>(parts: [&str; N]) -> String {
     let namespace = ConsumerNamespace::new(KEYS_OF).expect("it is a name");
     let key = KeyMinter::new(namespace).mint(parts);
     key.expect("no part is blank").value().to_owned()
+}
+
+/// The attempt that begins next; none if one is in flight, or there are no more numbers.
+fn next_attempt(open: &OpenInvoke) -> Option<Attempt> {
+    match open.phase {
+        InvokePhase::Scheduled => Some(Attempt::FIRST),
+        InvokePhase::Started { .. } => None,
+        InvokePhase::Retrying { failed, .. } => failed.next(),
+    }
 }
 
 /// The attempt in flight, as the journal has it.

@@ -4,7 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use indelible_journal::{Attempt, Ending, ExecutionId, JournalKey, Micros};
+use indelible_journal::{
+    Attempt, Ending, ErrorKind, ExecutionId, Idempotency, JournalKey, Micros, OnUnknown,
+    RetryBound, RetryPolicy,
+};
 use serde_json::{Value, json};
 
 use super::interpret::{self, Came, End, Facts, Failure, Halt, Outcome, Ran, Wait};
@@ -123,18 +126,30 @@ impl<'a> Tree<'a> {
         if self.is_abandoned(key, recorded) {
             return Ok(Tried::Over(outcome(&recorded.ending)));
         }
-        let mut guided = Guided { recorded, calls: &calls, attempt, cut, told: false };
-        let ran = interpret::run(program, &mut guided);
         let wrong = |wrong: String| format!("{key:#}: {wrong}");
-        if let Halt::Wrong(what) = ran.halt {
-            return Err(wrong(what));
+        let judged = |cut| {
+            let mut guided = Guided { recorded, calls: &calls, attempt, cut, told: false };
+            let ran = interpret::run(program, &mut guided);
+            if let Halt::Wrong(what) = ran.halt {
+                return Err(what);
+            }
+            all_is_used(&ran, recorded)?;
+            if cut {
+                self.time_was_over(recorded)?;
+                return Ok(Tried::Over(outcome(&recorded.ending)));
+            }
+            judge(&ran, recorded, function, attempt)
+        };
+        ensure!(
+            !(cut && recorded.is_unknown_since_cancel()),
+            "{key:#} was cancelled with something in flight, and nobody knows whether it happened"
+        );
+        let judgement = judged(cut);
+        if judgement.is_err() && is_cancelled_unknown(recorded) {
+            // Such an end does not say whether its time was over.
+            return judged(true).map_err(wrong);
         }
-        all_is_used(&ran, recorded).map_err(wrong)?;
-        if cut {
-            self.time_was_over(recorded).map_err(wrong)?;
-            return Ok(Tried::Over(outcome(&recorded.ending)));
-        }
-        judge(&ran, recorded, function, attempt).map_err(wrong)
+        judgement.map_err(wrong)
     }
 
     /// Cleaning up may take as long as it may; by the clock, unless that was set back.
@@ -254,6 +269,12 @@ fn judge(ran: &Ran, recorded: &Recorded, function: &str, attempt: u64) -> Result
     let ending = &recorded.ending;
     let asked = recorded.cancel.as_ref().map(|(.., reason)| reason.as_str()).unwrap_or_default();
     let holds = match &ran.halt {
+        // Nobody knows what it did, so it was not just cancelled (C-24).
+        Halt::End(End::Returned(_) | End::Failed(_))
+            if ran.told && recorded.is_unknown_since_cancel() =>
+        {
+            is_cancelled_unknown(recorded)
+        }
         Halt::End(End::Returned(_)) if ran.told => is_cancelled(ending, asked),
         Halt::End(End::Failed(failure)) if ran.told => {
             let Failure { kind, message } = failure;
@@ -305,6 +326,15 @@ fn is_cancelled(ending: &Ending, reason: &str) -> bool {
     matches!(ending, Ending::Cancelled(why) if why == reason)
 }
 
+/// Whether it was cancelled, and ended so that nobody knows what it did.
+fn is_cancelled_unknown(recorded: &Recorded) -> bool {
+    let Some((.., asked)) = &recorded.cancel else { return false };
+    let begins = format!("it was cancelled ({asked}), and nobody knows");
+    recorded.is_unknown_since_cancel()
+        && matches!(&recorded.ending, Ending::Failed(error)
+            if error.kind == ErrorKind::Indeterminate && error.message.starts_with(&begins))
+}
+
 /// What a caller gets.
 pub(super) fn outcome(ending: &Ending) -> Outcome {
     match ending {
@@ -312,6 +342,21 @@ pub(super) fn outcome(ending: &Ending) -> Outcome {
         Ending::Failed(error) => Err(failure(error)),
         Ending::Cancelled(reason) => Err(Failure { kind: "Cancelled", message: reason.clone() }),
     }
+}
+
+/// Whether an effect's policy is what its request declares.
+fn is_policy(request: &Value, method: &str, policy: &RetryPolicy) -> bool {
+    let usual = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(&method);
+    let idem = request["idem"].as_bool().unwrap_or(usual);
+    let retries = match policy.bound {
+        RetryBound::Bounded(most) => json!(most),
+        RetryBound::Unbounded => Value::Null,
+    };
+    let settle = policy.reconciler.as_ref().map(|reconciler| reconciler.settle.get() / 1_000);
+    (policy.class.idempotency == Idempotency::Idem) == idem
+        && request["retries"] == retries
+        && request["settle"].as_u64() == settle
+        && request["hold"] == json!(policy.on_unknown == OnUnknown::Hold)
 }
 
 /// The answers of one journal.
@@ -407,6 +452,17 @@ impl Facts for Guided<'_> {
         })
     }
 
+    fn http(&mut self, number: u32, request: &Value) -> Result<(), Halt> {
+        self.expect(number, format_args!("the request {request}"), |child| match child {
+            Child::Http { method, url, policy, .. } => {
+                request["method"] == *method
+                    && request["url"] == *url
+                    && is_policy(request, method, policy)
+            }
+            _ => false,
+        })
+    }
+
     fn timer(&mut self, number: u32, millis: u64) -> Result<(), Halt> {
         self.expect(
             number,
@@ -472,6 +528,11 @@ impl Facts for Guided<'_> {
     fn outcome(&mut self, number: u32) -> Result<Outcome, Halt> {
         match self.recorded.children.get(number as usize) {
             Some(Child::Timer { .. }) => Ok(Ok(Value::Null)),
+            // What the wire did is compared with the journal elsewhere.
+            Some(Child::Http { completed, .. }) => {
+                let outcome = completed.as_ref().map(|(_, outcome)| outcome.clone());
+                outcome.ok_or_else(|| Halt::Wrong(format!("effect {number} has no outcome")))
+            }
             Some(Child::Call { .. }) => {
                 let outcome = self.calls.get(&number).cloned();
                 outcome.ok_or_else(|| Halt::Wrong(format!("call {number} has no outcome")))

@@ -80,6 +80,7 @@ pub(super) trait Facts {
     /// Which attempt this is, from 1.
     fn attempt(&self) -> u64;
     fn call(&mut self, number: u32, function: &str, input: &Value) -> Result<(), Halt>;
+    fn http(&mut self, number: u32, request: &Value) -> Result<(), Halt>;
     fn timer(&mut self, number: u32, millis: u64) -> Result<(), Halt>;
     fn set(&mut self, number: u32) -> Result<(), Halt>;
     fn submit(&mut self, set: u32, place: usize, number: u32) -> Result<(), Halt>;
@@ -166,6 +167,10 @@ impl Run<'_> {
         match what {
             "call" => {
                 self.facts.call(self.next, text(&with[1]), &with[2])?;
+                self.keep(&with[0]);
+            }
+            "http" => {
+                self.facts.http(self.next, &with[1])?;
                 self.keep(&with[0]);
             }
             "timer" => {

@@ -2,12 +2,14 @@
 //! whether it was free to vary like that: timers do not fire early, signals are read in order.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use indelible_http::{Request, Response};
 use indelible_journal::{
-    Ending, ErrorKind, Event, JournalKey, Outcome as JournalOutcome, Payload, PromiseId, Record,
-    Timestamp,
+    Codec, Ending, ErrorKind, Event, InvokeKind, JournalKey, Outcome as JournalOutcome, Payload,
+    PromiseId, Record, RetryPolicy, Timestamp,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::interpret::{Failure, Outcome};
 
@@ -18,6 +20,14 @@ pub(super) enum Child {
         function: String,
         input: Value,
         scheduled_at: u64,
+        started: bool,
+        /// Where it was over, and how.
+        completed: Option<(u64, Outcome)>,
+    },
+    Http {
+        method: String,
+        url: String,
+        policy: Arc<RetryPolicy>,
         started: bool,
         /// Where it was over, and how.
         completed: Option<(u64, Outcome)>,
@@ -55,8 +65,14 @@ pub(super) struct Recorded {
     pub(super) never_ran: bool,
 }
 
-/// JSON as the interpreter has it; what is none is null, as the guest has it.
+/// JSON as the interpreter has it; of an answer its status; what is neither is null, as the guest
+/// has it.
 pub(super) fn value(payload: &Payload) -> Value {
+    if payload.codec == Codec::HTTP
+        && let Ok(answer) = Response::decode(&payload.bytes)
+    {
+        return json!({ "status": answer.status });
+    }
     serde_json::from_slice(&payload.bytes).unwrap_or(Value::Null)
 }
 
@@ -154,6 +170,13 @@ impl Recorded {
     /// What only a guest that runs brings about.
     fn guest(&mut self, event: &Event, at: u64) -> Result<(), String> {
         match event {
+            Event::InvokeScheduled { kind: InvokeKind::Http, input, retry_policy, .. } => {
+                let request = Request::decode(&input.bytes).map_err(|error| error.to_string())?;
+                let Request { method, url, .. } = request;
+                let policy = Arc::clone(retry_policy);
+                let (started, completed) = (false, None);
+                self.children.push(Child::Http { method, url, policy, started, completed });
+            }
             Event::InvokeScheduled { function_name, input, .. } => {
                 self.children.push(Child::Call {
                     function: function_name.to_string(),
@@ -164,13 +187,17 @@ impl Recorded {
                 });
             }
             Event::InvokeStarted { promise_id, .. } => {
-                if let Some(Child::Call { started, .. }) = self.child(promise_id) {
+                if let Some(Child::Call { started, .. } | Child::Http { started, .. }) =
+                    self.child(promise_id)
+                {
                     *started = true;
                 }
             }
             Event::InvokeCompleted { promise_id, result, .. } => {
                 let result = outcome(result);
-                if let Some(Child::Call { completed, .. }) = self.child(promise_id) {
+                if let Some(Child::Call { completed, .. } | Child::Http { completed, .. }) =
+                    self.child(promise_id)
+                {
                     *completed = Some((at, result));
                 }
             }
@@ -225,7 +252,9 @@ impl Recorded {
     /// Where a call or a timer was over.
     pub(super) fn resolved_at(&self, number: u32) -> Option<u64> {
         match self.children.get(number as usize)? {
-            Child::Call { completed, .. } => completed.as_ref().map(|(at, _)| *at),
+            Child::Call { completed, .. } | Child::Http { completed, .. } => {
+                completed.as_ref().map(|(at, _)| *at)
+            }
             Child::Timer { fired_at, .. } => *fired_at,
             _ => None,
         }
@@ -233,15 +262,29 @@ impl Recorded {
 
     /// Whether it had called something of which nobody knows whether it happened.
     pub(super) fn is_unknown(&self) -> bool {
-        self.children.iter().any(|child| {
-            matches!(child, Child::Call { completed: Some((_, Err(failure))), .. }
-                if failure.kind == "Indeterminate")
+        self.is_unknown_since(0)
+    }
+
+    /// Whether nobody knows that of something that was over after a cancel was asked for.
+    pub(super) fn is_unknown_since_cancel(&self) -> bool {
+        self.cancel.as_ref().is_some_and(|(at, ..)| self.is_unknown_since(*at))
+    }
+
+    fn is_unknown_since(&self, from: u64) -> bool {
+        self.children.iter().any(|child| match child {
+            Child::Call { completed: Some((at, Err(failure))), .. }
+            | Child::Http { completed: Some((at, Err(failure))), .. } => {
+                *at > from && failure.kind == "Indeterminate"
+            }
+            _ => false,
         })
     }
 
     /// Whether an attempt had begun something outside itself (C-32).
     pub(super) fn effect_started(&self) -> bool {
-        self.children.iter().any(|child| matches!(child, Child::Call { started: true, .. }))
+        self.children.iter().any(|child| {
+            matches!(child, Child::Call { started: true, .. } | Child::Http { started: true, .. })
+        })
     }
 }
 
