@@ -56,6 +56,7 @@ impl Response {
         failure.payload.clone().and_then(|payload| Self::read(payload).ok())
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "it is one of many decoders")]
     pub(super) fn read(payload: Payload) -> Result<Self, String> {
         if payload.codec != CODEC {
             return Err(format!(
