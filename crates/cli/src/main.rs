@@ -9,6 +9,7 @@ mod bench;
 mod failure;
 mod guest;
 mod journal;
+mod resolve;
 mod run;
 mod screen;
 mod store;
@@ -39,6 +40,8 @@ enum Command {
     New(guest::New),
     Build(guest::Build),
     Run(run::Run),
+    Unresolved(resolve::Unresolved),
+    Resolve(resolve::Resolve),
     /// Read and check journals
     #[command(subcommand)]
     Journal(journal::Command),
@@ -62,6 +65,8 @@ fn main() -> ExitCode {
         Command::New(command) => command.run(&mut out),
         Command::Build(command) => command.run(&mut out),
         Command::Run(command) => command.run(screen, &mut out),
+        Command::Unresolved(command) => command.run(&mut out),
+        Command::Resolve(command) => command.run(&mut out),
         Command::Journal(command) => journal::run(command, screen, &mut out),
         Command::Store(command) => store::run(command, &mut out),
         Command::Bench(command) => bench::run(command, &mut out),

@@ -91,6 +91,11 @@ pub fn explain(error: &Error) -> String {
 #[doc = include_str!("../../../docs/guides/writing-guests.md")]
 pub struct Guide;
 
+/// The guide to HTTP: the same.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/http.md")]
+pub struct HttpGuide;
+
 /// Where cargo builds the project.
 fn target_folder(root: &Path) -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR").map(PathBuf::from) {

@@ -16,7 +16,8 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::Bytes;
-use indelible_journal::{Failure, Micros, Outcome, Payload, Timestamp};
+use indelible_http::Request;
+use indelible_journal::{Failure, Micros, Outcome, Payload, RetryPolicy, Timestamp};
 use indelible_runtime::guest::{
     Artifacts, Context, Got, GuestOptions, Guests, Host, Level, Program, Refusal, Settled, Stop,
     Want,
@@ -43,6 +44,10 @@ impl Bare {
 impl Host for Bare {
     fn call(&mut self, _: &str, _: Payload) -> Result<Result<u32, Failure>, Refusal> {
         Ok(Ok(7))
+    }
+
+    fn http(&mut self, _: Request, _: Result<RetryPolicy, String>) -> Result<u32, Refusal> {
+        Ok(7)
     }
 
     fn start_timer(&mut self, _: Micros) -> Result<u32, Refusal> {

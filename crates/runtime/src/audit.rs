@@ -1,6 +1,6 @@
 //! Who did what, why, when: written in the same commit as what was done (C-38).
 
-use indelible_journal::{JournalKey, Timestamp};
+use indelible_journal::{JournalKey, PromiseId, Timestamp};
 use indelible_store::rows::audit;
 use serde::Serialize;
 
@@ -32,6 +32,8 @@ struct Body<'a> {
     actor: &'a str,
     action: &'a str,
     execution: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    promise: Option<String>,
     reason: &'a str,
 }
 
@@ -43,10 +45,24 @@ pub(crate) fn entry(
     action: &str,
     reason: &str,
 ) -> audit::Entry {
+    entry_of(shared, at, actor, key, None, action, reason)
+}
+
+/// The same for what is about one of its promises.
+pub(crate) fn entry_of(
+    shared: &Shared,
+    at: Timestamp,
+    actor: &Actor,
+    key: &JournalKey,
+    promise: Option<&PromiseId>,
+    action: &str,
+    reason: &str,
+) -> audit::Entry {
     let mut id = [0; 16];
     shared.entropy.fill(Purpose::Id, &mut id);
     let (actor, reason) = (actor.as_str(), cut(reason));
-    let body = Body { version: 1, actor, action, execution: key.to_string(), reason };
+    let (execution, promise) = (key.to_string(), promise.map(PromiseId::to_string));
+    let body = Body { version: 1, actor, action, execution, promise, reason };
     let body = serde_json::to_vec(&body).expect("texts and numbers are JSON").into();
     audit::Entry { at, id, body }
 }

@@ -105,14 +105,22 @@ fn read(shared: &Shared, operation: &OperationKey) -> Result<Option<Windowed>, R
     Ok(windows::get(&shared.store, &row(operation))?.value)
 }
 
+/// A record as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) record: Record,
+    /// No outcome is on record: it goes on or, if it is volatile, was lost (C-39).
+    pub(crate) in_progress: bool,
+}
+
 /// What is known of an operation.
 pub(crate) fn find(
     shared: &Shared,
     operation: &OperationKey,
-) -> Result<Option<Record>, RecordError> {
+) -> Result<Option<Known>, RecordError> {
     let Some(windowed) = read(shared, operation)? else { return Ok(None) };
     match Record::decode(&windowed.body) {
-        Some(record) => Ok(Some(record)),
+        Some(record) => Ok(Some(Known { record, in_progress: windowed.expires_at.is_none() })),
         None => Err(RecordError::Unknown(operation.operation_id.to_string())),
     }
 }

@@ -30,6 +30,12 @@ pub struct Options {
     /// The most callers that wait to ask, and a quarter of it for the calls of one function: past
     /// it, they are refused.
     pub callers_waiting_max: usize,
+    /// The most HTTP requests in flight: past it, further ones wait, and have not begun. 0: none
+    /// begins.
+    pub effects_in_flight_max: usize,
+    /// For how long a stop waits for HTTP requests in flight: of what is left then, the next engine
+    /// does not know whether it happened.
+    pub drain_max: Micros,
     /// For how long callers repeat a request, at most: `operation_window` is not shorter (C-3).
     pub retry_horizon: Micros,
     /// How far the clock of whoever makes operation ids may be ahead of this one (C-3).
@@ -98,6 +104,8 @@ impl Default for Options {
             operation_window: Micros::from_secs(7 * 24 * 3600),
             commands_max: 4_096,
             callers_waiting_max: 65_536,
+            effects_in_flight_max: 1_024,
+            drain_max: Micros::from_secs(10),
             retry_horizon: Micros::from_secs(24 * 3600),
             operation_ahead_max: AHEAD_MAX,
         }

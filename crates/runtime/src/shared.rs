@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use indelible_journal::RootHash;
 use indelible_store::Store;
@@ -11,6 +11,7 @@ use indelible_store::Store;
 use crate::admission::Admission;
 use crate::cell::Cell;
 use crate::component::Components;
+use crate::effects::Effects;
 use crate::guest::Guests;
 use crate::options::{Options, Pace};
 use crate::parking::ParkingLot;
@@ -39,6 +40,9 @@ pub(crate) struct Shared {
     pub(crate) replays: Replays,
     pub(crate) admission: Admission,
     pub(crate) recovery: Recovery,
+    pub(crate) effects: Effects,
+    /// Itself, for what comes back from outside.
+    pub(crate) me: Weak<Shared>,
     /// Nothing is taken any more: the store has stopped.
     pub(crate) failed: AtomicBool,
     /// Held by whoever drops what was in memory then.
@@ -134,6 +138,7 @@ impl Shared {
         ));
         self.admission.close();
         self.recovery.stop();
+        self.effects.clear();
         self.run_queue.close();
         self.timers.close();
         for cell in trees {

@@ -1,6 +1,8 @@
 //! Which timers are due. They are rows of the store, the next one first; memory holds only how
 //! far they were read and which were told, so a hundred thousand that wait cost nothing, and
 //! neither do a hundred thousand that are due at once: so many are told at a time.
+//!
+//! Those of volatile executions are in memory alone, and go when they are told (C-39).
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -32,6 +34,8 @@ struct State {
     /// Told, and their rows stay: until the end is written that they led to, or because what
     /// they belong to cannot be read.
     kept: BTreeSet<Timer>,
+    /// Of volatile executions: they are in no row.
+    in_memory: BTreeSet<Timer>,
     /// Everything before this time was told. What is there no more leaves traces in the store
     /// which take time to read over.
     from: Timestamp,
@@ -40,6 +44,17 @@ struct State {
     /// As many were told as may be: whoever makes room says so.
     full: bool,
     closed: bool,
+}
+
+impl State {
+    fn next_in_memory(&self) -> Option<Timestamp> {
+        self.in_memory.first().map(|timer| timer.due)
+    }
+
+    /// When something may be due.
+    fn next(&self) -> Option<Timestamp> {
+        self.next.into_iter().chain(self.next_in_memory()).min()
+    }
 }
 
 impl Timers {
@@ -67,6 +82,31 @@ impl Timers {
         }
     }
 
+    /// The same for those of volatile executions.
+    pub(crate) fn changed_in_memory(&self, timers: Vec<(Timer, bool)>) {
+        if timers.is_empty() {
+            return;
+        }
+        let mut state = lock(&self.state);
+        let before = state.next();
+        for (timer, put) in timers {
+            if put {
+                state.in_memory.insert(timer);
+            } else {
+                state.in_memory.remove(&timer);
+            }
+        }
+        let next = state.next();
+        if next.is_some_and(|next| before.is_none_or(|before| next < before)) {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Timers of volatile executions that are due now. Each is told once.
+    pub(crate) fn due_in_memory(&self, now: Timestamp) -> Vec<Timer> {
+        lock(&self.state).in_memory.extract_if(.., |timer| timer.due <= now).collect()
+    }
+
     /// The row of a timer that was told stays.
     pub(crate) fn keep(&self, timer: Timer) {
         let mut state = lock(&self.state);
@@ -74,12 +114,14 @@ impl Timers {
         state.kept.insert(timer);
     }
 
-    /// A tree was given up with what it had been told: its rows stay until the next start.
+    /// A tree was given up with what it had been told: its rows stay until the next start, and what
+    /// was volatile is gone.
     pub(crate) fn keep_all(&self, root: &RootHash) {
         let mut state = lock(&self.state);
         let of_root = |timer: &Timer| timer.key.execution_id().root() == root;
         let kept: Vec<_> = state.told.extract_if(.., of_root).collect();
         state.kept.extend(kept);
+        state.in_memory.retain(|timer| !of_root(timer));
     }
 
     /// Timers that are due now and were not told; each is told once. As many as there is room
@@ -170,7 +212,7 @@ impl Timers {
 
     /// When the next timer is due.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        lock(&self.state).next
+        lock(&self.state).next()
     }
 
     /// How many were told and are not done with.
@@ -185,9 +227,10 @@ impl Timers {
         if state.closed {
             return false;
         }
-        let wait = match state.next {
-            Some(next) if !state.full => Duration::from_micros(next.saturating_since(now).get()),
-            _ => Duration::from_secs(1),
+        let next = if state.full { state.next_in_memory() } else { state.next() };
+        let wait = match next {
+            Some(next) => Duration::from_micros(next.saturating_since(now).get()),
+            None => Duration::from_secs(1),
         };
         let wait = wait.min(Duration::from_secs(1));
         if wait.is_zero() {

@@ -56,6 +56,7 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
         tree.has_work()
     };
     cell.set_busy(yielded);
+    shared.flush_effects();
     shared.strike_out();
     match cell.leave(has_work) {
         Left::More => shared.run_queue.push(Arc::clone(cell)),

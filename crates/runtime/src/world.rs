@@ -4,6 +4,7 @@
 use indelible_journal::{Failure, JournalKey, Micros, PromiseId, Timestamp};
 
 pub use crate::guest::host::Level;
+use crate::unresolved::UnresolvedEffect;
 
 /// The clock. It may be set back: journals do not mind (C-19).
 pub trait Clock: Send + Sync + 'static {
@@ -45,6 +46,11 @@ pub trait Observer: Send + Sync + 'static {
     /// An execution does not go on by itself: it is stuck (C-25), and somebody should look.
     fn held(&self, key: &JournalKey, why: &str) {
         let _ = (key, why);
+    }
+
+    /// Nobody knows whether an effect happened, and it waits for a person (D5).
+    fn unresolved(&self, effect: &UnresolvedEffect) {
+        let _ = effect;
     }
 
     /// The engine itself met something that should not be: an unreadable row, a store that

@@ -246,10 +246,6 @@ fn a_description_that_makes_no_sense_is_refused() {
     check(&[Function::new("\u{1b}[2J")], r"`\u{1b}[2J` cannot be");
     check(&[Function::new(&"x".repeat(129))], "it has 129 bytes; at most 128");
     check(
-        &[Function { persist: false, ..f() }],
-        "function `f`: it is not `persist`, which is not supported yet",
-    );
-    check(
         &[Function { backoff_base: 2_000_000, backoff_cap: 1_000_000, ..f() }],
         "function `f`: its backoff grows from 2s to 1s: the cap is below the base",
     );

@@ -15,7 +15,7 @@ use proc_macro::TokenStream;
 /// | option | meaning |
 /// |---|---|
 /// | `idem` | running it again, from the beginning, after it was interrupted is harmless |
-/// | `volatile` | a call may be abandoned when nobody waits for it any more |
+/// | `volatile` | it runs in memory alone, and a crash loses it: it may send requests and sleep, and call nothing |
 /// | `retries = 5`, `retries = unbounded` | how many retries may follow a failed attempt; 3 by itself |
 /// | `backoff = "1s..60s"` | the wait before the first retry, doubled for each further one, and its limit |
 /// | `deadline = "10m"` | for how long after its start a call is tried again |

@@ -400,8 +400,8 @@ pub mod indelible {
             /// Bytes and how they are encoded. Indelible never looks inside.
             #[derive(Clone)]
             pub struct Payload {
-                /// 0 raw, 1 JSON, 2 CBOR, 3 MessagePack, 4 Protocol Buffers, 5 text in UTF-8, 6 reserved
-                /// for the host; other numbers pass through.
+                /// 0 raw, 1 JSON, 2 CBOR, 3 MessagePack, 4 Protocol Buffers, 5 text in UTF-8, 6 the answer
+                /// to an HTTP request (see `send-http`); other numbers pass through.
                 pub codec: u8,
                 /// The bytes.
                 pub bytes: _rt::Vec<u8>,
@@ -525,9 +525,9 @@ pub mod indelible {
                 }
             }
             impl ::core::error::Error for Failure {}
-            /// How often, and when, a failed attempt at a function is followed by another. Only attempts
+            /// How often, and when, a failed attempt is followed by another. Of a function, only attempts
             /// that ended by a trap, a time limit or a `transient` error are, and only if the function is
-            /// `idem` or the attempt had started no effect.
+            /// `idem` or the attempt had started no effect. Of an HTTP request, see `http-policy`.
             #[repr(C)]
             #[derive(Clone, Copy)]
             pub struct RetryPolicy {
@@ -538,7 +538,7 @@ pub mod indelible {
                 pub backoff_base: u64,
                 /// The longest wait before any.
                 pub backoff_cap: u64,
-                /// For how long after its start a call is tried again; none: no limit.
+                /// For how long after it was asked for it is tried again; none: no limit.
                 pub deadline: ::core::option::Option<u64>,
             }
             impl ::core::fmt::Debug for RetryPolicy {
@@ -561,8 +561,9 @@ pub mod indelible {
                 pub name: _rt::String,
                 /// For people; may be empty.
                 pub description: _rt::String,
-                /// Whether a call, once accepted, is carried through whatever happens to its caller. A
-                /// function that is not `persist` may be abandoned when nobody waits for it any more.
+                /// Whether a call, once accepted, is carried through whatever crashes. A function that is
+                /// not `persist` runs in memory alone: a crash loses it. It may send HTTP requests, sleep,
+                /// log, and ask for the time and for randomness, and traps at anything else.
                 pub persist: bool,
                 /// Whether running it again, from the beginning, after it was interrupted is harmless.
                 pub idem: bool,
@@ -590,6 +591,171 @@ pub mod indelible {
                 }
             }
         }
+        /// Requests to the outside.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod http {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
+            use super::super::super::_rt;
+            pub type RetryPolicy = super::super::super::indelible::guest::types::RetryPolicy;
+            /// A part of a header's value, or of a body.
+            #[derive(Clone)]
+            pub enum Part {
+                /// As it is.
+                Bytes(_rt::Vec<u8>),
+                /// The secret of this name. The host puts its value here when the request leaves, if this
+                /// component has it and may send it there; it is never journaled, and no guest sees it.
+                Secret(_rt::String),
+            }
+            impl ::core::fmt::Debug for Part {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        Part::Bytes(e) => f.debug_tuple("Part::Bytes").field(e).finish(),
+                        Part::Secret(e) => {
+                            f.debug_tuple("Part::Secret").field(e).finish()
+                        }
+                    }
+                }
+            }
+            /// A header.
+            #[derive(Clone)]
+            pub struct Header {
+                pub name: _rt::String,
+                /// All parts together.
+                pub value: _rt::Vec<Part>,
+            }
+            impl ::core::fmt::Debug for Header {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Header")
+                        .field("name", &self.name)
+                        .field("value", &self.value)
+                        .finish()
+                }
+            }
+            /// A request.
+            #[derive(Clone)]
+            pub struct Request {
+                /// GET, HEAD, PUT, DELETE, POST, PATCH, or another.
+                pub method: _rt::String,
+                /// Absolute, `http` or `https`, to a host that this component may reach.
+                pub url: _rt::String,
+                pub headers: _rt::Vec<Header>,
+                /// All parts together.
+                pub body: _rt::Vec<Part>,
+            }
+            impl ::core::fmt::Debug for Request {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Request")
+                        .field("method", &self.method)
+                        .field("url", &self.url)
+                        .field("headers", &self.headers)
+                        .field("body", &self.body)
+                        .finish()
+                }
+            }
+            /// Tells whether a request happened: a function of the same component that uses only what is
+            /// `idem`. It takes and returns JSON, which the guide describes.
+            #[derive(Clone)]
+            pub struct Reconciler {
+                /// Its name.
+                pub function: _rt::String,
+                /// For how long "it did not happen" is not believed: a request on the wire can arrive after
+                /// the question.
+                pub settle: u64,
+            }
+            impl ::core::fmt::Debug for Reconciler {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Reconciler")
+                        .field("function", &self.function)
+                        .field("settle", &self.settle)
+                        .finish()
+                }
+            }
+            /// What becomes of a request of which nobody can know whether it happened.
+            #[repr(u8)]
+            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+            pub enum OnUnknown {
+                /// It ends as `indeterminate`, and the guest decides.
+                Indeterminate,
+                /// It does not end before a person has said how it ended.
+                Hold,
+            }
+            impl ::core::fmt::Debug for OnUnknown {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        OnUnknown::Indeterminate => {
+                            f.debug_tuple("OnUnknown::Indeterminate").finish()
+                        }
+                        OnUnknown::Hold => f.debug_tuple("OnUnknown::Hold").finish(),
+                    }
+                }
+            }
+            impl OnUnknown {
+                #[doc(hidden)]
+                pub unsafe fn _lift(val: u8) -> OnUnknown {
+                    if !cfg!(debug_assertions) {
+                        return unsafe { ::core::mem::transmute(val) };
+                    }
+                    match val {
+                        0 => OnUnknown::Indeterminate,
+                        1 => OnUnknown::Hold,
+                        _ => panic!("invalid enum discriminant"),
+                    }
+                }
+            }
+            /// What may be done when an attempt fails, or nobody knows how it ended. A request that is not
+            /// `idem` is never sent again unless it is proven that it was not processed.
+            #[derive(Clone)]
+            pub struct HttpPolicy {
+                /// Whether sending it again is harmless. None: GET, HEAD, PUT, DELETE and OPTIONS are.
+                pub idem: ::core::option::Option<bool>,
+                /// How often, and when, it is tried again.
+                pub retry_policy: RetryPolicy,
+                /// How long one attempt may take.
+                pub timeout: u64,
+                /// Statuses that prove that it was not processed, so that it is sent again. None: 429, and
+                /// 503 too if it is `idem`.
+                pub not_processed: ::core::option::Option<_rt::Vec<u16>>,
+                /// Statuses that say nothing about whether it was processed. None: 502 and 504.
+                pub no_answer: ::core::option::Option<_rt::Vec<u16>>,
+                /// Whom to ask first when nobody knows.
+                pub reconciler: ::core::option::Option<Reconciler>,
+                /// What then.
+                pub on_unknown: OnUnknown,
+            }
+            impl ::core::fmt::Debug for HttpPolicy {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("HttpPolicy")
+                        .field("idem", &self.idem)
+                        .field("retry-policy", &self.retry_policy)
+                        .field("timeout", &self.timeout)
+                        .field("not-processed", &self.not_processed)
+                        .field("no-answer", &self.no_answer)
+                        .field("reconciler", &self.reconciler)
+                        .field("on-unknown", &self.on_unknown)
+                        .finish()
+                }
+            }
+        }
         /// Everything that a guest can ask for.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod host {
@@ -599,7 +765,9 @@ pub mod indelible {
             use super::super::super::_rt;
             pub type Payload = super::super::super::indelible::guest::types::Payload;
             pub type Failure = super::super::super::indelible::guest::types::Failure;
-            /// A call or a timer that was started. Numbers of one execution, never reused.
+            pub type HttpRequest = super::super::super::indelible::guest::http::Request;
+            pub type HttpPolicy = super::super::super::indelible::guest::http::HttpPolicy;
+            /// A call, a request or a timer that was started. Numbers of one execution, never reused.
             pub type Promise = u32;
             /// A set of calls whose results are taken in the order in which they arrive.
             pub type JoinSet = u32;
@@ -737,7 +905,7 @@ pub mod indelible {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Calls and timers: they begin here and are awaited below.
+            /// Calls, requests and timers: they begin here and are awaited below.
             /// Calls a function: `name` for one of the same component (the same version of it), or
             /// `component/name` for one of the version of another component that is active now. It is
             /// carried through even if it is never awaited while the caller goes on; when the caller
@@ -877,6 +1045,330 @@ pub mod indelible {
                         _ => _rt::invalid_enum_discriminant(),
                     };
                     result16
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Sends an HTTP request, with an `Idempotency-Key` of its own that is equal on every attempt.
+            /// It is sent even if it is never awaited while the caller goes on, and awaited before the
+            /// caller ends.
+            ///
+            /// Its outcome is the answer, whatever its status: a payload of codec 6, whose bytes are a
+            /// version (1), the status as two bytes, the number of headers, for each its name and its value,
+            /// and the body. Numbers of things and lengths before texts are unsigned LEB128. A request that
+            /// could not be sent, or makes no sense, fails as `not-performed`; one of which nobody knows
+            /// whether it happened, as `indeterminate`.
+            #[allow(async_fn_in_trait)]
+            pub fn send_http(request: &HttpRequest, policy: &HttpPolicy) -> Promise {
+                unsafe {
+                    let mut cleanup_list = _rt::Vec::new();
+                    #[repr(align(8))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 80 + 16 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 80
+                            + 16 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    let super::super::super::indelible::guest::http::Request {
+                        method: method1,
+                        url: url1,
+                        headers: headers1,
+                        body: body1,
+                    } = request;
+                    let vec2 = method1;
+                    let ptr2 = vec2.as_ptr().cast::<u8>();
+                    let len2 = vec2.len();
+                    *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+                    *ptr0.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+                    let vec3 = url1;
+                    let ptr3 = vec3.as_ptr().cast::<u8>();
+                    let len3 = vec3.len();
+                    *ptr0.add(3 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+                    *ptr0
+                        .add(2 * ::core::mem::size_of::<*const u8>())
+                        .cast::<*mut u8>() = ptr3.cast_mut();
+                    let vec10 = headers1;
+                    let len10 = vec10.len();
+                    let layout10 = _rt::alloc::Layout::from_size_align(
+                            vec10.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                            ::core::mem::size_of::<*const u8>(),
+                        )
+                        .unwrap();
+                    let (result10, _cleanup10) = crate::rt::Cleanup::new(layout10);
+                    for (i, e) in vec10.into_iter().enumerate() {
+                        let base = result10
+                            .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                        {
+                            let super::super::super::indelible::guest::http::Header {
+                                name: name4,
+                                value: value4,
+                            } = e;
+                            let vec5 = name4;
+                            let ptr5 = vec5.as_ptr().cast::<u8>();
+                            let len5 = vec5.len();
+                            *base
+                                .add(::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len5;
+                            *base.add(0).cast::<*mut u8>() = ptr5.cast_mut();
+                            let vec9 = value4;
+                            let len9 = vec9.len();
+                            let layout9 = _rt::alloc::Layout::from_size_align(
+                                    vec9.len() * (3 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                )
+                                .unwrap();
+                            let (result9, _cleanup9) = crate::rt::Cleanup::new(layout9);
+                            cleanup_list.extend(_cleanup9);
+                            for (i, e) in vec9.into_iter().enumerate() {
+                                let base = result9
+                                    .add(i * (3 * ::core::mem::size_of::<*const u8>()));
+                                {
+                                    use super::super::super::indelible::guest::http::Part as V8;
+                                    match e {
+                                        V8::Bytes(e) => {
+                                            *base.add(0).cast::<u8>() = (0i32) as u8;
+                                            let vec6 = e;
+                                            let ptr6 = vec6.as_ptr().cast::<u8>();
+                                            let len6 = vec6.len();
+                                            *base
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>() = len6;
+                                            *base
+                                                .add(::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>() = ptr6.cast_mut();
+                                        }
+                                        V8::Secret(e) => {
+                                            *base.add(0).cast::<u8>() = (1i32) as u8;
+                                            let vec7 = e;
+                                            let ptr7 = vec7.as_ptr().cast::<u8>();
+                                            let len7 = vec7.len();
+                                            *base
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>() = len7;
+                                            *base
+                                                .add(::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>() = ptr7.cast_mut();
+                                        }
+                                    }
+                                }
+                            }
+                            *base
+                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len9;
+                            *base
+                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = result9;
+                        }
+                    }
+                    *ptr0.add(5 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
+                    *ptr0
+                        .add(4 * ::core::mem::size_of::<*const u8>())
+                        .cast::<*mut u8>() = result10;
+                    let vec14 = body1;
+                    let len14 = vec14.len();
+                    let layout14 = _rt::alloc::Layout::from_size_align(
+                            vec14.len() * (3 * ::core::mem::size_of::<*const u8>()),
+                            ::core::mem::size_of::<*const u8>(),
+                        )
+                        .unwrap();
+                    let (result14, _cleanup14) = crate::rt::Cleanup::new(layout14);
+                    for (i, e) in vec14.into_iter().enumerate() {
+                        let base = result14
+                            .add(i * (3 * ::core::mem::size_of::<*const u8>()));
+                        {
+                            use super::super::super::indelible::guest::http::Part as V13;
+                            match e {
+                                V13::Bytes(e) => {
+                                    *base.add(0).cast::<u8>() = (0i32) as u8;
+                                    let vec11 = e;
+                                    let ptr11 = vec11.as_ptr().cast::<u8>();
+                                    let len11 = vec11.len();
+                                    *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>() = len11;
+                                    *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>() = ptr11.cast_mut();
+                                }
+                                V13::Secret(e) => {
+                                    *base.add(0).cast::<u8>() = (1i32) as u8;
+                                    let vec12 = e;
+                                    let ptr12 = vec12.as_ptr().cast::<u8>();
+                                    let len12 = vec12.len();
+                                    *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>() = len12;
+                                    *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>() = ptr12.cast_mut();
+                                }
+                            }
+                        }
+                    }
+                    *ptr0.add(7 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len14;
+                    *ptr0
+                        .add(6 * ::core::mem::size_of::<*const u8>())
+                        .cast::<*mut u8>() = result14;
+                    let super::super::super::indelible::guest::http::HttpPolicy {
+                        idem: idem15,
+                        retry_policy: retry_policy15,
+                        timeout: timeout15,
+                        not_processed: not_processed15,
+                        no_answer: no_answer15,
+                        reconciler: reconciler15,
+                        on_unknown: on_unknown15,
+                    } = policy;
+                    match idem15 {
+                        Some(e) => {
+                            *ptr0
+                                .add(8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (1i32) as u8;
+                            *ptr0
+                                .add(1 + 8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (match e {
+                                true => 1,
+                                false => 0,
+                            }) as u8;
+                        }
+                        None => {
+                            *ptr0
+                                .add(8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (0i32) as u8;
+                        }
+                    };
+                    let super::super::super::indelible::guest::types::RetryPolicy {
+                        retries_max: retries_max16,
+                        backoff_base: backoff_base16,
+                        backoff_cap: backoff_cap16,
+                        deadline: deadline16,
+                    } = retry_policy15;
+                    match retries_max16 {
+                        Some(e) => {
+                            *ptr0
+                                .add(8 + 8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (1i32) as u8;
+                            *ptr0
+                                .add(12 + 8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i32>() = _rt::as_i32(e);
+                        }
+                        None => {
+                            *ptr0
+                                .add(8 + 8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (0i32) as u8;
+                        }
+                    };
+                    *ptr0
+                        .add(16 + 8 * ::core::mem::size_of::<*const u8>())
+                        .cast::<i64>() = _rt::as_i64(backoff_base16);
+                    *ptr0
+                        .add(24 + 8 * ::core::mem::size_of::<*const u8>())
+                        .cast::<i64>() = _rt::as_i64(backoff_cap16);
+                    match deadline16 {
+                        Some(e) => {
+                            *ptr0
+                                .add(32 + 8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (1i32) as u8;
+                            *ptr0
+                                .add(40 + 8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i64>() = _rt::as_i64(e);
+                        }
+                        None => {
+                            *ptr0
+                                .add(32 + 8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (0i32) as u8;
+                        }
+                    };
+                    *ptr0
+                        .add(48 + 8 * ::core::mem::size_of::<*const u8>())
+                        .cast::<i64>() = _rt::as_i64(timeout15);
+                    match not_processed15 {
+                        Some(e) => {
+                            *ptr0
+                                .add(56 + 8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (1i32) as u8;
+                            let vec17 = e;
+                            let ptr17 = vec17.as_ptr().cast::<u8>();
+                            let len17 = vec17.len();
+                            *ptr0
+                                .add(56 + 10 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len17;
+                            *ptr0
+                                .add(56 + 9 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr17.cast_mut();
+                        }
+                        None => {
+                            *ptr0
+                                .add(56 + 8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (0i32) as u8;
+                        }
+                    };
+                    match no_answer15 {
+                        Some(e) => {
+                            *ptr0
+                                .add(56 + 11 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (1i32) as u8;
+                            let vec18 = e;
+                            let ptr18 = vec18.as_ptr().cast::<u8>();
+                            let len18 = vec18.len();
+                            *ptr0
+                                .add(56 + 13 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len18;
+                            *ptr0
+                                .add(56 + 12 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr18.cast_mut();
+                        }
+                        None => {
+                            *ptr0
+                                .add(56 + 11 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (0i32) as u8;
+                        }
+                    };
+                    match reconciler15 {
+                        Some(e) => {
+                            *ptr0
+                                .add(56 + 14 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (1i32) as u8;
+                            let super::super::super::indelible::guest::http::Reconciler {
+                                function: function19,
+                                settle: settle19,
+                            } = e;
+                            let vec20 = function19;
+                            let ptr20 = vec20.as_ptr().cast::<u8>();
+                            let len20 = vec20.len();
+                            *ptr0
+                                .add(64 + 15 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len20;
+                            *ptr0
+                                .add(64 + 14 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr20.cast_mut();
+                            *ptr0
+                                .add(64 + 16 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i64>() = _rt::as_i64(settle19);
+                        }
+                        None => {
+                            *ptr0
+                                .add(56 + 14 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (0i32) as u8;
+                        }
+                    };
+                    *ptr0
+                        .add(72 + 16 * ::core::mem::size_of::<*const u8>())
+                        .cast::<u8>() = (on_unknown15.clone() as i32) as u8;
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "indelible:guest/host@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "send-http"]
+                        fn wit_import21(_: *mut u8) -> i32;
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import21(_: *mut u8) -> i32 {
+                        unreachable!()
+                    }
+                    let ret = wit_import21(ptr0);
+                    ret as u32
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
@@ -1699,7 +2191,7 @@ pub mod indelible {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Puts a call into a set. A call is in one set at most, and is put there before the first
+            /// Puts a call or a request into a set. It is in one set at most, and is put there before the first
             /// result is taken from the set.
             #[allow(async_fn_in_trait)]
             pub fn submit(join_set: JoinSet, promise: Promise) -> () {
@@ -2390,6 +2882,7 @@ mod _rt {
             unsafe { core::hint::unreachable_unchecked() }
         }
     }
+    pub use alloc_crate::alloc;
     pub fn as_i64<T: AsI64>(t: T) -> i64 {
         t.as_i64()
     }
@@ -2422,7 +2915,6 @@ mod _rt {
             alloc::dealloc(ptr, layout);
         }
     }
-    pub use alloc_crate::alloc;
     #[cfg(target_arch = "wasm32")]
     pub fn run_ctors_once() {
         crate::rt::run_ctors_once();
@@ -2458,10 +2950,10 @@ macro_rules! __export_guest_impl {
         "wasm32")] #[unsafe (link_section =
         "component-type:wit-bindgen:0.63.0:indelible:guest@0.1.0:guest:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1574] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2056] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xaa\x0b\x01A\x02\x01\
-A\x10\x01B\x0f\x01p}\x01r\x02\x05codec}\x05bytes\0\x04\0\x07payload\x03\0\x01\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8c\x0f\x01A\x02\x01\
+A\x15\x01B\x0f\x01p}\x01r\x02\x05codec}\x05bytes\0\x04\0\x07payload\x03\0\x01\x01\
 m\x09\x0auser-error\x09transient\x04trap\x07timeout\x09cancelled\x0enondetermini\
 sm\x0dindeterminate\x0dnot-performed\x0duncategorized\x04\0\x0aerror-kind\x03\0\x03\
 \x01k\x02\x01r\x03\x04kind\x04\x07messages\x06detail\x05\x04\0\x07failure\x03\0\x06\
@@ -2469,33 +2961,45 @@ sm\x0dindeterminate\x0dnot-performed\x0duncategorized\x04\0\x0aerror-kind\x03\0\
 dline\x09\x04\0\x0cretry-policy\x03\0\x0a\x01ks\x01r\x07\x04names\x0bdescription\
 s\x07persist\x7f\x04idem\x7f\x0cretry-policy\x0b\x0cinput-schema\x0c\x0doutput-s\
 chema\x0c\x04\0\x08function\x03\0\x0d\x03\0\x1bindelible:guest/types@0.1.0\x05\0\
-\x02\x03\0\0\x07payload\x02\x03\0\0\x07failure\x01BD\x02\x03\x02\x01\x01\x04\0\x07\
-payload\x03\0\0\x02\x03\x02\x01\x02\x04\0\x07failure\x03\0\x02\x01y\x04\0\x07pro\
-mise\x03\0\x04\x01y\x04\0\x08join-set\x03\0\x06\x01j\x01\x01\x01\x03\x04\0\x07ou\
-tcome\x03\0\x08\x01r\x02\x07promise\x05\x07outcome\x09\x04\0\x07settled\x03\0\x0a\
-\x01r\x01\x06reasons\x04\0\x09cancelled\x03\0\x0c\x01q\x02\x06signal\x01\x01\0\x07\
-settled\x01\x0b\0\x04\0\x11signal-or-settled\x03\0\x0e\x01ks\x01r\x04\x0cexecuti\
-on-ids\x07attempty\x09parent-id\x10\x08functions\x04\0\x11execution-context\x03\0\
-\x11\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\x13\
-\x01j\x01\x05\x01\x03\x01@\x02\x08functions\x05input\x01\0\x15\x04\0\x04call\x01\
-\x16\x01@\x01\x08durationw\0\x05\x04\0\x0bstart-timer\x01\x17\x01j\x01\x09\x01\x0d\
-\x01@\x01\x07promise\x05\0\x18\x04\0\x09await-one\x01\x19\x01p\x05\x01j\x01\x0b\x01\
-\x0d\x01@\x01\x08promises\x1a\0\x1b\x04\0\x09await-any\x01\x1c\x01p\x09\x01j\x01\
-\x1d\x01\x0d\x01@\x01\x08promises\x1a\0\x1e\x04\0\x09await-all\x01\x1f\x01j\x01\x01\
-\x01\x0d\x01@\x01\x04names\0\x20\x04\0\x0cawait-signal\x01!\x01j\x01\x0f\x01\x0d\
-\x01@\x02\x04names\x08promises\x1a\0\"\x04\0\x0fawait-signal-or\x01#\x01@\0\0\x07\
-\x04\0\x0fcreate-join-set\x01$\x01@\x02\x08join-set\x07\x07promise\x05\x01\0\x04\
-\0\x06submit\x01%\x01k\x0b\x01j\x01&\x01\x0d\x01@\x01\x08join-set\x07\0'\x04\0\x04\
-next\x01(\x01p\x0b\x01j\x01)\x01\x0d\x01@\x01\x08join-set\x07\0*\x04\0\x08take-a\
-ll\x01+\x01@\0\0w\x04\0\x03now\x01,\x01p}\x01@\x01\x06lengthy\0-\x04\0\x06random\
-\x01.\x01@\0\0\x12\x04\0\x07context\x01/\x01o\x02ss\x01p0\x01@\x03\x05level\x14\x07\
-messages\x06fields1\x01\0\x04\0\x03log\x012\x01@\x02\x07messages\x08locations\x01\
-\0\x04\0\x0creport-panic\x013\x03\0\x1aindelible:guest/host@0.1.0\x05\x03\x03\0\x07\
-payload\x03\0\x01\x03\0\x07failure\x03\0\x02\x02\x03\0\0\x08function\x03\0\x08fu\
-nction\x03\0\x06\x01p\x07\x01@\0\0\x08\x04\0\x08describe\x01\x09\x01j\x01\x04\x01\
-\x05\x01@\x02\x08functions\x05input\x04\0\x0a\x04\0\x03run\x01\x0b\x04\0\x1binde\
-lible:guest/guest@0.1.0\x04\0\x0b\x0b\x01\0\x05guest\x03\0\0\0G\x09producers\x01\
-\x0cprocessed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
+\x02\x03\0\0\x0cretry-policy\x01B\x15\x02\x03\x02\x01\x01\x04\0\x0cretry-policy\x03\
+\0\0\x01p}\x01q\x02\x05bytes\x01\x02\0\x06secret\x01s\0\x04\0\x04part\x03\0\x03\x01\
+p\x04\x01r\x02\x04names\x05value\x05\x04\0\x06header\x03\0\x06\x01p\x07\x01r\x04\
+\x06methods\x03urls\x07headers\x08\x04body\x05\x04\0\x07request\x03\0\x09\x01r\x02\
+\x08functions\x06settlew\x04\0\x0areconciler\x03\0\x0b\x01m\x02\x0dindeterminate\
+\x04hold\x04\0\x0aon-unknown\x03\0\x0d\x01k\x7f\x01p{\x01k\x10\x01k\x0c\x01r\x07\
+\x04idem\x0f\x0cretry-policy\x01\x07timeoutw\x0dnot-processed\x11\x09no-answer\x11\
+\x0areconciler\x12\x0aon-unknown\x0e\x04\0\x0bhttp-policy\x03\0\x13\x03\0\x1aind\
+elible:guest/http@0.1.0\x05\x02\x02\x03\0\0\x07payload\x02\x03\0\0\x07failure\x02\
+\x03\0\x01\x07request\x02\x03\0\x01\x0bhttp-policy\x01BJ\x02\x03\x02\x01\x03\x04\
+\0\x07payload\x03\0\0\x02\x03\x02\x01\x04\x04\0\x07failure\x03\0\x02\x02\x03\x02\
+\x01\x05\x04\0\x0chttp-request\x03\0\x04\x02\x03\x02\x01\x06\x04\0\x0bhttp-polic\
+y\x03\0\x06\x01y\x04\0\x07promise\x03\0\x08\x01y\x04\0\x08join-set\x03\0\x0a\x01\
+j\x01\x01\x01\x03\x04\0\x07outcome\x03\0\x0c\x01r\x02\x07promise\x09\x07outcome\x0d\
+\x04\0\x07settled\x03\0\x0e\x01r\x01\x06reasons\x04\0\x09cancelled\x03\0\x10\x01\
+q\x02\x06signal\x01\x01\0\x07settled\x01\x0f\0\x04\0\x11signal-or-settled\x03\0\x12\
+\x01ks\x01r\x04\x0cexecution-ids\x07attempty\x09parent-id\x14\x08functions\x04\0\
+\x11execution-context\x03\0\x15\x01m\x05\x05trace\x05debug\x04info\x04warn\x05er\
+ror\x04\0\x05level\x03\0\x17\x01j\x01\x09\x01\x03\x01@\x02\x08functions\x05input\
+\x01\0\x19\x04\0\x04call\x01\x1a\x01@\x02\x07request\x05\x06policy\x07\0\x09\x04\
+\0\x09send-http\x01\x1b\x01@\x01\x08durationw\0\x09\x04\0\x0bstart-timer\x01\x1c\
+\x01j\x01\x0d\x01\x11\x01@\x01\x07promise\x09\0\x1d\x04\0\x09await-one\x01\x1e\x01\
+p\x09\x01j\x01\x0f\x01\x11\x01@\x01\x08promises\x1f\0\x20\x04\0\x09await-any\x01\
+!\x01p\x0d\x01j\x01\"\x01\x11\x01@\x01\x08promises\x1f\0#\x04\0\x09await-all\x01\
+$\x01j\x01\x01\x01\x11\x01@\x01\x04names\0%\x04\0\x0cawait-signal\x01&\x01j\x01\x13\
+\x01\x11\x01@\x02\x04names\x08promises\x1f\0'\x04\0\x0fawait-signal-or\x01(\x01@\
+\0\0\x0b\x04\0\x0fcreate-join-set\x01)\x01@\x02\x08join-set\x0b\x07promise\x09\x01\
+\0\x04\0\x06submit\x01*\x01k\x0f\x01j\x01+\x01\x11\x01@\x01\x08join-set\x0b\0,\x04\
+\0\x04next\x01-\x01p\x0f\x01j\x01.\x01\x11\x01@\x01\x08join-set\x0b\0/\x04\0\x08\
+take-all\x010\x01@\0\0w\x04\0\x03now\x011\x01p}\x01@\x01\x06lengthy\02\x04\0\x06\
+random\x013\x01@\0\0\x16\x04\0\x07context\x014\x01o\x02ss\x01p5\x01@\x03\x05leve\
+l\x18\x07messages\x06fields6\x01\0\x04\0\x03log\x017\x01@\x02\x07messages\x08loc\
+ations\x01\0\x04\0\x0creport-panic\x018\x03\0\x1aindelible:guest/host@0.1.0\x05\x07\
+\x03\0\x07payload\x03\0\x03\x03\0\x07failure\x03\0\x04\x02\x03\0\0\x08function\x03\
+\0\x08function\x03\0\x0a\x01p\x0b\x01@\0\0\x0c\x04\0\x08describe\x01\x0d\x01j\x01\
+\x08\x01\x09\x01@\x02\x08functions\x05input\x08\0\x0e\x04\0\x03run\x01\x0f\x04\0\
+\x1bindelible:guest/guest@0.1.0\x04\0\x0b\x0b\x01\0\x05guest\x03\0\0\0G\x09produ\
+cers\x01\x0cprocessed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x06\
+0.63.0";
         };
     };
 }
@@ -2508,9 +3012,9 @@ pub use __export_guest_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1581] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x91\x0b\x01A\x02\x01\
-A\x0a\x01B\x0f\x01p}\x01r\x02\x05codec}\x05bytes\0\x04\0\x07payload\x03\0\x01\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2063] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf3\x0e\x01A\x02\x01\
+A\x0f\x01B\x0f\x01p}\x01r\x02\x05codec}\x05bytes\0\x04\0\x07payload\x03\0\x01\x01\
 m\x09\x0auser-error\x09transient\x04trap\x07timeout\x09cancelled\x0enondetermini\
 sm\x0dindeterminate\x0dnot-performed\x0duncategorized\x04\0\x0aerror-kind\x03\0\x03\
 \x01k\x02\x01r\x03\x04kind\x04\x07messages\x06detail\x05\x04\0\x07failure\x03\0\x06\
@@ -2518,33 +3022,44 @@ sm\x0dindeterminate\x0dnot-performed\x0duncategorized\x04\0\x0aerror-kind\x03\0\
 dline\x09\x04\0\x0cretry-policy\x03\0\x0a\x01ks\x01r\x07\x04names\x0bdescription\
 s\x07persist\x7f\x04idem\x7f\x0cretry-policy\x0b\x0cinput-schema\x0c\x0doutput-s\
 chema\x0c\x04\0\x08function\x03\0\x0d\x03\0\x1bindelible:guest/types@0.1.0\x05\0\
-\x02\x03\0\0\x07payload\x02\x03\0\0\x07failure\x01BD\x02\x03\x02\x01\x01\x04\0\x07\
-payload\x03\0\0\x02\x03\x02\x01\x02\x04\0\x07failure\x03\0\x02\x01y\x04\0\x07pro\
-mise\x03\0\x04\x01y\x04\0\x08join-set\x03\0\x06\x01j\x01\x01\x01\x03\x04\0\x07ou\
-tcome\x03\0\x08\x01r\x02\x07promise\x05\x07outcome\x09\x04\0\x07settled\x03\0\x0a\
-\x01r\x01\x06reasons\x04\0\x09cancelled\x03\0\x0c\x01q\x02\x06signal\x01\x01\0\x07\
-settled\x01\x0b\0\x04\0\x11signal-or-settled\x03\0\x0e\x01ks\x01r\x04\x0cexecuti\
-on-ids\x07attempty\x09parent-id\x10\x08functions\x04\0\x11execution-context\x03\0\
-\x11\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\x13\
-\x01j\x01\x05\x01\x03\x01@\x02\x08functions\x05input\x01\0\x15\x04\0\x04call\x01\
-\x16\x01@\x01\x08durationw\0\x05\x04\0\x0bstart-timer\x01\x17\x01j\x01\x09\x01\x0d\
-\x01@\x01\x07promise\x05\0\x18\x04\0\x09await-one\x01\x19\x01p\x05\x01j\x01\x0b\x01\
-\x0d\x01@\x01\x08promises\x1a\0\x1b\x04\0\x09await-any\x01\x1c\x01p\x09\x01j\x01\
-\x1d\x01\x0d\x01@\x01\x08promises\x1a\0\x1e\x04\0\x09await-all\x01\x1f\x01j\x01\x01\
-\x01\x0d\x01@\x01\x04names\0\x20\x04\0\x0cawait-signal\x01!\x01j\x01\x0f\x01\x0d\
-\x01@\x02\x04names\x08promises\x1a\0\"\x04\0\x0fawait-signal-or\x01#\x01@\0\0\x07\
-\x04\0\x0fcreate-join-set\x01$\x01@\x02\x08join-set\x07\x07promise\x05\x01\0\x04\
-\0\x06submit\x01%\x01k\x0b\x01j\x01&\x01\x0d\x01@\x01\x08join-set\x07\0'\x04\0\x04\
-next\x01(\x01p\x0b\x01j\x01)\x01\x0d\x01@\x01\x08join-set\x07\0*\x04\0\x08take-a\
-ll\x01+\x01@\0\0w\x04\0\x03now\x01,\x01p}\x01@\x01\x06lengthy\0-\x04\0\x06random\
-\x01.\x01@\0\0\x12\x04\0\x07context\x01/\x01o\x02ss\x01p0\x01@\x03\x05level\x14\x07\
-messages\x06fields1\x01\0\x04\0\x03log\x012\x01@\x02\x07messages\x08locations\x01\
-\0\x04\0\x0creport-panic\x013\x03\0\x1aindelible:guest/host@0.1.0\x05\x03\x03\0\x07\
-payload\x03\0\x01\x03\0\x07failure\x03\0\x02\x02\x03\0\0\x08function\x03\0\x08fu\
-nction\x03\0\x06\x04\0;indelible:guest/guest-with-all-of-its-exports-removed@0.1\
-.0\x04\0\x0b+\x01\0%guest-with-all-of-its-exports-removed\x03\0\0\0G\x09producer\
-s\x01\x0cprocessed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.6\
-3.0";
+\x02\x03\0\0\x0cretry-policy\x01B\x15\x02\x03\x02\x01\x01\x04\0\x0cretry-policy\x03\
+\0\0\x01p}\x01q\x02\x05bytes\x01\x02\0\x06secret\x01s\0\x04\0\x04part\x03\0\x03\x01\
+p\x04\x01r\x02\x04names\x05value\x05\x04\0\x06header\x03\0\x06\x01p\x07\x01r\x04\
+\x06methods\x03urls\x07headers\x08\x04body\x05\x04\0\x07request\x03\0\x09\x01r\x02\
+\x08functions\x06settlew\x04\0\x0areconciler\x03\0\x0b\x01m\x02\x0dindeterminate\
+\x04hold\x04\0\x0aon-unknown\x03\0\x0d\x01k\x7f\x01p{\x01k\x10\x01k\x0c\x01r\x07\
+\x04idem\x0f\x0cretry-policy\x01\x07timeoutw\x0dnot-processed\x11\x09no-answer\x11\
+\x0areconciler\x12\x0aon-unknown\x0e\x04\0\x0bhttp-policy\x03\0\x13\x03\0\x1aind\
+elible:guest/http@0.1.0\x05\x02\x02\x03\0\0\x07payload\x02\x03\0\0\x07failure\x02\
+\x03\0\x01\x07request\x02\x03\0\x01\x0bhttp-policy\x01BJ\x02\x03\x02\x01\x03\x04\
+\0\x07payload\x03\0\0\x02\x03\x02\x01\x04\x04\0\x07failure\x03\0\x02\x02\x03\x02\
+\x01\x05\x04\0\x0chttp-request\x03\0\x04\x02\x03\x02\x01\x06\x04\0\x0bhttp-polic\
+y\x03\0\x06\x01y\x04\0\x07promise\x03\0\x08\x01y\x04\0\x08join-set\x03\0\x0a\x01\
+j\x01\x01\x01\x03\x04\0\x07outcome\x03\0\x0c\x01r\x02\x07promise\x09\x07outcome\x0d\
+\x04\0\x07settled\x03\0\x0e\x01r\x01\x06reasons\x04\0\x09cancelled\x03\0\x10\x01\
+q\x02\x06signal\x01\x01\0\x07settled\x01\x0f\0\x04\0\x11signal-or-settled\x03\0\x12\
+\x01ks\x01r\x04\x0cexecution-ids\x07attempty\x09parent-id\x14\x08functions\x04\0\
+\x11execution-context\x03\0\x15\x01m\x05\x05trace\x05debug\x04info\x04warn\x05er\
+ror\x04\0\x05level\x03\0\x17\x01j\x01\x09\x01\x03\x01@\x02\x08functions\x05input\
+\x01\0\x19\x04\0\x04call\x01\x1a\x01@\x02\x07request\x05\x06policy\x07\0\x09\x04\
+\0\x09send-http\x01\x1b\x01@\x01\x08durationw\0\x09\x04\0\x0bstart-timer\x01\x1c\
+\x01j\x01\x0d\x01\x11\x01@\x01\x07promise\x09\0\x1d\x04\0\x09await-one\x01\x1e\x01\
+p\x09\x01j\x01\x0f\x01\x11\x01@\x01\x08promises\x1f\0\x20\x04\0\x09await-any\x01\
+!\x01p\x0d\x01j\x01\"\x01\x11\x01@\x01\x08promises\x1f\0#\x04\0\x09await-all\x01\
+$\x01j\x01\x01\x01\x11\x01@\x01\x04names\0%\x04\0\x0cawait-signal\x01&\x01j\x01\x13\
+\x01\x11\x01@\x02\x04names\x08promises\x1f\0'\x04\0\x0fawait-signal-or\x01(\x01@\
+\0\0\x0b\x04\0\x0fcreate-join-set\x01)\x01@\x02\x08join-set\x0b\x07promise\x09\x01\
+\0\x04\0\x06submit\x01*\x01k\x0f\x01j\x01+\x01\x11\x01@\x01\x08join-set\x0b\0,\x04\
+\0\x04next\x01-\x01p\x0f\x01j\x01.\x01\x11\x01@\x01\x08join-set\x0b\0/\x04\0\x08\
+take-all\x010\x01@\0\0w\x04\0\x03now\x011\x01p}\x01@\x01\x06lengthy\02\x04\0\x06\
+random\x013\x01@\0\0\x16\x04\0\x07context\x014\x01o\x02ss\x01p5\x01@\x03\x05leve\
+l\x18\x07messages\x06fields6\x01\0\x04\0\x03log\x017\x01@\x02\x07messages\x08loc\
+ations\x01\0\x04\0\x0creport-panic\x018\x03\0\x1aindelible:guest/host@0.1.0\x05\x07\
+\x03\0\x07payload\x03\0\x03\x03\0\x07failure\x03\0\x04\x02\x03\0\0\x08function\x03\
+\0\x08function\x03\0\x0a\x04\0;indelible:guest/guest-with-all-of-its-exports-rem\
+oved@0.1.0\x04\0\x0b+\x01\0%guest-with-all-of-its-exports-removed\x03\0\0\0G\x09\
+producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rus\
+t\x060.63.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -47,6 +47,21 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Requests to the outside are effects of a workflow: each is sent once, or the workflow is told
+//! that nobody can know. See [`http`].
+//!
+//! ```no_run
+//! # use indelible_sdk::prelude::*;
+//! # fn demo(order: u64) -> Result<(), Error> {
+//! let charged = http::post("https://payments.example.com/charges")
+//!     .bearer("PAYMENTS_KEY")
+//!     .json(&order)
+//!     .send()
+//!     .wait()?;
+//! assert_eq!(charged.status, 201);
+//! # Ok(()) }
+//! ```
+//!
 //! A guest has no threads, files, network, clock or environment. What of std would need them
 //! panics; [`now()`], [`random()`] and [`sleep()`] are there instead.
 
@@ -72,6 +87,7 @@ pub mod bindings;
 mod context;
 mod error;
 mod function;
+pub mod http;
 mod join_set;
 mod log;
 mod payload;
@@ -104,8 +120,8 @@ pub mod prelude {
 
     pub use crate::{
         Error, ErrorKind, Failure, JoinSet, Promise, Signal, Timestamp, call_remote, context,
-        debug, error, function, info, join_set, now, race, random, random_uuid, remote, select,
-        settle_all, signal, sleep, timer, trace, wait_all, warn,
+        debug, error, function, http, info, join_set, now, race, random, random_uuid, remote,
+        select, settle_all, signal, sleep, timer, trace, wait_all, warn,
     };
 }
 

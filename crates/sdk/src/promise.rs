@@ -58,6 +58,24 @@ pub fn call_remote<T: Decode>(
 }
 
 impl<T> Promise<T> {
+    /// A promise that the host gave out.
+    pub(crate) fn started(
+        number: host::Promise,
+        what: impl Into<Cow<'static, str>>,
+        decode: Decoder<T>,
+    ) -> Self {
+        Self { state: State::Started(number), what: what.into(), decode }
+    }
+
+    /// One that never began.
+    pub(crate) fn refused(
+        failure: Failure,
+        what: impl Into<Cow<'static, str>>,
+        decode: Decoder<T>,
+    ) -> Self {
+        Self { state: State::Refused(failure), what: what.into(), decode }
+    }
+
     /// Waits for the result, for years if need be.
     ///
     /// # Errors

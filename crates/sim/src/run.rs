@@ -175,6 +175,7 @@ impl Run {
             clock: self.clock.clone(),
             entropy: Arc::new(SimEntropy { seed: self.seed, ids: AtomicU64::new(self.tick << 32) }),
             observer: self.told.clone(),
+            http: Arc::new(indelible_http::SendsNothing),
             witness: Arc::new(Silent),
             guests: Arc::clone(&self.kit.guests),
         };

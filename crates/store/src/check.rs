@@ -172,6 +172,8 @@ impl Check<'_> {
             rows::TIMERS => {
                 rows::timers::decode(key).and_then(|timer| self.exists(table, key, &timer.key))
             }
+            rows::UNRESOLVED => rows::unresolved::decode(key, value)
+                .and_then(|(effect, _)| self.exists(table, key, &effect.key)),
             rows::OPERATIONS => self.windowed(Kind::Operation, key, value),
             rows::IDEMPOTENCY_KEYS => self.windowed(Kind::IdempotencyKey, key, value),
             rows::EXPIRIES => self.expiry(key),

@@ -28,6 +28,18 @@ fn fanout(n: u32) -> Result<u32, Error> {
     Ok(n)
 }
 
+/// Sends so many requests, one after the other: none is sent again.
+#[function]
+fn requests(n: u32, url: String) -> Result<u32, Error> {
+    for number in 0..n {
+        let answer = http::post(&url).body(number.to_string()).send().wait()?;
+        if answer.status != 200 {
+            return Err(format!("request {number} was answered {}", answer.status).into());
+        }
+    }
+    Ok(n)
+}
+
 /// Waits for so many signals, and says of each that it came: its number is the line.
 #[function]
 fn listen(n: u32) -> Result<u32, Error> {
@@ -55,4 +67,4 @@ fn doze(micros: u64) -> Result<(), Error> {
     Ok(())
 }
 
-indelible_sdk::guest!(doze, echo, fanout, listen, nap, steps);
+indelible_sdk::guest!(doze, echo, fanout, listen, nap, requests, steps);

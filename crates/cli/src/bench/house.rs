@@ -22,7 +22,7 @@ use super::meters::Usage;
 use crate::failure::Failure;
 
 /// The name under which the component is deployed.
-const COMPONENT: &str = "bench";
+pub(super) const COMPONENT: &str = "bench";
 /// How often it is looked whether something has come about.
 const POLL: Duration = Duration::from_millis(2);
 

@@ -3,7 +3,7 @@
 //! - `measure`: the workloads in turn. `step`, `raw`, `reads`, `sustained`, `open`: each of them.
 //! - `steps`: the rows of the workload. `load`: many of them to read. `drive`: producers, and the
 //!   time they take.
-//! - `calls`, `signals`, `timers`, `recover`, `history`: the engine. `house`: one in a folder.
+//! - `calls`, `http`, `signals`, `timers`, `recover`, `history`: the engine. `house`: one in a folder.
 //!   `guest`: what it calls. `hearing`: what guests say.
 //! - `place`: the folder it happens in. `meters`: what the process takes from the machine.
 //!   `histogram`: latencies. `random`: bytes. `report`: what is printed.
@@ -15,6 +15,7 @@ mod hearing;
 mod histogram;
 mod history;
 mod house;
+mod http;
 mod load;
 mod measure;
 mod meters;
@@ -86,6 +87,9 @@ pub(crate) enum Command {
     /// Measure workflows that make many calls at once
     #[command(after_long_help = calls::FANOUT_HELP)]
     Fanout(calls::FanoutArguments),
+    /// Measure workflows that send HTTP requests, one after the other
+    #[command(after_long_help = http::HELP)]
+    Http(http::HttpArguments),
     /// Measure signals to executions that wait for them
     #[command(after_long_help = signals::HELP)]
     Signals(signals::SignalsArguments),
@@ -196,6 +200,10 @@ pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Fai
         Command::Fanout(arguments) => {
             let place = engine_place(&runtime, arguments.place())?;
             calls::fanout(&arguments, &runtime, &place, out)?;
+        }
+        Command::Http(arguments) => {
+            let place = engine_place(&runtime, arguments.place())?;
+            http::run(&arguments, &runtime, &place, out)?;
         }
         Command::Signals(arguments) => {
             let place = engine_place(&runtime, arguments.place())?;

@@ -1,10 +1,12 @@
 //! `indelible run`: one function, with everything it calls, in this process and durable in a
 //! folder.
 //!
+//! - `egress`: what it may reach.
 //! - `observer`: what guests log, told on stderr.
 //! - `journals`: the journals of what ran.
 #![expect(clippy::disallowed_methods, reason = "it reads the component that was named")]
 
+mod egress;
 mod journals;
 mod observer;
 
@@ -15,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use indelible_http_client::Client;
 use indelible_journal::{
     Codec, ComponentDigest, Ending, ExecutionId, Namespace, OperationId, Payload, SignalName,
 };
@@ -26,6 +29,7 @@ use indelible_store::embedded;
 use indelible_store::rows::TABLES;
 use indelible_store::rows::executions::Execution;
 
+use self::egress::Egress;
 use self::observer::Lines;
 use crate::failure::{Failure, Verdict, quiet};
 use crate::guest::components;
@@ -42,11 +46,17 @@ What the function returned goes to standard output; what it logged, to standard 
   1  it failed or was cancelled, or could not be run
   2  the arguments make no sense
 
+A function may send HTTP requests only to the hosts that --allow-host names, over TLS, and only to
+public addresses; --allow-network and --allow-plain-http allow more. A secret is a variable of the
+environment or a file: a function names it, and never sees it. Proxies are taken from the
+environment: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY.
+
 Examples:
   indelible run examples/fan-out summarize 20
   indelible run order.wasm order '{\"id\":\"o-1\"}' --id o-1 --timeline
   indelible run examples/approval approve '{\"who\":\"ann\",\"cents\":9900,\"seconds\":60}' \\
-      --signal decision='{\"by\":\"bob\",\"approved\":true}'";
+      --signal decision='{\"by\":\"bob\",\"approved\":true}'
+  indelible run shop.wasm charge 500 --allow-host api.example.com --secret API_KEY";
 
 /// Run a durable function here, and wait for what it returns
 #[derive(Args)]
@@ -68,6 +78,8 @@ pub(crate) struct Run {
     /// A signal to send as soon as it runs; may be given several times
     #[arg(long = "signal", value_name = "NAME=JSON", value_parser = signal)]
     signals: Vec<(SignalName, Payload)>,
+    #[command(flatten, next_help_heading = "HTTP")]
+    egress: Egress,
     /// Draw what happened as bars over time
     #[arg(long)]
     timeline: bool,
@@ -81,7 +93,7 @@ impl Run {
         let (name, bytes) = component(&self.component)?;
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.map_err(|error| failed("start", &error))?;
-        let engine = open(&self.data)?;
+        let engine = open(&self.data, self.egress.client(&name)?)?;
         let (started, ending) = runtime.block_on(self.wait_for(&engine, &name, &bytes))?;
         if let Ending::Completed(payload) = &ending {
             quiet(write_payload(payload, out)).map_err(|error| Failure::output(&error))?;
@@ -197,7 +209,7 @@ fn component(path: &Path) -> Result<(String, Vec<u8>), Failure> {
 }
 
 /// An engine over a data folder.
-fn open(folder: &Path) -> Result<Engine, Failure> {
+fn open(folder: &Path, client: Client) -> Result<Engine, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(format!("cannot open {}: {error}", folder.display()))
             .hint("one process at a time may have a data folder; --data names another")
@@ -210,7 +222,7 @@ fn open(folder: &Path) -> Result<Engine, Failure> {
     let guests = Guests::new(GuestOptions::default(), artifacts).map_err(|error| failed(&error))?;
     let witness = WitnessFile::open(&folder.join("replays")).map_err(|error| failed(&error))?;
     let (observer, witness) = (Arc::new(Lines), Arc::new(witness));
-    let world = World { observer, witness, ..World::system(guests) };
+    let world = World { observer, witness, http: Arc::new(client), ..World::system(guests) };
     Engine::open(store, Options::default(), world).map_err(|error| failed(&error))
 }
 

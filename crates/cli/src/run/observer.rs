@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 
 use indelible_journal::{Failure, JournalKey};
+use indelible_runtime::UnresolvedEffect;
 use indelible_runtime::world::{Level, LogLine, Observer, Then};
 
 /// Writes lines to stderr.
@@ -33,6 +34,12 @@ impl Observer for Lines {
 
     fn held(&self, key: &JournalKey, why: &str) {
         tell(&format!("held  {key:#}  {why}"));
+    }
+
+    fn unresolved(&self, effect: &UnresolvedEffect) {
+        let UnresolvedEffect { promise, label, why, .. } = effect;
+        tell(&format!("waits {label}: nobody knows whether it happened: {why}"));
+        tell(&format!("      stop this, and say how it ended: indelible resolve {promise}"));
     }
 
     fn trouble(&self, what: &str) {

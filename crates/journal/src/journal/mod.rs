@@ -244,6 +244,20 @@ impl Journal {
         })
     }
 
+    /// The same of one that ended behind an event.
+    pub fn has_indeterminate_since(&self, event: Sequence) -> bool {
+        self.children.iter().any(|child| match child {
+            Child::Invoke(InvokeState {
+                phase: index::Phase::Completed { at, result }, ..
+            }) => {
+                *at > event
+                    && matches!(result,
+                        Outcome::Err(failure) if failure.kind == ErrorKind::Indeterminate)
+            }
+            _ => false,
+        })
+    }
+
     /// Whether a promise is a timer that has not fired.
     pub fn is_timer_open(&self, promise: &PromiseId) -> bool {
         matches!(self.child(promise), Some(Child::Timer(timer)) if timer.fired_at.is_none())

@@ -42,6 +42,8 @@ pub(crate) struct Components {
 struct Known {
     names: HashMap<ComponentName, Record>,
     manifests: HashMap<ComponentDigest, Arc<Manifest>>,
+    /// The names of a version, once somebody asked.
+    names_of: HashMap<ComponentDigest, Arc<[String]>>,
 }
 
 /// Why nothing could be found out about a component.
@@ -84,7 +86,7 @@ impl Components {
                 _ => break,
             }
         }
-        let known = Mutex::new(Known { names, manifests: HashMap::new() });
+        let known = Mutex::new(Known { names, ..Known::default() });
         Ok(Self { store, guests, known, deploying: tokio::sync::Mutex::default() })
     }
 
@@ -121,6 +123,7 @@ impl Components {
         let mut all = self.known();
         all.manifests.insert(digest, functions);
         all.names.insert(name.clone(), record);
+        all.names_of.clear();
         Ok((known, position))
     }
 
@@ -128,6 +131,31 @@ impl Components {
     pub(crate) fn active(&self, name: &str) -> Option<ComponentDigest> {
         let name = ComponentName::new(name).ok()?;
         self.known().names.get(&name).map(|record| record.active)
+    }
+
+    /// Every version of a component, the active one first.
+    pub(crate) fn versions(&self, name: &str) -> Vec<ComponentDigest> {
+        let Ok(name) = ComponentName::new(name) else { return Vec::new() };
+        let known = self.known();
+        let Some(record) = known.names.get(&name) else { return Vec::new() };
+        let others = record.versions.iter().map(|version| version.digest);
+        let others = others.filter(|digest| *digest != record.active);
+        std::iter::once(record.active).chain(others).collect()
+    }
+
+    /// The names that a version was deployed under, in their order.
+    pub(crate) fn names_of(&self, digest: &ComponentDigest) -> Arc<[String]> {
+        let mut known = self.known();
+        if let Some(names) = known.names_of.get(digest) {
+            return Arc::clone(names);
+        }
+        let has = |record: &Record| record.versions.iter().any(|known| known.digest == *digest);
+        let named = known.names.iter().filter(|(_, record)| has(record));
+        let mut names: Vec<_> = named.map(|(name, _)| name.to_string()).collect();
+        names.sort();
+        let names: Arc<[String]> = names.into();
+        known.names_of.insert(*digest, Arc::clone(&names));
+        names
     }
 
     /// Every component, by name.

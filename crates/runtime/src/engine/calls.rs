@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use indelible_idempotency::IdempotencyKey;
 use indelible_journal::{
-    Ending, Event, ExecutionId, FunctionName, JournalKey, Namespace, OperationId, OperationKey,
-    Payload, RootHash, Started, TraceParent,
+    Attempt, ComponentDigest, Durability, Ending, Event, ExecutionId, FunctionName, JournalKey,
+    Namespace, OperationId, OperationKey, Payload, RootHash, Started, TraceParent,
 };
 use indelible_operations::Binding;
 use indelible_operations::id;
@@ -20,10 +20,11 @@ use super::{Engine, EngineError, StartRefused};
 use crate::admission::{Admitted, NotAdmitted};
 use crate::guest::Manifest;
 use crate::keys::{self, Keyed};
-use crate::operation::{self, RecordError, Request};
+use crate::operation::{self, Known, Record, RecordError, Request};
 use crate::run_queue::Flow;
 use crate::shared::Shared;
 use crate::tree::command::{Answer, Begun, Command};
+use crate::tree::reconcile;
 use crate::world::Purpose;
 
 /// A function to start.
@@ -118,6 +119,9 @@ impl Engine {
         if start.input.bytes.len() > max {
             return Err(StartRefused::TooLarge { bytes: start.input.bytes.len(), max });
         }
+        if start.namespace.as_str() == reconcile::NAMESPACE {
+            return Err(StartRefused::ReservedNamespace);
+        }
         match (&start.idempotency_key, &start.operation_id) {
             (Some(_), Some(_)) => return Err(StartRefused::KeyAndId),
             (Some(key), None) if key.namespace().as_str() != start.namespace.as_str() => {
@@ -145,33 +149,46 @@ impl Engine {
                 let started = StartedExecution { execution_id, operation_id, attached };
                 Ok(BegunStart { started, position, before })
             };
-            if let Some(record) = find(shared, &operation)? {
+            let mut lost = None;
+            if let Some(Known { record, in_progress }) = find(shared, &operation)? {
                 let position = shared.store.accepted();
                 // V-9. A known key has compared the requests, by their canonical form.
                 if record.binding != binding && known.is_none() {
                     return self.refuse(StartRefused::Conflict).await;
                 }
-                // V-30, V-31: whether it goes on or is over, it is waited for.
-                return begun(operation::execution(&record), true, position, None);
-            }
-            // The key's record goes before the operation's: if only this one is left, both are going.
-            if known.is_some() {
+                // What is volatile has no row before its end: its tree knows whether it goes on.
+                if in_progress {
+                    lost = self.volatile(start, &operation, &record)?;
+                }
+                if lost.is_none() {
+                    // V-30, V-31: whether it goes on or is over, it is waited for.
+                    return begun(operation::execution(&record), true, position, None);
+                }
+            } else if known.is_some() {
+                // The key's record goes before the operation's: if only this one is left, both are
+                // going.
                 continue;
-            }
-            // V-59, C-3: never Absent because it was forgotten. What the engine made itself is new.
-            if start.operation_id.is_some() {
+            } else if start.operation_id.is_some() {
+                // V-59, C-3: never Absent because it was forgotten. What the engine made itself is
+                // new.
                 match operation::age(shared, &operation) {
                     Age::Fresh => {}
                     Age::Expired => return self.refuse(StartRefused::Expired).await,
                     Age::TooFarAhead => return self.refuse(StartRefused::FromTheFuture).await,
                 }
             }
-            let (started, root) = self.started(start, &operation)?;
+            let (again, started, root) = match lost {
+                Some((attempt, started, root)) => (Some(attempt), started, root),
+                None => {
+                    let (started, root) = self.started(start, &operation)?;
+                    (None, started, root)
+                }
+            };
             let done = before(&ExecutionId::root_of(root));
             let (operation, keyed) = (operation.clone(), keyed.clone());
             let request = Request { operation, root, binding, keyed };
             let (reply, answer) = oneshot::channel();
-            let command = crate::tree::command::Start { started, request, reply };
+            let command = crate::tree::command::Start { started, request, again, reply };
             shared.send_in(flow, &root, Command::Start(Box::new(command)));
             let Answer { value, position } = answer.await.map_err(|_| self.stopped_why())?;
             match value {
@@ -180,6 +197,12 @@ impl Engine {
                 Begun::Conflict => {
                     self.durable(position).await?;
                     return Err(StartRefused::Conflict);
+                }
+                Begun::Indeterminate => {
+                    drop(done);
+                    shared.watchers.forget(&ExecutionId::root_of(root));
+                    self.durable(position).await?;
+                    return Err(StartRefused::Indeterminate);
                 }
                 Begun::Raced => {
                     drop(done);
@@ -221,6 +244,34 @@ impl Engine {
         let components = &self.shared.components;
         let no_component = || StartRefused::NoComponent(start.component.clone());
         let digest = components.active(&start.component).ok_or_else(no_component)?;
+        self.started_by(start, operation, digest)
+    }
+
+    /// The same for a volatile operation whose record says that it goes on, with the attempt: the
+    /// version that it was admitted with is part of its root (D6). None for a persist one, which
+    /// goes on by itself.
+    fn volatile(
+        &self,
+        start: &Start,
+        operation: &OperationKey,
+        record: &Record,
+    ) -> Result<Option<(Attempt, Started, RootHash)>, StartRefused> {
+        let mut versions = self.shared.components.versions(&start.component).into_iter();
+        let admitted = |digest: &_| RootHash::derive(digest, None, operation) == record.root;
+        let Some(digest) = versions.find(admitted) else { return Ok(None) };
+        let (started, root) = self.started_by(start, operation, digest)?;
+        let class = started.retry_policy.as_ref().map(|policy| policy.class.durability);
+        Ok((class == Some(Durability::Volatile)).then_some((record.attempt, started, root)))
+    }
+
+    fn started_by(
+        &self,
+        start: &Start,
+        operation: &OperationKey,
+        digest: ComponentDigest,
+    ) -> Result<(Started, RootHash), StartRefused> {
+        let components = &self.shared.components;
+        let no_component = || StartRefused::NoComponent(start.component.clone());
         let functions = components.functions(&digest).map_err(EngineError::from)?;
         let functions = functions.ok_or_else(no_component)?;
         let spec = functions.function(&start.function).ok_or_else(|| StartRefused::NoFunction {
@@ -245,19 +296,25 @@ impl Engine {
         Ok((started, root))
     }
 
-    /// Waits for an execution's end. None: there is no such execution.
+    /// Waits for an execution's end. None: there is no such execution, or it was volatile and its
+    /// process has ended.
     pub async fn outcome(&self, execution: &ExecutionId) -> Result<Option<Ending>, EngineError> {
         let shared = &self.shared;
         let watching = Watching { shared, execution };
         let ended = shared.watchers.watch(execution);
         // Looked up after watching: an end between the two is seen twice, never missed.
-        match self.execution(execution).await? {
-            None => return Ok(None),
-            Some(row) if row.standing.is_terminal() => {
-                let ending = self.ending(&row).await?;
-                return Ok(Some(ending));
+        let row = match self.execution(execution).await? {
+            // It may have ended since it was looked up.
+            None if !self.is_volatile(execution).await? => {
+                let Some(row) = self.execution(execution).await? else { return Ok(None) };
+                Some(row)
             }
-            Some(_) => {}
+            row => row,
+        };
+        if let Some(row) = row
+            && row.standing.is_terminal()
+        {
+            return Ok(Some(self.ending(&row).await?));
         }
         let (ending, position) = ended.await.map_err(|_| self.stopped_why())?;
         drop(watching);
@@ -265,7 +322,17 @@ impl Engine {
         Ok(Some(ending))
     }
 
-    /// How an execution stands: the last attempt at it. What is shown is durable.
+    /// Whether an execution goes on in memory alone (C-39).
+    async fn is_volatile(&self, execution: &ExecutionId) -> Result<bool, EngineError> {
+        let _room = self.room(Flow::GOING_ON).await?;
+        let (reply, answer) = oneshot::channel();
+        let command = Command::IsVolatile(execution.clone(), reply);
+        self.shared.send(execution.root(), command);
+        answered(&self.shared, answer).await
+    }
+
+    /// How an execution stands: the last attempt at it. What is shown is durable. None, too, for
+    /// one that is volatile and has not ended.
     pub async fn execution(&self, execution: &ExecutionId) -> Result<Option<Row>, EngineError> {
         let seen = executions::latest(&self.shared.store, execution)?;
         self.shared.store.durable(seen.position).await?;
@@ -351,10 +418,7 @@ fn stopped(shared: &Shared) -> EngineError {
     }
 }
 
-fn find(
-    shared: &Shared,
-    operation: &OperationKey,
-) -> Result<Option<operation::Record>, EngineError> {
+fn find(shared: &Shared, operation: &OperationKey) -> Result<Option<Known>, EngineError> {
     operation::find(shared, operation).map_err(unreadable)
 }
 

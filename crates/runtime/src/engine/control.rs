@@ -1,7 +1,8 @@
 //! What is done to executions from outside: signals, cancels, and what a person decides about
 //! those that are held. Everything is acknowledged when it is durable.
 
-use indelible_journal::{DeliveryId, ExecutionId, Payload, SignalName};
+use indelible_journal::{DeliveryId, ExecutionId, Payload, PromiseId, SignalName};
+use indelible_store::rows::unresolved;
 use tokio::sync::oneshot;
 
 use super::calls::answered;
@@ -9,6 +10,8 @@ use super::{Engine, EngineError};
 use crate::audit::Actor;
 use crate::run_queue::Flow;
 use crate::tree::command::{self, Cancelling, Command, How, NotDone, Reply};
+use crate::tree::unresolved::Resolution;
+use crate::unresolved::{Unresolved, UnresolvedEffect};
 
 /// Why something was not done to an execution.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +89,52 @@ impl Engine {
         // Until the end is written nothing remembers the decision: it is not acknowledged before.
         self.outcome(execution).await?;
         Ok(())
+    }
+
+    /// Says how an effect ended of which nobody knows whether it happened (D5, C-38). Only one that
+    /// is held, or whose reconciler is being asked, can be resolved, and once: anything else is
+    /// refused, and nothing has changed.
+    pub async fn resolve(
+        &self,
+        promise: &PromiseId,
+        resolution: Resolution,
+        actor: Actor,
+        reason: &str,
+    ) -> Result<(), ControlError> {
+        if let Resolution::Happened(response) = &resolution {
+            let (bytes, max) =
+                (response.encode().len(), self.shared.guests.options().payload_bytes_max);
+            if bytes > max {
+                return Err(ControlError::TooLarge { bytes, max });
+            }
+        }
+        let execution = promise.parent().ok_or(NotDone::Unknown)?;
+        let (promise, reason) = (promise.clone(), reason.to_owned());
+        self.ask(Flow::CONTROL, &execution, |_, reply| {
+            let resolve = command::Resolve { promise, resolution, actor, reason, reply };
+            Command::Resolve(Box::new(resolve))
+        })
+        .await
+    }
+
+    /// Effects of which nobody knows whether they happened, behind this one, at most so many. What
+    /// is shown is durable.
+    pub async fn unresolved(
+        &self,
+        after: Option<&UnresolvedEffect>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedEffect>, EngineError> {
+        let after = after.and_then(|after| {
+            let child = after.promise.number_in(after.execution.execution_id())?;
+            Some(unresolved::Effect { key: after.execution.clone(), child })
+        });
+        let seen = unresolved::next(&self.shared.store, after.as_ref(), limit)?;
+        self.shared.store.durable(seen.position).await?;
+        let shown = |(effect, body)| match Unresolved::decode(&body) {
+            Ok(known) => Ok(known.shown(effect)),
+            Err(why) => Err(EngineError::Malformed(format!("an unresolved effect: {why}"))),
+        };
+        seen.value.into_iter().map(shown).collect()
     }
 
     async fn settle(

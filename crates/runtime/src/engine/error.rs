@@ -121,12 +121,19 @@ pub enum StartRefused {
          whoever made it is wrong, or this one"
     )]
     FromTheFuture,
+    /// The operation was volatile and not `idem`, and the process that ran it has ended: nobody
+    /// knows whether it happened, and it is not done again (V-33, V-35).
+    #[error("nobody knows whether the operation happened: it was lost with its process")]
+    Indeterminate,
     /// The same idempotency key was used for another request (I-12, C-31).
     #[error("the idempotency key was used before, for another component, function or input")]
     Mismatch,
     /// A request has one name: a key under which the engine finds its id, or an id.
     #[error("the request has an idempotency key and an operation id; it may have one of them")]
     KeyAndId,
+    /// Questions about effects are asked in it, by the engine alone.
+    #[error("the namespace is the engine's own: choose another")]
+    ReservedNamespace,
     /// The key belongs to another namespace than the request.
     #[error("the idempotency key is of another namespace than the request")]
     ForeignKey,

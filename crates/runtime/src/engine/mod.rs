@@ -53,6 +53,10 @@ pub struct Readings {
     pub recovered: bool,
     /// Timers that are due, of which their executions were told.
     pub timers_told: usize,
+    /// HTTP requests in flight, those included that wait for the disk.
+    pub effects_in_flight: usize,
+    /// What waits for the disk before it leaves: HTTP requests, and words between trees.
+    pub effects_leaving: usize,
     /// Callers that wait for room among the commands under way.
     pub callers_waiting: usize,
     /// Guests that wait and are kept.
@@ -147,6 +151,8 @@ impl Engine {
             runnable: self.shared.run_queue.len(),
             recovered: self.shared.recovery.is_over(),
             timers_told: self.shared.timers.told(),
+            effects_leaving: self.shared.effects.leaving(),
+            effects_in_flight: self.shared.effects.in_flight(),
             callers_waiting: self.shared.admission.waiting(),
             parked,
             parked_bytes,

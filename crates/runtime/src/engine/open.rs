@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use indelible_http::{Sender, SendsNothing};
 use indelible_store::Store;
 use indelible_store::rows::queue;
 
@@ -16,6 +17,7 @@ use super::{Engine, EngineError, OpenError};
 use crate::admission::Admission;
 use crate::cell::Cell;
 use crate::component::Components;
+use crate::effects::Effects;
 use crate::guest::Guests;
 use crate::options::Options;
 use crate::parking::ParkingLot;
@@ -39,19 +41,22 @@ pub struct World {
     pub observer: Arc<dyn Observer>,
     /// Remembers what killed the process.
     pub witness: Arc<dyn Witness>,
+    /// Sends HTTP requests.
+    pub http: Arc<dyn Sender>,
     /// What runs guests. One is enough for a process, and what it reserves is much.
     pub guests: Arc<Guests>,
 }
 
 impl World {
-    /// The system's clock and randomness; nobody is told anything, and nothing is remembered of
-    /// what killed the process.
+    /// The system's clock and randomness; nobody is told anything, nothing is remembered of what
+    /// killed the process, and no HTTP request is sent.
     pub fn system(guests: Arc<Guests>) -> Self {
         Self {
             clock: Arc::new(System),
             entropy: Arc::new(System),
             observer: Arc::new(Silent),
             witness: Arc::new(Silent),
+            http: Arc::new(SendsNothing),
             guests,
         }
     }
@@ -61,10 +66,12 @@ impl Engine {
     /// Starts an engine over a store, and goes on with what was left to be done.
     pub fn open(store: Store, options: Options, world: World) -> Result<Self, OpenError> {
         options.retention()?;
-        let World { clock, entropy, observer, witness, guests } = world;
+        let World { clock, entropy, observer, witness, http, guests } = world;
         let components = Components::open(store.clone(), Arc::clone(&guests))?;
         let places = guests.options().guests_max as usize;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new_cyclic(|me| Shared {
+            me: Weak::clone(me),
+            effects: Effects::new(http, options.effects_in_flight_max),
             clock,
             entropy,
             observer,
@@ -99,6 +106,11 @@ impl Engine {
     pub fn close(self) {}
 
     fn stop(&mut self) {
+        if !self.threads.is_empty() {
+            let at_most = Duration::from_micros(self.shared.options.drain_max.get());
+            self.shared.effects.drain(at_most);
+        }
+        self.shared.effects.clear();
         self.shared.run_queue.close();
         self.shared.timers.close();
         for thread in self.threads.drain(..) {
@@ -132,8 +144,15 @@ pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
     shared.recovery.try_again();
     shared.parking.sweep(now);
     shared.tell_evicted();
+    shared.flush_effects();
+    let in_memory = shared.timers.due_in_memory(now);
+    let mut count = in_memory.len();
+    for timer in in_memory {
+        let root = *timer.key.execution_id().root();
+        shared.send(&root, Command::DueInMemory(timer));
+    }
     let due = shared.timers.due(&shared.store, now)?;
-    let count = due.len();
+    count += due.len();
     for timer in due {
         let root = *timer.key.execution_id().root();
         shared.send(&root, Command::Due(timer));

@@ -203,6 +203,14 @@ impl Host for Nothing {
         Self::refuse("call")
     }
 
+    fn http(
+        &mut self,
+        _: indelible_http::Request,
+        _: Result<indelible_journal::RetryPolicy, String>,
+    ) -> Result<u32, Refusal> {
+        Self::refuse("send-http")
+    }
+
     fn start_timer(&mut self, _: Micros) -> Result<u32, Refusal> {
         Self::refuse("start-timer")
     }

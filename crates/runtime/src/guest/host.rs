@@ -96,6 +96,13 @@ pub trait Host: Send + 'static {
         function: &str,
         input: Payload,
     ) -> Result<Result<u32, indelible_journal::Failure>, Refusal>;
+    /// The guest wants a request to be sent. Err of `policy`: why it makes no sense, which the guest
+    /// learns when it awaits the promise.
+    fn http(
+        &mut self,
+        request: indelible_http::Request,
+        policy: Result<indelible_journal::RetryPolicy, String>,
+    ) -> Result<u32, Refusal>;
     /// The guest starts a timer.
     fn start_timer(&mut self, duration: Micros) -> Result<u32, Refusal>;
     /// The guest waits. After `Pending`, the same wait is asked for again at every resume.

@@ -13,6 +13,7 @@ use super::bounds::{
     check_promises, cut,
 };
 use super::host::{Got, Want};
+use super::http::{self, HttpPolicy, HttpRequest};
 use super::interface::HOST_INTERFACE;
 use super::state::{Halt, Panic, Paused, State};
 use super::wire::{
@@ -22,8 +23,9 @@ use super::wire::{
 type Store<'a> = StoreContextMut<'a, State>;
 
 /// All functions of the interface.
-pub(super) const FUNCTIONS: [&str; 16] = [
+pub(super) const FUNCTIONS: [&str; 17] = [
     "call",
+    "send-http",
     "start-timer",
     "create-join-set",
     "submit",
@@ -59,6 +61,11 @@ fn begin(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
         let begun =
             store.data_mut().journaled().call(&function, input.into()).map_err(Halt::from)?;
         Ok((begun.map_err(Failure::from),))
+    })?;
+    type Sent = (HttpRequest, HttpPolicy);
+    host.func_wrap("send-http", |mut store: Store<'_>, (request, policy): Sent| {
+        let (request, policy) = http::effect(request, policy);
+        Ok((store.data_mut().journaled().http(request, policy).map_err(Halt::from)?,))
     })?;
     host.func_wrap("start-timer", |mut store: Store<'_>, (duration,): (u64,)| {
         let duration = Micros::new(duration);

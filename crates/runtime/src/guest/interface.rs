@@ -15,6 +15,7 @@ pub(super) const HOST_INTERFACE: &str = "indelible:guest/host@0.1.0";
 /// Interfaces that guests may import, without the last part of the version.
 const HOST: &str = "indelible:guest/host@0.1.";
 const TYPES: &str = "indelible:guest/types@0.1.";
+const HTTP: &str = "indelible:guest/http@0.1.";
 
 /// What every guest exports.
 pub(super) const DESCRIBE: &str = "describe";
@@ -82,7 +83,9 @@ pub(super) fn foreign_imports(
                     }
                 }
             }
-            ComponentItem::ComponentInstance(interface) if name.starts_with(TYPES) => {
+            ComponentItem::ComponentInstance(interface)
+                if name.starts_with(TYPES) || name.starts_with(HTTP) =>
+            {
                 for (item, _) in only_types_missing(engine, &interface) {
                     let name = format!("{name}#{item}");
                     misfits.push(misfit(&name, "is not a type; this interface has only types"));

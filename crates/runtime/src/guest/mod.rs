@@ -19,6 +19,7 @@ mod deploy;
 mod failure;
 mod guests;
 pub mod host;
+mod http;
 mod imports;
 mod interface;
 mod manifest;

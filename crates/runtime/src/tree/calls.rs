@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use indelible_http::Request;
 use indelible_journal::{
-    ErrorKind, Failure, Found, FunctionName, Invoke, InvokeKind, JoinSetId, JournalKey, Micros,
-    Outcome, Payload, PromiseId, Recorded, ReplayError, Rule, Timestamp, Violation,
+    ErrorKind, Failure, Found, FunctionName, Idempotency, Invoke, InvokeKind, JoinSetId,
+    JournalKey, Micros, Outcome, Payload, PromiseId, Recorded, ReplayError, RetryPolicy, Rule,
+    Timestamp, Violation,
 };
 
 use indelible_store::rows::timers::Timer;
@@ -107,6 +109,7 @@ impl Tree {
         name: &str,
         input: Payload,
     ) -> Result<Result<u32, Failure>, Stopped> {
+        self.not_volatile(key, "call functions")?;
         let refused = |message: String| Ok(Err(Failure::new(ErrorKind::NotPerformed, message)));
         let function = match FunctionName::new(name) {
             Ok(function) => function,
@@ -147,9 +150,16 @@ impl Tree {
         input: Payload,
     ) -> Result<(), Stopped> {
         let now = shared.clock.now();
-        let journal = &mut self.execution(key).journal;
+        let journal = &self.execution(key).journal;
         let own = *journal.component_digest().expect("it has started");
-        let callee = shared.components.callee(&own, &function_name);
+        let mut callee = shared.components.callee(&own, &function_name);
+        if let Ok(Callee { retry_policy, .. }) = &callee
+            && retry_policy.class.idempotency != Idempotency::Idem
+            && self.reconciles(shared, key)
+        {
+            callee = Err("a reconciler may call only what is idem".to_owned());
+        }
+        let journal = &mut self.execution(key).journal;
         let retry_policy = match &callee {
             Ok(Callee { retry_policy, .. }) => Arc::clone(retry_policy),
             Err(_) => Arc::default(),
@@ -194,6 +204,7 @@ impl Tree {
     }
 
     fn create_join_set(&mut self, shared: &Shared, key: &JournalKey) -> Result<u32, Stopped> {
+        self.not_volatile(key, "use join sets")?;
         let (journal, replay) = self.execution(key).guest_place();
         let (join_set, recorded) = replay.join_set(journal)?;
         let child = number(join_set.place());
@@ -265,6 +276,14 @@ impl Tree {
 impl Host for GuestCalls {
     fn call(&mut self, function: &str, input: Payload) -> Result<Result<u32, Failure>, Refusal> {
         self.with(|tree, shared, key| tree.call(shared, key, function, input))
+    }
+
+    fn http(
+        &mut self,
+        request: Request,
+        policy: Result<RetryPolicy, String>,
+    ) -> Result<u32, Refusal> {
+        self.with(|tree, shared, key| tree.http(shared, key, &request, policy))
     }
 
     fn start_timer(&mut self, duration: Micros) -> Result<u32, Refusal> {

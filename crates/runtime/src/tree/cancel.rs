@@ -2,10 +2,13 @@
 //! execution had in flight, and the end, when its guest has cleaned up or its time for that is
 //! over.
 
-use indelible_journal::{ErrorKind, Failure, InvokePhase, JournalKey, PromiseId, Timestamp};
+use indelible_journal::{
+    ErrorKind, Failure, InvokeKind, InvokePhase, JournalKey, PromiseId, Timestamp,
+};
 use indelible_store::rows::timers::Timer;
 
 use super::execution::{Phase, Verdict, callee, caller, number};
+use super::volatile::is_volatile;
 use super::{Tree, Work};
 use crate::shared::Shared;
 
@@ -71,7 +74,23 @@ impl Tree {
         let promise = caller.execution_id().child(child);
         let Some(execution) = self.find(caller) else { return };
         let Some(open) = execution.journal.open_invoke(&promise) else { return };
+        if open.kind == InvokeKind::Http {
+            // What is in flight is awaited, and what a person has to resolve waits for the guest's
+            // end (C-40): neither can be called back.
+            if !matches!(open.phase, InvokePhase::Started { .. }) {
+                self.settle_unbegun(shared, caller, child, NOT_BEGUN);
+            }
+            return;
+        }
+        let volatile = is_volatile(&open.retry_policy);
+        // Somebody sees to it: nobody knows how it ended (C-41).
+        if execution.lost.contains(&child) {
+            return;
+        }
         let attempt = match open.phase {
+            InvokePhase::Retrying { .. } if volatile => {
+                return self.settle_unbegun(shared, caller, child, NOT_BEGUN);
+            }
             InvokePhase::Scheduled => {
                 // What is not in the list was dropped when its caller came to its end (C-40).
                 if execution.unstarted.remove(&child).is_none() {
@@ -101,7 +120,11 @@ impl Tree {
     fn abandon(&mut self, shared: &Shared, key: &JournalKey, reason: &str) {
         let execution = self.execution(key);
         execution.phase = Phase::Ended;
-        match execution.journal.cancel(shared.clock.now(), reason) {
+        if let Some(due) = execution.rests_until.take() {
+            self.delete_timer(Timer { due, key: key.clone(), child: None });
+        }
+        let journal = &mut self.execution(key).journal;
+        match journal.cancel(shared.clock.now(), reason) {
             Ok(entry) => self.written(key, [entry]),
             Err(violation) => {
                 return self.breaks(shared, key, &violation);

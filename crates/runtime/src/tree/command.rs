@@ -1,9 +1,10 @@
 //! What comes from outside a tree: one closed list. Each is answered when the commit that holds
 //! its effect has a position; whoever asked waits until that is durable (D2).
 
+use indelible_http::End;
 use indelible_journal::{
-    AwaitKind, DeliveryId, ErrorKind, ExecutionId, Failure, JournalKey, Payload, SignalName,
-    Started, Status, Timestamp,
+    Attempt, AwaitKind, DeliveryId, ErrorKind, ExecutionId, Failure, InvokeKind, JournalKey,
+    OperationId, Payload, PromiseId, SignalName, Started, Status, Timestamp,
 };
 use indelible_store::rows::executions::{self, Standing};
 use indelible_store::rows::queue::Entry;
@@ -12,8 +13,12 @@ use indelible_store::{Position, SubmitError};
 use tokio::sync::oneshot;
 
 use super::execution::{Execution, Phase, Verdict};
+use super::reconcile::Answered;
+use super::unresolved::Resolution;
+use super::volatile::is_volatile;
 use super::{LoadError, Tree, Work};
 use crate::audit::Actor;
+use crate::effects::Slot;
 use crate::keys;
 use crate::operation::{self, Request};
 use crate::recovery::UnderWay;
@@ -29,6 +34,10 @@ pub(crate) enum Command {
     Cancel(Cancel),
     /// A timer is due. Its row goes with what comes of it.
     Due(Timer),
+    /// A timer of a volatile execution is due. It is in no row.
+    DueInMemory(Timer),
+    /// Somebody asks whether this execution goes on in memory alone.
+    IsVolatile(ExecutionId, Reply<bool>),
     /// Wake this execution, whether it has a reason to go on or not.
     Nudge(ExecutionId),
     /// The guest of this execution, which waits, was dropped.
@@ -37,12 +46,51 @@ pub(crate) enum Command {
     Recover(Entry, UnderWay),
     /// A person lets a held execution go on, or ends it.
     Settle(Settle),
+    /// There may be room for this effect of this execution.
+    StartEffect(JournalKey, u32),
+    /// An attempt at an effect has ended.
+    EffectEnded(Box<EffectEnded>),
+    /// A reconciler has answered.
+    Reconciled(Box<Reconciled>),
+    /// A person says how an effect ended of which nobody knew.
+    Resolve(Box<Resolve>),
+}
+
+/// An attempt at an effect has ended.
+pub(crate) struct EffectEnded {
+    pub(crate) key: JournalKey,
+    pub(crate) child: u32,
+    pub(crate) attempt: Attempt,
+    pub(crate) end: End,
+    /// Its place among those in flight; none for an answer that comes late.
+    pub(crate) slot: Option<Slot>,
+}
+
+/// A reconciler has answered.
+pub(crate) struct Reconciled {
+    /// Whose effect it was asked about.
+    pub(crate) execution: ExecutionId,
+    /// Which question it was.
+    pub(crate) operation_id: OperationId,
+    pub(crate) answered: Answered,
+}
+
+/// A person says how an effect ended of which nobody knew.
+pub(crate) struct Resolve {
+    pub(crate) promise: PromiseId,
+    pub(crate) resolution: Resolution,
+    pub(crate) actor: Actor,
+    pub(crate) reason: String,
+    pub(crate) reply: Reply<Result<(), NotDone>>,
 }
 
 /// Starts a root.
 pub(crate) struct Start {
     pub(crate) started: Started,
     pub(crate) request: Request,
+    /// The operation is volatile and has a record, which says this attempt: if nothing goes on in
+    /// memory, another process had it.
+    pub(crate) again: Option<Attempt>,
     pub(crate) reply: Reply<Begun>,
 }
 
@@ -55,6 +103,8 @@ pub(crate) enum Begun {
     Already(ExecutionId),
     /// It is there already, begun by another request under the same id.
     Conflict,
+    /// It was volatile and lost with its process, and doing it again is not safe.
+    Indeterminate,
     /// Somebody else was quicker: look again.
     Raced,
 }
@@ -113,9 +163,15 @@ pub enum NotDone {
     /// It is over.
     #[error("the execution is over: {0}")]
     Over(&'static str),
+    /// What is volatile takes no signals.
+    #[error("the execution is volatile, and takes no signals")]
+    Volatile,
     /// Only a held one can be released or failed.
     #[error("the execution is not held")]
     NotHeld,
+    /// Only an effect of which nobody knows whether it happened can be resolved.
+    #[error("the effect is not one that a person can resolve: {0}")]
+    NotUnresolved(String),
     /// It has as many unread signals as it may have.
     #[error("the execution buffers {0} signals, which is the most")]
     Full(usize),
@@ -152,12 +208,28 @@ impl Tree {
                 self.answer(cancel.reply, done);
             }
             Command::Due(timer) => self.due(shared, timer),
+            Command::DueInMemory(timer) => self.due_in_memory(shared, &timer),
+            Command::IsVolatile(execution, reply) => {
+                let volatile = self.is_live_in_memory(&execution);
+                self.answer(reply, volatile);
+            }
             Command::Nudge(execution) => self.nudge(shared, &execution),
             Command::Evicted(key) => self.evicted(&key),
             Command::Recover(entry, under_way) => self.recover(shared, &entry, under_way),
             Command::Settle(settle) => {
                 let done = self.settle(shared, &settle);
                 self.answer(settle.reply, done);
+            }
+            Command::StartEffect(key, child) => {
+                if self.load(shared, &key).is_ok() {
+                    self.start_effect(shared, &key, child);
+                }
+            }
+            Command::EffectEnded(ended) => self.effect_ended(shared, *ended),
+            Command::Reconciled(answer) => self.reconciled(shared, *answer),
+            Command::Resolve(resolve) => {
+                let done = self.resolve(shared, &resolve);
+                self.answer(resolve.reply, done);
             }
         }
     }
@@ -175,31 +247,47 @@ impl Tree {
 
     /// Starts the root of this tree; its first run and its start are one commit (D1).
     fn begin(&mut self, shared: &Shared, start: Start) {
-        let key = JournalKey::first(ExecutionId::root_of(start.request.root));
-        let execution = key.execution_id().clone();
-        if let Some(root) = self.find(&key) {
-            let same = root.journal.started().is_some_and(|started| {
-                started.function_name == start.started.function_name
-                    && started.input == start.started.input
-            });
+        let execution = ExecutionId::root_of(start.request.root);
+        // A next attempt at a volatile one is nowhere else.
+        if let Some(root) = self.in_memory(&execution) {
+            let root = self.execution(&root);
+            // Under a record requests were compared, by their canonical form.
+            let same = start.again.is_some()
+                || root.journal.started().is_some_and(|started| {
+                    started.function_name == start.started.function_name
+                        && started.input == start.started.input
+                });
             let begun = if same { Begun::Already(execution) } else { Begun::Conflict };
             return self.answer(start.reply, begun);
         }
-        // It may have begun and be waiting: whoever waits without a guest is not in memory.
-        match executions::get(&shared.store, &key) {
+        // It may have begun and be waiting: whoever waits without a guest is not in memory. One that
+        // is volatile may have ended, whichever attempt it was.
+        let stored = match start.again {
+            None => executions::get(&shared.store, &JournalKey::first(execution.clone())),
+            Some(_) => executions::latest(&shared.store, &execution),
+        };
+        match stored {
             Ok(stored) if stored.value.is_none() => {}
             Ok(_) => return self.answer(start.reply, Begun::Raced),
             // The asker sees that the store has stopped.
-            Err(error) => return shared.trouble(&format!("{key:#} cannot be read: {error}")),
+            Err(error) => return shared.trouble(&format!("{execution:#} cannot be read: {error}")),
         }
+        let Some(key) = self.begins_at(&start) else {
+            return self.answer(start.reply, Begun::Indeterminate);
+        };
         let bytes = start.started.input.bytes.len();
+        let volatile = start.started.retry_policy.as_deref().is_some_and(is_volatile);
         let now = shared.clock.now();
         match indelible_journal::Journal::start(key.clone(), now, start.started) {
             Ok((journal, entry)) => {
-                self.executions.insert(key.clone(), Execution::new(journal, Phase::Ready));
+                let root = Execution { volatile, ..Execution::new(journal, Phase::Ready) };
+                self.executions.insert(key.clone(), root);
                 self.written(&key, [entry]);
                 self.weighs(bytes);
                 self.ready(&key);
+                if start.again.is_some() {
+                    return self.answer(start.reply, Begun::Already(execution));
+                }
                 let Request { operation, keyed, .. } = &start.request;
                 // Somebody else's record of the same key refuses the commit: then look again.
                 self.changes.key = keyed
@@ -223,14 +311,18 @@ impl Tree {
     }
 
     /// Loads the last attempt at an execution: the one that things are sent to.
-    fn latest(&mut self, shared: &Shared, id: &ExecutionId) -> Result<JournalKey, NotDone> {
+    pub(super) fn latest(
+        &mut self,
+        shared: &Shared,
+        id: &ExecutionId,
+    ) -> Result<JournalKey, NotDone> {
         let broken = |error: &dyn std::fmt::Display| NotDone::Broken(error.to_string());
         let stored = executions::latest(&shared.store, id).map_err(|error| broken(&error))?;
         let mut key = match stored.value {
             Some(row) if row.standing.is_terminal() => return Err(over(row.standing)),
             Some(row) => row.key,
-            // It may have begun in this very turn.
-            None => JournalKey::first(id.clone()),
+            // It may have begun in this very turn, or be volatile.
+            None => self.in_memory(id).unwrap_or_else(|| JournalKey::first(id.clone())),
         };
         // What is in memory may be ahead of the store, by this turn's changes.
         while let Some(next) = key.next_attempt()
@@ -255,6 +347,9 @@ impl Tree {
 
     fn signal(&mut self, shared: &Shared, signal: &Signal) -> Result<DeliveryId, NotDone> {
         let key = self.latest(shared, &signal.execution)?;
+        if self.execution(&key).volatile {
+            return Err(NotDone::Volatile);
+        }
         let journal = &mut self.execution(&key).journal;
         let most = shared.options.signals_buffered_max;
         // One that is waited for is read at once: a buffer full of others must not keep it out, or
@@ -321,7 +416,11 @@ impl Tree {
                     return shared.timers.keep(timer);
                 }
             }
-            (Ok(()), Some(child)) => self.child_time(shared, &timer, child),
+            (Ok(()), Some(child)) => {
+                if self.child_time(shared, &timer, child) {
+                    return shared.timers.keep(timer);
+                }
+            }
             // Its execution went with its tree.
             (Err(LoadError::Absent), _) => {}
             // It stays: whoever mends the store wants it to fire.
@@ -331,7 +430,7 @@ impl Tree {
     }
 
     /// True: the timer's row stays.
-    fn own_time(&mut self, shared: &Shared, timer: &Timer) -> bool {
+    pub(super) fn own_time(&mut self, shared: &Shared, timer: &Timer) -> bool {
         match self.execution(&timer.key).phase {
             Phase::Resting => {
                 self.run_rested(shared, &timer.key);
@@ -341,16 +440,23 @@ impl Tree {
         }
     }
 
-    fn child_time(&mut self, shared: &Shared, timer: &Timer, child: u32) {
+    /// True: the timer's row stays.
+    pub(super) fn child_time(&mut self, shared: &Shared, timer: &Timer, child: u32) -> bool {
         let key = &timer.key;
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);
-        if matches!(execution.phase, Phase::Ended | Phase::Ending { .. }) {
-            return self.retry_child(shared, timer, child);
+        if let Some(open) = execution.journal.open_invoke(&promise) {
+            return match open.kind {
+                InvokeKind::Http => self.effect_time(shared, timer, &open, child),
+                InvokeKind::Function => {
+                    self.retry_child(shared, timer, child);
+                    false
+                }
+            };
         }
-        let sleeps = execution.journal.is_timer_open(&promise);
-        if !sleeps {
-            return self.retry_child(shared, timer, child);
+        let over = matches!(execution.phase, Phase::Ended | Phase::Ending { .. });
+        if over || !execution.journal.is_timer_open(&promise) {
+            return false;
         }
         match execution.journal.fire_timer(shared.clock.now(), &promise) {
             Ok(entry) => {
@@ -361,6 +467,7 @@ impl Tree {
                 self.breaks(shared, key, &violation);
             }
         }
+        false
     }
 
     /// A person decides about a held execution (C-25).
@@ -383,6 +490,7 @@ impl Tree {
                 // Calls that had not begun when it was held, perhaps by an earlier process.
                 let starts: Vec<u32> = self.execution(&key).unstarted.keys().copied().collect();
                 self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
+                self.lose(&key);
                 self.touch(&key);
                 if self.execution(&key).journal.cancel_requested().is_some() {
                     // The time that it had may have passed while nobody could clean up.

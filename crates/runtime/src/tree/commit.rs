@@ -3,7 +3,7 @@
 
 use indelible_journal::JournalKey;
 use indelible_store::rows::executions::{self, AdvanceError, Execution as Row};
-use indelible_store::rows::{audit, queue, timers, windows};
+use indelible_store::rows::{audit, queue, timers, unresolved, windows};
 use indelible_store::{Batch, Position, SubmitError};
 
 use super::execution::Phase;
@@ -23,7 +23,8 @@ pub(crate) enum CommitError {
 /// What an execution will be as submitted.
 struct Submitted {
     key: JournalKey,
-    row: Row,
+    /// None: it is volatile, and nothing of it is written.
+    row: Option<Row>,
     ticket: Option<u64>,
 }
 
@@ -74,6 +75,10 @@ impl Tree {
         let mut submitted = Vec::with_capacity(self.changes.dirty.len());
         for key in &self.changes.dirty {
             let Some(execution) = self.executions.get(key) else { continue };
+            if execution.volatile {
+                submitted.push(Submitted { key: key.clone(), row: None, ticket: None });
+                continue;
+            }
             let row = execution.row_now();
             executions::advance(&mut batch, execution.row.as_ref(), &row, &execution.fresh)?;
             let ticket = match (execution.has_work(), execution.ticket) {
@@ -88,7 +93,7 @@ impl Tree {
                 }
                 (_, ticket) => ticket,
             };
-            submitted.push(Submitted { key: key.clone(), row, ticket });
+            submitted.push(Submitted { key: key.clone(), row: Some(row), ticket });
         }
         for (timer, put) in &self.changes.timers {
             if *put {
@@ -101,6 +106,12 @@ impl Tree {
             let before = change.before.as_ref();
             windows::replace(&mut batch, &change.id, before, Some(&change.after));
         }
+        for (effect, body) in &self.changes.unresolved {
+            match body {
+                Some(body) => unresolved::put(&mut batch, effect, body),
+                None => unresolved::delete(&mut batch, effect),
+            }
+        }
         for entry in &self.changes.audit {
             audit::put(&mut batch, entry);
         }
@@ -110,7 +121,7 @@ impl Tree {
     fn accepted(&mut self, shared: &Shared, position: Position, submitted: Vec<Submitted>) {
         for Submitted { key, row, ticket } in submitted {
             let execution = self.execution(&key);
-            execution.row = Some(row);
+            execution.row = row;
             execution.fresh.clear();
             execution.ticket = ticket;
             execution.dirty = false;
@@ -129,8 +140,12 @@ impl Tree {
         self.loaded &= shared.witness.has_suspects();
         shared.replays.submitted(position, std::mem::take(&mut self.noted));
         let changes = std::mem::take(&mut self.changes);
-        let Changes { timers, ended, after, .. } = changes;
+        let Changes { timers, volatile_timers, ended, after, outgoing, .. } = changes;
+        // What a volatile execution sends waits for this position too: it is not before that of
+        // its caller's InvokeStarted, or of its operation's record, which are of this tree (C-39).
+        shared.effects.submitted(position, outgoing);
         shared.timers.changed(&timers, earliest(&timers));
+        shared.timers.changed_in_memory(volatile_timers);
         for after in after {
             after(&Ok(position));
         }
@@ -142,8 +157,9 @@ impl Tree {
     /// What is in memory cannot be written: it is forgotten, and what is stored counts. A start
     /// that lost a race ends here, too.
     fn give_up(&mut self, shared: &Shared, error: &CommitError) {
-        let lost_race =
-            self.is_new() && matches!(error, CommitError::Submit(SubmitError::Refused(_)));
+        let lost_race = self.is_new()
+            && self.changes.operation.as_ref().is_some_and(|change| change.before.is_none())
+            && matches!(error, CommitError::Submit(SubmitError::Refused(_)));
         if shared.store.poison().is_some() {
             // Told once, for all trees, by whoever looks after timers.
             shared.timers.poke();

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use indelible_journal::{Entry, ErrorKind, Failure, InvokePhase, JournalKey, Outcome, Violation};
+use indelible_journal::{
+    Entry, ErrorKind, Failure, InvokeKind, InvokePhase, JournalKey, OpenInvoke, Outcome, Violation,
+};
 use indelible_store::rows::timers::Timer;
 
 use super::execution::{Phase, Verdict, caller, number};
@@ -15,6 +17,12 @@ use crate::world::Then;
 /// when they are due, and go then.
 const TIMERS_DELETED_MAX: usize = 10_000;
 
+/// What is to be said of an execution that was cancelled with such an effect.
+const UNKNOWN: &str = "nobody knows whether something that it had in flight happened";
+
+/// Why a call is over that its caller did not wait for.
+const ENDED: &str = "its caller has ended";
+
 impl Tree {
     /// A guest is over, or is made to be. Calls that were not started are dropped, those that run
     /// are cancelled and awaited.
@@ -22,21 +30,39 @@ impl Tree {
         let execution = self.execution(key);
         execution.drop_guest();
         execution.unstarted.clear();
-        let left: BTreeSet<u32> = execution
-            .journal
-            .open_invokes()
-            .filter(|open| open.phase != InvokePhase::Scheduled)
-            .map(|open| number(&open.promise_id))
-            .collect();
-        for child in &left {
-            let reason = "its caller has ended".to_owned();
-            self.work.push_back(Work::Cancel(key.clone(), *child, reason));
-        }
+        let begun = |open: &OpenInvoke| open.phase != InvokePhase::Scheduled;
+        let open: Vec<_> = execution.journal.open_invokes().filter(begun).collect();
+        let left: BTreeSet<u32> = open.iter().map(|open| number(&open.promise_id)).collect();
         let settled = left.is_empty();
         self.execution(key).phase = Phase::Ending { verdict, left };
         self.touch(key);
         if settled {
-            self.conclude(shared, key);
+            return self.conclude(shared, key);
+        }
+        for open in open {
+            let child = number(&open.promise_id);
+            match open.kind {
+                InvokeKind::Function if self.execution(key).lost.contains(&child) => {
+                    self.work.push_back(Work::Lost(key.clone(), child));
+                }
+                InvokeKind::Function => {
+                    self.work.push_back(Work::Cancel(key.clone(), child, ENDED.to_owned()));
+                }
+                InvokeKind::Http => self.close_effect(shared, key, child, &open),
+            }
+        }
+    }
+
+    /// The caller of an effect ends: one in flight is awaited, one that waits for its next attempt
+    /// has none, and of one of which nobody knows, nobody will (C-40).
+    fn close_effect(&mut self, shared: &Shared, key: &JournalKey, child: u32, open: &OpenInvoke) {
+        let execution = self.execution(key);
+        if execution.unresolved.contains_key(&child) {
+            self.close_unresolved(shared, key, child);
+        } else if matches!(open.phase, InvokePhase::Retrying { .. }) {
+            self.settle_unbegun(shared, key, child, ENDED);
+        } else if execution.lost.contains(&child) {
+            self.work.push_back(Work::Lost(key.clone(), child));
         }
     }
 
@@ -69,7 +95,9 @@ impl Tree {
             return;
         };
         let cleanup_due = execution.cleanup_due.take();
-        let timers: Vec<_> = execution.journal.open_timers().take(TIMERS_DELETED_MAX).collect();
+        // Those of a volatile one are in no batch, and nothing of it stays.
+        let most = if execution.volatile { usize::MAX } else { TIMERS_DELETED_MAX };
+        let timers: Vec<_> = execution.journal.open_timers().take(most).collect();
         for timer in timers {
             let child = Some(number(&timer.promise_id));
             self.delete_timer(Timer { due: timer.fire_at, key: key.clone(), child });
@@ -130,7 +158,20 @@ impl Tree {
         let now = shared.clock.now();
         let journal = &mut self.execution(key).journal;
         let asked = journal.cancel_requested().map(|(_, reason)| reason.to_owned());
+        // A cancelled execution of which something in flight may have happened is not just
+        // cancelled: nobody knows what it did (C-24).
+        let unknown = journal.cancel_requested().map(|(at, _)| at);
+        let unknown = unknown.is_some_and(|at| journal.has_indeterminate_since(at));
         let cancel = |reason: String| (Failure::new(ErrorKind::Cancelled, &reason).into(), reason);
+        let cancelled =
+            matches!(verdict, Verdict::Returned { told_cancelled: true, .. } | Verdict::OutOfTime);
+        if let (true, true, Some(asked)) = (cancelled, unknown, &asked) {
+            let message = format!("it was cancelled ({asked}), and {UNKNOWN}");
+            let failure = Failure::new(ErrorKind::Indeterminate, message);
+            let entry = journal.fail(now, failure.clone())?;
+            self.terminal(key, entry);
+            return Ok(failure.into());
+        }
         let (outcome, entry) = match (verdict, asked) {
             (Verdict::Returned { result, told_cancelled: true }, Some(asked)) => {
                 // Whatever it returned is the end of its cleaning up (C-22). An error says that
@@ -176,11 +217,18 @@ impl Tree {
     pub(super) fn tell_caller(&mut self, shared: &Shared, key: &JournalKey, outcome: Outcome) {
         let journal = &self.execution(key).journal;
         let ending = journal.ending().cloned().expect("it has just ended");
-        self.changes.ended.push((key.execution_id().clone(), ending));
+        self.changes.ended.push((key.execution_id().clone(), ending.clone()));
         let Some(caller) = caller(key) else {
+            if self.execution(key).volatile
+                && let Err(violation) = self.leave_end(key)
+            {
+                return self.breaks(shared, key, &violation);
+            }
+            self.answer_asker(key, &ending);
             self.operation_ended(shared, key);
             return;
         };
+        self.land(&caller, number(key.execution_id().as_promise()));
         let weight = match &outcome {
             Outcome::Ok(payload) => payload.bytes.len(),
             Outcome::Err(_) => 0,

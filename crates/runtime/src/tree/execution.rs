@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use indelible_journal::{
-    Entry, ExecutionId, Failure, Journal, JournalKey, Payload, PromiseId, Replay, Status, Timestamp,
+    Attempt, Entry, ExecutionId, Failure, Journal, JournalKey, Payload, PromiseId, Replay, Status,
+    Timestamp,
 };
 use indelible_store::rows::executions::{Execution as Row, Standing};
 
 use crate::parking::Parked;
 use crate::recovery::UnderWay;
+use crate::unresolved::Unresolved;
 
 /// How far an execution is from running.
 #[derive(Debug)]
@@ -74,6 +76,20 @@ pub(crate) struct Execution {
     pub(crate) replay: Option<Replay>,
     /// Calls that are scheduled and not started, with their inputs.
     pub(crate) unstarted: BTreeMap<u32, Payload>,
+    /// The requests of effects that have begun and are not over, and the inputs of volatile calls.
+    pub(crate) requests: BTreeMap<u32, Payload>,
+    /// Effects and volatile calls that this process has in flight, with the attempt.
+    pub(crate) in_flight: BTreeMap<u32, Attempt>,
+    /// Those that another process had in flight: nobody knows how they ended (C-41).
+    pub(crate) lost: BTreeSet<u32>,
+    /// Effects of which nobody knows whether they happened, and what is being done about it.
+    pub(crate) unresolved: BTreeMap<u32, Unresolved>,
+    /// It is in memory alone: nothing of it is stored before its end (C-39).
+    pub(crate) volatile: bool,
+    /// When it began, by the journal of one that has just begun.
+    pub(crate) began: Timestamp,
+    /// When its time comes, of a volatile attempt that rests.
+    pub(crate) rests_until: Option<Timestamp>,
     /// When its time to clean up is over, if this engine has set that.
     pub(crate) cleanup_due: Option<Timestamp>,
     /// Its guest is noted with the witness, and has not come to a stop (C-25).
@@ -96,11 +112,18 @@ pub(crate) struct Execution {
 impl Execution {
     pub(crate) fn new(journal: Journal, phase: Phase) -> Self {
         Self {
+            began: journal.last_timestamp(),
             journal,
             phase,
             guest: None,
             replay: None,
             unstarted: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            unresolved: BTreeMap::new(),
+            volatile: false,
+            rests_until: None,
             cleanup_due: None,
             noted: false,
             under_way: None,
@@ -121,7 +144,10 @@ impl Execution {
             // While it is being cancelled, a wait is not written (C-22), so that only the guest
             // itself can say whether it waits.
             _ => {
+                // What is in flight is unknown after a crash, and somebody has to see to it.
                 !self.unstarted.is_empty()
+                    || !self.in_flight.is_empty()
+                    || !self.lost.is_empty()
                     || matches!(self.journal.status(), Some(Status::Running | Status::Cancelling))
             }
         }
@@ -130,7 +156,12 @@ impl Execution {
     /// Whether memory holds nothing of it that the store does not: no guest, and no place in the
     /// queue, which only memory knows by its execution.
     pub(crate) fn is_stored_whole(&self) -> bool {
-        self.guest.is_none() && self.ticket.is_none() && !self.dirty
+        !self.volatile
+            && self.guest.is_none()
+            && self.ticket.is_none()
+            && !self.dirty
+            && self.in_flight.is_empty()
+            && self.lost.is_empty()
     }
 
     /// How its row says that it stands.

@@ -1,21 +1,30 @@
 //! An execution from the store: its events, checked as if they were new, and what follows from
 //! them for the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use indelible_journal::{Event, Journal, JournalKey, Payload, Status, Violation};
+use indelible_journal::{Event, InvokePhase, Journal, JournalKey, Payload, Status, Violation};
 use indelible_store::ReadError;
 use indelible_store::rows::executions::{self, Execution as Row};
-use indelible_store::rows::{journals, queue};
+use indelible_store::rows::{journals, queue, unresolved};
 
 use super::execution::{Execution, Phase, number};
+use super::volatile::is_unknown_when_lost;
 use super::{Tree, Work};
 use crate::shared::Shared;
+use crate::unresolved::Unresolved;
 
 /// How many rows of a journal are read at a time.
 const ROWS_MAX: usize = 256;
 
-type Inputs = BTreeMap<u32, Payload>;
+/// The inputs of calls that are not over.
+#[derive(Default)]
+struct Inputs {
+    /// Of those that are scheduled and not started.
+    unstarted: BTreeMap<u32, Payload>,
+    /// Of effects and volatile calls that have begun: they are begun again.
+    requests: BTreeMap<u32, Payload>,
+}
 
 /// Why an execution cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +38,9 @@ pub(crate) enum LoadError {
     /// Its events are not a journal.
     #[error("its journal breaks a rule: {0}")]
     Violation(#[from] Violation),
+    /// What is stored of an effect of its cannot be read.
+    #[error("what is known of an effect of its cannot be read: {0}")]
+    Unresolved(String),
 }
 
 impl Tree {
@@ -49,7 +61,7 @@ impl Tree {
             return Ok(());
         }
         let row = executions::get(&shared.store, key)?.value.ok_or(LoadError::Absent)?;
-        let (journal, unstarted) = match read(shared, key) {
+        let (journal, Inputs { unstarted, requests }) = match read(shared, key) {
             Ok(read) => read,
             Err(error) => {
                 shared.trouble(&format!("{key:#}: {error}"));
@@ -57,7 +69,10 @@ impl Tree {
             }
         };
         let ticket = match ticket {
-            None => find_queued(shared, &row, &journal, &unstarted)?,
+            None => {
+                let waits = unstarted.is_empty() && requests.is_empty();
+                find_queued(shared, &row, &journal, waits)?
+            }
             // It may have gone on since that was read.
             Some(ticket) => {
                 let entry = queue::Entry { ticket, key: key.clone() };
@@ -79,6 +94,8 @@ impl Tree {
         // list of work from before.
         if !matches!(execution.phase, Phase::Ended) {
             execution.unstarted = unstarted;
+            execution.requests = requests;
+            find_unknown(shared, &mut execution)?;
         }
         self.executions.insert(key.clone(), execution);
         self.loaded = true;
@@ -112,6 +129,7 @@ impl Tree {
             // as they would not have without a crash (C-40).
             self.ready(key);
         }
+        self.lose(key);
         self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
         if cancelled && runs {
             // The process may have died before the cancel reached every child.
@@ -121,16 +139,55 @@ impl Tree {
     }
 }
 
+impl Tree {
+    /// Somebody sees to the effects that another process had in flight; not while a person looks
+    /// at their execution (C-25).
+    pub(super) fn lose(&mut self, key: &JournalKey) {
+        let execution = self.execution(key);
+        if matches!(execution.phase, Phase::Held { .. }) {
+            return;
+        }
+        let lost: Vec<_> = execution.lost.iter().copied().collect();
+        self.work.extend(lost.into_iter().map(|child| Work::Lost(key.clone(), child)));
+    }
+}
+
+/// Effects and volatile calls that are written as started and not in flight here: what is known of
+/// them is in their rows, and of those without a row nobody knows anything (C-41).
+fn find_unknown(shared: &Shared, execution: &mut Execution) -> Result<(), LoadError> {
+    let key = execution.journal.key().clone();
+    let started: Vec<_> = execution
+        .journal
+        .open_invokes()
+        .filter(|open| is_unknown_when_lost(open.kind, &open.retry_policy))
+        .filter(|open| matches!(open.phase, InvokePhase::Started { .. }))
+        .map(|open| number(&open.promise_id))
+        .collect();
+    for child in started {
+        let effect = unresolved::Effect { key: key.clone(), child };
+        match unresolved::get(&shared.store, &effect)?.value {
+            None => {
+                execution.lost.insert(child);
+            }
+            Some(body) => {
+                let known = Unresolved::decode(&body).map_err(LoadError::Unresolved)?;
+                execution.unresolved.insert(child, known);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The place of an execution in the stored queue: what could run has one.
 fn find_queued(
     shared: &Shared,
     row: &Row,
     journal: &Journal,
-    unstarted: &Inputs,
+    waits: bool,
 ) -> Result<Option<u64>, ReadError> {
     let could_run = match journal.status() {
         Some(Status::Running | Status::Cancelling) => true,
-        Some(Status::Blocked { .. }) => !unstarted.is_empty(),
+        Some(Status::Blocked { .. }) => !waits,
         _ => false,
     };
     let entry = queue::Entry { ticket: ticket(row), key: row.key.clone() };
@@ -144,20 +201,32 @@ pub(super) fn ticket(row: &Row) -> u64 {
     row.created_at.as_micros()
 }
 
-/// A journal from the store, and the inputs of the calls that are scheduled and not started.
+/// A journal from the store, and the inputs of the calls that may be started.
 fn read(shared: &Shared, key: &JournalKey) -> Result<(Journal, Inputs), LoadError> {
     let mut journal = Journal::new(key.clone());
-    let mut inputs = Inputs::new();
+    let mut inputs = Inputs::default();
+    let mut again = BTreeSet::new();
     let mut next = Some(0);
     while let Some(from) = next {
         let page = journals::read(&shared.store, key, from, ROWS_MAX)?.value;
         for record in page.records {
             match &record.event {
-                Event::InvokeScheduled { promise_id, input, .. } => {
-                    inputs.insert(number(promise_id), input.clone());
+                Event::InvokeScheduled { promise_id, kind, input, retry_policy, .. } => {
+                    inputs.unstarted.insert(number(promise_id), input.clone());
+                    if is_unknown_when_lost(*kind, retry_policy) {
+                        again.insert(number(promise_id));
+                    }
                 }
                 Event::InvokeStarted { promise_id, .. } => {
-                    inputs.remove(&number(promise_id));
+                    let child = number(promise_id);
+                    if let Some(input) = inputs.unstarted.remove(&child)
+                        && again.contains(&child)
+                    {
+                        inputs.requests.insert(child, input);
+                    }
+                }
+                Event::InvokeCompleted { promise_id, .. } => {
+                    inputs.requests.remove(&number(promise_id));
                 }
                 _ => {}
             }

@@ -8,17 +8,24 @@
 //! - [`execution`]: one attempt at an execution.
 //! - `load`: from the store. `commit`: to the store.
 //! - `calls`: what guests ask for. `waits`: what they wait for.
+//! - `effects`: HTTP requests. `unresolved`, `reconcile`: those of which nobody knows whether they
+//!   happened.
 //! - `work`: what is to be done next. `ending`, `retry`, `cancel`: how executions end.
+//! - `volatile`: executions that are in memory alone.
 //! - `command`: what comes from outside: starts, signals, cancels, timers.
 
 mod calls;
 mod cancel;
 pub(crate) mod command;
 mod commit;
+mod effects;
 mod ending;
 pub(crate) mod execution;
 mod load;
+pub(crate) mod reconcile;
 mod retry;
+pub(crate) mod unresolved;
+mod volatile;
 mod waits;
 mod work;
 
@@ -27,14 +34,15 @@ use std::collections::{HashMap, VecDeque};
 use indelible_journal::{
     Ending, Entry, ExecutionId, JournalKey, OperationKey, Timestamp, Violation,
 };
-use indelible_store::rows::audit;
 use indelible_store::rows::timers::Timer;
+use indelible_store::rows::{audit, unresolved as unresolved_rows};
 use indelible_store::{Position, SubmitError};
 
 pub(crate) use self::calls::GuestCalls;
 use self::execution::{Execution, Phase};
 pub(crate) use self::load::LoadError;
 pub(crate) use self::work::{Job, NotStarted, Noted};
+use crate::effects::Outgoing;
 use crate::operation::Change as OperationChange;
 use crate::shared::Shared;
 
@@ -47,6 +55,8 @@ enum Work {
     Start(JournalKey, u32),
     /// Cancel this call of this execution, because of this.
     Cancel(JournalKey, u32, String),
+    /// Another process started this effect of this execution: nobody knows how it ended.
+    Lost(JournalKey, u32),
 }
 
 /// Told how a commit went.
@@ -64,6 +74,8 @@ pub(crate) struct Tree {
     loaded: bool,
     /// Those that ran meanwhile, and have come to a stop.
     noted: Vec<JournalKey>,
+    /// Whether it is a question about an effect, if somebody looked.
+    reconciles: Option<bool>,
 }
 
 /// What the next commit holds beside the executions' own rows.
@@ -73,9 +85,15 @@ struct Changes {
     /// About how many bytes the events have that are not submitted.
     bytes: usize,
     timers: Vec<(Timer, bool)>,
+    /// Those of volatile executions: no row has them (C-39).
+    volatile_timers: Vec<(Timer, bool)>,
     operation: Option<OperationChange>,
     key: Option<OperationChange>,
     audit: Vec<audit::Entry>,
+    /// What is known of effects of which nobody knows whether they happened; none: they are resolved.
+    unresolved: Vec<(unresolved_rows::Effect, Option<Vec<u8>>)>,
+    /// What leaves when it is durable.
+    outgoing: Vec<Outgoing>,
     ended: Vec<(ExecutionId, Ending)>,
     after: Vec<AfterCommit>,
 }
@@ -105,10 +123,15 @@ impl Tree {
     /// Adds events that an execution's journal accepted to the next commit.
     fn written(&mut self, key: &JournalKey, entries: impl IntoIterator<Item = Entry>) {
         let execution = self.executions.get_mut(key).expect("its journal has just accepted them");
-        let before = execution.fresh.len();
-        execution.fresh.extend(entries);
-        let count = execution.fresh.len() - before;
-        self.changes.bytes += count * EVENT_BYTES_GUESS;
+        if execution.volatile {
+            // Its journal alone has them (C-39).
+            entries.into_iter().for_each(drop);
+        } else {
+            let before = execution.fresh.len();
+            execution.fresh.extend(entries);
+            let count = execution.fresh.len() - before;
+            self.changes.bytes += count * EVENT_BYTES_GUESS;
+        }
         mark(execution, &mut self.changes.dirty);
     }
 
@@ -124,11 +147,19 @@ impl Tree {
     }
 
     fn put_timer(&mut self, timer: Timer) {
-        self.changes.timers.push((timer, true));
+        self.timers_of(&timer.key).push((timer, true));
     }
 
     fn delete_timer(&mut self, timer: Timer) {
-        self.changes.timers.push((timer, false));
+        self.timers_of(&timer.key).push((timer, false));
+    }
+
+    /// The changes of timers, by where those of this execution are kept.
+    fn timers_of(&mut self, key: &JournalKey) -> &mut Vec<(Timer, bool)> {
+        match self.executions.get(key) {
+            Some(execution) if execution.volatile => &mut self.changes.volatile_timers,
+            _ => &mut self.changes.timers,
+        }
     }
 
     /// An execution goes into the list of work, once.
@@ -183,7 +214,10 @@ impl Tree {
             && self.changes.is_empty()
             && self.executions.values().all(|execution| match execution.phase {
                 Phase::Waiting => execution.is_stored_whole(),
-                Phase::Resting | Phase::Held { .. } | Phase::Ended => true,
+                // What is in flight comes back to it, and what is volatile is nowhere else.
+                Phase::Held { .. } => execution.in_flight.is_empty() && !execution.volatile,
+                Phase::Resting => !execution.volatile,
+                Phase::Ended => true,
                 Phase::Ready | Phase::Running { .. } | Phase::Ending { .. } => false,
             })
     }
@@ -210,9 +244,12 @@ impl Changes {
     fn is_empty(&self) -> bool {
         self.dirty.is_empty()
             && self.timers.is_empty()
+            && self.volatile_timers.is_empty()
             && self.operation.is_none()
             && self.key.is_none()
             && self.audit.is_empty()
+            && self.unresolved.is_empty()
+            && self.outgoing.is_empty()
             && self.after.is_empty()
     }
 }

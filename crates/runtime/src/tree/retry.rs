@@ -8,6 +8,7 @@ use indelible_store::rows::timers::Timer;
 
 use super::Tree;
 use super::execution::{Execution, Phase, caller, number};
+use super::volatile::is_volatile;
 use crate::shared::Shared;
 use crate::world::Purpose;
 
@@ -36,7 +37,12 @@ impl Tree {
         if failure.kind == ErrorKind::Indeterminate {
             return Err("nobody knows whether something that it called happened");
         }
-        let journal = &self.execution(key).journal;
+        let execution = self.execution(key);
+        let journal = &execution.journal;
+        // One that is persist goes on cleaning up; what is volatile may be released (V-40).
+        if execution.volatile && journal.cancel_requested().is_some() {
+            return Err("it was being cancelled");
+        }
         let carried: usize = journal.deliveries().map(|(_, payload)| payload.bytes.len()).sum();
         if carried > CARRIED_BYTES_MAX {
             return Err("its signals are too large to be carried over");
@@ -90,6 +96,10 @@ impl Tree {
         retry_at: Timestamp,
     ) -> Result<(), Violation> {
         let now = shared.clock.now();
+        let volatile = self.execution(key).volatile;
+        if let (true, Some(caller)) = (volatile, caller(key)) {
+            return self.retry_volatile(shared, &caller, key, failure, retry_at);
+        }
         let (next, entries) = match self.execution(key).journal.next_attempt(now) {
             Ok(next) => next,
             Err(error) => {
@@ -99,7 +109,9 @@ impl Tree {
             }
         };
         let next_key = next.key().clone();
-        self.executions.insert(next_key.clone(), Execution::new(next, Phase::Resting));
+        let rests_until = volatile.then_some(retry_at);
+        let rests = Execution { volatile, rests_until, ..Execution::new(next, Phase::Resting) };
+        self.executions.insert(next_key.clone(), rests);
         self.written(&next_key, entries);
         match caller(key) {
             None => {
@@ -124,14 +136,14 @@ impl Tree {
         let caller = &timer.key;
         let promise = caller.execution_id().child(child);
         let journal = &mut self.execution(caller).journal;
-        let Some(InvokePhase::Retrying { failed, retry_at, .. }) =
-            journal.open_invoke(&promise).map(|open| open.phase)
-        else {
-            return;
-        };
+        let Some(open) = journal.open_invoke(&promise) else { return };
+        let InvokePhase::Retrying { failed, retry_at, .. } = open.phase else { return };
         // One that was told late is not for the attempt that rests now.
         if retry_at != timer.due {
             return;
+        }
+        if is_volatile(&open.retry_policy) {
+            return self.begin_again(shared, caller, &open);
         }
         let Some(next) = failed.next() else { return };
         let key = super::execution::callee(caller, &promise, next);
@@ -153,6 +165,7 @@ impl Tree {
 
     /// An attempt whose time has come.
     pub(super) fn run_rested(&mut self, shared: &Shared, key: &JournalKey) {
+        self.execution(key).rests_until = None;
         if self.execution(key).journal.cancel_requested().is_some() {
             self.limit_cleanup(shared, key);
         }
@@ -163,7 +176,12 @@ impl Tree {
 
 /// How long to wait before the next attempt (O-22): doubled for every retry made, give or take a
 /// tenth, so that what failed together does not come back together.
-fn backoff(shared: &Shared, key: &JournalKey, policy: &RetryPolicy, retries: u32) -> Micros {
+pub(super) fn backoff(
+    shared: &Shared,
+    key: &JournalKey,
+    policy: &RetryPolicy,
+    retries: u32,
+) -> Micros {
     let doubled = 1_u64.checked_shl(retries).and_then(|n| policy.backoff.base.get().checked_mul(n));
     let wait = doubled.unwrap_or(u64::MAX).min(policy.backoff.cap.get());
     let mut random = [0; 4];

@@ -38,6 +38,11 @@ impl Tree {
             SignalName::new(name).map_err(|e| Stopped::Mistake(format!("no signal's name: {e}")))
         };
         match want {
+            Want::Signal(_) | Want::SignalOr(..) => self.not_volatile(key, "wait for signals")?,
+            Want::Next(_) | Want::TakeAll(_) => self.not_volatile(key, "use join sets")?,
+            Want::One(_) | Want::Any(_) | Want::All(_) => {}
+        }
+        match want {
             Want::One(promise) => self.promises(shared, key, &Wait::One(own.child(*promise)), &[]),
             Want::Any(numbers) => self.promises(shared, key, &Wait::Any(set(numbers)?), &[]),
             Want::All(numbers) => self.promises(shared, key, &Wait::All(set(numbers)?), numbers),

@@ -4,12 +4,15 @@
 
 use std::sync::atomic::Ordering;
 
-use indelible_journal::{ComponentDigest, Journal, JournalKey, Limits, Payload, Replay, Started};
+use indelible_journal::{
+    ComponentDigest, InvokeKind, Journal, JournalKey, Limits, OpenInvoke, Payload, Replay, Started,
+};
 
 use indelible_store::rows::queue::{self, Entry};
 
 use super::cancel::NOT_BEGUN;
-use super::execution::{Execution, Phase, Verdict, callee};
+use super::execution::{Execution, Phase, Verdict, callee, number};
+use super::volatile::is_volatile;
 use super::{LoadError, Tree, Work};
 use crate::guest::{Guest, Stop};
 use crate::parking::Parked;
@@ -40,10 +43,18 @@ impl Tree {
         {
             let key = match work {
                 Work::Run(key) => key,
+                Work::Start(caller, child) if self.is_effect(&caller, child) => {
+                    self.start_effect(shared, &caller, child);
+                    continue;
+                }
                 Work::Start(caller, child) => match self.start_child(shared, &caller, child) {
                     Some(key) => key,
                     None => continue,
                 },
+                Work::Lost(caller, child) => {
+                    self.effect_lost(shared, &caller, child);
+                    continue;
+                }
                 Work::Cancel(caller, child, reason) => {
                     self.cancel_child(shared, &caller, child, &reason);
                     continue;
@@ -54,6 +65,13 @@ impl Tree {
             }
         }
         None
+    }
+
+    /// Whether a child of an execution is an effect and not a call.
+    pub(super) fn is_effect(&mut self, key: &JournalKey, child: u32) -> bool {
+        let promise = key.execution_id().child(child);
+        let open = self.find(key).and_then(|execution| execution.journal.open_invoke(&promise));
+        open.is_some_and(|open| open.kind == InvokeKind::Http)
     }
 
     /// The guest of an execution that is ready, or what is needed to start it.
@@ -114,13 +132,27 @@ impl Tree {
             self.settle_cancelled(shared, caller, &promise, NOT_BEGUN);
             return None;
         }
+        self.begin_call(shared, caller, &open, input)
+    }
+
+    /// The same for a call that may begin now: its first attempt, or a volatile one's next.
+    pub(super) fn begin_call(
+        &mut self,
+        shared: &Shared,
+        caller: &JournalKey,
+        open: &OpenInvoke,
+        input: Payload,
+    ) -> Option<JournalKey> {
+        let promise = &open.promise_id;
         let execution = self.execution(caller);
         let started = execution.journal.started().expect("a caller has started");
         let (own, trace_parent) = (started.component_digest, started.trace_parent.clone());
         let function_name = shared.components.function_of(&open.function_name);
         let now = shared.clock.now();
-        let begun = execution.journal.start_invoke(now, &promise).and_then(|(attempt, entry)| {
-            let key = callee(caller, &promise, attempt);
+        let volatile = is_volatile(&open.retry_policy);
+        let again = volatile.then(|| input.clone());
+        let begun = execution.journal.start_invoke(now, promise).and_then(|(attempt, entry)| {
+            let key = callee(caller, promise, attempt);
             let started = Started {
                 component_digest: open.retry_policy.callee.unwrap_or(own),
                 function_name,
@@ -142,9 +174,13 @@ impl Tree {
                 return None;
             }
         };
-        self.written(caller, [entry]);
         let key = journal.key().clone();
-        self.executions.insert(key.clone(), Execution::new(journal, Phase::Ready));
+        if let Some(input) = again {
+            self.fly(caller, number(promise), key.attempts().own(), input);
+        }
+        self.written(caller, [entry]);
+        let begun = Execution { volatile, ..Execution::new(journal, Phase::Ready) };
+        self.executions.insert(key.clone(), begun);
         self.written(&key, [first]);
         self.weighs(bytes);
         Some(key)

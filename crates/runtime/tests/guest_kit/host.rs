@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard};
 use std::task::Poll;
 
 use bytes::Bytes;
-use indelible_journal::{Failure, Micros, Outcome, Payload, Timestamp};
+use indelible_http::Request;
+use indelible_journal::{Failure, Micros, Outcome, Payload, RetryPolicy, Timestamp};
 use indelible_runtime::guest::{Context, Got, Host, Level, Refusal, Settled, Want};
 
 /// What a [`Host`] of a test does. Shared by the test and its hosts.
@@ -105,6 +106,11 @@ impl Host for Scripted {
     fn call(&mut self, function: &str, input: Payload) -> Result<Result<u32, Failure>, Refusal> {
         self.asked(format!("call {function} {}", input.bytes.len()))?;
         Ok(Ok(7))
+    }
+
+    fn http(&mut self, request: Request, _: Result<RetryPolicy, String>) -> Result<u32, Refusal> {
+        self.asked(format!("send-http {}", request.label()))?;
+        Ok(7)
     }
 
     fn start_timer(&mut self, duration: Micros) -> Result<u32, Refusal> {

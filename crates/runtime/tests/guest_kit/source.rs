@@ -14,6 +14,8 @@ const MANIFEST_AT: usize = 4096;
 const IMPORTS: &str = r#"
   (import "indelible:guest/host@0.1.0" "call"
     (func $call (param i32 i32 i32 i32 i32 i32)))
+  (import "indelible:guest/host@0.1.0" "send-http"
+    (func $send_http (param i32) (result i32)))
   (import "indelible:guest/host@0.1.0" "start-timer" (func $start_timer (param i64) (result i32)))
   (import "indelible:guest/host@0.1.0" "await-one" (func $await_one (param i32 i32)))
   (import "indelible:guest/host@0.1.0" "await-any" (func $await_any (param i32 i32 i32)))

@@ -1,6 +1,7 @@
 //! A disk in memory that dies after a given number of commits, and keeps what it had taken.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
 
 use bytes::Bytes;
 use indelible_store::engine::{Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit};
@@ -15,6 +16,9 @@ pub struct Disk {
     taken: AtomicU64,
     /// How many snapshots it still gives that can be read.
     scans_left: AtomicU64,
+    /// Nothing is taken for now, and whoever writes waits.
+    held: Mutex<bool>,
+    released: Condvar,
 }
 
 impl Disk {
@@ -24,7 +28,19 @@ impl Disk {
             left: AtomicU64::new(u64::MAX),
             taken: AtomicU64::new(0),
             scans_left: AtomicU64::new(u64::MAX),
+            held: Mutex::new(false),
+            released: Condvar::new(),
         }
+    }
+
+    /// It takes nothing until [`Disk::release`]: whoever writes waits.
+    pub fn hold(&self) {
+        *self.held.lock().unwrap() = true;
+    }
+
+    pub fn release(&self) {
+        *self.held.lock().unwrap() = false;
+        self.released.notify_all();
     }
 
     /// It takes so many more commits, and then dies.
@@ -70,6 +86,7 @@ impl Engine for Disk {
     }
 
     fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+        drop(self.released.wait_while(self.held.lock().unwrap(), |held| *held).unwrap());
         let alive =
             self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if alive.is_err() {

@@ -6,6 +6,7 @@
 pub mod disk;
 pub mod guests;
 pub mod scenario;
+pub mod wire;
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,13 +15,16 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+use indelible_http::{Sender, SendsNothing};
 use indelible_journal::{
     Ending, Event, ExecutionId, Journal, JournalKey, Micros, Namespace, OperationId, Payload,
     Record, SignalName, Timestamp,
 };
 use indelible_runtime::guest::Guests;
 use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose, Silent, Witness};
-use indelible_runtime::{Engine, Options, Parking, Room, Start, StartedExecution, World};
+use indelible_runtime::{
+    Engine, Options, Parking, Room, Start, StartedExecution, UnresolvedEffect, World,
+};
 use indelible_store::rows::executions::{self, Execution, Standing};
 use indelible_store::rows::timers::{self, Timer};
 use indelible_store::rows::{TABLES, journals};
@@ -67,6 +71,7 @@ pub struct Told {
     pub lines: Mutex<Vec<String>>,
     pub held: Mutex<Vec<String>>,
     pub trouble: Mutex<Vec<String>>,
+    pub unresolved: Mutex<Vec<UnresolvedEffect>>,
 }
 
 impl Observer for Told {
@@ -76,6 +81,10 @@ impl Observer for Told {
 
     fn held(&self, _key: &JournalKey, why: &str) {
         self.held.lock().unwrap().push(why.to_owned());
+    }
+
+    fn unresolved(&self, effect: &UnresolvedEffect) {
+        self.unresolved.lock().unwrap().push(effect.clone());
     }
 
     fn trouble(&self, what: &str) {
@@ -92,6 +101,7 @@ pub struct House {
     pub seed: u64,
     pub guests: Arc<Guests>,
     pub witness: Arc<dyn Witness>,
+    pub http: Arc<dyn Sender>,
     engine: Option<Engine>,
 }
 
@@ -118,7 +128,9 @@ impl House {
         let clock = Arc::new(StillClock(AtomicU64::new(MORNING)));
         let told = Arc::new(Told::default());
         let witness = Arc::new(Silent);
-        let mut house = Self { disk, clock, told, options, seed: 7, guests, witness, engine: None };
+        let http = Arc::new(SendsNothing);
+        let mut house =
+            Self { disk, clock, told, options, seed: 7, guests, witness, http, engine: None };
         house.reopen();
         house
     }
@@ -133,6 +145,7 @@ impl House {
             entropy: Arc::new(Seeded { seed: self.seed, ids: AtomicU64::new(0) }),
             observer: self.told.clone(),
             witness: self.witness.clone(),
+            http: self.http.clone(),
             guests: self.guests.clone(),
         };
         self.engine = Some(Engine::open(store, self.options.clone(), world).unwrap());
@@ -213,8 +226,11 @@ impl House {
     pub fn work_until(&self, last: Timestamp) {
         for _ in 0..100_000 {
             self.work();
-            // Time that passes is not taken back when the disk dies; what is not on it is.
             self.settle();
+            if self.engine().readings().runnable > 0 && !self.disk.is_dead() {
+                continue;
+            }
+            // Time that passes is not taken back when the disk dies; what is not on it is.
             if self.disk.is_dead() {
                 return;
             }
@@ -231,6 +247,9 @@ impl House {
     pub fn settle(&self) {
         let store = self.engine().store();
         let _ = store.durable(store.accepted()).wait();
+        while self.engine().readings().effects_leaving > 0 && !self.disk.is_dead() {
+            thread::yield_now();
+        }
     }
 
     /// Moves the clock, and does nothing.

@@ -10,6 +10,7 @@ pub mod listing;
 mod plain;
 pub mod queue;
 pub mod timers;
+pub mod unresolved;
 pub mod windows;
 
 pub(crate) use self::plain::unseal as unseal_plain;
@@ -42,9 +43,11 @@ pub const BY_FUNCTION: Table = Table::new(11, "executions_by_function", Shape::C
 pub const FINISHED: Table = Table::new(12, "finished_trees", Shape::Churn);
 /// Index: records that go by a window of their own, the next to go first.
 pub const EXPIRIES: Table = Table::new(13, "expiries", Shape::Churn);
+/// Effects of which nobody knows whether they happened, by journal key and child.
+pub const UNRESOLVED: Table = Table::new(14, "unresolved_effects", Shape::Churn);
 
 /// All of them. Rooms that come later add theirs behind these.
-pub const TABLES: [Table; 13] = [
+pub const TABLES: [Table; 14] = [
     COMPONENTS,
     EXECUTIONS,
     JOURNALS,
@@ -58,4 +61,5 @@ pub const TABLES: [Table; 13] = [
     BY_FUNCTION,
     FINISHED,
     EXPIRIES,
+    UNRESOLVED,
 ];

@@ -66,12 +66,13 @@ fn size(function: &FunctionSpec) -> usize {
 fn function(function: wire::Function) -> Result<FunctionSpec, ManifestError> {
     let wire::Function { name, description, persist, idem, retry_policy, .. } = function;
     let name = self::name(&name)?;
-    if !persist {
-        let problem = "it is not `persist`, which is not supported yet".into();
-        return Err(ManifestError::Function { function: name, problem });
-    }
     let policy = RetryPolicy {
-        class: if idem { RetryClass::PERSIST_IDEM } else { RetryClass::PERSIST },
+        class: match (persist, idem) {
+            (true, false) => RetryClass::PERSIST,
+            (true, true) => RetryClass::PERSIST_IDEM,
+            (false, false) => RetryClass::VOLATILE,
+            (false, true) => RetryClass::VOLATILE_IDEM,
+        },
         bound: retry_policy.retries_max.map_or(RetryBound::Unbounded, RetryBound::Bounded),
         backoff: Backoff {
             base: Micros::new(retry_policy.backoff_base),
@@ -124,7 +125,7 @@ pub(super) fn name(name: &str) -> Result<FunctionName, ManifestError> {
     Err(ManifestError::Name { name, problem })
 }
 
-fn check_policy(policy: &RetryPolicy) -> Result<(), String> {
+pub(in super::super) fn check_policy(policy: &RetryPolicy) -> Result<(), String> {
     let Backoff { base, cap } = policy.backoff;
     if cap < base {
         return Err(format!("its backoff grows from {base} to {cap}: the cap is below the base"));
@@ -135,7 +136,8 @@ fn check_policy(policy: &RetryPolicy) -> Result<(), String> {
     if policy.deadline == Some(Micros::ZERO) {
         return Err("its deadline is over when it starts".into());
     }
-    match [Some(cap), policy.deadline].into_iter().flatten().find(|time| *time > TIME_MAX) {
+    let settle = policy.reconciler.as_ref().map(|reconciler| reconciler.settle);
+    match [Some(cap), policy.deadline, settle].into_iter().flatten().find(|time| *time > TIME_MAX) {
         Some(time) => {
             Err(format!("{time} in its retry policy is too long; times are microseconds"))
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use indelible_journal::{FunctionName, RetryPolicy};
 
-pub(super) use check::check;
+pub(super) use check::{check, check_policy};
 pub use stored::MANIFEST_VERSION;
 
 /// The functions of a component; at least one, each name once, in the order of their names.

@@ -1,0 +1,162 @@
+//! `indelible bench http`: workflows that send HTTP requests to a peer that answers at once, on this
+//! machine; beside them the disk itself.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, value_parser};
+use indelible_http_client::{Client, Config, Grant, Network};
+use indelible_http_peer::Peer;
+use indelible_runtime::World;
+use serde::Serialize;
+use tokio::runtime::Runtime;
+
+use super::calls::Caller;
+use super::drive::{Windows, drive};
+use super::house::{self, Where};
+use super::place::Place;
+use super::report::{Report, latency, micros, round};
+use super::{guest, meters, raw};
+use crate::failure::Failure;
+
+pub(super) const HELP: &str = "\
+A function sends N POST requests, one after the other; each is journaled before it leaves and when
+its answer has arrived, and none is ever sent twice. The peer answers at once and runs in this
+process, on the same cores. `per s` counts requests.
+
+raw is the disk itself with one producer: one write and one fdatasync after the other, for a second
+right before and a second right after. A step alone is to take no longer than two of its syncs and a
+millisecond: --in-flight 1.
+
+Examples:
+  indelible bench http
+  indelible bench http --n 10 --in-flight 1
+  indelible bench http --n 100 --seconds 20 --json";
+
+#[derive(Args)]
+pub(crate) struct HttpArguments {
+    /// How many requests each workflow sends, one after the other
+    #[arg(long, value_name = "N", default_value = "100",
+        value_parser = value_parser!(u32).range(1..=100_000))]
+    n: u32,
+    /// How many workflows are under way at once
+    #[arg(long, value_name = "K", default_value = "64",
+        value_parser = value_parser!(u32).range(1..=4096))]
+    in_flight: u32,
+    /// For how long workflows are begun
+    #[arg(long, value_name = "N", default_value = "5",
+        value_parser = value_parser!(u32).range(1..=86_400))]
+    seconds: u32,
+    #[command(flatten)]
+    place: Where,
+}
+
+impl HttpArguments {
+    pub(super) fn place(&self) -> &Where {
+        &self.place
+    }
+}
+
+/// One measurement.
+#[derive(Serialize)]
+struct Line {
+    v: u32,
+    workload: &'static str,
+    n: u32,
+    in_flight: u32,
+    seconds: f64,
+    count: u64,
+    per_s: f64,
+    p50_us: f64,
+    p99_us: f64,
+    /// The time of one request within its workflow.
+    step_p50_us: f64,
+    fsyncs: u64,
+    fsyncs_per_request: f64,
+    cpu_s: f64,
+    rss_mb: Option<f64>,
+    raw_sync_us: f64,
+}
+
+pub(super) fn run(
+    arguments: &HttpArguments,
+    runtime: &Runtime,
+    place: &Arc<Place>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let component = guest::component(arguments.place.guest.as_deref())?;
+    let peer = Peer::start_on(0).map_err(|error| unable("start a peer", &error))?;
+    let client = Client::start(config(&peer)).map_err(|error| unable("start a client", &error))?;
+    let world = World { http: Arc::new(client), ..World::system(house::guests(place.path())?) };
+    let engine = Arc::new(house::open(place.path(), world)?);
+    house::deploy(runtime, &engine, &component)?;
+    let input = format!("[{},\"{}\"]", arguments.n, peer.url("/fast"));
+    let callers = |count| {
+        let caller = |_| Caller::new(&engine, "requests", &input);
+        (0..count).map(caller).collect::<Vec<_>>()
+    };
+    // The first ones load the component and connect; that is not what is measured.
+    let once = Windows { length: Duration::from_millis(1), count: 1 };
+    drive(runtime, callers(arguments.in_flight), once, |_| Ok(()))?;
+
+    let second = Windows { length: Duration::from_secs(1), count: 1 };
+    let file = place.join("raw");
+    let mut syncs = raw::run(runtime, &file, 1, second)?.driven.all;
+    let before = engine.readings().store.groups;
+    let windows = Windows { length: Duration::from_secs(arguments.seconds.into()), count: 1 };
+    let driven = drive(runtime, callers(arguments.in_flight), windows, |_| Ok(()))?.all;
+    let fsyncs = engine.readings().store.groups - before;
+    syncs.merge(&raw::run(runtime, &file, 1, second)?.driven.all);
+
+    let per_mille = |part| micros(driven.latencies.per_mille(part));
+    let count = driven.latencies.count();
+    let line = Line {
+        v: 1,
+        workload: "http",
+        n: arguments.n,
+        in_flight: arguments.in_flight,
+        seconds: round(driven.seconds, 3),
+        count,
+        per_s: round(driven.per_s() * f64::from(arguments.n), 1),
+        p50_us: per_mille(500),
+        p99_us: per_mille(990),
+        step_p50_us: round(per_mille(500) / f64::from(arguments.n), 2),
+        fsyncs,
+        fsyncs_per_request: round(
+            fsyncs as f64 / (count.max(1) * u64::from(arguments.n)) as f64,
+            3,
+        ),
+        cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
+        rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
+        raw_sync_us: micros(syncs.latencies.per_mille(500)),
+    };
+    let text = format!(
+        "{}: {:.0} per s, {} in flight, {} each (a sync of the disk alone: {}), {:.3} syncs each, \
+         {:.2} s of cpu in {:.1} s",
+        line.workload,
+        line.per_s,
+        line.in_flight,
+        latency(line.step_p50_us),
+        latency(line.raw_sync_us),
+        line.fsyncs_per_request,
+        line.cpu_s,
+        line.seconds,
+    );
+    Report::new(out, arguments.place.json).object(&line, &text)
+}
+
+/// To the peer, and nowhere else.
+fn config(peer: &Peer) -> Config {
+    let grant = Grant {
+        hosts: vec![peer.address().to_string().parse().expect("an address is a host")],
+        networks: Network::loopback().to_vec(),
+        plain_http: true,
+        ..Grant::default()
+    };
+    Config { grants: [(house::COMPONENT, grant)].into_iter().collect(), ..Config::default() }
+}
+
+fn unable(what: &str, error: &dyn std::error::Error) -> Failure {
+    Failure::new(format!("cannot {what}: {error}")).hint("look at the limits of this process")
+}

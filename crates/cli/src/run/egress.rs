@@ -1,0 +1,119 @@
+//! What a function that runs here may reach, and which secrets it may send: nothing, unless it is
+//! said.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use indelible_http_client::{Client, Config, Grant, HostPattern, Network, Proxies, SecretSource};
+
+use crate::failure::Failure;
+
+/// What the function may reach.
+#[derive(Args)]
+pub(super) struct Egress {
+    /// A host that it may send HTTP requests to: api.example.com, *.example.com, 10.0.0.1:8080
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<HostPattern>,
+    /// Addresses that are not public, but may be reached: loopback, private, or as 10.1.0.0/16
+    #[arg(long, value_name = "NETWORK")]
+    allow_network: Vec<Networks>,
+    /// It may send without TLS
+    #[arg(long)]
+    allow_plain_http: bool,
+    /// A secret that it may send to those hosts: NAME=env:VARIABLE, NAME=file:PATH, or NAME for the
+    /// variable of that name
+    #[arg(long = "secret", value_name = "NAME[=SOURCE]", value_parser = secret)]
+    secrets: Vec<(String, SecretSource)>,
+}
+
+#[derive(Debug, Clone)]
+struct Networks(Vec<Network>);
+
+impl FromStr for Networks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(match text {
+            "loopback" => Network::loopback().to_vec(),
+            "private" => Network::private().to_vec(),
+            text => {
+                vec![text.parse().map_err(|error| {
+                    format!("{error}; or one of the words loopback and private")
+                })?]
+            }
+        }))
+    }
+}
+
+fn secret(text: &str) -> Result<(String, SecretSource), String> {
+    let (name, source) = text.split_once('=').unwrap_or((text, ""));
+    if name.trim().is_empty() {
+        return Err("a secret has a name".to_owned());
+    }
+    let source = match source.split_once(':') {
+        None if source.is_empty() => SecretSource::Environment(name.to_owned()),
+        Some(("env", variable)) if !variable.is_empty() => {
+            SecretSource::Environment(variable.to_owned())
+        }
+        Some(("file", path)) if !path.is_empty() => SecretSource::File(PathBuf::from(path)),
+        // What was given may be the secret itself: it is not shown.
+        _ => return Err(format!("the source of {name} is env:VARIABLE or file:PATH")),
+    };
+    Ok((name.to_owned(), source))
+}
+
+impl Egress {
+    /// A client that does what is allowed to the component of this name.
+    #[expect(clippy::disallowed_methods, reason = "proxies are where people expect them")]
+    pub(super) fn client(&self, component: &str) -> Result<Client, Failure> {
+        let secrets: BTreeMap<_, _> = self.secrets.iter().cloned().collect();
+        let networks = self.allow_network.iter().flat_map(|networks| networks.0.clone());
+        let grant = Grant {
+            hosts: self.allow_host.clone(),
+            networks: networks.collect(),
+            secrets: secrets.keys().map(|name| (name.clone(), Vec::new())).collect(),
+            plain_http: self.allow_plain_http,
+        };
+        let proxies = Proxies::read(|name| std::env::var(name).ok());
+        let proxies = proxies.map_err(|error| unable(&error))?;
+        let grants = [(component, grant)].into_iter().collect();
+        let config = Config { grants, secrets, proxies, ..Config::default() };
+        Client::start(config).map_err(|error| unable(&error))
+    }
+}
+
+fn unable(error: &dyn std::error::Error) -> Failure {
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    Failure::new(format!("cannot set up HTTP: {error}{cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_have_a_source() {
+        let source = |text: &str| match secret(text) {
+            Ok((name, SecretSource::Environment(variable))) => format!("{name} env {variable}"),
+            Ok((name, SecretSource::File(path))) => format!("{name} file {}", path.display()),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(source("KEY"), "KEY env KEY");
+        assert_eq!(source("KEY=env:OTHER"), "KEY env OTHER");
+        assert_eq!(source("KEY=file:/run/key"), "KEY file /run/key");
+        for wrong in ["=env:A", "KEY=hunter2", "KEY=env:", "KEY=value:x"] {
+            let error = secret(wrong).unwrap_err();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn networks_are_words_or_ranges() {
+        assert_eq!("loopback".parse::<Networks>().unwrap().0.len(), 2);
+        assert!(!"private".parse::<Networks>().unwrap().0.is_empty());
+        assert_eq!("10.1.0.0/16".parse::<Networks>().unwrap().0.len(), 1);
+        assert!("everything".parse::<Networks>().is_err());
+    }
+}

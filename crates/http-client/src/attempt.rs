@@ -1,0 +1,260 @@
+//! The way of one attempt, from what a guest wants to how it ended.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use indelible_http::{Attempt, End, Report, Response};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::client::Inner;
+use crate::connect::ConnectError;
+use crate::exchange::{HandedOver, Outcome, exchange};
+use crate::grants::Granted;
+use crate::message::Message;
+use crate::pool::{Lease, Permit, Place, Shared};
+use crate::redirect;
+use crate::target::Target;
+
+/// The longest time of an attempt; a longer one is cut. The clock cannot count for ever.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Tells how an attempt ended, also when nobody gets to it: its task may be dropped with the
+/// client, and an attempt without an end would be waited for without an end.
+pub(crate) struct Reporter {
+    report: Report,
+    is_told: bool,
+    progress: Arc<Progress>,
+}
+
+/// How far an attempt is: what must be known when it is cut off.
+#[derive(Debug, Default)]
+struct Progress {
+    handed_over: HandedOver,
+    held: Mutex<Held>,
+}
+
+/// What an attempt has no right to any more when its time is over, though it may be listened for.
+#[derive(Debug, Default)]
+struct Held {
+    permit: Option<Permit>,
+    shared: Option<Arc<Shared>>,
+}
+
+impl Progress {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes room for others. Those that shared its connection go on; nobody else gets on: it may
+    /// be dead without a sign.
+    fn time_over(&self) {
+        let Held { permit, shared } = std::mem::take(&mut *self.held());
+        drop(permit);
+        if let Some(shared) = shared {
+            shared.retire();
+        }
+    }
+}
+
+impl Reporter {
+    pub(crate) fn new(report: Report) -> Self {
+        Self { report, is_told: false, progress: Arc::default() }
+    }
+
+    fn tell(&mut self, end: End) {
+        self.is_told = true;
+        (self.report)(end);
+    }
+
+    /// That it was cut off, with what that means.
+    fn cut_off(&mut self, why: &str, timed_out: bool) {
+        let why = why.to_owned();
+        let handed_over = self.progress.handed_over.get();
+        self.tell(if handed_over { End::Unknown { why, timed_out } } else { End::NotSent { why } });
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        if !self.is_told {
+            self.cut_off("the client was stopped", false);
+        }
+    }
+}
+
+/// Makes the attempt.
+pub(crate) async fn run(inner: Arc<Inner>, attempt: Attempt, mut reporter: Reporter) {
+    let now = Instant::now();
+    let deadline = now + attempt.timeout.min(TIMEOUT_MAX);
+    let (mut message, target, granted) = match prepare(&inner, &attempt) {
+        Ok(ready) => ready,
+        Err(why) => return reporter.tell(End::Refused { why }),
+    };
+    let progress = reporter.progress.clone();
+    let mut way = std::pin::pin!(follow(
+        &inner,
+        &mut message,
+        target,
+        &granted,
+        &progress,
+        deadline,
+        attempt.response_bytes_max,
+    ));
+    let Ok((end, lease)) = timeout_at(deadline, &mut way).await else {
+        reporter.cut_off("its time was over", true);
+        progress.time_over();
+        if attempt.listen_on && progress.handed_over.get() {
+            listen_on(&inner, way, &mut reporter).await;
+        }
+        return;
+    };
+    reporter.tell(end);
+    if let Some((place, lease)) = lease {
+        inner.pool.give_back(&place, lease).await;
+    }
+}
+
+fn prepare(inner: &Inner, attempt: &Attempt) -> Result<(Message, Target, Granted), String> {
+    let granted = inner.grants().of(&attempt.components)?;
+    let target = Target::parse(&attempt.request.url)?;
+    granted.host(&target.origin)?;
+    let message = Message::new(attempt, &target, &granted, &inner.vault)?;
+    Ok((message, target, granted))
+}
+
+type Ended = (End, Option<(Arc<Place>, Lease)>);
+
+/// Waits for an answer whose time is over, within bounds, and tells it if it is complete.
+async fn listen_on(
+    inner: &Inner,
+    way: std::pin::Pin<&mut impl Future<Output = Ended>>,
+    reporter: &mut Reporter,
+) {
+    let Ok(_room) = inner.late_listeners.try_acquire() else { return };
+    let Ok((end, lease)) = timeout(inner.bounds.late_answer_max, way).await else { return };
+    if matches!(end, End::Answered(_) | End::TooLarge(_)) {
+        reporter.tell(end);
+    }
+    if let Some((place, lease)) = lease {
+        inner.pool.give_back(&place, lease).await;
+    }
+}
+
+/// Sends the request, and again where a redirection leads.
+async fn follow(
+    inner: &Inner,
+    message: &mut Message,
+    mut target: Target,
+    granted: &Granted,
+    progress: &Progress,
+    deadline: Instant,
+    body_max: usize,
+) -> Ended {
+    let mut hops = 0;
+    let mut last: Option<Response> = None;
+    loop {
+        let (outcome, place, lease) =
+            send(inner, message, &target, granted, progress, deadline, body_max).await;
+        let redact = |mut response: Response| {
+            message.used.redact(&mut response);
+            response
+        };
+        let why = |why: String| message.used.redact_text(why);
+        let response = match outcome {
+            Ok(Outcome::Answered(response)) => response,
+            // The rest of the body is still on its way: of no use for another request.
+            Ok(Outcome::TooLarge(response)) => return (End::TooLarge(redact(response)), None),
+            Ok(Outcome::Unknown(text)) => {
+                return (End::Unknown { why: why(text), timed_out: false }, None);
+            }
+            Err(ConnectError::Refused(text)) => {
+                // A redirection that is not followed is the answer.
+                let end = match last {
+                    Some(response) => End::Answered(response),
+                    None => End::Refused { why: why(text) },
+                };
+                return (end, None);
+            }
+            Ok(Outcome::HandedBack(text)) | Err(ConnectError::Failed(text)) => {
+                return (not_sent(progress, why(text)), None);
+            }
+            Ok(Outcome::StreamRefused) => {
+                let text = "the peer refused the stream".to_owned();
+                return (not_sent(progress, text), None);
+            }
+        };
+        let next = if message.may_follow() && hops < inner.bounds.redirects_max {
+            redirect::next(&response, &target, granted)
+        } else {
+            None
+        };
+        let response = redact(response);
+        let connection = lease.map(|lease| (place, lease));
+        let Some(next) = next else { return (End::Answered(response), connection) };
+        if Instant::now() >= deadline {
+            // Only listened for, and this is no answer: nothing more is sent.
+            let why = "a redirection came too late to be followed".to_owned();
+            return (End::Unknown { why, timed_out: true }, connection);
+        }
+        if let Some((place, lease)) = connection {
+            inner.pool.give_back(&place, lease).await;
+        }
+        if next.origin != target.origin {
+            message.change_origin();
+        }
+        last = Some(response);
+        target = next;
+        hops += 1;
+    }
+}
+
+/// Proven, unless it is the second hop of a request whose first was sent.
+fn not_sent(progress: &Progress, why: String) -> End {
+    if progress.handed_over.get() {
+        End::Unknown { why: format!("where it was sent on to: {why}"), timed_out: false }
+    } else {
+        End::NotSent { why }
+    }
+}
+
+type Sent = (Result<Outcome, ConnectError>, Arc<Place>, Option<Lease>);
+
+/// Sends it once, on whatever connection takes it.
+async fn send(
+    inner: &Inner,
+    message: &Message,
+    target: &Target,
+    granted: &Granted,
+    progress: &Progress,
+    deadline: Instant,
+    body_max: usize,
+) -> Sent {
+    let place = inner.pool.place(&target.origin);
+    // What the hop before held, first: two attempts must not wait for each other's room.
+    *progress.held() = Held::default();
+    let permit = inner.pool.permit(&place).await;
+    progress.held().permit = Some(permit);
+    loop {
+        let leased =
+            inner.pool.lease(&place, &target.origin, granted, &inner.connector, deadline).await;
+        let mut lease = match leased {
+            Ok(lease) => lease,
+            Err(error) => return (Err(error), place, None),
+        };
+        let outgoing = match message.outgoing(target, lease.reach()) {
+            Ok(outgoing) => outgoing,
+            Err(why) => return (Err(ConnectError::Refused(why)), place, None),
+        };
+        if let Some(shared) = lease.shared() {
+            progress.held().shared = Some(shared);
+        }
+        let outcome = exchange(outgoing, &mut lease, &progress.handed_over, body_max).await;
+        match outcome {
+            // Not one byte left: another connection may carry it. Those that were open are used
+            // up sooner or later, and a new one that ends at once is the last.
+            Outcome::HandedBack(_) if !lease.is_new() => {}
+            Outcome::Answered(_) => return (Ok(outcome), place, Some(lease)),
+            _ => return (Ok(outcome), place, None),
+        }
+    }
+}

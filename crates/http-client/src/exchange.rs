@@ -1,0 +1,177 @@
+//! One request on one connection, and what came of it.
+//!
+//! What is relied on, in hyper 1.12. A request that is handed to `try_send_request` waits in a
+//! channel until the connection's task takes it out. Only when it is still in there, because the
+//! connection ended first, does hyper give it back: in `client/dispatch.rs` when the channel is
+//! dropped (`Envelope::drop`), and in `proto/h1/dispatch.rs` when a connection fails that carries
+//! no request (`recv_msg`, without a callback). Once taken out it is split into head and body and
+//! cannot be given back any more, whether a byte of it was written or not. So: given back, nothing
+//! left. Not given back, it may have.
+
+use std::error::Error as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use h2::Reason;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::response::Parts;
+use http::{Method, StatusCode, Version};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use indelible_http::Response;
+
+use crate::message::Outgoing;
+use crate::pool::Lease;
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// A complete answer.
+    Answered(Response),
+    /// An answer whose body is too large.
+    TooLarge(Response),
+    /// The connection had ended: no byte of it left.
+    HandedBack(String),
+    /// The peer refused the stream: it has not looked at the request, and never will.
+    StreamRefused,
+    /// Nobody knows.
+    Unknown(String),
+}
+
+/// What the rest of the attempt needs to know of a request while it is on its way.
+#[derive(Debug, Default)]
+pub(crate) struct HandedOver(AtomicBool);
+
+impl HandedOver {
+    /// Whether a byte of it may have left.
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn set(&self, value: bool) {
+        self.0.store(value, Ordering::Release);
+    }
+}
+
+/// Sends a request on a connection and reads the answer. The connection is good for another
+/// request if there is an answer, and not otherwise.
+pub(crate) async fn exchange(
+    outgoing: Outgoing,
+    lease: &mut Lease,
+    handed_over: &HandedOver,
+    body_max: usize,
+) -> Outcome {
+    let method = outgoing.method().clone();
+    let was = handed_over.get();
+    handed_over.set(true);
+    let sent = match lease {
+        Lease::Http1 { sender, .. } => sender.try_send_request(outgoing).await,
+        Lease::Http2 { stream, .. } => stream.sender().try_send_request(outgoing).await,
+    };
+    match sent {
+        Ok(response) => {
+            let (parts, body) = response.into_parts();
+            answer(&method, parts, body, lease.reach().tls, body_max).await
+        }
+        Err(error) if error.message().is_some() => {
+            handed_over.set(was);
+            Outcome::HandedBack(described(error.error()))
+        }
+        Err(error) if is_refused(error.error()) => {
+            handed_over.set(was);
+            Outcome::StreamRefused
+        }
+        Err(error) => Outcome::Unknown(described(error.error())),
+    }
+}
+
+/// RST_STREAM with REFUSED_STREAM, from the peer. A GOAWAY does not count: h2 fails streams that
+/// the peer has not looked at, and those that it was at work on, with the same error.
+fn is_refused(error: &hyper::Error) -> bool {
+    let error = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
+    error.is_some_and(|error| {
+        error.is_reset() && error.is_remote() && error.reason() == Some(Reason::REFUSED_STREAM)
+    })
+}
+
+async fn answer(
+    method: &Method,
+    parts: Parts,
+    body: Incoming,
+    tls: bool,
+    body_max: usize,
+) -> Outcome {
+    if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+        return Outcome::Unknown("the peer wants to speak another protocol".to_owned());
+    }
+    let is_http1 = parts.version <= Version::HTTP_11;
+    let coding = parts.headers.get(TRANSFER_ENCODING);
+    if is_http1 && coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
+    {
+        return Outcome::Unknown("the peer's answer is encoded in an unknown way".to_owned());
+    }
+    // Without a length, only the end of the connection ends the body, and a connection that was
+    // cut looks the same. TLS tells the two apart; without it, an answer is believed only where
+    // asking again does no harm.
+    let until_close = is_http1
+        && coding.is_none()
+        && !parts.headers.contains_key(CONTENT_LENGTH)
+        && !body.is_end_stream();
+    if until_close && !tls && method != Method::GET && method != Method::HEAD {
+        return Outcome::Unknown("the answer says nowhere how long it is".to_owned());
+    }
+    if body.size_hint().lower() > body_max as u64 {
+        return Outcome::TooLarge(response(&parts, Bytes::new()));
+    }
+    match read(body, body_max).await {
+        Ok(Some(body)) => Outcome::Answered(response(&parts, body)),
+        Ok(None) => Outcome::TooLarge(response(&parts, Bytes::new())),
+        Err(error) => Outcome::Unknown(format!("the answer broke off: {}", described(&error))),
+    }
+}
+
+/// The whole body; nothing, if it is larger than it may be.
+async fn read(mut body: Incoming, max: usize) -> Result<Option<Bytes>, hyper::Error> {
+    // Most bodies come in one piece, which needs no copy.
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(piece) = frame?.into_data() else { continue };
+        if first.len() + all.len() + piece.len() > max {
+            return Ok(None);
+        }
+        if first.is_empty() && all.is_empty() {
+            first = piece;
+        } else {
+            if all.is_empty() {
+                all.extend_from_slice(&std::mem::take(&mut first));
+            }
+            all.extend_from_slice(&piece);
+        }
+    }
+    Ok(Some(if all.is_empty() { first } else { all.freeze() }))
+}
+
+fn response(parts: &Parts, body: Bytes) -> Response {
+    let headers = parts.headers.iter().map(|(name, value)| {
+        // A view of its own: a header must not keep the whole head in memory.
+        (name.as_str().to_owned(), Bytes::copy_from_slice(value.as_bytes()))
+    });
+    Response { status: parts.status.as_u16(), headers: headers.collect(), body }
+}
+
+/// An error with its causes, for people.
+fn described(error: &hyper::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

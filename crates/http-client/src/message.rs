@@ -1,0 +1,193 @@
+//! The request that leaves, made of what a guest wants: checked, with secrets in their place.
+
+use bytes::{Bytes, BytesMut};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, PROXY_AUTHORIZATION, USER_AGENT,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use http_body_util::Full;
+use indelible_http::{Attempt, HEADERS_MAX, Part};
+
+use crate::connect::Reach;
+use crate::grants::Granted;
+use crate::secrets::{Used, Vault};
+use crate::target::Target;
+
+/// The most bytes of a request's headers, names and values together.
+pub const REQUEST_HEADER_BYTES_MAX: usize = 64 * 1024;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const OWN_USER_AGENT: HeaderValue =
+    HeaderValue::from_static(concat!("indelible/", env!("CARGO_PKG_VERSION")));
+const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
+const NO_BYTES: HeaderValue = HeaderValue::from_static("0");
+
+/// Headers that say how a message is framed, or that are between two hops: whoever could set them
+/// could hide a second request in the first.
+const NOT_FOR_GUESTS: [&str; 10] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What hyper sends.
+pub(crate) type Outgoing = http::Request<Full<Bytes>>;
+
+/// How the target stands in a request's first line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// HTTP/1 to the peer itself, or through a tunnel: the path alone.
+    Path,
+    /// HTTP/1 to a proxy that reads the request: all of it.
+    Whole,
+    /// HTTP/2: all of it, and no `Host`.
+    Http2,
+}
+
+/// A request, ready to be sent, more than once if it must be.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+    /// Not for another origin than the first.
+    bound: Vec<HeaderName>,
+    pub(crate) used: Used,
+}
+
+impl Message {
+    /// Makes it for its first target, or says why it must not leave.
+    pub(crate) fn new(
+        attempt: &Attempt,
+        target: &Target,
+        granted: &Granted,
+        vault: &Vault,
+    ) -> Result<Self, String> {
+        let request = &attempt.request;
+        let method = method(&request.method)?;
+        let mut used = Used::default();
+        let mut join = |parts: &[Part]| join(parts, target, granted, vault, &mut used);
+        if request.headers.len() > HEADERS_MAX {
+            return Err(format!("it has more than {HEADERS_MAX} headers"));
+        }
+        let mut headers = HeaderMap::with_capacity(request.headers.len() + 4);
+        let mut bound = vec![AUTHORIZATION, COOKIE, IDEMPOTENCY_KEY];
+        let mut bytes = 0;
+        for header in &request.headers {
+            let name = HeaderName::from_bytes(header.name.as_bytes())
+                .map_err(|_| format!("`{}` is not a header's name", header.name.escape_debug()))?;
+            if NOT_FOR_GUESTS.contains(&name.as_str()) || name.as_str().starts_with("proxy-") {
+                return Err(format!("the header `{name}` is not for guests to set"));
+            }
+            // A line end within the value, of a secret too, would be the start of another header.
+            let mut value = HeaderValue::from_maybe_shared(join(&header.value)?)
+                .map_err(|_| format!("the value of `{name}` cannot be sent in a header"))?;
+            if header.value.iter().any(|part| matches!(part, Part::Secret(_))) {
+                value.set_sensitive(true);
+                bound.push(name.clone());
+            }
+            bytes += name.as_str().len() + value.len();
+            headers.append(name, value);
+        }
+        if bytes > REQUEST_HEADER_BYTES_MAX {
+            return Err(format!("its headers have more than {REQUEST_HEADER_BYTES_MAX} bytes"));
+        }
+        let body = join(&request.body)?;
+        if !headers.contains_key(IDEMPOTENCY_KEY) {
+            let value = HeaderValue::from_str(&attempt.idempotency_key)
+                .map_err(|_| "its idempotency key cannot be sent in a header")?;
+            headers.insert(IDEMPOTENCY_KEY, value);
+        }
+        headers.entry(USER_AGENT).or_insert(OWN_USER_AGENT);
+        headers.entry(ACCEPT).or_insert(ANYTHING);
+        // hyper adds the length of a body that there is. These methods are expected to have one.
+        if body.is_empty() && [Method::POST, Method::PUT, Method::PATCH].contains(&method) {
+            headers.insert(CONTENT_LENGTH, NO_BYTES);
+        }
+        Ok(Self { method, headers, body, bound, used })
+    }
+
+    /// As hyper sends it.
+    pub(crate) fn outgoing(&self, target: &Target, reach: &Reach) -> Result<Outgoing, String> {
+        let form = reach.form;
+        let cannot = |_| "its URL cannot be sent".to_owned();
+        let mut headers = self.headers.clone();
+        let uri = if form == Form::Path {
+            Uri::from(target.path.clone())
+        } else {
+            let whole = Uri::builder()
+                .scheme(target.origin.scheme())
+                .authority(target.origin.authority())
+                .path_and_query(target.path.clone());
+            whole.build().map_err(cannot)?
+        };
+        if form != Form::Http2 {
+            let host = HeaderValue::from_maybe_shared(Bytes::from(target.origin.authority()));
+            headers.insert(HOST, host.map_err(|_| "its host cannot be sent".to_owned())?);
+        }
+        if let Some(authorization) = &reach.proxy_authorization {
+            headers.insert(PROXY_AUTHORIZATION, authorization.clone());
+        }
+        let mut outgoing = Outgoing::new(Full::new(self.body.clone()));
+        *outgoing.method_mut() = self.method.clone();
+        *outgoing.uri_mut() = uri;
+        *outgoing.headers_mut() = headers;
+        Ok(outgoing)
+    }
+
+    /// Whether it may be sent again to where an answer says: it changes nothing there.
+    pub(crate) fn may_follow(&self) -> bool {
+        (self.method == Method::GET || self.method == Method::HEAD) && self.body.is_empty()
+    }
+
+    /// Leaves behind what was for the first origin alone.
+    pub(crate) fn change_origin(&mut self) {
+        for name in &self.bound {
+            self.headers.remove(name);
+        }
+    }
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    let method = Method::from_bytes(text.as_bytes());
+    let shown = text.escape_debug();
+    match method {
+        Ok(Method::CONNECT | Method::TRACE) => Err(format!("the method {shown} is not for guests")),
+        // Peers tell `get` from `GET`, and so must whoever asks which of them may be repeated.
+        Ok(method) if !text.bytes().any(|byte| byte.is_ascii_lowercase()) => Ok(method),
+        _ => Err(format!("`{shown}` is not a method in capitals")),
+    }
+}
+
+fn join(
+    parts: &[Part],
+    target: &Target,
+    granted: &Granted,
+    vault: &Vault,
+    used: &mut Used,
+) -> Result<Bytes, String> {
+    if let [Part::Bytes(bytes)] = parts {
+        return Ok(bytes.clone());
+    }
+    let mut joined = BytesMut::new();
+    for part in parts {
+        match part {
+            Part::Bytes(bytes) => joined.extend_from_slice(bytes),
+            Part::Secret(name) => {
+                granted.secret(name, &target.origin)?;
+                let secret =
+                    vault.get(name).ok_or_else(|| format!("there is no secret `{name}`"))?;
+                joined.extend_from_slice(secret.bytes());
+                used.add(name, secret);
+            }
+        }
+    }
+    Ok(joined.freeze())
+}

@@ -1,0 +1,23 @@
+//! Redirections, of requests that change nothing. Pure.
+
+use http::header::LOCATION;
+use indelible_http::Response;
+
+use crate::grants::Granted;
+use crate::target::Target;
+
+/// Where an answer sends the request, if that may be followed: a redirection that may not is the
+/// answer.
+pub(crate) fn next(response: &Response, from: &Target, granted: &Granted) -> Option<Target> {
+    if !matches!(response.status, 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let location = std::str::from_utf8(response.header(LOCATION.as_str())?).ok()?;
+    let next = from.follow(location).ok()?;
+    // Never out of TLS, whatever is granted.
+    if from.origin.tls && !next.origin.tls {
+        return None;
+    }
+    granted.host(&next.origin).ok()?;
+    Some(next)
+}

@@ -1,0 +1,308 @@
+//! Secrets: where they come from, and that they show up nowhere but in requests.
+//!
+//! A request names a secret; its value is put in when the request leaves. Should a peer send it
+//! back, it is taken out of the answer before anybody sees that, since answers are journaled.
+//! Only the value as it is can be found there: a peer that sends it back encoded has given it away.
+#![expect(clippy::disallowed_methods, reason = "secrets are read from files and the environment")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use indelible_http::Response;
+use tokio::time::Instant;
+
+/// Shorter values are left in answers: they are there by chance, and are no secrets.
+pub const REDACTED_BYTES_MIN: usize = 8;
+
+/// How long a file is believed not to have changed.
+const FILE_FRESH: Duration = Duration::from_secs(1);
+
+/// The largest secret, in bytes.
+pub const SECRET_BYTES_MAX: u64 = 64 * 1024;
+
+/// A secret's value. It is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<[u8]>);
+
+impl Secret {
+    /// This value.
+    pub fn new(value: impl AsRef<[u8]>) -> Self {
+        Self(value.as_ref().into())
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Where a secret comes from.
+#[derive(Debug, Clone)]
+pub enum SecretSource {
+    /// A variable of the environment, read at the start.
+    Environment(String),
+    /// A file, without one line end at its end. Read again when it has changed.
+    File(PathBuf),
+    /// This value.
+    Value(Secret),
+}
+
+/// A secret that cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("the secret `{name}` cannot be read: {why}")]
+pub struct SecretError {
+    name: String,
+    why: String,
+}
+
+/// All secrets, with their values.
+#[derive(Debug)]
+pub(crate) struct Vault(BTreeMap<String, Kept>);
+
+#[derive(Debug)]
+enum Kept {
+    Value(Secret),
+    File { path: PathBuf, held: Mutex<Held> },
+}
+
+#[derive(Debug)]
+struct Held {
+    secret: Secret,
+    modified: Option<SystemTime>,
+    looked: Instant,
+}
+
+impl Vault {
+    pub(crate) fn open(sources: BTreeMap<String, SecretSource>) -> Result<Self, SecretError> {
+        let open = |(name, source)| {
+            let kept = match source {
+                SecretSource::Value(secret) => Kept::Value(secret),
+                SecretSource::Environment(variable) => match std::env::var(&variable) {
+                    Ok(value) => Kept::Value(Secret::new(value)),
+                    Err(_) => {
+                        let why = format!("the environment has no `{variable}` that is text");
+                        return Err(SecretError { name, why });
+                    }
+                },
+                SecretSource::File(path) => match read(&path) {
+                    Ok(held) => Kept::File { path, held: Mutex::new(held) },
+                    Err(error) => return Err(SecretError { name, why: error.to_string() }),
+                },
+            };
+            Ok((name, kept))
+        };
+        sources.into_iter().map(open).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The secret of this name, if there is one.
+    pub(crate) fn get(&self, name: &str) -> Option<Secret> {
+        match self.0.get(name)? {
+            Kept::Value(secret) => Some(secret.clone()),
+            Kept::File { path, held } => {
+                let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+                if held.looked.elapsed() >= FILE_FRESH {
+                    held.looked = Instant::now();
+                    let modified = std::fs::metadata(path).and_then(|data| data.modified()).ok();
+                    // A file that is gone, or half written, leaves the value that there was.
+                    if modified != held.modified
+                        && let Ok(new) = read(path)
+                    {
+                        *held = new;
+                    }
+                }
+                Some(held.secret.clone())
+            }
+        }
+    }
+}
+
+fn read(path: &PathBuf) -> std::io::Result<Held> {
+    let data = std::fs::metadata(path)?;
+    if data.len() > SECRET_BYTES_MAX {
+        return Err(std::io::Error::other("the file is too large for a secret"));
+    }
+    let bytes = std::fs::read(path)?;
+    let value = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+    let value = value.strip_suffix(b"\r").unwrap_or(value);
+    Ok(Held { secret: Secret::new(value), modified: data.modified().ok(), looked: Instant::now() })
+}
+
+/// The secrets that one request carries.
+#[derive(Debug, Default)]
+pub(crate) struct Used(Vec<(String, Secret)>);
+
+impl Used {
+    pub(crate) fn add(&mut self, name: &str, secret: Secret) {
+        if !self.0.iter().any(|(own, _)| own == name) {
+            self.0.push((name.to_owned(), secret));
+            // A secret may be a part of another: the longer one goes first.
+            self.0.sort_by_key(|(_, secret)| std::cmp::Reverse(secret.bytes().len()));
+        }
+    }
+
+    /// The answer without them.
+    pub(crate) fn redact(&self, response: &mut Response) {
+        for (name, secret) in &self.0 {
+            for (header, value) in &mut response.headers {
+                if let Some(clean) = without(value, name, secret) {
+                    *value = clean.into();
+                }
+                if let Some(clean) = without(header.as_bytes(), name, secret) {
+                    *header = String::from_utf8_lossy(&clean).into_owned();
+                }
+            }
+            if let Some(clean) = without(&response.body, name, secret) {
+                response.body = Bytes::from(clean);
+            }
+        }
+    }
+
+    /// The text without them.
+    pub(crate) fn redact_text(&self, text: String) -> String {
+        let clean = |text: String, (name, secret): &(String, Secret)| {
+            let clean = without(text.as_bytes(), name, secret);
+            clean.map_or(text, |clean| String::from_utf8_lossy(&clean).into_owned())
+        };
+        self.0.iter().fold(text, clean)
+    }
+}
+
+/// The bytes with every occurrence of the secret replaced; nothing, if there is none.
+fn without(bytes: &[u8], name: &str, secret: &Secret) -> Option<Vec<u8>> {
+    let secret = secret.bytes();
+    if secret.len() < REDACTED_BYTES_MIN {
+        return None;
+    }
+    let mut place = find(bytes, secret)?;
+    let mut rest = bytes;
+    let mut clean = Vec::with_capacity(bytes.len());
+    loop {
+        clean.extend_from_slice(&rest[..place]);
+        clean.extend_from_slice(b"[secret ");
+        clean.extend_from_slice(name.as_bytes());
+        clean.push(b']');
+        rest = &rest[place + secret.len()..];
+        match find(rest, secret) {
+            Some(next) => place = next,
+            None => break,
+        }
+    }
+    clean.extend_from_slice(rest);
+    Some(clean)
+}
+
+/// Where it is found first. Skips from one occurrence of its first byte to the next.
+fn find(bytes: &[u8], sought: &[u8]) -> Option<usize> {
+    let (first, last) = (*sought.first()?, bytes.len().checked_sub(sought.len())?);
+    let mut from = 0;
+    while from <= last {
+        from += bytes[from..=last].iter().position(|byte| *byte == first)?;
+        if bytes[from..].starts_with(sought) {
+            return Some(from);
+        }
+        from += 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let secret = Secret::new("hunter22hunter22");
+        let source = SecretSource::Value(secret.clone());
+        let vault = Vault::open([("KEY".to_owned(), source.clone())].into()).unwrap();
+        let mut used = Used::default();
+        used.add("KEY", secret.clone());
+        for text in [
+            format!("{secret:?}"),
+            format!("{source:?}"),
+            format!("{vault:?}"),
+            format!("{used:?}"),
+        ] {
+            assert!(text.contains("Secret(…)") && !text.contains("hunter"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_taken_out_of_an_answer() {
+        let mut used = Used::default();
+        used.add("SHORT", Secret::new("1234567"));
+        used.add("PART", Secret::new("password"));
+        used.add("KEY", Secret::new("password1"));
+        let mut response = Response {
+            status: 200,
+            headers: vec![("x-password".into(), Bytes::from_static(b"a password1"))],
+            body: Bytes::from_static(b"password1passwordpasspassword12 1234567"),
+        };
+        used.redact(&mut response);
+        assert_eq!(response.headers[0].1, "a [secret KEY]");
+        assert_eq!(response.headers[0].0, "x-[secret PART]");
+        assert_eq!(response.body, "[secret KEY][secret PART]pass[secret KEY]2 1234567");
+        assert_eq!(used.redact_text("no password1 here".into()), "no [secret KEY] here");
+    }
+
+    #[test]
+    fn a_file_is_a_secret_without_its_line_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::fs::write(&path, "one\n\n").unwrap();
+        let sources = BTreeMap::from([("KEY".to_owned(), SecretSource::File(path.clone()))]);
+        let vault = Vault::open(sources.clone()).unwrap();
+        assert_eq!(vault.get("KEY"), Some(Secret::new("one\n")));
+        assert_eq!(vault.get("OTHER"), None);
+        // As if time had passed since it was read.
+        let age = |vault: &Vault| match &vault.0["KEY"] {
+            Kept::File { held, .. } => {
+                let mut held = held.lock().unwrap();
+                held.looked = held.looked.checked_sub(FILE_FRESH).unwrap();
+                held.modified = held.modified.and_then(|m| m.checked_sub(FILE_FRESH));
+            }
+            Kept::Value(_) => unreachable!(),
+        };
+        std::fs::write(&path, "two\r\n").unwrap();
+        age(&vault);
+        assert_eq!(vault.get("KEY"), Some(Secret::new("two")));
+        std::fs::remove_file(&path).unwrap();
+        age(&vault);
+        assert_eq!(vault.get("KEY"), Some(Secret::new("two")), "the value that there was");
+        assert!(Vault::open(sources).is_err());
+    }
+
+    #[test]
+    fn a_variable_that_is_missing_is_named() {
+        let source = SecretSource::Environment("INDELIBLE_NO_SUCH_VARIABLE".into());
+        let error = Vault::open([("KEY".to_owned(), source)].into()).unwrap_err();
+        assert!(error.to_string().contains("`KEY`"), "{error}");
+        let source = SecretSource::Environment("CARGO_PKG_NAME".into());
+        let vault = Vault::open([("KEY".to_owned(), source)].into()).unwrap();
+        assert_eq!(vault.get("KEY"), Some(Secret::new("indelible-http-client")));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_where_it_is(bytes in "[ab]{0,40}", sought in "[ab]{1,9}") {
+            prop_assert_eq!(find(bytes.as_bytes(), sought.as_bytes()), bytes.find(&sought));
+        }
+
+        #[test]
+        fn what_is_replaced_is_gone(bytes in "[ab]{0,60}", sought in "[ab]{8,9}") {
+            let clean = without(bytes.as_bytes(), "X", &Secret::new(&sought));
+            let expected = bytes.replace(&sought, "[secret X]");
+            prop_assert_eq!(clean.unwrap_or(bytes.into_bytes()), expected.into_bytes());
+        }
+    }
+}

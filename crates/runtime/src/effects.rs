@@ -1,0 +1,267 @@
+//! What leaves the process because of a tree: HTTP requests, and commands to other trees. Each
+//! waits until everything that it depends on is durable (D2); then it goes, and what comes of it
+//! comes back as a command.
+//!
+//! So many requests are in flight at most. Whoever finds no room has not begun: it is written as
+//! started only when it can be sent at once, because after a crash what was started is unknown.
+
+use std::collections::VecDeque;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use indelible_http::{End, Report, Request, Sender};
+use indelible_journal::{Attempt, JournalKey, Payload, RootHash};
+use indelible_store::{Durable, Lost, Position};
+
+use crate::shared::{Shared, lock};
+use crate::tree::command::{Command, EffectEnded};
+
+/// What is in flight, what waits for room, and what waits for the disk.
+pub(crate) struct Effects {
+    sender: Arc<dyn Sender>,
+    slots: Arc<Slots>,
+    /// Submitted, and not durable as far as is known.
+    outbox: Mutex<Vec<(Position, Outgoing)>>,
+    any_out: AtomicBool,
+    /// How many wait for the disk.
+    leaving: AtomicUsize,
+}
+
+/// Something that leaves a tree.
+pub(crate) enum Outgoing {
+    /// A request.
+    Send(Box<Sending>),
+    /// A command to another tree.
+    Tell(RootHash, Command),
+}
+
+/// An attempt at an effect, on its way.
+pub(crate) struct Sending {
+    pub(crate) key: JournalKey,
+    pub(crate) child: u32,
+    pub(crate) attempt: Attempt,
+    pub(crate) request: Payload,
+    pub(crate) idempotency_key: String,
+    pub(crate) components: Arc<[String]>,
+    pub(crate) timeout: Duration,
+    pub(crate) response_bytes_max: usize,
+    pub(crate) listen_on: bool,
+    pub(crate) slot: Slot,
+}
+
+/// Room for requests in flight.
+struct Slots {
+    max: usize,
+    state: Mutex<SlotState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct SlotState {
+    taken: usize,
+    /// Those that found no room.
+    waiting: VecDeque<(JournalKey, u32)>,
+    /// Nothing new begins.
+    closing: bool,
+}
+
+/// Room for one request; free when it is dropped, which is when its end has reached its tree.
+pub(crate) struct Slot(Arc<Slots>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.taken -= 1;
+        drop(state);
+        self.0.changed.notify_all();
+    }
+}
+
+impl Effects {
+    pub(crate) fn new(sender: Arc<dyn Sender>, max: usize) -> Self {
+        let slots = Slots { max, state: Mutex::default(), changed: Condvar::new() };
+        Self {
+            sender,
+            slots: Arc::new(slots),
+            outbox: Mutex::default(),
+            any_out: AtomicBool::new(false),
+            leaving: AtomicUsize::new(0),
+        }
+    }
+
+    /// Room for an attempt at this effect; none: it is told when there may be some, unless nothing
+    /// begins any more.
+    pub(crate) fn begin(&self, key: &JournalKey, child: u32) -> Option<Slot> {
+        let mut state = lock(&self.slots.state);
+        if state.closing {
+            return None;
+        }
+        if state.taken >= self.slots.max {
+            state.waiting.push_back((key.clone(), child));
+            return None;
+        }
+        state.taken += 1;
+        Some(Slot(Arc::clone(&self.slots)))
+    }
+
+    /// These leave when this position is durable. Under a tree's lock: they go with the next
+    /// [`Shared::flush_effects`].
+    pub(crate) fn submitted(&self, position: Position, outgoing: Vec<Outgoing>) {
+        if outgoing.is_empty() {
+            return;
+        }
+        self.leaving.fetch_add(outgoing.len(), Ordering::AcqRel);
+        lock(&self.outbox).extend(outgoing.into_iter().map(|one| (position, one)));
+        self.any_out.store(true, Ordering::Release);
+    }
+
+    /// How many requests are in flight.
+    pub(crate) fn in_flight(&self) -> usize {
+        lock(&self.slots.state).taken
+    }
+
+    /// How many wait for the disk before they leave.
+    pub(crate) fn leaving(&self) -> usize {
+        self.leaving.load(Ordering::Acquire)
+    }
+
+    /// Nothing new begins; waits until nothing is in flight, at most so long. What is left then is
+    /// unknown to the next engine.
+    pub(crate) fn drain(&self, at_most: Duration) {
+        let mut state = lock(&self.slots.state);
+        state.closing = true;
+        state.waiting.clear();
+        let none = |state: &mut SlotState| state.taken > 0;
+        let waited = self.slots.changed.wait_timeout_while(state, at_most, none);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Nothing leaves any more: the store has stopped.
+    pub(crate) fn clear(&self) {
+        lock(&self.slots.state).closing = true;
+        let dropped = std::mem::take(&mut *lock(&self.outbox));
+        drop(dropped);
+    }
+
+    /// As many of those that wait as there is room for.
+    fn may_begin(&self) -> Vec<(JournalKey, u32)> {
+        let mut state = lock(&self.slots.state);
+        let room = self.slots.max.saturating_sub(state.taken).min(state.waiting.len());
+        state.waiting.drain(..room).collect()
+    }
+}
+
+impl Shared {
+    /// Hands over what left trees since the last time, and tells those that waited for room. Not
+    /// under a tree's lock.
+    pub(crate) fn flush_effects(&self) {
+        for (key, child) in self.effects.may_begin() {
+            let root = *key.execution_id().root();
+            self.send(&root, Command::StartEffect(key, child));
+        }
+        if !self.effects.any_out.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let out = std::mem::take(&mut *lock(&self.effects.outbox));
+        let Some(position) = out.iter().map(|(position, _)| *position).max() else { return };
+        let me = Weak::clone(&self.me);
+        when_durable(self.store.durable(position), move |durable| {
+            // What is lost is dropped: nobody may see it, and the engine stops.
+            if let (Ok(()), Some(shared)) = (durable, me.upgrade()) {
+                for (_, one) in out {
+                    shared.goes_out(one);
+                    shared.effects.leaving.fetch_sub(1, Ordering::AcqRel);
+                }
+            }
+        });
+    }
+
+    /// Everything that it depends on is durable.
+    fn goes_out(&self, outgoing: Outgoing) {
+        let sending = match outgoing {
+            Outgoing::Tell(root, command) => return self.send(&root, command),
+            Outgoing::Send(sending) => *sending,
+        };
+        let Sending { key, child, attempt, request, idempotency_key, components, slot, .. } =
+            sending;
+        let me = Weak::clone(&self.me);
+        let mut reporter = Reporter { me, key, child, attempt, slot: Some(slot) };
+        let mut report: Report = Box::new(move |end| reporter.report(end));
+        match Request::decode(&request.bytes) {
+            Ok(request) => self.effects.sender.send(
+                indelible_http::Attempt {
+                    request,
+                    idempotency_key,
+                    components,
+                    timeout: sending.timeout,
+                    response_bytes_max: sending.response_bytes_max,
+                    listen_on: sending.listen_on,
+                },
+                report,
+            ),
+            // A newer version wrote it.
+            Err(error) => report(End::Refused { why: error.to_string() }),
+        }
+    }
+}
+
+/// Takes back to its tree how an attempt ended. A sender that forgets to say has not said: nobody
+/// knows, but nobody waits for ever.
+struct Reporter {
+    me: Weak<Shared>,
+    key: JournalKey,
+    child: u32,
+    attempt: Attempt,
+    /// Until it was reported once.
+    slot: Option<Slot>,
+}
+
+impl Reporter {
+    fn report(&mut self, end: End) {
+        let slot = self.slot.take();
+        let Some(shared) = self.me.upgrade() else { return };
+        let (root, key) = (*self.key.execution_id().root(), self.key.clone());
+        let ended = EffectEnded { key, child: self.child, attempt: self.attempt, end, slot };
+        shared.send(&root, Command::EffectEnded(Box::new(ended)));
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        if self.slot.is_some() {
+            let why = "its sender gave it up".to_owned();
+            self.report(End::Unknown { why, timed_out: false });
+        }
+    }
+}
+
+/// Does something when a position is durable or lost, on the thread that finds out: it must not
+/// wait.
+fn when_durable(durable: Durable, then: impl FnOnce(Result<(), Lost>) + Send + 'static) {
+    let waiting = Mutex::new(Some((durable, Box::new(then) as Box<Then>)));
+    Arc::new(WhenDurable(waiting)).wake();
+}
+
+type Then = dyn FnOnce(Result<(), Lost>) + Send;
+
+struct WhenDurable(Mutex<Option<(Durable, Box<Then>)>>);
+
+impl Wake for WhenDurable {
+    fn wake(self: Arc<Self>) {
+        let waker = Waker::from(Arc::clone(&self));
+        let mut waiting = lock(&self.0);
+        let Some((durable, _)) = &mut *waiting else { return };
+        let Poll::Ready(result) = Pin::new(durable).poll(&mut Context::from_waker(&waker)) else {
+            return;
+        };
+        let done = waiting.take();
+        drop(waiting);
+        if let Some((_, then)) = done {
+            then(result);
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! HTTP effects of an execution: scheduled by its guest, started when there is room, sent when that
+//! is durable, and settled by what came of it (D2, D5, J-71, C-29, C-38, C-41).
+//!
+//! What follows an attempt is decided in `indelible_operations::effect`; here it is written down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use indelible_http::{End, Request, Response};
+use indelible_idempotency::{ConsumerNamespace, KeyMinter};
+use indelible_journal::{
+    Attempt, Codec, ErrorKind, Failure, Found, FunctionName, Idempotency, Invoke, InvokeKind,
+    InvokePhase, JournalKey, Micros, OnUnknown, OpenInvoke, Outcome, Payload, PromiseId,
+    RetryCause, RetryPolicy,
+};
+use indelible_operations::effect::{self, Ended, Next, Situation, Unknown};
+use indelible_store::rows::timers::Timer;
+
+use super::calls::Stopped;
+use super::cancel::NOT_BEGUN;
+use super::command::EffectEnded;
+use super::execution::{Phase, number};
+use super::retry::backoff;
+use super::volatile::{is_volatile, kills};
+use super::{LoadError, Tree, Work};
+use crate::effects::{Outgoing, Sending};
+use crate::shared::Shared;
+
+/// How long an attempt may take, if its effect does not say.
+const TIMEOUT: Micros = Micros::from_secs(30);
+
+/// Whose keys those are that effects send: not part of the key (I-29).
+const KEYS_OF: &str = "indelible";
+
+/// How an attempt came to its end, as far as the engine knows.
+pub(super) enum Came {
+    /// As its sender said.
+    To(End),
+    /// Another process started it: nobody knows.
+    EngineLost,
+}
+
+impl Came {
+    fn ended(&self) -> Ended {
+        match self {
+            Self::To(End::Answered(response)) => Ended::Answered { status: response.status },
+            Self::To(End::TooLarge(_)) => Ended::TooLarge,
+            Self::To(End::NotSent { .. }) => Ended::NotSent,
+            Self::To(End::Refused { .. }) => Ended::Refused,
+            Self::To(End::Unknown { timed_out: true, .. }) => Ended::Unknown(Unknown::TimedOut),
+            Self::To(End::Unknown { .. }) => Ended::Unknown(Unknown::NoAnswer),
+            Self::EngineLost => Ended::Unknown(Unknown::EngineLost),
+        }
+    }
+
+    /// For people.
+    pub(super) fn why(&self) -> String {
+        match self {
+            Self::To(End::Answered(response)) => format!("it was answered {}", response.status),
+            Self::To(End::TooLarge(response)) => {
+                format!("it was answered {}, with a larger body than it may have", response.status)
+            }
+            Self::To(End::NotSent { why }) => format!("it was not sent: {why}"),
+            Self::To(End::Refused { why }) => format!("it may not be sent: {why}"),
+            Self::To(End::Unknown { why, .. }) => why.clone(),
+            Self::EngineLost => "the engine stopped while it was in flight".to_owned(),
+        }
+    }
+
+    fn response(&self) -> Option<&Response> {
+        match self {
+            Self::To(End::Answered(response) | End::TooLarge(response)) => Some(response),
+            _ => None,
+        }
+    }
+
+    /// A failure of this kind, with what was answered, if anything was.
+    fn failure(&self, kind: ErrorKind) -> Failure {
+        let detail = self.response().map(|response| Payload::new(Codec::HTTP, response.encode()));
+        Failure { kind, message: self.why(), detail }
+    }
+}
+
+impl Tree {
+    /// The guest wants a request to be sent.
+    pub(super) fn http(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        request: &Request,
+        policy: Result<RetryPolicy, String>,
+    ) -> Result<u32, Stopped> {
+        let label = FunctionName::new(&request.label()).expect("a label is a name");
+        let input = Payload::new(Codec::HTTP, request.encode());
+        let (journal, replay) = self.execution(key).guest_place();
+        let (promise, found) = replay.invoke(journal, InvokeKind::Http, &label, &input)?;
+        if found == Found::Absent {
+            let (bytes, max) = (input.bytes.len(), shared.guests.options().payload_bytes_max);
+            if bytes > max {
+                let message = format!("a request has {bytes} bytes; at most {max} are allowed");
+                return Err(Stopped::Mistake(message));
+            }
+            let policy = policy.and_then(|policy| self.may_send(shared, key, policy));
+            self.schedule_effect(shared, key, &promise, label, input, policy)?;
+        }
+        Ok(number(&promise))
+    }
+
+    /// Whether an execution may send under this policy.
+    fn may_send(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        mut policy: RetryPolicy,
+    ) -> Result<RetryPolicy, String> {
+        // Nobody would find it: what is volatile is in no list, and its guest waits in memory.
+        if self.execution(key).volatile {
+            policy.on_unknown = OnUnknown::Indeterminate;
+        }
+        if policy.class.idempotency == Idempotency::NonIdem && self.reconciles(shared, key) {
+            return Err("a reconciler may send only what is idem".to_owned());
+        }
+        if let Some(reconciler) = &policy.reconciler {
+            let own = self.execution(key).journal.component_digest().copied();
+            let functions = own.and_then(|own| shared.components.functions(&own).ok().flatten());
+            let name = reconciler.function.as_str();
+            let function = functions.as_ref().and_then(|functions| functions.function(name));
+            match function {
+                None => {
+                    return Err(format!(
+                        "its reconciler {name:?} is no function of this component"
+                    ));
+                }
+                // Whether it was asked, and what it said, must be found again.
+                Some(function) if is_volatile(&function.retry_policy) => {
+                    return Err(format!("its reconciler {name:?} is volatile"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(policy)
+    }
+
+    /// Writes down a new effect. One that makes no sense is over at once: its guest learns it when
+    /// it waits, live and replayed alike.
+    fn schedule_effect(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        promise: &PromiseId,
+        function_name: FunctionName,
+        input: Payload,
+        policy: Result<RetryPolicy, String>,
+    ) -> Result<(), Stopped> {
+        let now = shared.clock.now();
+        let (retry_policy, refused) = match policy {
+            Ok(policy) => (Arc::new(policy), None),
+            Err(why) => (Arc::default(), Some(why)),
+        };
+        let bytes = input.bytes.len();
+        let kind = InvokeKind::Http;
+        let invoke = Invoke { kind, function_name, input: input.clone(), retry_policy };
+        let journal = &mut self.execution(key).journal;
+        let (_, entry) = journal.schedule_invoke(now, invoke)?;
+        let mut entries = vec![entry];
+        match refused {
+            None => {
+                let child = number(promise);
+                self.execution(key).unstarted.insert(child, input);
+                self.work.push_back(Work::Start(key.clone(), child));
+            }
+            Some(why) => {
+                let failure = Failure::new(ErrorKind::NotPerformed, why);
+                entries.extend(journal.settle_invoke(now, promise, failure.into())?);
+            }
+        }
+        self.written(key, entries);
+        self.weighs(bytes);
+        Ok(())
+    }
+
+    /// An attempt at an effect begins, the first or one that is due: it is written as started, and
+    /// leaves when that is durable (D2). False: there is no room now, and it is told again.
+    pub(super) fn start_effect(&mut self, shared: &Shared, key: &JournalKey, child: u32) -> bool {
+        let Some(execution) = self.find(key) else { return true };
+        // What is held is left as it is, and an end drops what has not begun (C-40).
+        if matches!(execution.phase, Phase::Held { .. } | Phase::Ending { .. } | Phase::Ended) {
+            return true;
+        }
+        let promise = key.execution_id().child(child);
+        let Some(open) = execution.journal.open_invoke(&promise) else { return true };
+        let timer = match open.phase {
+            InvokePhase::Started { .. } => return true,
+            InvokePhase::Scheduled => None,
+            InvokePhase::Retrying { retry_at, .. } => {
+                Some(Timer { due: retry_at, key: key.clone(), child: Some(child) })
+            }
+        };
+        let cancelled = execution.journal.cancel_requested().map(|(at, _)| at);
+        if cancelled.is_some_and(|at| open.scheduled_at < at) {
+            self.settle_unbegun(shared, key, child, NOT_BEGUN);
+            return true;
+        }
+        let execution = self.execution(key);
+        let own = *execution.journal.component_digest().expect("it has started");
+        let Some(slot) = shared.effects.begin(key, child) else { return false };
+        let request = match execution.unstarted.remove(&child) {
+            Some(request) => execution.requests.entry(child).insert_entry(request).get().clone(),
+            None => match execution.requests.get(&child) {
+                Some(request) => request.clone(),
+                // It was dropped with its caller's end.
+                None => return true,
+            },
+        };
+        let now = shared.clock.now();
+        let attempt = match execution.journal.start_invoke(now, &promise) {
+            Ok((attempt, entry)) => {
+                execution.in_flight.insert(child, attempt);
+                self.written(key, [entry]);
+                attempt
+            }
+            Err(violation) => {
+                self.breaks(shared, key, &violation);
+                return true;
+            }
+        };
+        if let Some(timer) = timer {
+            self.delete_timer(timer);
+        }
+        let sending = Sending {
+            key: key.clone(),
+            child,
+            attempt,
+            request,
+            idempotency_key: idempotency_key(&promise),
+            components: shared.components.names_of(&own),
+            timeout: timeout(&open, now.saturating_since(open.scheduled_time)),
+            response_bytes_max: shared.guests.options().payload_bytes_max,
+            listen_on: open.retry_policy.class.idempotency == Idempotency::NonIdem,
+            slot,
+        };
+        self.changes.outgoing.push(Outgoing::Send(Box::new(sending)));
+        true
+    }
+
+    /// An attempt has ended, or a late answer came.
+    pub(super) fn effect_ended(&mut self, shared: &Shared, ended: EffectEnded) {
+        let EffectEnded { key, child, attempt, end, slot } = ended;
+        match self.load(shared, &key) {
+            Ok(()) => {}
+            // An answer that came late, to what was volatile or is swept.
+            Err(LoadError::Absent) => return,
+            Err(error) => {
+                return shared.trouble(&format!("{key:#} does not hear of its request: {error}"));
+            }
+        }
+        let execution = self.execution(&key);
+        if execution.in_flight.get(&child) != Some(&attempt) {
+            return self.late_answer(shared, &key, child, attempt, end);
+        }
+        execution.in_flight.remove(&child);
+        self.settle_effect(shared, &key, child, Came::To(end));
+        drop(slot);
+    }
+
+    /// An attempt that another process started, at an effect or a volatile call: nobody knows how it
+    /// ended (C-41).
+    pub(super) fn effect_lost(&mut self, shared: &Shared, key: &JournalKey, child: u32) {
+        let Some(execution) = self.find(key) else { return };
+        if execution.lost.remove(&child) {
+            self.touch(key);
+            self.settle_effect(shared, key, child, Came::EngineLost);
+        }
+    }
+
+    /// What follows an attempt that is over.
+    fn settle_effect(&mut self, shared: &Shared, key: &JournalKey, child: u32, came: Came) {
+        let promise = key.execution_id().child(child);
+        let execution = self.execution(key);
+        let Some(open) = execution.journal.open_invoke(&promise) else { return };
+        let InvokePhase::Started { attempt, .. } = open.phase else { return };
+        let closing = matches!(execution.phase, Phase::Ending { .. });
+        let now = shared.clock.now();
+        let asked = came.response().and_then(|response| response.retry_after(now.as_micros()));
+        let asked = Micros::new(
+            asked.map_or(0, |wait| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX)),
+        );
+        let wait = backoff(shared, key, &open.retry_policy, open.retries_counted).max(asked);
+        let retry_at = now.saturating_add(wait);
+        let deadline = open.retry_policy.deadline;
+        let situation = Situation {
+            policy: &open.retry_policy,
+            retries_counted: open.retries_counted,
+            maybe_performed: open.maybe_performed,
+            in_time: deadline.is_none_or(|all| retry_at <= open.scheduled_time.saturating_add(all)),
+            closing,
+        };
+        match effect::after(came.ended(), &situation) {
+            Next::Answer => {
+                let response = came.response().expect("it was answered");
+                let payload = Payload::new(Codec::HTTP, response.encode());
+                self.complete_effect(shared, key, child, Outcome::Ok(payload));
+            }
+            Next::TooLarge => {
+                let failure = came.failure(ErrorKind::Uncategorized);
+                self.complete_effect(shared, key, child, failure.into());
+            }
+            Next::Fail(kind) => {
+                let failure = came.failure(kind);
+                self.complete_effect(shared, key, child, failure.into());
+            }
+            Next::Indeterminate => {
+                let failure = came.failure(ErrorKind::Indeterminate);
+                self.complete_effect(shared, key, child, failure.into());
+            }
+            Next::Again { cause: RetryCause::EngineLost, error } if kills(&open, attempt) => {
+                let failure = came.failure(error);
+                self.complete_effect(shared, key, child, failure.into());
+            }
+            Next::Again { cause, error } => {
+                let failure = Failure::new(error, came.why());
+                let journal = &mut self.execution(key).journal;
+                match journal.retry_invoke(now, &promise, cause, failure, retry_at) {
+                    Ok(entry) => {
+                        self.written(key, [entry]);
+                        let (key, child) = (key.clone(), Some(child));
+                        self.put_timer(Timer { due: retry_at, key, child });
+                    }
+                    Err(violation) => self.breaks(shared, key, &violation),
+                }
+            }
+            Next::Ask => self.unknown(shared, key, &open, attempt, came.why(), true),
+            Next::Hold => self.unknown(shared, key, &open, attempt, came.why(), false),
+        }
+    }
+
+    /// An effect has an outcome.
+    pub(super) fn complete_effect(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        child: u32,
+        outcome: Outcome,
+    ) {
+        let weight = match &outcome {
+            Outcome::Ok(payload) => payload.bytes.len(),
+            Outcome::Err(failure) => failure.detail.as_ref().map_or(0, |detail| detail.bytes.len()),
+        };
+        let promise = key.execution_id().child(child);
+        let execution = self.execution(key);
+        execution.requests.remove(&child);
+        match execution.journal.complete_invoke(shared.clock.now(), &promise, outcome) {
+            Ok(entry) => {
+                self.written(key, [entry]);
+                self.weighs(weight);
+                self.child_ended(shared, key, child);
+            }
+            Err(violation) => self.breaks(shared, key, &violation),
+        }
+    }
+
+    /// An effect that is not in flight, and will not be, is over as cancelled.
+    pub(super) fn settle_unbegun(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        child: u32,
+        reason: &str,
+    ) {
+        let promise = key.execution_id().child(child);
+        let execution = self.execution(key);
+        execution.unstarted.remove(&child);
+        execution.requests.remove(&child);
+        let open = execution.journal.open_invoke(&promise);
+        if let Some(InvokePhase::Retrying { retry_at, .. }) = open.map(|open| open.phase) {
+            self.delete_timer(Timer { due: retry_at, key: key.clone(), child: Some(child) });
+        }
+        self.settle_cancelled(shared, key, &promise, reason);
+    }
+
+    /// The time of an effect's next attempt, or of the next question to its reconciler, has come.
+    /// True: the timer's row stays.
+    pub(super) fn effect_time(
+        &mut self,
+        shared: &Shared,
+        timer: &Timer,
+        open: &OpenInvoke,
+        child: u32,
+    ) -> bool {
+        match open.phase {
+            InvokePhase::Retrying { retry_at, .. } if retry_at == timer.due => {
+                !self.start_effect(shared, &timer.key, child)
+            }
+            InvokePhase::Started { .. } => self.question_time(shared, timer, open, child),
+            _ => false,
+        }
+    }
+}
+
+/// How long an attempt may take, of an effect that was asked for so long ago.
+fn timeout(open: &OpenInvoke, since: Micros) -> Duration {
+    let own = open.retry_policy.attempt_timeout.unwrap_or(TIMEOUT);
+    let left =
+        open.retry_policy.deadline.map(|all| Micros::new(all.get().saturating_sub(since.get())));
+    // What was allowed to begin has time to connect.
+    let left = left.map(|left| left.max(Micros::from_millis(100)));
+    Duration::from_micros(left.map_or(own, |left| left.min(own)).get())
+}
+
+/// What every attempt at an effect sends as its `Idempotency-Key`: minted from the promise, which
+/// all attempts share, also those of its caller (I-2, C-29, C-32).
+pub(super) fn idempotency_key(promise: &PromiseId) -> String {
+    minted([&promise.to_string()])
+}
+
+/// A name made of parts, none of which is blank.
+pub(super) fn minted<const N: usize>(parts: [&str; N]) -> String {
+    let namespace = ConsumerNamespace::new(KEYS_OF).expect("it is a name");
+    let key = KeyMinter::new(namespace).mint(parts);
+    key.expect("no part is blank").value().to_owned()
+}
+
+/// The attempt in flight, as the journal has it.
+pub(super) fn attempt_of(open: &OpenInvoke) -> Option<Attempt> {
+    match open.phase {
+        InvokePhase::Started { attempt, .. } => Some(attempt),
+        _ => None,
+    }
+}

@@ -1,0 +1,311 @@
+//! Asking a reconciler whether an effect happened (D5): a function of the effect's component, run
+//! as the root of a tree of its own, once for each question. Its operation id says which question
+//! it is, so that asking again after a crash finds the same execution.
+
+use bytes::Bytes;
+use data_encoding::BASE64;
+use indelible_http::{Part, Request, Response};
+use indelible_journal::{
+    Attempt, ComponentDigest, Ending, Event, ExecutionId, JournalKey, Namespace, OpenInvoke,
+    OperationId, OperationKey, Payload, RootHash, Started,
+};
+use indelible_operations::Binding;
+use indelible_store::rows::{executions, journals};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use super::Tree;
+use super::command::{Command, Reconciled, Start};
+use super::effects::{idempotency_key, minted};
+use crate::effects::Outgoing;
+use crate::operation;
+use crate::shared::Shared;
+
+/// The namespace of questions. Nobody else starts anything in it.
+pub(crate) const NAMESPACE: &str = "indelible.reconcile";
+
+/// What a reconciler said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// It happened, and this was, or would have been, the answer.
+    Happened(Response),
+    /// It did not.
+    DidNotHappen,
+    /// It cannot say, or has failed.
+    NotKnownYet,
+}
+
+/// What a question came to.
+pub(super) enum Asked {
+    /// It is asked by this command to this tree.
+    Begins(RootHash, Box<Command>),
+    /// It was asked, and is not answered.
+    UnderWay,
+    /// It was answered before, or there is nobody to ask.
+    Answered(Answered),
+}
+
+/// Which question it is.
+pub(super) struct Which<'a> {
+    pub(super) key: &'a JournalKey,
+    pub(super) child: u32,
+    pub(super) attempt: Attempt,
+    pub(super) question: u32,
+}
+
+/// A question, as a reconciler gets it.
+#[derive(Serialize)]
+struct Question<'a> {
+    idempotency_key: String,
+    attempt: u32,
+    question: u32,
+    method: &'a str,
+    url: &'a str,
+    headers: Vec<(&'a str, String)>,
+    #[serde(flatten)]
+    body: Body,
+}
+
+/// Bytes in JSON: text if they are, else base64.
+#[derive(Serialize, Deserialize, Default)]
+struct Body {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body_base64: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Answer {
+    Happened(Answering),
+    DidNotHappen,
+    NotKnownYet,
+}
+
+#[derive(Deserialize)]
+struct Answering {
+    status: u16,
+    #[serde(default)]
+    headers: Vec<(String, String)>,
+    #[serde(flatten)]
+    body: Body,
+}
+
+impl Body {
+    fn of(bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => Self { body: Some(text), body_base64: None },
+            Err(error) => Self { body: None, body_base64: Some(BASE64.encode(error.as_bytes())) },
+        }
+    }
+
+    fn bytes(self) -> Option<Bytes> {
+        match (self.body, self.body_base64) {
+            (Some(text), None) => Some(text.into()),
+            (None, Some(text)) => BASE64.decode(text.as_bytes()).ok().map(Bytes::from),
+            (None, None) => Some(Bytes::new()),
+            (Some(_), Some(_)) => None,
+        }
+    }
+}
+
+/// Parts as a reconciler sees them: secrets by name.
+fn shown(parts: &[Part]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for part in parts {
+        match part {
+            Part::Bytes(bytes) => all.extend_from_slice(bytes),
+            Part::Secret(name) => all.extend_from_slice(format!("[secret {name}]").as_bytes()),
+        }
+    }
+    all
+}
+
+/// The operation id of a question: child, attempt, its number, and whose effect it is about.
+pub(super) fn operation_id(which: &Which<'_>) -> OperationId {
+    let Which { key, child, attempt, question } = which;
+    let whose = minted(["reconcile", &key.to_string()]);
+    let id = format!("{child}.{attempt}.{question}.{whose}");
+    OperationId::new(&id).expect("numbers and a hash are a name")
+}
+
+/// The child that a question is about.
+pub(super) fn child_of(operation_id: &OperationId) -> Option<u32> {
+    operation_id.as_str().split('.').next()?.parse().ok()
+}
+
+/// Asks, or finds what was answered.
+pub(super) fn ask(
+    shared: &Shared,
+    own: ComponentDigest,
+    open: &OpenInvoke,
+    which: &Which<'_>,
+    request: &Payload,
+) -> Result<Asked, String> {
+    let namespace = Namespace::new(NAMESPACE).expect("it is a name");
+    let operation = OperationKey { namespace, operation_id: operation_id(which) };
+    let record = operation::find(shared, &operation).map_err(|error| error.to_string())?;
+    if let Some(record) = record {
+        return found(shared, &operation::execution(&record.record));
+    }
+    let nobody = Asked::Answered(Answered::NotKnownYet);
+    let Some(reconciler) = &open.retry_policy.reconciler else { return Ok(nobody) };
+    let request = Request::decode(&request.bytes).map_err(|error| error.to_string())?;
+    let header = |header: &indelible_http::Header| {
+        String::from_utf8_lossy(&shown(&header.value)).into_owned()
+    };
+    let asked = Question {
+        idempotency_key: idempotency_key(&open.promise_id),
+        attempt: which.attempt.get(),
+        question: which.question,
+        method: &request.method,
+        url: &request.url,
+        headers: request.headers.iter().map(|h| (h.name.as_str(), header(h))).collect(),
+        body: Body::of(shown(&request.body)),
+    };
+    let input = Payload::json(serde_json::to_vec(&asked).expect("texts and numbers are JSON"));
+    let functions = shared.components.functions(&own).map_err(|error| error.to_string())?;
+    let name = reconciler.function.as_str();
+    let spec = functions.as_ref().and_then(|functions| functions.function(name));
+    let Some(spec) = spec else { return Ok(nobody) };
+    let asker = which.key.execution_id();
+    let root = RootHash::derive(&own, Some(asker), &operation);
+    let first = JournalKey::first(ExecutionId::root_of(root));
+    let binding = Binding::of(name, &input);
+    let started = Started {
+        component_digest: own,
+        function_name: spec.name.clone(),
+        input,
+        parent_id: Some(asker.clone()),
+        idempotency_key: Some(operation.clone()),
+        attempts: first.attempts().clone(),
+        limits: shared.guests.options().limits,
+        retry_policy: Some(std::sync::Arc::clone(&spec.retry_policy)),
+        trace_parent: None,
+    };
+    let request = operation::Request { operation, root, binding, keyed: None };
+    // Nobody waits for this answer: the one that counts comes at its end.
+    let (reply, _) = oneshot::channel();
+    let command = Command::Start(Box::new(Start { started, request, again: None, reply }));
+    Ok(Asked::Begins(root, Box::new(command)))
+}
+
+/// What became of a question that was asked before.
+fn found(shared: &Shared, execution: &ExecutionId) -> Result<Asked, String> {
+    let row = executions::latest(&shared.store, execution).map_err(|error| error.to_string())?;
+    let Some(row) = row.value else { return Ok(Asked::Answered(Answered::NotKnownYet)) };
+    if !row.standing.is_terminal() {
+        return Ok(Asked::UnderWay);
+    }
+    let last = row.length.saturating_sub(1);
+    let page = journals::read(&shared.store, &row.key, last, 1).map_err(|e| e.to_string())?;
+    let answered = match page.value.records.into_iter().last().map(|record| record.event) {
+        Some(Event::ExecutionCompleted { result }) => read(&result),
+        _ => Answered::NotKnownYet,
+    };
+    Ok(Asked::Answered(answered))
+}
+
+/// What a reconciler returned. What makes no sense is no answer.
+fn read(result: &Payload) -> Answered {
+    match serde_json::from_slice(&result.bytes) {
+        Ok(Answer::Happened(answer)) => {
+            let Answering { status, headers, body } = answer;
+            let header = |(name, value): (String, String)| (name.to_lowercase(), value.into());
+            match body.bytes() {
+                Some(body) if (100..=999).contains(&status) => Answered::Happened(Response {
+                    status,
+                    headers: headers.into_iter().map(header).collect(),
+                    body,
+                }),
+                _ => Answered::NotKnownYet,
+            }
+        }
+        Ok(Answer::DidNotHappen) => Answered::DidNotHappen,
+        Ok(Answer::NotKnownYet) | Err(_) => Answered::NotKnownYet,
+    }
+}
+
+impl Tree {
+    /// Whether the tree of an execution is a question about an effect.
+    pub(super) fn reconciles(&mut self, shared: &Shared, key: &JournalKey) -> bool {
+        if let Some(known) = self.reconciles {
+            return known;
+        }
+        let root = JournalKey::first(ExecutionId::root_of(*key.execution_id().root()));
+        let is_question = |started: &Started| {
+            let operation = started.idempotency_key.as_ref();
+            operation.is_some_and(|operation| operation.namespace.as_str() == NAMESPACE)
+        };
+        let known = match self.find(&root).and_then(|root| root.journal.started()) {
+            Some(started) => is_question(started),
+            None => match journals::read(&shared.store, &root, 0, 1) {
+                Ok(page) => page.value.records.iter().any(|record| match &record.event {
+                    Event::ExecutionStarted(started) => is_question(started),
+                    _ => false,
+                }),
+                // Whoever cannot say may do less.
+                Err(_) => true,
+            },
+        };
+        self.reconciles = Some(known);
+        known
+    }
+
+    /// A root has ended. If it was a question, whoever asked is told when that is durable; if the
+    /// process dies before that, whoever asked asks again.
+    pub(super) fn answer_asker(&mut self, key: &JournalKey, ending: &Ending) {
+        let Some(started) = self.execution(key).journal.started() else { return };
+        let (Some(asker), Some(operation)) = (&started.parent_id, &started.idempotency_key) else {
+            return;
+        };
+        if operation.namespace.as_str() != NAMESPACE {
+            return;
+        }
+        let (asker, operation_id) = (asker.clone(), operation.operation_id.clone());
+        let answered = match ending {
+            Ending::Completed(result) => read(result),
+            _ => Answered::NotKnownYet,
+        };
+        let root = *asker.root();
+        let answer = Reconciled { execution: asker, operation_id, answered };
+        let command = Command::Reconciled(Box::new(answer));
+        self.changes.outgoing.push(Outgoing::Tell(root, command));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_read_or_are_none() {
+        let answer = |text: &str| read(&Payload::json(text.to_owned()));
+        assert_eq!(answer("\"did-not-happen\""), Answered::DidNotHappen);
+        assert_eq!(answer("\"not-known-yet\""), Answered::NotKnownYet);
+        let response = |body: &'static [u8]| Response {
+            status: 201,
+            headers: vec![("a".into(), "b".into())],
+            body: Bytes::from_static(body),
+        };
+        assert_eq!(
+            answer(r#"{"happened":{"status":201,"headers":[["A","b"]],"body":"{}"}}"#),
+            Answered::Happened(response(b"{}"))
+        );
+        assert_eq!(
+            answer(r#"{"happened":{"status":201,"headers":[["A","b"]],"body_base64":"/w=="}}"#),
+            Answered::Happened(response(b"\xff"))
+        );
+        for nonsense in [
+            "",
+            "true",
+            r#"{"happened":{}}"#,
+            r#"{"happened":{"status":7}}"#,
+            r#"{"happened":{"status":200,"body_base64":"?"}}"#,
+            r#"{"happened":{"status":200,"body":"","body_base64":""}}"#,
+        ] {
+            assert_eq!(answer(nonsense), Answered::NotKnownYet, "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Effects of which nobody knows whether they happened (D5): their reconciler is asked, or they
+//! wait for a person; a person, or an answer that comes late, resolves them (C-38).
+
+use indelible_http::{End, Response};
+use indelible_journal::{
+    Attempt, Codec, ErrorKind, Failure, JournalKey, Micros, OpenInvoke, Outcome, Payload,
+    PromiseId, RetryCause, Timestamp,
+};
+use indelible_operations::effect::{self, Next};
+use indelible_store::rows::timers::Timer;
+use indelible_store::rows::unresolved::Effect;
+
+use super::Tree;
+use super::command::{NotDone, Reconciled, Resolve};
+use super::effects::attempt_of;
+use super::execution::{Phase, number};
+use super::reconcile::{self, Answered, Which};
+use super::retry::backoff;
+use crate::audit::Actor;
+use crate::effects::Outgoing;
+use crate::shared::Shared;
+use crate::unresolved::{Asking, State, Unresolved};
+
+/// How often a reconciler is asked that does not know.
+const QUESTIONS_MAX: u32 = 20;
+
+/// Who is said to have done what no person did.
+const PEER: &str = "peer";
+
+/// What a person says of an effect of which nobody knows whether it happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolution {
+    /// It happened, and this is what was answered.
+    Happened(Response),
+    /// It did not happen.
+    DidNotHappen,
+    /// It is to be done again: nobody but the person knows whether that is safe.
+    RunAgain,
+}
+
+impl Resolution {
+    fn action(&self) -> &'static str {
+        match self {
+            Self::Happened(_) => "resolve: happened",
+            Self::DidNotHappen => "resolve: did not happen",
+            Self::RunAgain => "resolve: run again",
+        }
+    }
+}
+
+impl Tree {
+    /// Nobody knows how an attempt ended, and its effect is not `idem`.
+    pub(super) fn unknown(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        open: &OpenInvoke,
+        attempt: Attempt,
+        why: String,
+        ask: bool,
+    ) {
+        let (now, label) = (shared.clock.now(), open.function_name.to_string());
+        let state = if ask {
+            State::Asking(Asking { answers: 0, not_done: false, ask_at: now })
+        } else {
+            State::Held
+        };
+        let unresolved = Unresolved { attempt, since: now, label, why, state };
+        self.put_unresolved(shared, key, number(&open.promise_id), unresolved);
+    }
+
+    fn put_unresolved(&mut self, shared: &Shared, key: &JournalKey, child: u32, now: Unresolved) {
+        let effect = Effect { key: key.clone(), child };
+        let body = now.encode();
+        match now.state {
+            State::Asking(Asking { ask_at, .. }) => {
+                self.put_timer(Timer { due: ask_at, key: key.clone(), child: Some(child) });
+            }
+            State::Held => shared.observer.unresolved(&now.clone().shown(effect.clone())),
+        }
+        if !self.execution(key).volatile {
+            self.changes.unresolved.push((effect, Some(body)));
+        }
+        self.execution(key).unresolved.insert(child, now);
+        self.touch(key);
+    }
+
+    /// It is not unresolved any more.
+    pub(super) fn take_unresolved(&mut self, key: &JournalKey, child: u32) -> Option<Unresolved> {
+        let taken = self.execution(key).unresolved.remove(&child)?;
+        if let State::Asking(Asking { ask_at, .. }) = taken.state {
+            self.delete_timer(Timer { due: ask_at, key: key.clone(), child: Some(child) });
+        }
+        if !self.execution(key).volatile {
+            self.changes.unresolved.push((Effect { key: key.clone(), child }, None));
+        }
+        Some(taken)
+    }
+
+    /// The time of the next question has come. True: the timer's row stays until it is answered.
+    pub(super) fn question_time(
+        &mut self,
+        shared: &Shared,
+        timer: &Timer,
+        open: &OpenInvoke,
+        child: u32,
+    ) -> bool {
+        let key = &timer.key;
+        let Some(unresolved) = self.execution(key).unresolved.get(&child) else { return false };
+        let State::Asking(asking) = unresolved.state else { return false };
+        if asking.ask_at != timer.due {
+            return false;
+        }
+        let (attempt, question) = (unresolved.attempt, asking.answers + 1);
+        let which = Which { key, child, attempt, question };
+        let Some(request) = self.execution(key).requests.get(&child).cloned() else {
+            return false;
+        };
+        let own = *self.execution(key).journal.component_digest().expect("it has started");
+        match reconcile::ask(shared, own, open, &which, &request) {
+            Ok(reconcile::Asked::Begins(root, command)) => {
+                self.changes.outgoing.push(Outgoing::Tell(root, *command));
+            }
+            Ok(reconcile::Asked::UnderWay) => {}
+            Ok(reconcile::Asked::Answered(answered)) => {
+                self.answered(shared, key, child, asking, answered);
+            }
+            Err(why) => shared.trouble(&format!("a reconciler of {key:#} is not asked: {why}")),
+        }
+        // It is deleted with the answer.
+        true
+    }
+
+    /// A reconciler has answered.
+    pub(super) fn reconciled(&mut self, shared: &Shared, answer: Reconciled) {
+        let Reconciled { execution, operation_id, answered } = answer;
+        // It may be over meanwhile.
+        let Ok(key) = self.latest(shared, &execution) else { return };
+        let Some(child) = reconcile::child_of(&operation_id) else { return };
+        let Some(unresolved) = self.execution(&key).unresolved.get(&child) else { return };
+        let State::Asking(asking) = unresolved.state else { return };
+        let (attempt, question) = (unresolved.attempt, asking.answers + 1);
+        let which = Which { key: &key, child, attempt, question };
+        // It may have been told twice, or be about an attempt that is over.
+        if reconcile::operation_id(&which) == operation_id {
+            self.answered(shared, &key, child, asking, answered);
+        }
+    }
+
+    /// What follows an answer of the reconciler's.
+    fn answered(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        child: u32,
+        asking: Asking,
+        answered: Answered,
+    ) {
+        let promise = key.execution_id().child(child);
+        let execution = self.execution(key);
+        let Some(open) = execution.journal.open_invoke(&promise) else { return };
+        let Some(unresolved) = execution.unresolved.get(&child) else { return };
+        let question = asking.answers + 1;
+        let settle = open.retry_policy.reconciler.as_ref().map_or(Micros::ZERO, |r| r.settle);
+        let settled_at = unresolved.since.saturating_add(settle);
+        let now = shared.clock.now();
+        match answered {
+            Answered::Happened(response) => {
+                self.take_unresolved(key, child);
+                let payload = Payload::new(Codec::HTTP, response.encode());
+                self.complete_effect(shared, key, child, Outcome::Ok(payload));
+            }
+            // Said twice, and late enough: a request on the wire can arrive after the question.
+            Answered::DidNotHappen if asking.not_done && now >= settled_at => {
+                self.take_unresolved(key, child);
+                let message = "its reconciler says that it did not happen";
+                let failure = Failure::new(ErrorKind::NotPerformed, message);
+                self.again(shared, key, child, RetryCause::ReconciledNotDone, failure, now);
+            }
+            Answered::DidNotHappen => {
+                let next =
+                    Asking { answers: question, not_done: true, ask_at: settled_at.max(now) };
+                self.ask_again(shared, key, child, next);
+            }
+            Answered::NotKnownYet => {
+                let wait = backoff(shared, key, &open.retry_policy, question - 1);
+                let ask_at = now.saturating_add(wait);
+                let deadline = open.retry_policy.deadline;
+                let in_time =
+                    deadline.is_none_or(|all| ask_at <= open.scheduled_time.saturating_add(all));
+                if question < QUESTIONS_MAX && in_time {
+                    let next = Asking { answers: question, not_done: false, ask_at };
+                    return self.ask_again(shared, key, child, next);
+                }
+                let why = "its reconciler cannot say whether it happened";
+                self.unanswered(shared, key, child, &open, why);
+            }
+        }
+    }
+
+    fn ask_again(&mut self, shared: &Shared, key: &JournalKey, child: u32, next: Asking) {
+        let Some(unresolved) = self.take_unresolved(key, child) else { return };
+        let unresolved = Unresolved { state: State::Asking(next), ..unresolved };
+        self.put_unresolved(shared, key, child, unresolved);
+    }
+
+    /// Nobody is left to ask.
+    fn unanswered(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        child: u32,
+        open: &OpenInvoke,
+        why: &str,
+    ) {
+        let Some(unresolved) = self.take_unresolved(key, child) else { return };
+        let why = format!("{}; {why}", unresolved.why);
+        match effect::unresolved(&open.retry_policy, false) {
+            Next::Hold => {
+                let held = Unresolved { state: State::Held, why, ..unresolved };
+                self.put_unresolved(shared, key, child, held);
+            }
+            _ => {
+                let failure = Failure::new(ErrorKind::Indeterminate, why);
+                self.complete_effect(shared, key, child, failure.into());
+            }
+        }
+    }
+
+    /// Its caller ends, and nobody has said whether it happened: nobody will (C-40).
+    pub(super) fn close_unresolved(&mut self, shared: &Shared, key: &JournalKey, child: u32) {
+        let Some(unresolved) = self.take_unresolved(key, child) else { return };
+        let message = format!("{}; its caller has ended", unresolved.why);
+        let failure = Failure::new(ErrorKind::Indeterminate, message);
+        self.complete_effect(shared, key, child, failure.into());
+    }
+
+    /// Another attempt at an effect of which nobody knew.
+    fn again(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        child: u32,
+        cause: RetryCause,
+        failure: Failure,
+        at: Timestamp,
+    ) {
+        let promise = key.execution_id().child(child);
+        let journal = &mut self.execution(key).journal;
+        match journal.retry_invoke(shared.clock.now(), &promise, cause, failure, at) {
+            Ok(entry) => {
+                self.written(key, [entry]);
+                self.put_timer(Timer { due: at, key: key.clone(), child: Some(child) });
+            }
+            Err(violation) => self.breaks(shared, key, &violation),
+        }
+    }
+
+    /// A person says how an effect ended (C-38).
+    pub(super) fn resolve(&mut self, shared: &Shared, resolve: &Resolve) -> Result<(), NotDone> {
+        let Some(execution) = resolve.promise.parent() else { return Err(NotDone::Unknown) };
+        let key = self.latest(shared, &execution)?;
+        let child = number(&resolve.promise);
+        let conflict = |why: String| Err(NotDone::NotUnresolved(why));
+        let execution = self.execution(&key);
+        if !execution.unresolved.contains_key(&child) {
+            let journal = &execution.journal;
+            return match (journal.result(&resolve.promise), journal.open_invoke(&resolve.promise)) {
+                (Some(Outcome::Err(failure)), _) if failure.kind == ErrorKind::Indeterminate => {
+                    conflict("it ended as Indeterminate, and its workflow knows that".to_owned())
+                }
+                (Some(outcome), _) => conflict(format!("it is over: {}", kind_of(outcome))),
+                (None, Some(open)) if attempt_of(&open).is_some() => {
+                    conflict("an attempt is in flight".to_owned())
+                }
+                (None, Some(_)) => conflict("its next attempt has not begun".to_owned()),
+                (None, None) => Err(NotDone::Unknown),
+            };
+        }
+        if matches!(execution.phase, Phase::Held { .. }) {
+            return conflict("its execution is held, and has to be released first".to_owned());
+        }
+        self.take_unresolved(&key, child);
+        let person = resolve.actor.as_str();
+        match &resolve.resolution {
+            Resolution::Happened(response) => {
+                let payload = Payload::new(Codec::HTTP, response.encode());
+                self.complete_effect(shared, &key, child, Outcome::Ok(payload));
+            }
+            Resolution::DidNotHappen => {
+                let message = format!("{person} says that it did not happen");
+                let failure = Failure::new(ErrorKind::NotPerformed, message);
+                self.complete_effect(shared, &key, child, failure.into());
+            }
+            Resolution::RunAgain => {
+                let message = format!("{person} has it run again");
+                let failure = Failure::new(ErrorKind::Indeterminate, message);
+                let now = shared.clock.now();
+                self.again(shared, &key, child, RetryCause::Operator, failure, now);
+            }
+        }
+        let (action, reason) = (resolve.resolution.action(), &resolve.reason);
+        self.audit_effect(shared, &resolve.actor, &key, &resolve.promise, action, reason);
+        Ok(())
+    }
+
+    /// An answer came after its attempt was given up. If nobody has said how it ended, it says;
+    /// otherwise it changes nothing, and is put on record.
+    pub(super) fn late_answer(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        child: u32,
+        attempt: Attempt,
+        end: End,
+    ) {
+        let End::Answered(response) = end else { return };
+        let promise = key.execution_id().child(child);
+        let execution = self.execution(key);
+        let policy = execution.journal.open_invoke(&promise).map(|open| open.retry_policy);
+        let says_nothing = policy.is_some_and(|policy| policy.is_no_answer(response.status));
+        let waits = execution.unresolved.get(&child).is_some_and(|own| own.attempt == attempt)
+            && !matches!(execution.phase, Phase::Held { .. });
+        if waits && !says_nothing {
+            self.take_unresolved(key, child);
+            let payload = Payload::new(Codec::HTTP, response.encode());
+            return self.complete_effect(shared, key, child, Outcome::Ok(payload));
+        }
+        let actor = Actor::new(PEER);
+        let reason = format!("attempt {attempt} was answered {} after all", response.status);
+        self.audit_effect(shared, &actor, key, &promise, "late answer", &reason);
+    }
+
+    fn audit_effect(
+        &mut self,
+        shared: &Shared,
+        actor: &Actor,
+        key: &JournalKey,
+        promise: &PromiseId,
+        action: &str,
+        reason: &str,
+    ) {
+        let now = shared.clock.now();
+        let entry = crate::audit::entry_of(shared, now, actor, key, Some(promise), action, reason);
+        self.changes.audit.push(entry);
+    }
+}
+
+/// How something ended, in a few words.
+fn kind_of(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Ok(_) => "it was answered".to_owned(),
+        Outcome::Err(failure) => failure.kind.to_string(),
+    }
+}

@@ -1,0 +1,165 @@
+//! Volatile executions (C-39): their journals pass the same rules and are in memory alone. Nothing of
+//! one is stored while it goes on: no row, no events, no place in the queue, no timers.
+//!
+//! A volatile call is to its caller what an effect is: after a crash the caller's journal has it as
+//! started, and nobody knows how it ended (C-41). So the caller keeps its place in the stored queue
+//! while one is in flight. A volatile root leaves its first and its last event when it ends, as an
+//! ordinary execution that is over.
+
+use indelible_journal::{
+    Attempt, Attempts, Durability, Ending, Event, ExecutionId, Failure, Idempotency, InvokeKind,
+    Journal, JournalKey, OpenInvoke, Payload, RetryCause, RetryPolicy, Timestamp, Violation,
+};
+use indelible_store::rows::timers::Timer;
+
+use super::Tree;
+use super::calls::Stopped;
+use super::command::Start;
+use super::execution::{Phase, number};
+use crate::shared::Shared;
+
+/// So often a volatile call may be lost with its process. Each attempt is new, so that nobody could
+/// tell that it is what kills one process after another (C-25).
+const LOST_MAX: u32 = 10;
+
+/// Whether a function is volatile.
+pub(super) fn is_volatile(policy: &RetryPolicy) -> bool {
+    policy.class.durability == Durability::Volatile
+}
+
+/// Whether nobody knows how a call ended that another process had in flight (C-41).
+pub(super) fn is_unknown_when_lost(kind: InvokeKind, policy: &RetryPolicy) -> bool {
+    match kind {
+        InvokeKind::Http => true,
+        InvokeKind::Function => is_volatile(policy),
+    }
+}
+
+/// Whether a call was lost so often that it may be what kills the process: only a guest can.
+pub(super) fn kills(open: &OpenInvoke, lost: Attempt) -> bool {
+    let before = lost.get().saturating_sub(open.retries_counted);
+    open.kind == InvokeKind::Function && before >= LOST_MAX
+}
+
+impl Tree {
+    /// The guest of an execution wants to do what a volatile one may not.
+    pub(super) fn not_volatile(&mut self, key: &JournalKey, what: &str) -> Result<(), Stopped> {
+        if self.execution(key).volatile {
+            return Err(Stopped::Mistake(format!(
+                "a volatile function may not {what}: only HTTP, time, randomness, logs and sleeps"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The last attempt at an execution that is in memory.
+    pub(super) fn in_memory(&self, id: &ExecutionId) -> Option<JournalKey> {
+        self.executions.keys().filter(|key| key.execution_id() == id).max().cloned()
+    }
+
+    /// Whether an execution goes on in memory alone.
+    pub(super) fn is_live_in_memory(&self, id: &ExecutionId) -> bool {
+        let own = self.in_memory(id).and_then(|key| self.executions.get(&key));
+        own.is_some_and(|own| own.volatile && !matches!(own.phase, Phase::Ended))
+    }
+
+    /// The journal under which a root begins that is not in memory. None: it was lost with another
+    /// process, and doing it again is not safe (V-25, V-33, V-35).
+    pub(super) fn begins_at(&self, start: &Start) -> Option<JournalKey> {
+        let execution = ExecutionId::root_of(start.request.root);
+        let Some(attempt) = start.again else { return Some(JournalKey::first(execution)) };
+        let class = start.started.retry_policy.as_ref()?.class;
+        if class.idempotency != Idempotency::Idem {
+            return None;
+        }
+        // The attempt that was lost: what failed before it counts (V-26, V-32, V-34).
+        let attempts = Attempts::new(&[attempt])?;
+        JournalKey::new(execution, attempts).ok()
+    }
+
+    /// A volatile call is in flight: what it was given is kept for another attempt.
+    pub(super) fn fly(
+        &mut self,
+        caller: &JournalKey,
+        child: u32,
+        attempt: Attempt,
+        input: Payload,
+    ) {
+        let execution = self.execution(caller);
+        execution.in_flight.insert(child, attempt);
+        execution.requests.insert(child, input);
+    }
+
+    /// A call is over. Of one that is not volatile nothing is kept.
+    pub(super) fn land(&mut self, caller: &JournalKey, child: u32) {
+        let execution = self.execution(caller);
+        execution.in_flight.remove(&child);
+        execution.requests.remove(&child);
+    }
+
+    /// An attempt at a volatile call came to nothing: the next begins when its time has come, and
+    /// has no journal before that.
+    pub(super) fn retry_volatile(
+        &mut self,
+        shared: &Shared,
+        caller: &JournalKey,
+        key: &JournalKey,
+        failure: Failure,
+        retry_at: Timestamp,
+    ) -> Result<(), Violation> {
+        let promise = key.execution_id().as_promise();
+        let child = number(promise);
+        let execution = self.execution(caller);
+        let (now, cause) = (shared.clock.now(), RetryCause::Failed);
+        let entry = execution.journal.retry_invoke(now, promise, cause, failure, retry_at)?;
+        execution.in_flight.remove(&child);
+        self.written(caller, [entry]);
+        self.put_timer(Timer { due: retry_at, key: caller.clone(), child: Some(child) });
+        Ok(())
+    }
+
+    /// The time of a volatile call's next attempt has come.
+    pub(super) fn begin_again(&mut self, shared: &Shared, caller: &JournalKey, open: &OpenInvoke) {
+        let requests = &self.execution(caller).requests;
+        let Some(input) = requests.get(&number(&open.promise_id)).cloned() else { return };
+        if let Some(key) = self.begin_call(shared, caller, open, input) {
+            self.ready(&key);
+        }
+    }
+
+    /// A timer of a volatile execution is due. It was told once, and is nowhere any more.
+    pub(super) fn due_in_memory(&mut self, shared: &Shared, timer: &Timer) {
+        if self.find(&timer.key).is_none() {
+            return;
+        }
+        match timer.child {
+            None => self.own_time(shared, timer),
+            Some(child) => self.child_time(shared, timer, child),
+        };
+    }
+
+    /// A volatile root has ended: how it began and how it ended is what remains of it, so that its
+    /// outcome can be told again (V-31, V-37).
+    pub(super) fn leave_end(&mut self, key: &JournalKey) -> Result<(), Violation> {
+        let execution = self.execution(key);
+        let old = &execution.journal;
+        let (Some(started), Some(ending)) = (old.started(), old.ending()) else { return Ok(()) };
+        let (began, ended) = (execution.began, old.last_timestamp());
+        let (mut journal, first) = Journal::start(key.clone(), began, started.clone())?;
+        let mut entries = vec![first];
+        // An execution is cancelled if somebody asked for it.
+        let asked = old.cancel_requested().map(|(_, reason)| reason.to_owned());
+        if let (Some(reason), Ending::Cancelled(_)) = (asked, ending) {
+            entries.push(journal.append(ended, Event::CancelRequested { reason })?);
+        }
+        entries.push(match ending.clone() {
+            Ending::Completed(result) => journal.complete(ended, result)?,
+            Ending::Failed(failure) => journal.fail(ended, *failure)?,
+            Ending::Cancelled(reason) => journal.cancel(ended, reason)?,
+        });
+        execution.journal = journal;
+        execution.fresh = entries;
+        execution.volatile = false;
+        Ok(())
+    }
+}
