@@ -37,9 +37,9 @@ pub struct Start {
     ///
     /// A UUIDv7 carries when it was made. When its operation is no longer remembered, it is
     /// refused, and so is one from the future: it is never executed twice (C-3). Any other name
-    /// carries no time: for as long as its operation is remembered
-    /// ([`Options::operation_window`](crate::Options::operation_window) after its end) it finds
-    /// it, and then it is new.
+    /// carries no time: it finds its operation for as long as that is remembered
+    /// ([`Options::operation_window`](crate::Options::operation_window) after its end); then
+    /// nobody can tell it from a new one.
     pub operation_id: Option<OperationId>,
     /// The key that the caller sent, of this namespace, instead of an id: asking again with it
     /// finds the same operation, and asking for something else is refused.
