@@ -704,6 +704,8 @@ fn a_cancel_that_was_cut_short_reaches_nothing_after_the_end() {
             }
         }
         house.disk.revive();
+        // What has ended stays in memory until the turn is over.
+        house.options.pace = Pace::Ahead;
         house.reopen();
         wire.cut();
         house.work_through();
