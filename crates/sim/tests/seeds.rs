@@ -11,9 +11,9 @@ fn kit() -> &'static Kit {
     KIT.get_or_init(Kit::new)
 }
 
-/// D2, D7, J-81, C-22, C-32, C-41: whatever happens to the process, nothing that was shown is
-/// taken back, every start has one outcome, which is one of its program's, and nothing hangs or is
-/// left over.
+/// D2, D5, D7, J-81, V-24, C-22, C-29, C-32, C-38, C-41: whatever happens to the process and on the
+/// wire, nothing that was shown is taken back, every start has one outcome, which is one of its
+/// program's, nothing is processed twice that must not be, and nothing hangs or is left over.
 #[test]
 fn seeds_hold() {
     let mut all = seeds::kept();
