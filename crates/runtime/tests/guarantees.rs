@@ -1,6 +1,7 @@
 //! What `docs/guarantees.md` promises of an HTTP effect, cell by cell: its class, how its first
 //! attempt ends, and when the engine crashes. Each cell is run, and must come to what the table
 //! says: the outcome, and how many requests left.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod support;
 
