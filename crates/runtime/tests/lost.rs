@@ -77,7 +77,8 @@ async fn client(engine: Arc<Engine>, number: u64) -> Shown {
     shown
 }
 
-/// D2, D3: whatever anybody was told is there after the disk has failed, at any commit.
+/// D2, D3, V-21, V-39: whatever anybody was told, an outcome above all, is there after the disk has
+/// failed, at any commit.
 #[test]
 fn nothing_that_was_shown_is_lost_when_the_disk_fails() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
