@@ -147,7 +147,7 @@ fn the_same_bytes_are_one_version() {
     assert_eq!(versions.len(), 2);
     let manifest = house.wait(house.engine().manifest(active)).unwrap().unwrap();
     let names: Vec<_> = manifest.functions().iter().map(|f| f.name.as_str()).collect();
-    assert_eq!(names, ["idem", "main", "plain"]);
+    assert_eq!(names, ["idem", "main", "plain", "reconcile"]);
 }
 
 /// What cannot be run is refused at the door, and nothing has changed.
@@ -174,7 +174,7 @@ fn starts_are_checked() {
     assert_eq!(start("nowhere/main"), "no component \"nowhere\" is deployed");
     assert_eq!(
         start("script/mian"),
-        "the component \"script\" has no function \"mian\"; it has idem, main, plain"
+        "the component \"script\" has no function \"mian\"; it has idem, main, plain, reconcile"
     );
 }
 
