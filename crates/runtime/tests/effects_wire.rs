@@ -77,7 +77,6 @@ impl House {
         let store = engine.store().clone();
         engine.close();
         store.close().unwrap();
-        drop(store);
         self.open(options);
     }
 

@@ -114,7 +114,7 @@ fn told(store: &Store, key: JournalKey) -> Told {
     let journal = Journal::recover(key.clone(), records).unwrap();
     let started = journal.started().unwrap();
     let operation = started.idempotency_key.as_ref().map(|operation| {
-        (operation.namespace.to_string(), operation.operation_id.as_str().to_owned())
+        (operation.namespace.as_str().to_owned(), operation.operation_id.as_str().to_owned())
     });
     let function = started.function_name.to_string();
     let ending = journal.ending().unwrap_or_else(|| panic!("{key:#} is not over")).clone();

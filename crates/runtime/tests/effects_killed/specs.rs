@@ -13,7 +13,7 @@ const TIMEOUT_SHORT_MS: u64 = 300;
 const SETTLE_MS: u64 = 1_500;
 
 /// How often what may be sent again is, and how long the first wait is.
-const RETRIES: u64 = 8;
+const RETRIES: u64 = 5;
 const BACKOFF_MS: u64 = 15;
 
 /// Where requests go.
@@ -25,11 +25,14 @@ pub(crate) struct Urls {
 
 /// A function and its input.
 pub(crate) fn call(numbers: &mut Numbers, urls: &Urls) -> (&'static str, String) {
+    let one = |numbers: &mut Numbers| {
+        let class = class(numbers);
+        spec(numbers, urls, class)
+    };
     let several = |numbers: &mut Numbers, most: u64| -> Vec<Value> {
         let count = 2 + numbers.below(most - 1);
-        (0..count).map(|_| spec(numbers, urls, class(numbers))).collect()
+        (0..count).map(|_| one(numbers)).collect()
     };
-    let one = |numbers: &mut Numbers| spec(numbers, urls, class(numbers));
     let (function, input) = match numbers.below(20) {
         0..4 => ("sends", one(numbers)),
         4..9 => ("sends_in_turn", several(numbers, 4).into()),
@@ -102,7 +105,8 @@ fn path(numbers: &mut Numbers) -> String {
         0..5 => "answer".to_owned(),
         5..10 => format!("answer-late/{}", 10 + numbers.below(500)),
         10..14 => trouble(numbers),
-        14..18 => {
+        14 => "seq/retry-after/1/429,answer".to_owned(),
+        15..18 => {
             let steps: Vec<_> = (0..=numbers.below(2)).map(|_| trouble(numbers)).collect();
             format!("seq/{},answer", steps.join(","))
         }
@@ -127,7 +131,6 @@ fn trouble(numbers: &mut Numbers) -> String {
         "status/502/processed",
         "status/504",
         "status/504/processed",
-        "retry-after/1/429",
         "retry-after/0/429",
         "status/503",
         "status/500/processed",
