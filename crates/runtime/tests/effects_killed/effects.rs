@@ -78,9 +78,13 @@ impl Effect {
         self.again(RetryCause::NotSent) + usize::from(self.last_was_unsent())
     }
 
-    /// Whether its last attempt is proven not to have left.
+    /// Whether its last attempt is proven not to have left. What is cancelled has not begun, and is
+    /// written as begun only because it ends.
     pub(crate) fn last_was_unsent(&self) -> bool {
-        self.failure().is_some_and(|failure| failure.message.starts_with("it was not sent"))
+        self.failure().is_some_and(|failure| {
+            let cancelled = failure.kind == ErrorKind::Cancelled;
+            cancelled || failure.message.starts_with("it was not sent")
+        })
     }
 
     pub(crate) fn is_indeterminate(&self) -> bool {

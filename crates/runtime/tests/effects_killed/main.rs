@@ -54,7 +54,7 @@ const SURELY_KEPT: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 
 /// Everything has to be over so long after the last kill.
-const FINISH_MAX: Duration = Duration::from_secs(120);
+const FINISH_MAX: Duration = Duration::from_secs(60);
 
 /// When a process is killed.
 #[derive(Debug, Clone, Copy)]

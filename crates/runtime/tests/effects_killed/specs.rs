@@ -76,6 +76,9 @@ fn spec(numbers: &mut Numbers, urls: &Urls, class: Class) -> Value {
         0 => (&urls.closing, "close-idle".to_owned()),
         _ => (&urls.peer, path(numbers)),
     };
+    let asked = matches!(class, Class::Asked | Class::AskedThenHeld);
+    // What a reconciler finds not done is sent again, without a bound: it has to end some time.
+    let path = if asked && !path.contains("answer") { format!("seq/{path},answer") } else { path };
     let short = path.contains("hang") || numbers.below(20) == 0;
     let mut spec = json!({
         "method": if class == Class::Idem { "PUT" } else { "POST" },
@@ -87,7 +90,7 @@ fn spec(numbers: &mut Numbers, urls: &Urls, class: Class) -> Value {
         "timeout_ms": if short { TIMEOUT_SHORT_MS } else { TIMEOUT_LONG_MS },
         "hold": matches!(class, Class::Held | Class::AskedThenHeld),
     });
-    if matches!(class, Class::Asked | Class::AskedThenHeld) {
+    if asked {
         spec["settle_ms"] = json!(SETTLE_MS);
     }
     // What an effect declares counts, whatever is usual.

@@ -49,6 +49,9 @@ impl Seen {
     /// Fails if a kind of effect was not there at all.
     pub(crate) fn has_seen_everything(&self) {
         let all = [
+            self.operations,
+            self.effects,
+            self.arrivals,
             self.answered,
             self.idem_lost,
             self.lost,
@@ -265,6 +268,7 @@ impl Scene<'_> {
         match failure.kind {
             ErrorKind::Transient | ErrorKind::Timeout => {}
             ErrorKind::NotPerformed => self.ensure(arrivals.is_empty(), "it was performed"),
+            ErrorKind::Cancelled => self.ensure(self.is_left(), "nobody cancelled it"),
             _ => self.fail("idem does not end so"),
         }
     }
@@ -319,6 +323,11 @@ impl Scene<'_> {
                 ErrorKind::NotPerformed => {
                     self.ensure(effect.last_was_unsent(), "it was sent");
                     self.ensure(self.processed() <= again, "it was performed");
+                }
+                // Between two attempts of which the first was not processed.
+                ErrorKind::Cancelled => {
+                    self.ensure(self.is_left(), "nobody cancelled it");
+                    self.ensure(self.processed() == 0, "it was performed");
                 }
                 _ => self.fail("what is not idem does not end so"),
             },
