@@ -1,9 +1,10 @@
 //! A process with an engine in it, for the test that kills it: it does what it reads, line by
 //! line, and says what the engine acknowledged, not earlier.
 //!
-//! `engine FOLDER COMPONENT PARKED WORKERS LATER` opens the store and the engine in a folder,
-//! deploys the component there if it is not yet, and says `open`. It keeps so many parked guests,
-//! and its clock is so many seconds ahead. Then:
+//! `engine FOLDER COMPONENT PARKED WORKERS LATER [PEER…]` opens the store and the engine in a
+//! folder, deploys the component there if it is not yet, and says `open`. It keeps so many parked
+//! guests, and its clock is so many seconds ahead. The component may send HTTP requests to these
+//! peers, with the secret `TOKEN` from the environment's `INDELIBLE_TEST_TOKEN`. Then:
 //!
 //! | it reads | it says |
 //! |---|---|
@@ -11,6 +12,8 @@
 //! | `signal TOKEN EXECUTION NAME PAYLOAD` | `signalled TOKEN DELIVERY`, or `late TOKEN` if it is over |
 //! | `cancel OPERATION EXECUTION` | `cancelled OPERATION` |
 //! | `outcome OPERATION EXECUTION` | `ended OPERATION OUTCOME` |
+//! | `unresolved TOKEN COUNT` | `unresolved TOKEN`, and the `PROMISE ATTEMPT` of each that is held |
+//! | `resolve TOKEN PROMISE HOW` | `resolved TOKEN`, or `refused TOKEN` if it is not unresolved |
 //! | `rest` | `rested`, when no timer is left |
 //! | `close` | nothing more: it drops what it was asked, closes and ends |
 //!
@@ -26,17 +29,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use indelible_http::Response;
+use indelible_http_client::{Bounds, Client, Config, Grant, Grants, Network, SecretSource};
 use indelible_journal::{
-    ExecutionId, JournalKey, Micros, Namespace, OperationId, Payload, SignalName, Timestamp,
+    ExecutionId, JournalKey, Micros, Namespace, OperationId, Payload, PromiseId, SignalName,
+    Timestamp,
 };
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Clock, Observer, System};
-use indelible_runtime::{ControlError, Engine, NotDone, Options, Parking, Room, Start, World};
+use indelible_runtime::{
+    Actor, ControlError, Engine, NotDone, Options, Parking, Resolution, Room, Start, World,
+};
 use indelible_store::embedded;
 use indelible_store::rows::{TABLES, timers};
 use tokio::task::JoinSet;
 
 const COMPONENT: &str = "behaviours";
+
+/// Requests in flight, and connections to one peer: many, so that a kill meets many.
+const IN_FLIGHT_MAX: usize = 4_096;
+const CONNECTIONS_MAX: usize = 1_500;
 
 /// One write a line: lines of several threads do not mix, and a kill does not cut one.
 fn say(line: &str) {
@@ -70,17 +82,22 @@ impl Clock for Ahead {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, component, parked, workers, later] = &arguments[..] else {
-        panic!("usage: engine FOLDER COMPONENT PARKED WORKERS LATER");
+    let [folder, component, parked, workers, later, peers @ ..] = &arguments[..] else {
+        panic!("usage: engine FOLDER COMPONENT PARKED WORKERS LATER [PEER…]");
     };
     let parking = match parked.parse().unwrap() {
         0 => Parking::Drop,
         guests_max => Parking::Keep(Room::for_guests(guests_max)),
     };
-    let options = Options { workers: workers.parse().unwrap(), parking, ..Options::default() };
+    let options = Options {
+        workers: workers.parse().unwrap(),
+        parking,
+        effects_in_flight_max: IN_FLIGHT_MAX,
+        ..Options::default()
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let clock = Ahead(Micros::from_secs(later.parse().unwrap()));
-    let engine = Arc::new(open(folder.as_ref(), options, clock));
+    let engine = Arc::new(open(folder.as_ref(), options, clock, peers));
     runtime.block_on(deploy(&engine, component.as_ref()));
     say("open");
     let mut asked = JoinSet::new();
@@ -102,14 +119,41 @@ fn main() {
     store.close().unwrap();
 }
 
-fn open(folder: &Path, options: Options, clock: Ahead) -> Engine {
+fn open(folder: &Path, options: Options, clock: Ahead, peers: &[String]) -> Engine {
     let store =
         embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default()).unwrap();
     let artifacts = Artifacts::folder(folder.join("artifacts")).unwrap();
     let guests = Guests::new(GuestOptions::default(), artifacts).unwrap();
     let (clock, observer) = (Arc::new(clock), Arc::new(Aloud));
-    let world = World { clock, observer, ..World::system(guests) };
+    let mut world = World { clock, observer, ..World::system(guests) };
+    if !peers.is_empty() {
+        world.http = Arc::new(client(peers));
+    }
     Engine::open(store, options, world).unwrap()
+}
+
+/// A client that reaches these peers, and nobody else.
+fn client(peers: &[String]) -> Client {
+    let grant = Grant {
+        hosts: peers.iter().map(|peer| peer.parse().unwrap()).collect(),
+        networks: Network::loopback().to_vec(),
+        plain_http: true,
+        secrets: [("TOKEN".to_owned(), Vec::new())].into(),
+    };
+    let token = SecretSource::Environment("INDELIBLE_TEST_TOKEN".to_owned());
+    let bounds = Bounds {
+        in_flight_max: IN_FLIGHT_MAX,
+        in_flight_per_origin_max: CONNECTIONS_MAX,
+        ..Bounds::default()
+    };
+    let mut config = Config {
+        grants: Grants::from_iter([(COMPONENT, grant)]),
+        secrets: [("TOKEN".to_owned(), token)].into(),
+        bounds,
+        ..Config::default()
+    };
+    config.roots.system = false;
+    Client::start(config).unwrap()
 }
 
 /// Deploys the component, unless an earlier process did.
@@ -135,6 +179,8 @@ async fn obey(engine: Arc<Engine>, line: String) {
         "signal" => signal(&engine, name, rest).await,
         "cancel" => cancel(&engine, name, rest).await,
         "outcome" => ended(&engine, name, rest).await,
+        "unresolved" => unresolved(&engine, name, rest).await,
+        "resolve" => resolve(&engine, name, rest).await,
         other => Err(format!("nobody knows {other}")),
     };
     match done {
@@ -184,4 +230,32 @@ async fn ended(engine: &Engine, operation: &str, execution: &str) -> Result<Stri
     let ending = engine.outcome(&execution.parse().unwrap()).await;
     let ending = ending.map_err(|error| error.to_string())?.ok_or("there is none")?;
     Ok(format!("ended {operation} {}", outcome::text(&ending)))
+}
+
+async fn unresolved(engine: &Engine, token: &str, count: &str) -> Result<String, String> {
+    let all = engine.unresolved(None, count.parse().unwrap()).await;
+    let all = all.map_err(|error| error.to_string())?;
+    let held = all.iter().filter(|effect| effect.held);
+    let held: Vec<_> =
+        held.map(|effect| format!(" {} {}", effect.promise, effect.attempt)).collect();
+    Ok(format!("unresolved {token}{}", held.concat()))
+}
+
+async fn resolve(engine: &Engine, token: &str, rest: &str) -> Result<String, String> {
+    let (promise, how) = rest.split_once(' ').unwrap();
+    let promise: PromiseId = promise.parse().unwrap();
+    let resolution = match how {
+        "happened" => {
+            let body = "as ada saw it".into();
+            Resolution::Happened(Response { status: 299, headers: Vec::new(), body })
+        }
+        "did-not-happen" => Resolution::DidNotHappen,
+        "run-again" => Resolution::RunAgain,
+        other => return Err(format!("nobody knows {other}")),
+    };
+    match engine.resolve(&promise, resolution, Actor::new("ada"), "she looked").await {
+        Ok(()) => Ok(format!("resolved {token}")),
+        Err(ControlError::NotDone(_)) => Ok(format!("refused {token}")),
+        Err(error) => Err(error.to_string()),
+    }
 }

@@ -118,6 +118,18 @@ pub fn sends_in_turn(specs: Vec<Spec>) -> Result<Vec<Ended>, Error> {
     specs.iter().map(|spec| wait(&send(spec))).collect()
 }
 
+/// As `sends_in_turn`, and safe to run again: its first attempt panics behind so many requests.
+#[function(idem, retries = 3, backoff = "1ms..1ms")]
+pub fn sends_again(specs: Vec<Spec>, panics_behind: usize) -> Result<Vec<Ended>, Error> {
+    let mut all = Vec::new();
+    for spec in &specs {
+        all.push(wait(&send(spec))?);
+        let panics = context().attempt == 1 && all.len() == panics_behind;
+        assert!(!panics, "the first attempt panics");
+    }
+    Ok(all)
+}
+
 /// Sends requests all at once, and takes how they ended as that arrives: in the order of the
 /// requests.
 #[function]

@@ -14,8 +14,8 @@ use indelible_sdk::prelude::*;
 
 use cancelling::{cleanup, leaves_running, stubborn};
 use effects::{
-    sends, sends_and_leaves, sends_and_traps, sends_at_once, sends_by_call, sends_in_turn,
-    sends_or_timer, was_it_processed,
+    sends, sends_again, sends_and_leaves, sends_and_traps, sends_at_once, sends_by_call,
+    sends_in_turn, sends_or_timer, was_it_processed,
 };
 use failing::{fail, fail_transient, fail_typed, flaky, panic_once, trap};
 use hostile::{
@@ -109,6 +109,7 @@ indelible_sdk::guest!(
     recurse,
     recurse_calls,
     sends,
+    sends_again,
     sends_and_leaves,
     sends_and_traps,
     sends_at_once,

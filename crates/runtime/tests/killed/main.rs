@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_methods, reason = "the test starts processes and makes folders")]
 #![allow(clippy::print_stdout, reason = "a failing run says how to repeat it")]
 
+mod numbers;
 mod outcome;
 mod process;
 mod promises;
@@ -17,6 +18,7 @@ mod verify;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use numbers::Numbers;
 use process::{PATIENCE, Process};
 use promises::{Mood, Promises};
 use tempfile::TempDir;
@@ -29,19 +31,6 @@ const KILLS_OF_A_FOLDER: u64 = 20;
 
 /// How long an execution may clean up: the engine's default.
 const CLEANUP_SECONDS: u64 = 60;
-
-/// Numbers that look random and are the same each time.
-pub(crate) struct Numbers(u64);
-
-impl Numbers {
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
 
 /// When a process ends.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +60,7 @@ struct Scene {
 impl Scene {
     fn new(seed: u64) -> Self {
         let folder = Some(tempfile::tempdir().unwrap());
-        Self { seed, folder, numbers: Numbers(seed), promises: Promises::default() }
+        Self { seed, folder, numbers: Numbers::new(seed), promises: Promises::default() }
     }
 
     fn folder(&self) -> &Path {
@@ -81,7 +70,7 @@ impl Scene {
     fn process(&mut self) -> Process {
         let parked = [7_500, 200, 0][self.numbers.below(3) as usize];
         let workers = 1 + self.numbers.below(4);
-        let process = Process::start(self.folder(), parked, workers, 0);
+        let process = Process::start(self.folder(), [parked, workers, 0], &[]);
         self.promises.new_process(&mut self.numbers);
         process
     }
@@ -161,7 +150,7 @@ impl Scene {
     /// What is over leaves no timer, except the limit of a cleaning up that a kill cut in two: it
     /// means nothing any more, and goes when it is due.
     fn sweep(&self) {
-        let mut process = Process::start(self.folder(), 0, 1, CLEANUP_SECONDS + 1);
+        let mut process = Process::start(self.folder(), [0, 1, CLEANUP_SECONDS + 1], &[]);
         assert!(Self::opens(&mut process, Instant::now() + PATIENCE), "it does not open");
         process.send("rest");
         assert_eq!(process.hear(PATIENCE).as_deref(), Some("rested"), "timers are left");

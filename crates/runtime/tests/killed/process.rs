@@ -1,6 +1,7 @@
 //! The process that is killed.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -8,6 +9,9 @@ use std::time::Duration;
 
 /// A process that does not take as long as this to say something is stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A secret that the process has. It is only for peers.
+pub(crate) const TOKEN: &str = "kJ7w-only-for-the-peers-Zq19";
 
 /// An engine in a process of its own.
 pub(crate) struct Process {
@@ -18,12 +22,18 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts it over a folder, with so many places for parked guests, and a clock that is ahead
-    /// by so many seconds.
-    pub(crate) fn start(folder: &Path, parked: u64, workers: u64, later: u64) -> Self {
+    /// by so many seconds. Its guests reach these peers.
+    pub(crate) fn start(
+        folder: &Path,
+        [parked, workers, later]: [u64; 3],
+        peers: &[SocketAddr],
+    ) -> Self {
         let mut child = Command::new(example())
             .arg(folder)
             .arg(indelible_guests::component("behaviours"))
             .args([parked, workers, later].map(|number| number.to_string()))
+            .args(peers.iter().map(SocketAddr::to_string))
+            .env("INDELIBLE_TEST_TOKEN", TOKEN)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

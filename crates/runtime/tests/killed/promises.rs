@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::Numbers;
+use crate::numbers::Numbers;
 
 /// How many requests are under way at once, those for outcomes apart: these may take their time.
 const UNDER_WAY_MAX: usize = 400;
