@@ -1,6 +1,7 @@
 //! HTTP effects: what is sent, how often, and what becomes of what nobody can know, by class and by
 //! how attempts end, with crashes in between. The wire is the test's: the network has tests of its
 //! own.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod support;
 
@@ -157,7 +158,8 @@ fn what_is_written_of_an_effect() {
 #[test]
 fn waits_double_and_the_peer_may_ask_for_more() {
     let (house, wire) = house(by_hand(KEEP));
-    let due = |house: &House| house.engine().next_due().map(|due| due.as_micros());
+    let due =
+        |house: &House| house.engine().next_due().map(indelible_journal::Timestamp::as_micros);
     let now = |house: &House| house.clock.now().as_micros();
     let id = house.start("a", "sends", &spec("GET", "unknown", r#""unbounded":true"#));
     for retry in 0..6 {

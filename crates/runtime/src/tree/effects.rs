@@ -238,7 +238,7 @@ impl Tree {
             return self.late_answer(shared, &key, child, attempt, end);
         }
         execution.in_flight.remove(&child);
-        self.settle_effect(shared, &key, child, Came::To(end));
+        self.settle_effect(shared, &key, child, &Came::To(end));
         drop(slot);
     }
 
@@ -247,12 +247,12 @@ impl Tree {
         let Some(execution) = self.find(key) else { return };
         if execution.lost.remove(&child) {
             self.touch(key);
-            self.settle_effect(shared, key, child, Came::EngineLost);
+            self.settle_effect(shared, key, child, &Came::EngineLost);
         }
     }
 
     /// What follows an attempt that is over.
-    fn settle_effect(&mut self, shared: &Shared, key: &JournalKey, child: u32, came: Came) {
+    fn settle_effect(&mut self, shared: &Shared, key: &JournalKey, child: u32, came: &Came) {
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);
         let Some(open) = execution.journal.open_invoke(&promise) else { return };
