@@ -25,9 +25,9 @@ pub(crate) struct Torture {
     /// The seed of the kills
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Run only this one of the tests: crash, killed, power_loss, disk_faults, damage, conformance
+    /// Run only this one of the tests: crash, killed, effects_killed, power_loss, disk_faults, damage, conformance
     #[arg(long, value_name = "TEST",
-        value_parser = ["crash", "killed", "power_loss", "disk_faults", "damage", "conformance"])]
+        value_parser = ["crash", "killed", "effects_killed", "power_loss", "disk_faults", "damage", "conformance"])]
     only: Option<String>,
 }
 
@@ -45,9 +45,10 @@ pub(crate) fn run(root: &Path, torture: &Torture) -> anyhow::Result<bool> {
     }
     let Torture { cycles, cuts, flips, seeds, seed, only } = torture;
     let kills = [("INDELIBLE_CRASH_CYCLES", *cycles), ("INDELIBLE_SEED", *seed)];
-    let tests: [Test<'_>; 6] = [
+    let tests: [Test<'_>; 7] = [
         (STORE, "crash", &kills),
         (RUNTIME, "killed", &kills),
+        (RUNTIME, "effects_killed", &kills),
         (STORE, "power_loss", &[("INDELIBLE_POWER_CUTS", *cuts)]),
         (STORE, "disk_faults", &[("INDELIBLE_DISK_FAULTS", 1)]),
         (STORE, "damage", &[("INDELIBLE_FLIPS", *flips)]),
