@@ -61,10 +61,8 @@ const FINISH_MAX: Duration = Duration::from_secs(60);
 enum Moment {
     /// So long after it was started: it may still be opening.
     Opening(Duration),
-    /// So long after it was open: it goes on with what was left.
-    Recovering(Duration),
-    /// So long after it was open, and under load all the time.
-    Busy(Duration),
+    /// So long after it was open: it goes on with what was left, and gets more all the time.
+    Open(Duration),
 }
 
 /// What happened beside what the process did.
@@ -145,13 +143,12 @@ impl Scene {
                 true
             }
         };
-        let (until, new_max) = match moment {
-            Moment::Opening(time) => (start + time, NEW_MAX),
-            Moment::Recovering(time) => (Instant::now() + time, NEW_MAX),
-            Moment::Busy(time) => (Instant::now() + time, NEW_MAX),
+        let until = match moment {
+            Moment::Opening(time) => start + time,
+            Moment::Open(time) => Instant::now() + time,
         };
         if opened {
-            self.busy(&mut process, until, new_max);
+            self.busy(&mut process, until);
         }
         for line in process.kill().iter().filter(|line| *line != "open") {
             self.work.heard(line);
@@ -162,8 +159,9 @@ impl Scene {
     }
 
     /// Starts and resolves until a time, and the peer may go away and come back.
-    fn busy(&mut self, process: &mut Process, until: Instant, mut new_left: usize) {
+    fn busy(&mut self, process: &mut Process, until: Instant) {
         let begin = Instant::now();
+        let mut new_left = NEW_MAX;
         let length = until.saturating_duration_since(begin);
         let (mut down, mut up) = (None, None);
         if self.numbers.below(3) == 0 && length > Duration::from_millis(300) {
@@ -280,11 +278,11 @@ fn effects_happen_once_or_nobody_can_know() {
         let ms = Duration::from_millis;
         for kill in 0..here {
             let moment = match scene.numbers.below(6) {
-                _ if kill == 0 => Moment::Busy(ms(1_500 + scene.numbers.below(700))),
+                _ if kill == 0 => Moment::Open(ms(1_500 + scene.numbers.below(700))),
                 0 => Moment::Opening(ms(scene.numbers.below(300))),
-                1 => Moment::Recovering(ms(scene.numbers.below(200))),
-                2 => Moment::Busy(ms(200 + scene.numbers.below(800))),
-                _ => Moment::Busy(ms(1_100 + scene.numbers.below(1_200))),
+                1 => Moment::Open(ms(scene.numbers.below(200))),
+                2 => Moment::Open(ms(200 + scene.numbers.below(800))),
+                _ => Moment::Open(ms(1_100 + scene.numbers.below(1_200))),
             };
             scene.run(moment);
         }
