@@ -387,6 +387,26 @@ fn a_person_is_quicker_than_a_reconciler() {
     }
 }
 
+/// An answer about the first attempt is not taken for one about the second, of which nobody knows
+/// either.
+#[test]
+fn an_answer_about_another_attempt_is_none() {
+    let (house, wire) = house(by_hand(KEEP));
+    let id = house.start("a", "sends", &spec("POST", "unknown", r#""settle_ms":1"#));
+    work(&house);
+    resolve(&house, &id, 0, Resolution::RunAgain);
+    work(&house);
+    assert_eq!((wire.count(), wire.open()), (4, 2), "both attempts are asked about");
+    let body = "{\"processed\":1}";
+    wire.end(End::Answered(Response { body: body.into(), ..answer(200) }));
+    work(&house);
+    assert!(!house.row(&id).standing.is_terminal(), "that was about the first attempt");
+    wire.end(End::Answered(Response { body: body.into(), ..answer(200) }));
+    house.work_through();
+    assert!(returned(&house.ending(&id)).contains("200"));
+    nothing_is_left(&house);
+}
+
 /// A caller that ends while its reconciler is being asked: the answer comes to nobody, and nothing
 /// is left of either.
 #[test]
