@@ -102,6 +102,7 @@ pub struct House {
     pub guests: Arc<Guests>,
     pub witness: Arc<dyn Witness>,
     pub http: Arc<dyn Sender>,
+    pub bounds: Bounds,
     engine: Option<Engine>,
 }
 
@@ -129,8 +130,9 @@ impl House {
         let told = Arc::new(Told::default());
         let witness = Arc::new(Silent);
         let http = Arc::new(SendsNothing);
+        let (seed, bounds) = (7, Bounds::DEFAULT);
         let mut house =
-            Self { disk, clock, told, options, seed: 7, guests, witness, http, engine: None };
+            Self { disk, clock, told, options, seed, guests, witness, http, bounds, engine: None };
         house.reopen();
         house
     }
@@ -139,7 +141,7 @@ impl House {
     pub fn reopen(&mut self) {
         drop(self.engine.take());
         let engine: Arc<dyn indelible_store::engine::Engine> = self.disk.clone();
-        let store = Store::start(engine, &TABLES, Bounds::DEFAULT).unwrap();
+        let store = Store::start(engine, &TABLES, self.bounds).unwrap();
         let world = World {
             clock: self.clock.clone(),
             entropy: Arc::new(Seeded { seed: self.seed, ids: AtomicU64::new(0) }),
