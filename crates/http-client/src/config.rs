@@ -85,7 +85,8 @@ pub struct RootsError(pub(crate) String);
 pub struct Bounds {
     /// Requests on their way at once; more wait, within their time.
     pub in_flight_max: usize,
-    /// The same, to one origin: with HTTP/1, this many connections.
+    /// The same, to one origin: with HTTP/1, this many connections. As many as an engine has in
+    /// flight at once: what waits here is written as started, and unknown after a crash.
     pub in_flight_per_origin_max: usize,
     /// Requests at once on one HTTP/2 connection, if the peer allows as many.
     pub streams_per_connection_max: usize,
@@ -115,7 +116,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             in_flight_max: 4_096,
-            in_flight_per_origin_max: 256,
+            in_flight_per_origin_max: 1_024,
             streams_per_connection_max: 100,
             idle_max: 1_024,
             idle_per_origin_max: 64,

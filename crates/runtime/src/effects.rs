@@ -26,6 +26,7 @@ pub(crate) struct Effects {
     slots: Arc<Slots>,
     /// Submitted, and not durable as far as is known.
     outbox: Mutex<Vec<(Position, Outgoing)>>,
+    door: Arc<Door>,
     any_out: AtomicBool,
     /// How many wait for the disk.
     leaving: AtomicUsize,
@@ -88,6 +89,7 @@ impl Effects {
             sender,
             slots: Arc::new(slots),
             outbox: Mutex::default(),
+            door: Arc::default(),
             any_out: AtomicBool::new(false),
             leaving: AtomicUsize::new(0),
         }
@@ -147,6 +149,15 @@ impl Effects {
         drop(dropped);
     }
 
+    /// Nobody comes in from outside any more, and those who were in have left.
+    pub(crate) fn close_door(&self) {
+        let mut state = lock(&self.door.state);
+        state.closed = true;
+        let inside = |state: &mut DoorState| state.inside > 0;
+        let left = self.door.left.wait_while(state, inside);
+        drop(left.unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// As many of those that wait as there is room for.
     fn may_begin(&self) -> Vec<(JournalKey, u32, Attempt)> {
         let mut state = lock(&self.slots.state);
@@ -168,16 +179,22 @@ impl Shared {
         }
         let out = std::mem::take(&mut *lock(&self.effects.outbox));
         let Some(position) = out.iter().map(|(position, _)| *position).max() else { return };
-        let me = Weak::clone(&self.me);
+        let way = self.way_in();
         when_durable(self.store.durable(position), move |durable| {
             // What is lost is dropped: nobody may see it, and the engine stops.
-            if let (Ok(()), Some(shared)) = (durable, me.upgrade()) {
-                for (_, one) in out {
-                    shared.goes_out(one);
-                    shared.effects.leaving.fetch_sub(1, Ordering::AcqRel);
-                }
+            if durable.is_ok() {
+                way.enter(|shared| {
+                    for (_, one) in out {
+                        shared.goes_out(one);
+                        shared.effects.leaving.fetch_sub(1, Ordering::AcqRel);
+                    }
+                });
             }
         });
+    }
+
+    fn way_in(&self) -> WayIn {
+        WayIn { door: Arc::clone(&self.effects.door), me: Weak::clone(&self.me) }
     }
 
     /// Everything that it depends on is durable.
@@ -188,8 +205,8 @@ impl Shared {
         };
         let Sending { key, child, attempt, request, idempotency_key, components, slot, .. } =
             sending;
-        let me = Weak::clone(&self.me);
-        let mut reporter = Reporter { me, key, child, attempt, slot: Some(slot) };
+        let way = self.way_in();
+        let mut reporter = Reporter { way, key, child, attempt, slot: Some(slot) };
         let mut report: Report = Box::new(move |end| reporter.report(end));
         match Request::decode(&request.bytes) {
             Ok(request) => self.effects.sender.send(
@@ -209,10 +226,60 @@ impl Shared {
     }
 }
 
+/// Who comes in from outside, on threads of their own: the store's writer, a sender's. Nobody does
+/// when the engine has stopped, and the engine has not stopped before they have left: or one of
+/// them would be the last to hold the store, and close it from the thread that has to end for that.
+#[derive(Default)]
+struct Door {
+    state: Mutex<DoorState>,
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct DoorState {
+    closed: bool,
+    inside: usize,
+}
+
+/// A way back to an engine that may have stopped.
+struct WayIn {
+    door: Arc<Door>,
+    me: Weak<Shared>,
+}
+
+impl WayIn {
+    /// Does something with the engine, if it has not stopped.
+    fn enter(&self, what: impl FnOnce(&Shared)) {
+        {
+            let mut state = lock(&self.door.state);
+            if state.closed {
+                return;
+            }
+            state.inside += 1;
+        }
+        let leaves = Leaves(&self.door);
+        if let Some(shared) = self.me.upgrade() {
+            what(&shared);
+            drop(shared);
+        }
+        drop(leaves);
+    }
+}
+
+/// Leaves, also if something panics.
+struct Leaves<'a>(&'a Door);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).inside -= 1;
+        self.0.left.notify_all();
+    }
+}
+
 /// Takes back to its tree how an attempt ended. A sender that forgets to say has not said: nobody
 /// knows, but nobody waits for ever.
 struct Reporter {
-    me: Weak<Shared>,
+    way: WayIn,
     key: JournalKey,
     child: u32,
     attempt: Attempt,
@@ -223,10 +290,9 @@ struct Reporter {
 impl Reporter {
     fn report(&mut self, end: End) {
         let slot = self.slot.take();
-        let Some(shared) = self.me.upgrade() else { return };
         let (root, key) = (*self.key.execution_id().root(), self.key.clone());
         let ended = EffectEnded { key, child: self.child, attempt: self.attempt, end, slot };
-        shared.send(&root, Command::EffectEnded(Box::new(ended)));
+        self.way.enter(|shared| shared.send(&root, Command::EffectEnded(Box::new(ended))));
     }
 }
 

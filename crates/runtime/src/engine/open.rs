@@ -119,6 +119,7 @@ impl Engine {
         }
         // Only now: a guest that computes comes to its next stop because time passes.
         drop(self.ticks.take());
+        self.shared.effects.close_door();
         // Guests and their trees hold on to each other.
         let trees: Vec<_> = lock(&self.shared.trees).drain().map(|(_, cell)| cell).collect();
         for cell in trees {

@@ -159,7 +159,17 @@ impl Tree {
         promise: &PromiseId,
         reason: &str,
     ) {
-        let failure = Failure::new(ErrorKind::Cancelled, reason);
+        self.settle_open(shared, caller, promise, Failure::new(ErrorKind::Cancelled, reason));
+    }
+
+    /// A call that is not in flight is over as this.
+    pub(super) fn settle_open(
+        &mut self,
+        shared: &Shared,
+        caller: &JournalKey,
+        promise: &PromiseId,
+        failure: Failure,
+    ) {
         let journal = &mut self.execution(caller).journal;
         match journal.settle_invoke(shared.clock.now(), promise, failure.into()) {
             Ok(entries) => {

@@ -492,6 +492,7 @@ impl Tree {
                 let starts: Vec<u32> = self.execution(&key).unstarted.keys().copied().collect();
                 self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
                 self.lose(&key);
+                self.begin_due(shared, &key);
                 self.touch(&key);
                 if self.execution(&key).journal.cancel_requested().is_some() {
                     // The time that it had may have passed while nobody could clean up.

@@ -29,6 +29,9 @@ use crate::shared::Shared;
 /// How long an attempt may take, if its effect does not say.
 const TIMEOUT: Micros = Micros::from_secs(30);
 
+/// Less than this before its deadline, an attempt has no use for what is left.
+const LEFT_MIN: Micros = Micros::from_millis(100);
+
 /// Whose keys those are that effects send: not part of the key (I-29).
 const KEYS_OF: &str = "indelible";
 
@@ -75,7 +78,7 @@ impl Came {
     }
 
     /// A failure of this kind, with what was answered, if anything was.
-    fn failure(&self, kind: ErrorKind) -> Failure {
+    pub(super) fn failure(&self, kind: ErrorKind) -> Failure {
         let detail = self.response().map(|response| Payload::new(Codec::HTTP, response.encode()));
         Failure { kind, message: self.why(), detail }
     }
@@ -367,7 +370,8 @@ impl Tree {
         }
     }
 
-    /// An effect that is not in flight, and will not be, is over as cancelled.
+    /// An effect that is not in flight, and will not be, is over: as cancelled, unless an attempt
+    /// before may have happened and must not happen twice.
     pub(super) fn settle_unbegun(
         &mut self,
         shared: &Shared,
@@ -379,11 +383,33 @@ impl Tree {
         let execution = self.execution(key);
         execution.unstarted.remove(&child);
         execution.requests.remove(&child);
-        let open = execution.journal.open_invoke(&promise);
-        if let Some(InvokePhase::Retrying { retry_at, .. }) = open.map(|open| open.phase) {
+        let Some(open) = execution.journal.open_invoke(&promise) else { return };
+        if let InvokePhase::Retrying { retry_at, .. } = open.phase {
             self.delete_timer(Timer { due: retry_at, key: key.clone(), child: Some(child) });
         }
-        self.settle_cancelled(shared, key, &promise, reason);
+        let idem = open.retry_policy.class.idempotency == Idempotency::Idem;
+        // Of a function that is tried again, the attempt before had an outcome or no effect (C-32).
+        let failure = if open.kind == InvokeKind::Http && open.maybe_performed && !idem {
+            let message = format!("an attempt may have happened; {reason}");
+            Failure::new(ErrorKind::Indeterminate, message)
+        } else {
+            Failure::new(ErrorKind::Cancelled, reason)
+        };
+        self.settle_open(shared, key, &promise, failure);
+    }
+
+    /// Retries that were due while their execution was held begin.
+    pub(super) fn begin_due(&mut self, shared: &Shared, key: &JournalKey) {
+        let now = shared.clock.now();
+        let due = |open: &OpenInvoke| match open.phase {
+            InvokePhase::Retrying { retry_at, .. } => retry_at <= now,
+            _ => false,
+        };
+        let open = self.execution(key).journal.open_invokes();
+        let open = open.filter(|open| open.kind == InvokeKind::Http).filter(due);
+        let starts: Vec<_> =
+            open.map(|open| Work::Start(key.clone(), number(&open.promise_id))).collect();
+        self.work.extend(starts);
     }
 
     /// The time of an effect's next attempt, or of the next question to its reconciler, has come.
@@ -395,7 +421,10 @@ impl Tree {
         open: &OpenInvoke,
         child: u32,
     ) -> bool {
+        let held = matches!(self.execution(&timer.key).phase, Phase::Held { .. });
         match open.phase {
+            // It is begun when its execution is released.
+            InvokePhase::Retrying { .. } if held => true,
             InvokePhase::Retrying { retry_at, .. } if retry_at == timer.due => {
                 !self.start_effect(shared, &timer.key, child)
             }
@@ -408,11 +437,10 @@ impl Tree {
 /// How long an attempt may take, of an effect that was asked for so long ago.
 fn timeout(open: &OpenInvoke, since: Micros) -> Duration {
     let own = open.retry_policy.attempt_timeout.unwrap_or(TIMEOUT);
-    let left =
-        open.retry_policy.deadline.map(|all| Micros::new(all.get().saturating_sub(since.get())));
-    // What was allowed to begin has time to connect.
-    let left = left.map(|left| left.max(Micros::from_millis(100)));
-    Duration::from_micros(left.map_or(own, |left| left.min(own)).get())
+    let left = open.retry_policy.deadline.map(|all| all.get().saturating_sub(since.get()));
+    // What begins when the deadline is over, a person wants: it has the time of any attempt.
+    let left = left.filter(|left| *left >= LEFT_MIN.get());
+    Duration::from_micros(left.map_or(own.get(), |left| left.min(own.get())))
 }
 
 /// What every attempt at an effect sends as its `Idempotency-Key`: minted from the promise, which

@@ -48,15 +48,21 @@ impl Tree {
                 InvokeKind::Function => {
                     self.work.push_back(Work::Cancel(key.clone(), child, ENDED.to_owned()));
                 }
-                InvokeKind::Http => self.close_effect(shared, key, child, &open),
+                // Each by itself: there may be more of them than one commit has room for.
+                InvokeKind::Http => self.work.push_back(Work::Close(key.clone(), child)),
             }
         }
     }
 
     /// The caller of an effect ends: one in flight is awaited, one that waits for its next attempt
     /// has none, and of one of which nobody knows, nobody will (C-40).
-    fn close_effect(&mut self, shared: &Shared, key: &JournalKey, child: u32, open: &OpenInvoke) {
-        let execution = self.execution(key);
+    pub(super) fn close_effect(&mut self, shared: &Shared, key: &JournalKey, child: u32) {
+        let promise = key.execution_id().child(child);
+        let Some(execution) = self.find(key) else { return };
+        if !matches!(execution.phase, Phase::Ending { .. }) {
+            return;
+        }
+        let Some(open) = execution.journal.open_invoke(&promise) else { return };
         if execution.unresolved.contains_key(&child) {
             self.close_unresolved(shared, key, child);
         } else if matches!(open.phase, InvokePhase::Retrying { .. }) {

@@ -55,6 +55,8 @@ enum Work {
     Start(JournalKey, u32),
     /// Cancel this call of this execution, because of this.
     Cancel(JournalKey, u32, String),
+    /// The caller of this effect ends.
+    Close(JournalKey, u32),
     /// Another process started this effect of this execution: nobody knows how it ended.
     Lost(JournalKey, u32),
 }
@@ -105,6 +107,9 @@ const CHANGED_MAX: usize = 1_000;
 /// The same for bytes of events: the largest single change is a few payloads more, and a batch has
 /// room for that.
 const UNSUBMITTED_BYTES_MAX: usize = 4 << 20;
+
+/// The same for rows of timers, of effects and of the audit record.
+const ROWS_MAX: usize = 5_000;
 
 /// About how many bytes an event has beside its payload.
 const EVENT_BYTES_GUESS: usize = 64;
@@ -224,7 +229,10 @@ impl Tree {
 
     /// Whether what changed has to be submitted before anything else changes.
     pub(crate) fn is_full(&self) -> bool {
-        self.changes.dirty.len() >= CHANGED_MAX || self.changes.bytes > UNSUBMITTED_BYTES_MAX
+        let rows = self.changes.timers.len() + self.changes.unresolved.len();
+        self.changes.dirty.len() >= CHANGED_MAX
+            || self.changes.bytes > UNSUBMITTED_BYTES_MAX
+            || rows + self.changes.audit.len() >= ROWS_MAX
     }
 
     /// Whether there is something to do.

@@ -24,6 +24,9 @@ use crate::shared::Shared;
 /// The namespace of questions. Nobody else starts anything in it.
 pub(crate) const NAMESPACE: &str = "indelible.reconcile";
 
+/// The header that keys are sent in.
+const KEY_HEADER: &str = "idempotency-key";
+
 /// What a reconciler said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answered {
@@ -156,7 +159,7 @@ pub(super) fn ask(
         String::from_utf8_lossy(&shown(&header.value)).into_owned()
     };
     let asked = Question {
-        idempotency_key: idempotency_key(&open.promise_id),
+        idempotency_key: key_sent(&request, open),
         attempt: which.attempt.get(),
         question: which.question,
         method: &request.method,
@@ -165,6 +168,10 @@ pub(super) fn ask(
         body: Body::of(shown(&request.body)),
     };
     let input = Payload::json(serde_json::to_vec(&asked).expect("texts and numbers are JSON"));
+    if input.bytes.len() > shared.guests.options().payload_bytes_max {
+        // Its JSON is larger than the request was, and than a function may be given.
+        return Ok(nobody);
+    }
     let functions = shared.components.functions(&own).map_err(|error| error.to_string())?;
     let name = reconciler.function.as_str();
     let spec = functions.as_ref().and_then(|functions| functions.function(name));
@@ -189,6 +196,15 @@ pub(super) fn ask(
     let (reply, _) = oneshot::channel();
     let command = Command::Start(Box::new(Start { started, request, again: None, reply }));
     Ok(Asked::Begins(root, Box::new(command)))
+}
+
+/// The `Idempotency-Key` that a request was sent with: its own, if it has one.
+fn key_sent(request: &Request, open: &OpenInvoke) -> String {
+    let own = |header: &&indelible_http::Header| header.name.eq_ignore_ascii_case(KEY_HEADER);
+    match request.headers.iter().find(own) {
+        Some(header) => String::from_utf8_lossy(&shown(&header.value)).into_owned(),
+        None => idempotency_key(&open.promise_id),
+    }
 }
 
 /// What became of a question that was asked before.

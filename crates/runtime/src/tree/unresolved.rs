@@ -12,7 +12,7 @@ use indelible_store::rows::unresolved::Effect;
 
 use super::Tree;
 use super::command::{NotDone, Reconciled, Resolve};
-use super::effects::attempt_of;
+use super::effects::{Came, attempt_of};
 use super::execution::{Phase, number};
 use super::reconcile::{self, Answered, Which};
 use super::retry::backoff;
@@ -23,6 +23,9 @@ use crate::unresolved::{Asking, State, Unresolved};
 
 /// How often a reconciler is asked that does not know.
 const QUESTIONS_MAX: u32 = 20;
+
+/// When a question that could not be asked is asked again.
+const NOT_ASKED: Micros = Micros::from_secs(10);
 
 /// Who is said to have done what no person did.
 const PEER: &str = "peer";
@@ -125,7 +128,11 @@ impl Tree {
             Ok(reconcile::Asked::Answered(answered)) => {
                 self.answered(shared, key, child, asking, answered);
             }
-            Err(why) => shared.trouble(&format!("a reconciler of {key:#} is not asked: {why}")),
+            Err(why) => {
+                shared.trouble(&format!("a reconciler of {key:#} is not asked: {why}"));
+                let ask_at = shared.clock.now().saturating_add(NOT_ASKED);
+                self.ask_again(shared, key, child, Asking { ask_at, ..asking });
+            }
         }
         // It is deleted with the answer.
         true
@@ -172,8 +179,20 @@ impl Tree {
             }
             // Said twice, and late enough: a request on the wire can arrive after the question.
             Answered::DidNotHappen if asking.not_done && now >= settled_at => {
-                self.take_unresolved(key, child);
                 let message = "its reconciler says that it did not happen";
+                let deadline = open.retry_policy.deadline;
+                let over =
+                    deadline.is_some_and(|all| now > open.scheduled_time.saturating_add(all));
+                if over && open.maybe_performed {
+                    let why = "an attempt before may have happened, and its deadline has passed";
+                    return self.unanswered(shared, key, child, &open, why);
+                }
+                self.take_unresolved(key, child);
+                if over {
+                    let message = format!("{message}, and its deadline has passed");
+                    let failure = Failure::new(ErrorKind::NotPerformed, message);
+                    return self.complete_effect(shared, key, child, failure.into());
+                }
                 let failure = Failure::new(ErrorKind::NotPerformed, message);
                 self.again(shared, key, child, RetryCause::ReconciledNotDone, failure, now);
             }
@@ -280,6 +299,13 @@ impl Tree {
         if matches!(execution.phase, Phase::Held { .. }) {
             return conflict("its execution is held, and has to be released first".to_owned());
         }
+        let cancelled = execution.journal.cancel_requested().map(|(at, _)| at);
+        let open = execution.journal.open_invoke(&resolve.promise);
+        let called_back =
+            open.is_some_and(|open| cancelled.is_some_and(|at| open.scheduled_at < at));
+        if called_back && resolve.resolution == Resolution::RunAgain {
+            return conflict("its execution is being cancelled: nothing of it begins".to_owned());
+        }
         self.take_unresolved(&key, child);
         let person = resolve.actor.as_str();
         match &resolve.resolution {
@@ -314,15 +340,22 @@ impl Tree {
         attempt: Attempt,
         end: End,
     ) {
-        let End::Answered(response) = end else { return };
+        let (response, too_large) = match end {
+            End::Answered(response) => (response, false),
+            End::TooLarge(response) => (response, true),
+            End::NotSent { .. } | End::Refused { .. } | End::Unknown { .. } => return,
+        };
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);
         let policy = execution.journal.open_invoke(&promise).map(|open| open.retry_policy);
         let says_nothing = policy.is_some_and(|policy| policy.is_no_answer(response.status));
-        let waits = execution.unresolved.get(&child).is_some_and(|own| own.attempt == attempt)
-            && !matches!(execution.phase, Phase::Held { .. });
+        let waits = execution.unresolved.get(&child).is_some_and(|own| own.attempt == attempt);
         if waits && !says_nothing {
             self.take_unresolved(key, child);
+            if too_large {
+                let failure = Came::To(End::TooLarge(response)).failure(ErrorKind::Uncategorized);
+                return self.complete_effect(shared, key, child, failure.into());
+            }
             let payload = Payload::new(Codec::HTTP, response.encode());
             return self.complete_effect(shared, key, child, Outcome::Ok(payload));
         }

@@ -51,6 +51,10 @@ impl Tree {
                     Some(key) => key,
                     None => continue,
                 },
+                Work::Close(caller, child) => {
+                    self.close_effect(shared, &caller, child);
+                    continue;
+                }
                 Work::Lost(caller, child) => {
                     self.effect_lost(shared, &caller, child);
                     continue;
