@@ -19,6 +19,7 @@ use indelible_store::{Durable, Lost, Position};
 
 use crate::shared::{Shared, lock};
 use crate::tree::command::{Command, EffectEnded};
+use crate::unresolved::UnresolvedEffect;
 
 /// What is in flight, what waits for room, and what waits for the disk.
 pub(crate) struct Effects {
@@ -38,6 +39,8 @@ pub(crate) enum Outgoing {
     Send(Box<Sending>),
     /// A command to another tree.
     Tell(RootHash, Command),
+    /// Somebody should look at this.
+    Held(Box<UnresolvedEffect>),
 }
 
 /// An attempt at an effect, on its way.
@@ -201,6 +204,7 @@ impl Shared {
     fn goes_out(&self, outgoing: Outgoing) {
         let sending = match outgoing {
             Outgoing::Tell(root, command) => return self.send(&root, command),
+            Outgoing::Held(effect) => return self.observer.unresolved(&effect),
             Outgoing::Send(sending) => *sending,
         };
         let Sending { key, child, attempt, request, idempotency_key, components, slot, .. } =

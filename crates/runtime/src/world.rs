@@ -48,7 +48,8 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (key, why);
     }
 
-    /// Nobody knows whether an effect happened, and it waits for a person (D5).
+    /// Nobody knows whether an effect happened, and it waits for a person (D5). Told when that is
+    /// durable: whoever looks finds it.
     fn unresolved(&self, effect: &UnresolvedEffect) {
         let _ = effect;
     }

@@ -99,6 +99,17 @@ fn calls_and_workflows() {
 
 /// Every signal that was acknowledged made its guest go on.
 #[test]
+fn requests() {
+    let line = measured("http --in-flight 4 --n 10 --seconds 1", "## `bench http --json`");
+    assert_eq!((line.number("n"), line.number("in_flight")), (10.0, 4.0));
+    let requests = line.number("count") * 10.0;
+    let rate = line.number("per_s") * line.number("seconds") / requests;
+    assert!((rate - 1.0).abs() < 0.01, "{}", line.0);
+    line.has_some(&["step_p50_us", "fsyncs", "fsyncs_per_request", "cpu_s", "raw_sync_us"]);
+    line.rises(&["step_p50_us", "p50_us", "p99_us"]);
+}
+
+#[test]
 fn signals() {
     let line =
         measured("signals --executions 20 --in-flight 4 --seconds 1", "## `bench signals --json`");

@@ -69,17 +69,20 @@ impl Tree {
             State::Held
         };
         let unresolved = Unresolved { attempt, since: now, label, why, state };
-        self.put_unresolved(shared, key, number(&open.promise_id), unresolved);
+        self.put_unresolved(key, number(&open.promise_id), unresolved);
     }
 
-    fn put_unresolved(&mut self, shared: &Shared, key: &JournalKey, child: u32, now: Unresolved) {
+    fn put_unresolved(&mut self, key: &JournalKey, child: u32, now: Unresolved) {
         let effect = Effect { key: key.clone(), child };
         let body = now.encode();
         match now.state {
             State::Asking(Asking { ask_at, .. }) => {
                 self.put_timer(Timer { due: ask_at, key: key.clone(), child: Some(child) });
             }
-            State::Held => shared.observer.unresolved(&now.clone().shown(effect.clone())),
+            State::Held => {
+                let shown = Box::new(now.clone().shown(effect.clone()));
+                self.changes.outgoing.push(Outgoing::Held(shown));
+            }
         }
         if !self.execution(key).volatile {
             self.changes.unresolved.push((effect, Some(body)));
@@ -131,7 +134,7 @@ impl Tree {
             Err(why) => {
                 shared.trouble(&format!("a reconciler of {key:#} is not asked: {why}"));
                 let ask_at = shared.clock.now().saturating_add(NOT_ASKED);
-                self.ask_again(shared, key, child, Asking { ask_at, ..asking });
+                self.ask_again(key, child, Asking { ask_at, ..asking });
             }
         }
         // It is deleted with the answer.
@@ -199,7 +202,7 @@ impl Tree {
             Answered::DidNotHappen => {
                 let next =
                     Asking { answers: question, not_done: true, ask_at: settled_at.max(now) };
-                self.ask_again(shared, key, child, next);
+                self.ask_again(key, child, next);
             }
             Answered::NotKnownYet => {
                 let wait = backoff(shared, key, &open.retry_policy, question - 1);
@@ -209,7 +212,7 @@ impl Tree {
                     deadline.is_none_or(|all| ask_at <= open.scheduled_time.saturating_add(all));
                 if question < QUESTIONS_MAX && in_time {
                     let next = Asking { answers: question, not_done: false, ask_at };
-                    return self.ask_again(shared, key, child, next);
+                    return self.ask_again(key, child, next);
                 }
                 let why = "its reconciler cannot say whether it happened";
                 self.unanswered(shared, key, child, &open, why);
@@ -217,10 +220,10 @@ impl Tree {
         }
     }
 
-    fn ask_again(&mut self, shared: &Shared, key: &JournalKey, child: u32, next: Asking) {
+    fn ask_again(&mut self, key: &JournalKey, child: u32, next: Asking) {
         let Some(unresolved) = self.take_unresolved(key, child) else { return };
         let unresolved = Unresolved { state: State::Asking(next), ..unresolved };
-        self.put_unresolved(shared, key, child, unresolved);
+        self.put_unresolved(key, child, unresolved);
     }
 
     /// Nobody is left to ask.
@@ -237,7 +240,7 @@ impl Tree {
         match effect::unresolved(&open.retry_policy, false) {
             Next::Hold => {
                 let held = Unresolved { state: State::Held, why, ..unresolved };
-                self.put_unresolved(shared, key, child, held);
+                self.put_unresolved(key, child, held);
             }
             _ => {
                 let failure = Failure::new(ErrorKind::Indeterminate, why);

@@ -1,0 +1,143 @@
+//! Functions with HTTP requests: what they may reach, which secrets they have, and what a person
+//! says of a request of which nobody knows whether it happened.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use indelible_http_peer::Peer;
+
+use super::{indelible, run, text};
+
+fn spec(peer: &Peer, method: &str, path: &str, more: &str) -> String {
+    let url = peer.url(path);
+    format!(r#"{{"method":"{method}","url":"{url}","backoff_ms":1{more}}}"#)
+}
+
+/// What allows a function to reach the peer.
+fn allowed(peer: &Peer) -> Vec<String> {
+    let host = peer.address().to_string();
+    let words = ["--allow-host", &host, "--allow-network", "loopback", "--allow-plain-http"];
+    words.map(str::to_owned).to_vec()
+}
+
+fn sends(folder: &Path, id: &str, spec: &str, more: &[String]) -> Output {
+    let mut arguments = vec!["sends", spec, "--id", id];
+    arguments.extend(more.iter().map(String::as_str));
+    run(folder, "behaviours", &arguments)
+}
+
+/// D11: nothing may be reached, and no secret be sent, unless it is said; each part of it counts.
+#[test]
+fn a_function_reaches_what_it_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let peer = Peer::start();
+    let get = spec(&peer, "GET", "/do/answer", "");
+    let all = allowed(&peer);
+    for (id, allowed) in [("none", &all[..0]), ("host", &all[..2]), ("network", &all[..4])] {
+        let output = sends(folder.path(), id, &get, allowed);
+        assert!(text(&output.stdout).contains("NotPerformed"), "{id}: {}", text(&output.stdout));
+    }
+    assert!(peer.log().is_empty(), "nothing was sent");
+    let output = sends(folder.path(), "all", &get, &all);
+    assert!(text(&output.stdout).contains("\"status\":200"), "{}", text(&output.stdout));
+    assert_eq!(peer.log().len(), 1);
+}
+
+/// D11: a secret leaves with the request, and is nowhere else.
+#[test]
+fn a_secret_is_sent_and_not_kept() {
+    const VALUE: &str = "s3cr3t-0f-th3-t3st";
+    let folder = tempfile::tempdir().unwrap();
+    let peer = Peer::start();
+    let echo = spec(&peer, "POST", "/do/echo", r#","secrets":[["x-key","KEY"]]"#);
+    let refused = sends(folder.path(), "without", &echo, &allowed(&peer));
+    assert!(text(&refused.stdout).contains("NotPerformed"), "{}", text(&refused.stdout));
+    let component = indelible_guests::component("behaviours");
+    let output = indelible(folder.path())
+        .arg("run")
+        .arg(component)
+        .args(["sends", &echo, "--id", "with", "--secret", "KEY=env:OF_THE_TEST"])
+        .args(["--journal", "all.jsonl"])
+        .args(allowed(&peer))
+        .env("OF_THE_TEST", VALUE)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let arrived = peer.log();
+    assert_eq!(arrived.len(), 1);
+    assert_eq!(arrived[0].header("x-key").map(|value| value.to_vec()), Some(VALUE.into()));
+    // The peer sent it back, and it was taken out.
+    for said in [&output.stdout, &output.stderr] {
+        assert!(!text(said).contains(VALUE), "{}", text(said));
+    }
+    for file in walk(folder.path()) {
+        let bytes = std::fs::read(&file).unwrap();
+        let found = bytes.windows(VALUE.len()).any(|window| window == VALUE.as_bytes());
+        assert!(!found, "it is in {}", file.display());
+    }
+    let wrong = sends(folder.path(), "wrong", &echo, &["--secret".into(), "KEY=hunter2".into()]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(!text(&wrong.stderr).contains("the source of KEY is hunter2"));
+}
+
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files.extend(walk(&path)) } else { files.push(path) }
+    }
+    files
+}
+
+/// D5, C-38: a request that is held is listed, resolved once by a person, and its workflow goes on
+/// from there; the peer sees it once.
+#[test]
+fn a_person_resolves_what_is_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let peer = Peer::start();
+    let held = spec(&peer, "POST", "/do/drop-after", r#","hold":true"#);
+    let component = indelible_guests::component("behaviours");
+    let mut child = indelible(folder.path())
+        .arg("run")
+        .arg(&component)
+        .args(["sends", &held, "--id", "one"])
+        .args(allowed(&peer))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().starts_with("waits POST http://127.0.0.1")));
+    assert!(said.next().unwrap().unwrap().contains("indelible resolve"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let listed = indelible(folder.path()).args(["unresolved", "--json"]).output().unwrap();
+    let line: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!((line["v"].as_u64(), line["state"].as_str()), (Some(1), Some("held")));
+    let promise = line["promise"].as_str().unwrap();
+    let people = indelible(folder.path()).arg("unresolved").output().unwrap();
+    assert!(text(&people.stdout).contains(promise));
+
+    let resolve = |arguments: &[&str]| {
+        indelible(folder.path()).arg("resolve").args(arguments).output().unwrap()
+    };
+    let nonsense = resolve(&["7", "did-not-happen", "--reason", "x"]);
+    assert_eq!(nonsense.status.code(), Some(2));
+    let no_reason = resolve(&[promise, "did-not-happen"]);
+    assert_eq!(no_reason.status.code(), Some(2));
+    let happened = ["happened", "--status", "201", "--body", "seen", "--reason", "I saw it"];
+    let first = resolve(&[&[promise], &happened[..]].concat());
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let second = resolve(&[promise, "run-again", "--reason", "sure?"]);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(text(&second.stderr).contains("nothing has changed"), "{}", text(&second.stderr));
+
+    let output = sends(folder.path(), "one", &held, &allowed(&peer));
+    assert!(text(&output.stdout).contains("\"status\":201,\"body\":\"seen\""));
+    assert_eq!(peer.log().len(), 1, "it was sent once");
+    let listed = indelible(folder.path()).args(["unresolved", "--json"]).output().unwrap();
+    assert!(listed.stdout.is_empty() && listed.status.success());
+    let nowhere = indelible(folder.path()).args(["unresolved", "--data", "none"]).output().unwrap();
+    assert_eq!(nowhere.status.code(), Some(1));
+}
