@@ -24,7 +24,8 @@ use hostile::{
 };
 use kept::{book, collect, collect_again, errands, travel, unbook};
 use volatile::{
-    breaks_after, breaks_after_idem, calls_and_leaves, calls_two, calls_volatile, everything, fickle, glance, glance_idem, naps, oversteps,
+    breaks_after, breaks_after_idem, calls_and_leaves, calls_two, calls_volatile, everything,
+    fickle, glance, glance_idem, naps, oversteps,
 };
 use waiting::{
     fan_out, fan_out_all, now_twice, race_timer, random_twice, sequence, signal_or_call,

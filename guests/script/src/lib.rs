@@ -280,8 +280,8 @@ fn send(with: &Value) -> u32 {
         backoff_cap: ms("cap").unwrap_or(60_000_000),
         deadline: ms("deadline"),
     };
-    let reconciler = ms("settle")
-        .map(|settle| http::Reconciler { function: "reconcile".to_owned(), settle });
+    let reconciler =
+        ms("settle").map(|settle| http::Reconciler { function: "reconcile".to_owned(), settle });
     let hold = with["hold"].as_bool().unwrap_or_default();
     let policy = http::HttpPolicy {
         idem: with["idem"].as_bool(),
