@@ -50,8 +50,13 @@ fn all_guests() {
     for guest in ["approval", "behaviours", "fan-out", "order-saga", "other", "polling", "trivial"]
     {
         let shape = shape(guest);
-        let imports = ["indelible:guest/types@0.1.0", "indelible:guest/host@0.1.0"];
+        // Those that send requests know what one is.
+        let sends = shape.imports.iter().any(|import| import.contains("/http@"));
+        let mut imports = vec!["indelible:guest/types@0.1.0"];
+        imports.extend(sends.then_some("indelible:guest/http@0.1.0"));
+        imports.push("indelible:guest/host@0.1.0");
         assert_eq!(shape.imports, imports, "{guest}");
+        assert_eq!(sends, guest == "behaviours", "{guest}");
         assert_eq!(shape.exports, ["describe", "run"], "{guest}");
         assert!(shape.has_names, "a trap in {guest} can say where it happened");
     }

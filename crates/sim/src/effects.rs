@@ -275,13 +275,19 @@ impl Effect<'_> {
             ErrorKind::Indeterminate => {
                 let held = attempt.policy.on_unknown == OnUnknown::Hold;
                 ensure!(!held || self.is_ending(place), "a person was to be asked");
-                !attempt.idem() && attempt.is_unknown()
+                // An attempt before may have happened, and this one never began.
+                let unbegun = attempt.sent.is_none() && attempt.maybe_before;
+                !attempt.idem() && (attempt.is_unknown() || unbegun)
             }
             ErrorKind::NotPerformed => {
                 let own = |sent: &&Sent| sent.journal == *self.journal && sent.child == self.child;
                 let processed = self.sent.iter().filter(own).any(|sent| sent.processed);
                 ensure!(!processed, "it was processed");
+                // A reconciler said so, when it was too late for another attempt.
+                let asked =
+                    attempt.policy.reconciler.is_some() && attempt.policy.deadline.is_some();
                 matches!(told, Some(End::NotSent { .. } | End::Refused { .. }))
+                    || asked && attempt.is_unknown()
             }
             // It was not in flight.
             ErrorKind::Cancelled => attempt.sent.is_none(),

@@ -20,7 +20,7 @@ use indelible_store::rows::executions::Standing;
 use indelible_store::rows::listing::{self, Filter};
 use indelible_store::rows::windows::{self, Id, Kind, Windowed};
 use indelible_store::rows::{
-    self, audit, components, executions, journals, queue, settings, timers,
+    self, audit, components, executions, journals, queue, settings, timers, unresolved,
 };
 use indelible_store::{Batch, Bounds, Scan, Store, check};
 
@@ -75,11 +75,16 @@ fn fill(store: &Store) -> Vec<Run> {
     }
     components::put(&mut batch, b"component");
     settings::put(&mut batch, "retention", b"30d");
+    unresolved::put(&mut batch, &effect(), b"held");
     let body = Bytes::from_static(b"resolved");
     audit::put(&mut batch, &audit::Entry { at: at(1_400), id: *b"0123456789abcdef", body });
     let position = store.submit_blocking(batch).unwrap();
     store.durable(position).wait().unwrap();
     vec![root, child, waiting]
+}
+
+fn effect() -> unresolved::Effect {
+    unresolved::Effect { key: key(2, &[], &[3]), child: 7 }
 }
 
 /// Everything that `fill` wrote is there.
@@ -104,6 +109,7 @@ fn assert_filled(store: &Store, runs: &[Run]) {
     assert_eq!(audit::before(store, at(2_000), 10).unwrap().value.len(), 1);
     assert_eq!(queue::next(store, None, 10).unwrap().value[0].ticket, 9);
     assert_eq!(timers::next(store, None, 10).unwrap().value.len(), 2);
+
     assert_eq!(check::check(store, &mut |_| {}).unwrap().problems, []);
 }
 
@@ -151,6 +157,8 @@ fn old_rows_still_read() {
         store.durable(position).wait().unwrap();
     }
     assert_filled(&store, &runs);
+    let held = (effect(), Bytes::from_static(b"held"));
+    assert_eq!(unresolved::next(&store, None, 10).unwrap().value, [held]);
 }
 
 /// A folder as one file: path and content of each file in it, with their lengths before them.
