@@ -141,7 +141,10 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 
 /// Trees that stop half-way in their calls: each is in the stored queue.
 fn half_way(count: usize) -> (House, Vec<ExecutionId>) {
-    let mut house = House::on(Arc::new(Disk::new()), by_hand(KEEP));
+    // Without hurry: on a busy machine a turn would end before its 32 guests, and another's first
+    // turn would not come.
+    let guests = support::guests::unhurried();
+    let mut house = House::with(Arc::new(Disk::new()), by_hand(KEEP), guests);
     house.deploy("script");
     let program = json!([
         { "repeat": [40, [{ "call": ["c", "main", [{ "return": 1 }]] }]] },
