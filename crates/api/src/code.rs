@@ -1,0 +1,419 @@
+//! The codes of errors: what a program can match on. A code means the same for ever; new ones may
+//! come. Each has a page in `docs/errors/`, which is part of the binary.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The code of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Code {
+    /// The request makes no sense: its body, its query, an id or a header.
+    MalformedRequest,
+    /// The request has an idempotency key and an operation id.
+    KeyAndOperationId,
+    /// The operation id carries a time that has not come.
+    OperationIdFromTheFuture,
+    /// There is no credential, or none that is known and good.
+    Unauthenticated,
+    /// The credential lacks the role, or the namespace.
+    Forbidden,
+    /// The request came under a name that is not the server's own, or from a web page.
+    OriginRefused,
+    /// The namespace is the server's own.
+    ReservedNamespace,
+    /// There is none with this id, or it belongs to somebody else.
+    NotFound,
+    /// The API has no such path.
+    NoSuchPath,
+    /// No component of this name is deployed.
+    NoSuchComponent,
+    /// The component has no function of this name.
+    NoSuchFunction,
+    /// The path does not take this method.
+    MethodNotAllowed,
+    /// The body did not come in time.
+    RequestTimeout,
+    /// The operation goes on, and the caller asked not to be attached.
+    InFlight,
+    /// The operation id was used before, for another request.
+    Conflict,
+    /// The execution is not in a state in which this can be done.
+    WrongState,
+    /// The operation id is unknown, and older than operations are remembered.
+    Expired,
+    /// The body is larger than it may be.
+    PayloadTooLarge,
+    /// The body's media type is not what the path wants.
+    UnsupportedMediaType,
+    /// The idempotency key was used before, for another request.
+    Mismatch,
+    /// The component cannot be deployed.
+    InvalidComponent,
+    /// The function was carried out, and failed.
+    FunctionFailed,
+    /// The execution was cancelled before it returned.
+    Cancelled,
+    /// Nobody can know whether it happened.
+    Indeterminate,
+    /// The execution buffers as many signals as it may.
+    TooManySignals,
+    /// A mistake of the server's, or a store that cannot be read.
+    Internal,
+    /// The server has as much to do as it takes on.
+    Busy,
+    /// The server stops, or has not begun.
+    Stopping,
+    /// The disk failed: nothing is written any more.
+    StoreStopped,
+    /// One that this version does not know: a newer server's.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
+}
+
+/// What is said of a code.
+struct About {
+    text: &'static str,
+    status: u16,
+    retryable: bool,
+    title: &'static str,
+    page: &'static str,
+}
+
+impl Code {
+    /// All codes, by status.
+    pub const ALL: [Self; 29] = [
+        Self::MalformedRequest,
+        Self::KeyAndOperationId,
+        Self::OperationIdFromTheFuture,
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::OriginRefused,
+        Self::ReservedNamespace,
+        Self::NotFound,
+        Self::NoSuchPath,
+        Self::NoSuchComponent,
+        Self::NoSuchFunction,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::InFlight,
+        Self::Conflict,
+        Self::WrongState,
+        Self::Expired,
+        Self::PayloadTooLarge,
+        Self::UnsupportedMediaType,
+        Self::Mismatch,
+        Self::InvalidComponent,
+        Self::FunctionFailed,
+        Self::Cancelled,
+        Self::Indeterminate,
+        Self::TooManySignals,
+        Self::Internal,
+        Self::Busy,
+        Self::Stopping,
+        Self::StoreStopped,
+    ];
+
+    const fn about(self) -> About {
+        match self {
+            Self::MalformedRequest => About {
+                text: "malformed-request",
+                status: 400,
+                retryable: false,
+                title: "The request makes no sense",
+                page: include_str!("../../../docs/errors/malformed-request.md"),
+            },
+            Self::KeyAndOperationId => About {
+                text: "key-and-operation-id",
+                status: 400,
+                retryable: false,
+                title: "A request has one name",
+                page: include_str!("../../../docs/errors/key-and-operation-id.md"),
+            },
+            Self::OperationIdFromTheFuture => About {
+                text: "operation-id-from-the-future",
+                status: 400,
+                retryable: false,
+                title: "The operation id was made in the future",
+                page: include_str!("../../../docs/errors/operation-id-from-the-future.md"),
+            },
+            Self::Unauthenticated => About {
+                text: "unauthenticated",
+                status: 401,
+                retryable: false,
+                title: "Who are you?",
+                page: include_str!("../../../docs/errors/unauthenticated.md"),
+            },
+            Self::Forbidden => About {
+                text: "forbidden",
+                status: 403,
+                retryable: false,
+                title: "The credential may not do this",
+                page: include_str!("../../../docs/errors/forbidden.md"),
+            },
+            Self::OriginRefused => About {
+                text: "origin-refused",
+                status: 403,
+                retryable: false,
+                title: "Not from a web page",
+                page: include_str!("../../../docs/errors/origin-refused.md"),
+            },
+            Self::ReservedNamespace => About {
+                text: "reserved-namespace",
+                status: 403,
+                retryable: false,
+                title: "The namespace is the server's own",
+                page: include_str!("../../../docs/errors/reserved-namespace.md"),
+            },
+            Self::NotFound => About {
+                text: "not-found",
+                status: 404,
+                retryable: false,
+                title: "There is no such thing",
+                page: include_str!("../../../docs/errors/not-found.md"),
+            },
+            Self::NoSuchPath => About {
+                text: "no-such-path",
+                status: 404,
+                retryable: false,
+                title: "There is no such path",
+                page: include_str!("../../../docs/errors/no-such-path.md"),
+            },
+            Self::NoSuchComponent => About {
+                text: "no-such-component",
+                status: 404,
+                retryable: false,
+                title: "No such component is deployed",
+                page: include_str!("../../../docs/errors/no-such-component.md"),
+            },
+            Self::NoSuchFunction => About {
+                text: "no-such-function",
+                status: 404,
+                retryable: false,
+                title: "The component has no such function",
+                page: include_str!("../../../docs/errors/no-such-function.md"),
+            },
+            Self::MethodNotAllowed => About {
+                text: "method-not-allowed",
+                status: 405,
+                retryable: false,
+                title: "The path does not take this method",
+                page: include_str!("../../../docs/errors/method-not-allowed.md"),
+            },
+            Self::RequestTimeout => About {
+                text: "request-timeout",
+                status: 408,
+                retryable: true,
+                title: "The request came too slowly",
+                page: include_str!("../../../docs/errors/request-timeout.md"),
+            },
+            Self::InFlight => About {
+                text: "in-flight",
+                status: 409,
+                retryable: true,
+                title: "The operation goes on",
+                page: include_str!("../../../docs/errors/in-flight.md"),
+            },
+            Self::Conflict => About {
+                text: "conflict",
+                status: 409,
+                retryable: false,
+                title: "The operation id was used for something else",
+                page: include_str!("../../../docs/errors/conflict.md"),
+            },
+            Self::WrongState => About {
+                text: "wrong-state",
+                status: 409,
+                retryable: false,
+                title: "It is not in a state for this",
+                page: include_str!("../../../docs/errors/wrong-state.md"),
+            },
+            Self::Expired => About {
+                text: "expired",
+                status: 410,
+                retryable: false,
+                title: "The operation id is too old",
+                page: include_str!("../../../docs/errors/expired.md"),
+            },
+            Self::PayloadTooLarge => About {
+                text: "payload-too-large",
+                status: 413,
+                retryable: false,
+                title: "Too large",
+                page: include_str!("../../../docs/errors/payload-too-large.md"),
+            },
+            Self::UnsupportedMediaType => About {
+                text: "unsupported-media-type",
+                status: 415,
+                retryable: false,
+                title: "The body is of another kind",
+                page: include_str!("../../../docs/errors/unsupported-media-type.md"),
+            },
+            Self::Mismatch => About {
+                text: "mismatch",
+                status: 422,
+                retryable: false,
+                title: "The key was used for something else",
+                page: include_str!("../../../docs/errors/mismatch.md"),
+            },
+            Self::InvalidComponent => About {
+                text: "invalid-component",
+                status: 422,
+                retryable: false,
+                title: "That is no component that can run",
+                page: include_str!("../../../docs/errors/invalid-component.md"),
+            },
+            Self::FunctionFailed => About {
+                text: "function-failed",
+                status: 424,
+                retryable: false,
+                title: "The function failed",
+                page: include_str!("../../../docs/errors/function-failed.md"),
+            },
+            Self::Cancelled => About {
+                text: "cancelled",
+                status: 424,
+                retryable: false,
+                title: "The execution was cancelled",
+                page: include_str!("../../../docs/errors/cancelled.md"),
+            },
+            Self::Indeterminate => About {
+                text: "indeterminate",
+                status: 424,
+                retryable: false,
+                title: "Nobody knows whether it happened",
+                page: include_str!("../../../docs/errors/indeterminate.md"),
+            },
+            Self::TooManySignals => About {
+                text: "too-many-signals",
+                status: 429,
+                retryable: true,
+                title: "The execution has too many unread signals",
+                page: include_str!("../../../docs/errors/too-many-signals.md"),
+            },
+            Self::Internal => About {
+                text: "internal",
+                status: 500,
+                retryable: false,
+                title: "A mistake of the server's",
+                page: include_str!("../../../docs/errors/internal.md"),
+            },
+            Self::Busy => About {
+                text: "busy",
+                status: 503,
+                retryable: true,
+                title: "Too much at once",
+                page: include_str!("../../../docs/errors/busy.md"),
+            },
+            Self::Stopping => About {
+                text: "stopping",
+                status: 503,
+                retryable: true,
+                title: "The server stops",
+                page: include_str!("../../../docs/errors/stopping.md"),
+            },
+            Self::StoreStopped => About {
+                text: "store-stopped",
+                status: 503,
+                retryable: true,
+                title: "The store has stopped",
+                page: include_str!("../../../docs/errors/store-stopped.md"),
+            },
+            Self::Unknown => About {
+                text: "unknown",
+                status: 500,
+                retryable: false,
+                title: "An error that this version does not know",
+                page: "A newer server sent it: its documentation says what it means.\n",
+            },
+        }
+    }
+
+    /// Its text.
+    pub const fn as_str(self) -> &'static str {
+        self.about().text
+    }
+
+    /// The status of an answer with it.
+    pub const fn status(self) -> u16 {
+        self.about().status
+    }
+
+    /// Whether the same request may succeed later.
+    pub const fn is_retryable(self) -> bool {
+        self.about().retryable
+    }
+
+    /// What it means, in a few words.
+    pub const fn title(self) -> &'static str {
+        self.about().title
+    }
+
+    /// What it means, and what to do: Markdown.
+    pub const fn page(self) -> &'static str {
+        self.about().page
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A text that is no code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoSuchCode;
+
+impl fmt::Display for NoSuchCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no such code")
+    }
+}
+
+impl std::error::Error for NoSuchCode {}
+
+impl FromStr for Code {
+    type Err = NoSuchCode;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchCode> {
+        Self::ALL.into_iter().find(|code| code.as_str() == text).ok_or(NoSuchCode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text in documents, in paths and in pages is one.
+    #[test]
+    fn a_code_has_one_text() {
+        for code in Code::ALL {
+            let json = serde_json::to_string(&code).expect("it is JSON");
+            assert_eq!(json, format!("\"{code}\""));
+            assert_eq!(code.as_str().parse(), Ok(code));
+            assert!((400..600).contains(&code.status()), "{code}");
+            let head = format!("# {code}\n\nStatus {}.", code.status());
+            assert!(code.page().starts_with(&head), "{code}");
+            assert!(code.page().contains(code.title()), "{code}");
+        }
+    }
+
+    /// No page is left over, and none is missing.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the pages are files")]
+    fn every_page_has_a_code() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors");
+        for file in std::fs::read_dir(folder).expect("the folder is there") {
+            let name = file.expect("it can be read").file_name();
+            let name = name.to_string_lossy();
+            let code = name.strip_suffix(".md").expect("pages are Markdown");
+            assert!(code == "README" || code.parse::<Code>().is_ok(), "{name}");
+        }
+    }
+}

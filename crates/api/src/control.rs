@@ -1,0 +1,68 @@
+//! Signals, cancels, and what people decide.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A signal that was sent. It is durable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Delivered {
+    /// Its number among those of its name, from 1.
+    pub delivery_id: u64,
+}
+
+/// Why something is done: kept in the audit record.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    /// For people.
+    #[serde(default)]
+    #[schemars(length(max = 1024))]
+    pub reason: String,
+}
+
+/// What a cancel came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cancelling {
+    /// Whether somebody had asked before.
+    pub already: bool,
+}
+
+/// How an effect ended of which nobody knew.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Resolve {
+    /// How it ended.
+    pub resolution: Resolution,
+    /// Why: kept in the audit record.
+    #[schemars(length(min = 1, max = 1024))]
+    pub reason: String,
+}
+
+/// How an effect ended of which nobody knew.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Resolution {
+    /// It happened, and this is what was answered.
+    Happened {
+        /// The status.
+        #[schemars(range(min = 100, max = 999))]
+        status: u16,
+        /// The headers, as pairs of name and value.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        headers: Vec<(String, String)>,
+        /// The body, as text.
+        #[serde(default)]
+        body: String,
+    },
+    /// It did not happen.
+    DidNotHappen,
+    /// It is sent again: it may happen twice.
+    RunAgain,
+}
+
+/// Nothing to say: it was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Done {}

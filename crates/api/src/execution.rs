@@ -1,0 +1,196 @@
+//! What is shown of executions. Whatever is shown is durable.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::call::{Failed, Payload};
+
+/// How an execution stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// The guest runs, or could.
+    Running,
+    /// The guest waits.
+    Blocked,
+    /// Somebody asked to cancel; the guest may clean up.
+    Cancelling,
+    /// It does not go on by itself: a person has to look.
+    Held,
+    /// The function returned.
+    Completed,
+    /// The function failed.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl State {
+    /// Whether it is over.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// An execution, as lists show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Execution {
+    /// Its id.
+    pub execution_id: String,
+    /// Whose operations its tree belongs to.
+    pub namespace: String,
+    /// The function that it runs.
+    pub function: String,
+    /// The version that it runs, for life.
+    pub component_digest: String,
+    /// How it stands.
+    pub state: State,
+    /// When it was started.
+    pub created_at: String,
+    /// When something last happened to it.
+    pub updated_at: String,
+    /// Which attempt this is, from the root down to it: `1`, or `1.2`.
+    pub attempts: String,
+    /// How many events its journal has.
+    pub events: u64,
+    /// Why it is held, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<String>,
+}
+
+/// An execution, whole.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Detail {
+    /// As lists show it.
+    pub execution: Execution,
+    /// The operation that its tree belongs to.
+    pub operation_id: String,
+    /// Who called it; a root has nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<String>,
+    /// What it was given, if that is JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub input: Option<Box<RawValue>>,
+    /// What it was given, if that is something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_payload: Option<Payload>,
+    /// What it waits for now; nothing if it runs or is over.
+    pub waits_for: Vec<Wait>,
+    /// Since when it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_since: Option<String>,
+    /// What it returned, if it did and that is JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub result: Option<Box<RawValue>>,
+    /// What it returned, if that is something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_payload: Option<Payload>,
+    /// Why it failed or was cancelled, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failed>,
+}
+
+/// One thing that an execution waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Wait {
+    /// What it is.
+    pub kind: WaitKind,
+    /// Its promise, if it has one already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise_id: Option<String>,
+    /// What is called, requested or awaited: a function, method and address, the name of a signal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Which attempt is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// Since when, where that differs from `waits_since`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// When it happens: a timer, or the next attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<String>,
+    /// Why nobody knows whether it happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// What an execution can wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitKind {
+    /// A call of a function.
+    Call,
+    /// An HTTP request.
+    Http,
+    /// An HTTP request of which nobody knows whether it happened: its reconciler is being asked.
+    Reconciling,
+    /// An HTTP request of which nobody knows whether it happened: a person has to say.
+    Unresolved,
+    /// A timer.
+    Timer,
+    /// A signal.
+    Signal,
+    /// A join set: the next of several calls.
+    JoinSet,
+}
+
+/// A page of executions, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Executions {
+    /// The page. It may be shorter than asked for although more follow.
+    pub executions: Vec<Execution>,
+    /// Where to go on: `cursor` of the next request. None: that was all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A page of events of a journal. Each is an object as `docs/formats/journal-jsonl.md` has it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Events {
+    /// The page.
+    #[schemars(with = "Vec<serde_json::Value>")]
+    pub events: Vec<Box<RawValue>>,
+    /// Where to go on: `from` of the next request. None: that was all that there is yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+}
+
+/// An effect of which nobody knows whether it happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnresolvedEffect {
+    /// Its promise: what is resolved.
+    pub promise_id: String,
+    /// The execution that it belongs to.
+    pub execution_id: String,
+    /// Which attempt at it nobody knows of.
+    pub attempt: u32,
+    /// Since when.
+    pub since: String,
+    /// What it is: method and address.
+    pub label: String,
+    /// Why nobody knows.
+    pub why: String,
+    /// Whether it waits for a person; else its reconciler is being asked.
+    pub held: bool,
+}
+
+/// A page of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnresolvedEffects {
+    /// The page. It may be shorter than asked for although more follow.
+    pub effects: Vec<UnresolvedEffect>,
+    /// Where to go on: `cursor` of the next request. None: that was all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}

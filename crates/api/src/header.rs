@@ -1,0 +1,12 @@
+//! The names of headers that are not everybody's.
+
+/// The caller's key for this request: asking again with it has no second effect (I).
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The caller's own id for an operation, a UUIDv7 (V).
+pub const OPERATION_ID: &str = "indelible-operation-id";
+/// What to do if the operation goes on already: `attach` (unless said otherwise) or `conflict` (C-2).
+pub const IF_IN_FLIGHT: &str = "indelible-if-in-flight";
+/// What a request met: the words of [`Verdict`](crate::call::Verdict).
+pub const VERDICT: &str = "indelible-verdict";
+/// The trace that a request belongs to, as W3C has it.
+pub const TRACE_PARENT: &str = "traceparent";

@@ -1,0 +1,28 @@
+//! What the server and its clients say to each other over HTTP: the types of bodies, the names of
+//! headers, the codes of errors.
+//!
+//! These are wire types: a promise to whoever wrote a client. The rooms behind the server have
+//! their own, and the server converts. The crate is pure and knows neither.
+//!
+//! - [`call`]: starting functions, and what comes of them.
+//! - [`execution`]: what is shown of executions.
+//! - [`control`]: signals, cancels, and what people decide.
+//! - [`component`]: what is deployed.
+//! - [`access`]: API keys, roles, and the record of who did what.
+//! - [`problem`]: what an error looks like. [`code`]: which there are, each with its page.
+//! - [`header`]: the names of headers.
+
+pub mod access;
+pub mod call;
+pub mod code;
+pub mod component;
+pub mod control;
+pub mod execution;
+pub mod header;
+pub mod problem;
+
+pub use self::code::Code;
+pub use self::problem::Problem;
+
+/// The version of the API: the first segment of every path.
+pub const VERSION: &str = "v1";
