@@ -133,7 +133,7 @@ pub struct AuditEntry {
 pub struct AuditPage {
     /// The page.
     pub entries: Vec<AuditEntry>,
-    /// Where to go on: `before` of the next request. None: that was all.
+    /// Where to go on: `cursor` of the next request. None: that was all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

@@ -12,6 +12,7 @@ mod journal;
 mod resolve;
 mod run;
 mod screen;
+mod serve;
 mod store;
 
 use std::io::{self, BufWriter, Write as _};
@@ -40,6 +41,11 @@ enum Command {
     New(guest::New),
     Build(guest::Build),
     Run(run::Run),
+    Serve(serve::Serve),
+    /// Make and revoke API keys of a server that is not running
+    #[command(subcommand)]
+    Token(serve::token::Command),
+    Explain(serve::explain::Explain),
     Unresolved(resolve::Unresolved),
     Resolve(resolve::Resolve),
     /// Read and check journals
@@ -48,9 +54,7 @@ enum Command {
     /// Look at a data folder
     #[command(subcommand)]
     Store(store::Command),
-    /// Measure what this machine can do
-    #[command(subcommand)]
-    Bench(bench::Command),
+    Bench(bench::Bench),
 }
 
 fn main() -> ExitCode {
@@ -65,6 +69,9 @@ fn main() -> ExitCode {
         Command::New(command) => command.run(&mut out),
         Command::Build(command) => command.run(&mut out),
         Command::Run(command) => command.run(screen, &mut out),
+        Command::Serve(command) => command.run(&mut out),
+        Command::Token(command) => serve::token::run(command, &mut out),
+        Command::Explain(command) => command.run(&mut out),
         Command::Unresolved(command) => command.run(&mut out),
         Command::Resolve(command) => command.run(&mut out),
         Command::Journal(command) => journal::run(command, screen, &mut out),

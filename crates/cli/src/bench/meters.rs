@@ -60,6 +60,11 @@ pub(super) fn rss_mb() -> Option<f64> {
     rss_bytes().map(|bytes| bytes as f64 / f64::from(1 << 20))
 }
 
+/// How much memory another process has now, in mebibytes.
+pub(super) fn rss_mb_of(process: u32) -> Option<f64> {
+    number(&format!("/proc/{process}/status"), "VmRSS:").map(|kib| kib as f64 / 1024.0)
+}
+
 /// How much memory this process has now, in bytes.
 pub(super) fn rss_bytes() -> Option<u64> {
     number("/proc/self/status", "VmRSS:").map(|kib| kib * 1024)

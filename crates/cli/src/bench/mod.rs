@@ -3,7 +3,7 @@
 //! - `measure`: the workloads in turn. `step`, `raw`, `reads`, `sustained`, `open`: each of them.
 //! - `steps`: the rows of the workload. `load`: many of them to read. `drive`: producers, and the
 //!   time they take.
-//! - `calls`, `http`, `signals`, `timers`, `recover`, `history`: the engine. `house`: one in a folder.
+//! - `server`: a server, over HTTP. `calls`, `http`, `signals`, `timers`, `recover`, `history`: the engine. `house`: one in a folder.
 //!   `guest`: what it calls. `hearing`: what guests say.
 //! - `place`: the folder it happens in. `meters`: what the process takes from the machine.
 //!   `histogram`: latencies. `random`: bytes. `report`: what is printed.
@@ -26,6 +26,7 @@ mod raw;
 mod reads;
 mod recover;
 mod report;
+mod server;
 mod signals;
 mod step;
 mod steps;
@@ -42,7 +43,7 @@ use indelible_store::embedded::Options;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::measure::Bench;
+use self::measure::Bench as StoreBench;
 use self::place::Place;
 use self::report::Report;
 use crate::failure::{Failure, Verdict};
@@ -72,6 +73,27 @@ Examples:
   indelible bench store
   indelible bench store --workload step --producers 64 --seconds 20 --json
   indelible bench store --workload sustained --seconds 600 --dir /data/bench";
+
+const SERVER_HELP: &str = "\
+Without a word, a server is measured: calls of a function that returns what it is given, over HTTP,
+on connections that are kept alive, each call under its own idempotency key and until its answer is
+there; then on one connection alone, beside the disk itself; then with keys that are known. Without
+--url, a server is started in a folder of its own, on this machine's same cores.
+
+Examples:
+  indelible bench
+  indelible bench --url http://127.0.0.1:7070 --connections 64 --seconds 20
+  indelible bench store";
+
+/// Measure what this machine can do
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, after_long_help = SERVER_HELP)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    server: server::ServerArguments,
+}
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -185,8 +207,12 @@ enum Workload {
     Open,
 }
 
-pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Failure> {
+pub(crate) fn run(bench: Bench, out: &mut impl Write) -> Result<Verdict, Failure> {
     let runtime = runtime().map_err(|error| unable("start", &error))?;
+    let Some(command) = bench.command else {
+        server::run(&bench.server, &runtime, out)?;
+        return Ok(Verdict::Well);
+    };
     match command {
         Command::Store(arguments) => store(&arguments, runtime, out)?,
         Command::Invoke(arguments) => {
@@ -236,7 +262,7 @@ fn store(
 ) -> Result<(), Failure> {
     let place = place(&runtime, arguments.dir.as_deref(), arguments.keep)?;
     let options = arguments.cache.options();
-    let bench = Bench { arguments, options, runtime: &runtime, place: &place };
+    let bench = StoreBench { arguments, options, runtime: &runtime, place: &place };
     let result = bench.run(&mut Report::new(out, arguments.json));
     // Nothing may run in the folder any more when its last handle, here, removes it.
     drop(runtime);

@@ -26,6 +26,11 @@ pub(super) struct Place {
 pub(super) struct Guest(Arc<Mutex<Child>>);
 
 impl Guest {
+    /// Its number.
+    pub(super) fn id(&self) -> u32 {
+        lock(&self.0).id()
+    }
+
     /// Kills it: nothing is flushed, nothing is closed.
     pub(super) fn kill(&self) {
         let mut child = lock(&self.0);

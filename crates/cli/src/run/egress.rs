@@ -35,15 +35,19 @@ impl FromStr for Networks {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Ok(Self(match text {
-            "loopback" => Network::loopback().to_vec(),
-            "private" => Network::private().to_vec(),
-            text => {
-                vec![text.parse().map_err(|error| {
-                    format!("{error}; or one of the words loopback and private")
-                })?]
-            }
-        }))
+        networks(text).map(Self)
+    }
+}
+
+/// One network, or those of a word.
+pub(crate) fn networks(text: &str) -> Result<Vec<Network>, String> {
+    match text {
+        "loopback" => Ok(Network::loopback().to_vec()),
+        "private" => Ok(Network::private().to_vec()),
+        text => match text.parse() {
+            Ok(network) => Ok(vec![network]),
+            Err(error) => Err(format!("{error}; or one of the words loopback and private")),
+        },
     }
 }
 
@@ -52,16 +56,20 @@ fn secret(text: &str) -> Result<(String, SecretSource), String> {
     if name.trim().is_empty() {
         return Err("a secret has a name".to_owned());
     }
-    let source = match source.split_once(':') {
-        None if source.is_empty() => SecretSource::Environment(name.to_owned()),
+    Ok((name.to_owned(), secret_source(name, source)?))
+}
+
+/// Where a secret is; the variable of its own name unless something is said.
+pub(crate) fn secret_source(name: &str, source: &str) -> Result<SecretSource, String> {
+    match source.split_once(':') {
+        None if source.is_empty() => Ok(SecretSource::Environment(name.to_owned())),
         Some(("env", variable)) if !variable.is_empty() => {
-            SecretSource::Environment(variable.to_owned())
+            Ok(SecretSource::Environment(variable.to_owned()))
         }
-        Some(("file", path)) if !path.is_empty() => SecretSource::File(PathBuf::from(path)),
+        Some(("file", path)) if !path.is_empty() => Ok(SecretSource::File(PathBuf::from(path))),
         // What was given may be the secret itself: it is not shown.
-        _ => return Err(format!("the source of {name} is env:VARIABLE or file:PATH")),
-    };
-    Ok((name.to_owned(), source))
+        _ => Err(format!("the source of {name} is env:VARIABLE or file:PATH")),
+    }
 }
 
 impl Egress {

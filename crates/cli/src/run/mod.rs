@@ -6,7 +6,7 @@
 //! - `journals`: the journals of what ran.
 #![expect(clippy::disallowed_methods, reason = "it reads the component that was named")]
 
-mod egress;
+pub(crate) mod egress;
 mod journals;
 mod observer;
 
@@ -30,7 +30,7 @@ use indelible_store::rows::TABLES;
 use indelible_store::rows::executions::Execution;
 
 use self::egress::Egress;
-use self::observer::Lines;
+pub(crate) use self::observer::Lines;
 use crate::failure::{Failure, Verdict, quiet};
 use crate::guest::components;
 use crate::screen::Screen;
@@ -93,7 +93,9 @@ impl Run {
         let (name, bytes) = component(&self.component)?;
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.map_err(|error| failed("start", &error))?;
-        let engine = open(&self.data, self.egress.client(&name)?)?;
+        let observer: Arc<dyn Observer> = Arc::new(Lines);
+        let client = self.egress.client(&name)?;
+        let engine = crate::serve::open(&self.data, client, &observer)?;
         let (started, ending) = runtime.block_on(self.wait_for(&engine, &name, &bytes))?;
         if let Ending::Completed(payload) = &ending {
             quiet(write_payload(payload, out)).map_err(|error| Failure::output(&error))?;
@@ -206,24 +208,6 @@ fn component(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     })?;
     let name = file.file_stem().map(|name| name.to_string_lossy().replace('_', "-"));
     Ok((name.unwrap_or_default(), bytes))
-}
-
-/// An engine over a data folder.
-fn open(folder: &Path, client: Client) -> Result<Engine, Failure> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::new(format!("cannot open {}: {error}", folder.display()))
-            .hint("one process at a time may have a data folder; --data names another")
-    };
-    fs::create_dir_all(folder).map_err(|error| failed(&error))?;
-    let options = embedded::Options::default();
-    let store = embedded::open(&folder.join("store"), &TABLES, &options);
-    let store = store.map_err(|error| failed(&error))?;
-    let artifacts = Artifacts::folder(folder.join("artifacts")).map_err(|error| failed(&error))?;
-    let guests = Guests::new(GuestOptions::default(), artifacts).map_err(|error| failed(&error))?;
-    let witness = WitnessFile::open(&folder.join("replays")).map_err(|error| failed(&error))?;
-    let (observer, witness) = (Arc::new(Lines), Arc::new(witness));
-    let world = World { observer, witness, http: Arc::new(client), ..World::system(guests) };
-    Engine::open(store, Options::default(), world).map_err(|error| failed(&error))
 }
 
 /// Says what became of it so far, and how to come back to it.

@@ -7,7 +7,7 @@ use indelible_runtime::UnresolvedEffect;
 use indelible_runtime::world::{Level, LogLine, Observer, Then};
 
 /// Writes lines to stderr.
-pub(super) struct Lines;
+pub(crate) struct Lines;
 
 impl Observer for Lines {
     fn logged(&self, line: LogLine<'_>) {

@@ -1,0 +1,400 @@
+//! `indelible bench --url`: calls over HTTP, as programs make them: many connections that are kept
+//! alive, each call under its own key; then one connection alone, beside the disk itself; then keys
+//! that are known. Without a URL, against a server of its own, in a process of its own.
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
+use std::io::{BufRead as _, BufReader, Write};
+use std::process::{Command as Process, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use clap::{Args, value_parser};
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+
+use super::drive::{Producer, Stretch, Windows, drive};
+use super::house::Where;
+use super::place::{Guest, Place};
+use super::report::{Report, latency, micros, round};
+use super::{engine_place, guest, meters, note, raw};
+use crate::failure::Failure;
+
+/// The longest that a server may take to be ready.
+const READY_MAX: Duration = Duration::from_secs(30);
+
+const COMPONENT: &str = "bench";
+
+#[derive(Args)]
+pub(crate) struct ServerArguments {
+    /// The server to call, as http://127.0.0.1:7070; the component of the benchmark is deployed to
+    /// it. Without it, one is started in a folder of its own
+    #[arg(long, value_name = "URL")]
+    url: Option<Uri>,
+    /// The variable that has the API key to call it with
+    #[arg(long, value_name = "VARIABLE", requires = "url")]
+    token_env: Option<String>,
+    /// How many connections call at once
+    #[arg(long, value_name = "N", default_value = "64",
+        value_parser = value_parser!(u32).range(1..=4096))]
+    connections: u32,
+    /// How long each measurement takes
+    #[arg(long, value_name = "N", default_value = "5",
+        value_parser = value_parser!(u32).range(1..=86_400))]
+    seconds: u32,
+    #[command(flatten)]
+    place: Where,
+}
+
+/// One measurement.
+#[derive(Serialize)]
+struct Line {
+    v: u32,
+    workload: &'static str,
+    connections: u32,
+    seconds: f64,
+    count: u64,
+    per_s: f64,
+    p50_us: f64,
+    p99_us: f64,
+    max_us: f64,
+    /// Syncs of the server's store meanwhile.
+    fsyncs: Option<u64>,
+    /// The server's memory at the end.
+    rss_mb: Option<f64>,
+    /// A sync of the disk alone, right before and right after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw_sync_us: Option<f64>,
+}
+
+/// What a server was when it began.
+#[derive(Serialize)]
+struct Began {
+    v: u32,
+    workload: &'static str,
+    ready_ms: f64,
+    rss_mb: Option<f64>,
+}
+
+/// A server to call.
+#[derive(Clone)]
+struct Target {
+    authority: String,
+    authorization: Option<String>,
+    /// The process, if it is one of ours.
+    process: Option<u32>,
+}
+
+pub(super) fn run(
+    arguments: &ServerArguments,
+    runtime: &Runtime,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let component = guest::component(arguments.place.guest.as_deref())?;
+    let place = engine_place(runtime, &arguments.place)?;
+    let mut report = Report::new(out, arguments.place.json);
+    let (target, server) = match &arguments.url {
+        Some(url) => (Target::named(url, arguments.token_env.as_deref())?, None),
+        None => {
+            let (target, guest, took) = started(runtime, &place)?;
+            let rss_mb = target.rss_mb();
+            let ready_ms = round(took.as_secs_f64() * 1e3, 1);
+            let line = Began { v: 1, workload: "serve", ready_ms, rss_mb };
+            let text = format!(
+                "serve: ready after {ready_ms:.0} ms, {} MB of memory",
+                rss_mb.map_or("?".to_owned(), |mb| format!("{mb:.0}")),
+            );
+            report.object(&line, &text)?;
+            (target, Some(guest))
+        }
+    };
+    let bench = Bench { arguments, runtime, place: &place, target: &target };
+    bench.deploy(component)?;
+    // The first ones load the component; that is not what is measured.
+    let once = Windows { length: Duration::from_millis(200), count: 1 };
+    bench.drive(arguments.connections, once, Keys::Fresh)?;
+
+    let windows = Windows { length: Duration::from_secs(arguments.seconds.into()), count: 1 };
+    let (stretch, fsyncs) = bench.drive(arguments.connections, windows, Keys::Fresh)?;
+    report_line(&mut report, bench.line("call", arguments.connections, &stretch, fsyncs))?;
+
+    let second = Windows { length: Duration::from_secs(1), count: 1 };
+    let file = place.join("raw");
+    let mut syncs = raw::run(runtime, &file, 1, second)?.driven.all;
+    let (stretch, fsyncs) = bench.drive(1, windows, Keys::Fresh)?;
+    syncs.merge(&raw::run(runtime, &file, 1, second)?.driven.all);
+    let line = bench.line("call alone", 1, &stretch, fsyncs);
+    let raw_sync_us = Some(micros(syncs.latencies.per_mille(500)));
+    report_line(&mut report, Line { raw_sync_us, ..line })?;
+
+    let (stretch, fsyncs) = bench.drive(arguments.connections, windows, Keys::Known)?;
+    report_line(&mut report, bench.line("replay", arguments.connections, &stretch, fsyncs))?;
+    if let Some(server) = server {
+        server.kill();
+    }
+    Ok(())
+}
+
+fn report_line<W: Write>(report: &mut Report<'_, W>, line: Line) -> Result<(), Failure> {
+    let beside = line.raw_sync_us.map_or(String::new(), |sync| {
+        format!(" (a sync of the disk alone: {})", latency(sync))
+    });
+    let syncs = line.fsyncs.map_or(String::new(), |count| {
+        format!(", {:.3} syncs each", count as f64 / line.count.max(1) as f64)
+    });
+    let memory = line.rss_mb.map_or(String::new(), |mb| format!(", {mb:.0} MB"));
+    let text = format!(
+        "{}: {:.0} per s, {} connections, p50 {}{beside}, p99 {}, longest {}{syncs}{memory}",
+        line.workload,
+        line.per_s,
+        line.connections,
+        latency(line.p50_us),
+        latency(line.p99_us),
+        latency(line.max_us),
+    );
+    report.object(&line, &text)
+}
+
+/// A server of our own: its address, and how long it took to be ready.
+fn started(
+    runtime: &Runtime,
+    place: &Arc<Place>,
+) -> Result<(Target, Guest, Duration), Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(format!("cannot start a server: {error}"))
+            .hint("indelible serve says why, on its own")
+    };
+    let program = std::env::current_exe().map_err(|error| failed(&error))?;
+    let mut command = Process::new(program);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(place.join("data"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let began = Instant::now();
+    let (guest, output) = place.let_in(&mut command).map_err(|error| failed(&error))?;
+    let mut line = String::new();
+    let mut output = BufReader::new(output.ok_or_else(|| failed(&"it has no output"))?);
+    output.read_line(&mut line).map_err(|error| failed(&error))?;
+    let url: Uri = line.trim().parse().map_err(|_| failed(&"it ended at once"))?;
+    let target = Target { process: Some(guest.id()), ..Target::named(&url, None)? };
+    runtime.block_on(async {
+        let mut connection = Connection::new(target.clone()).await?;
+        while began.elapsed() < READY_MAX {
+            let (status, _) = connection.get("/v1/ready").await?;
+            if status == StatusCode::OK {
+                return Ok(());
+            }
+        }
+        Err(failed(&"it does not become ready"))
+    })?;
+    Ok((target, guest, began.elapsed()))
+}
+
+impl Target {
+    fn named(url: &Uri, token_env: Option<&str>) -> Result<Self, Failure> {
+        let authority = url.authority().filter(|_| url.scheme_str() == Some("http"));
+        let authority = authority.ok_or_else(|| {
+            Failure::new("the URL is not http://HOST:PORT").hint("a benchmark speaks plain HTTP")
+        })?;
+        let token = token_env.map(|name| {
+            std::env::var(name).map_err(|_| Failure::new(format!("{name} is not set")))
+        });
+        let authorization = token.transpose()?.map(|token| format!("Bearer {token}"));
+        Ok(Self { authority: authority.to_string(), authorization, process: None })
+    }
+
+    fn rss_mb(&self) -> Option<f64> {
+        self.process.and_then(meters::rss_mb_of).map(|mb| round(mb, 1))
+    }
+}
+
+/// A connection that is kept alive.
+struct Connection {
+    target: Target,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Connection {
+    async fn new(target: Target) -> Result<Self, Failure> {
+        let stream = TcpStream::connect(&target.authority).await.map_err(|error| {
+            Failure::new(format!("cannot connect to {}: {error}", target.authority))
+                .hint("start a server with indelible serve")
+        })?;
+        stream.set_nodelay(true).map_err(|error| broken(&error))?;
+        let shaken = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = shaken.map_err(|error| broken(&error))?;
+        // Whatever ends it, the next request says so.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(Self { target, sender })
+    }
+
+    async fn get(&mut self, path: &str) -> Result<(StatusCode, Bytes), Failure> {
+        self.send(Method::GET, path, None, None, Bytes::new()).await
+    }
+
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        key: Option<&str>,
+        kind: Option<&str>,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let mut request = Request::builder().method(method).uri(path);
+        request = request.header("host", &self.target.authority);
+        let headers = [("idempotency-key", key), ("content-type", kind)];
+        let own = ("authorization", self.target.authorization.as_deref());
+        for (name, value) in headers.into_iter().chain([own]) {
+            if let Some(value) = value {
+                request = request.header(name, value);
+            }
+        }
+        let request = request.body(Full::new(body)).expect("its parts are good");
+        self.sender.ready().await.map_err(|error| broken(&error))?;
+        let response = self.sender.send_request(request).await;
+        let response = response.map_err(|error| broken(&error))?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| broken(&error))?;
+        Ok((status, body.to_bytes()))
+    }
+}
+
+fn broken(error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(format!("a connection broke: {error}")).hint("look at the server's log")
+}
+
+/// Which keys calls have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    /// One that nobody has used.
+    Fresh,
+    /// One that was used before.
+    Known,
+}
+
+/// Calls one function again and again.
+struct Caller {
+    connection: Connection,
+    /// Tells callers and runs apart.
+    prefix: String,
+    number: u64,
+    keys: Keys,
+}
+
+impl Producer for Caller {
+    type Input = String;
+
+    fn prepare(&mut self) -> String {
+        if self.keys == Keys::Fresh {
+            self.number += 1;
+        }
+        format!("{}-{}", self.prefix, self.number)
+    }
+
+    async fn commit(&mut self, key: String) -> Result<(), Failure> {
+        let path = concat!("/v1/call/", "bench", "/echo");
+        let (key, kind) = (Some(key.as_str()), Some("application/json"));
+        let body = Bytes::from_static(b"{\"n\":1}");
+        let (status, body) = self.connection.send(Method::POST, path, key, kind, body).await?;
+        if status == StatusCode::OK {
+            return Ok(());
+        }
+        let body = String::from_utf8_lossy(&body).into_owned();
+        Err(Failure::new(format!("a call was answered with {status}: {body}")))
+    }
+}
+
+struct Bench<'a> {
+    arguments: &'a ServerArguments,
+    runtime: &'a Runtime,
+    place: &'a Arc<Place>,
+    target: &'a Target,
+}
+
+impl Bench<'_> {
+    fn deploy(&self, component: Vec<u8>) -> Result<(), Failure> {
+        self.runtime.block_on(async {
+            let mut connection = Connection::new(self.target.clone()).await?;
+            let path = format!("/v1/components/{COMPONENT}");
+            let (kind, component) = (Some("application/wasm"), component.into());
+            let sent = connection.send(Method::PUT, &path, None, kind, component).await?;
+            match sent {
+                (StatusCode::OK, _) => Ok(()),
+                (status, body) => {
+                    let body = String::from_utf8_lossy(&body).into_owned();
+                    Err(Failure::new(format!("the component was not deployed: {status} {body}")))
+                }
+            }
+        })
+    }
+
+    fn drive(
+        &self,
+        connections: u32,
+        windows: Windows,
+        keys: Keys,
+    ) -> Result<(Stretch, Option<u64>), Failure> {
+        if self.arguments.url.is_some() {
+            note("calls go to a server that others may use");
+        }
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_micros();
+        let callers = self.runtime.block_on(async {
+            let mut callers = Vec::new();
+            for number in 0..connections {
+                let connection = Connection::new(self.target.clone()).await?;
+                let prefix = format!("bench-{since}-{number}");
+                let mut caller = Caller { connection, prefix, number: 0, keys };
+                if keys == Keys::Known {
+                    // Known from here on.
+                    let key = caller.prepare();
+                    caller.commit(key).await?;
+                }
+                callers.push(caller);
+            }
+            Ok(callers)
+        })?;
+        let before = self.syncs();
+        let driven = drive(self.runtime, callers, windows, |_| Ok(()))?.all;
+        let fsyncs = before.zip(self.syncs()).map(|(before, after)| after - before);
+        let _ = self.place;
+        Ok((driven, fsyncs))
+    }
+
+    /// How often the server's store has synced.
+    fn syncs(&self) -> Option<u64> {
+        let metrics = self.runtime.block_on(async {
+            Connection::new(self.target.clone()).await?.get("/metrics").await
+        });
+        let (_, body) = metrics.ok()?;
+        let text = String::from_utf8_lossy(&body).into_owned();
+        let line = text.lines().find_map(|line| line.strip_prefix("indelible_store_syncs_total "))?;
+        line.trim().parse().ok()
+    }
+
+    fn line(
+        &self,
+        workload: &'static str,
+        connections: u32,
+        stretch: &Stretch,
+        fsyncs: Option<u64>,
+    ) -> Line {
+        let per_mille = |part| micros(stretch.latencies.per_mille(part));
+        Line {
+            v: 1,
+            workload,
+            connections,
+            seconds: round(stretch.seconds, 3),
+            count: stretch.latencies.count(),
+            per_s: round(stretch.per_s(), 1),
+            p50_us: per_mille(500),
+            p99_us: per_mille(990),
+            max_us: micros(stretch.latencies.max()),
+            fsyncs,
+            rss_mb: self.target.rss_mb(),
+            raw_sync_us: None,
+        }
+    }
+}

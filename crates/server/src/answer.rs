@@ -1,0 +1,159 @@
+//! Answers: a status, headers, and a body that is whole or comes as it happens.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use indelible_api::call::Verdict;
+use indelible_api::{Code, Problem, header, problem};
+use serde::Serialize;
+
+use crate::routes::Stream;
+
+/// An answer.
+pub(crate) struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Body,
+}
+
+/// How long a caller is asked to wait before it asks again, in seconds: what is waited for takes
+/// milliseconds, or somebody's attention.
+const RETRY_AFTER_SECONDS: &str = "1";
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+impl Answer {
+    /// JSON.
+    pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Self {
+        let bytes = serde_json::to_vec(body).expect("wire types are JSON");
+        Self::of(status, JSON, bytes.into())
+    }
+
+    /// 200 with JSON.
+    pub(crate) fn ok(body: &impl Serialize) -> Self {
+        Self::json(StatusCode::OK, body)
+    }
+
+    /// Bytes of another kind.
+    pub(crate) fn of(status: StatusCode, kind: HeaderValue, body: Bytes) -> Self {
+        let mut headers = HeaderMap::with_capacity(6);
+        headers.insert(CONTENT_TYPE, kind);
+        Self { status, headers, body: Body(Kind::Whole(Some(body))) }
+    }
+
+    /// No body.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self { status, headers: HeaderMap::new(), body: Body(Kind::Whole(None)) }
+    }
+
+    /// Events as they happen.
+    pub(crate) fn events(stream: Stream) -> Self {
+        let mut headers = HeaderMap::with_capacity(6);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        // A proxy that collects an answer before it passes it on would show nothing.
+        let buffering = HeaderName::from_static("x-accel-buffering");
+        headers.insert(buffering, HeaderValue::from_static("no"));
+        Self { status: StatusCode::OK, headers, body: Body(Kind::Events(Box::new(stream))) }
+    }
+
+    /// A problem document.
+    pub(crate) fn problem(problem: &Problem) -> Self {
+        let status = StatusCode::from_u16(problem.status).expect("codes have good statuses");
+        let bytes = serde_json::to_vec(problem).expect("wire types are JSON");
+        let kind = HeaderValue::from_static(problem::MEDIA_TYPE);
+        let mut answer = Self::of(status, kind, bytes.into());
+        if problem.retryable {
+            answer.headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+        }
+        if problem.code == Code::Unauthenticated {
+            answer.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(verdict) = problem.verdict {
+            answer = answer.verdict(verdict);
+        }
+        answer
+    }
+
+    /// What the request met.
+    pub(crate) fn verdict(mut self, verdict: Verdict) -> Self {
+        let name = HeaderName::from_static(header::VERDICT);
+        self.headers.insert(name, HeaderValue::from_static(verdict.as_str()));
+        self
+    }
+
+    /// Where to ask.
+    pub(crate) fn location(mut self, path: &str) -> Self {
+        let path = HeaderValue::from_str(path).expect("ids are plain text");
+        self.headers.insert(LOCATION, path);
+        self
+    }
+
+    /// The methods that a path takes.
+    pub(crate) fn allow(mut self, methods: &str) -> Self {
+        let methods = HeaderValue::from_str(methods).expect("methods are plain text");
+        self.headers.insert(ALLOW, methods);
+        self
+    }
+
+    /// As it is sent.
+    pub(crate) fn into_response(self) -> Response<Body> {
+        let Self { status, mut headers, body } = self;
+        // What is answered holds now, and for this credential.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+}
+
+/// The body of an answer.
+pub struct Body(Kind);
+
+enum Kind {
+    Whole(Option<Bytes>),
+    Events(Box<Stream>),
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Events(stream) => {
+                stream.poll_next(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Kind::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Kind::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Body")
+    }
+}

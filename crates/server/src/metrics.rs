@@ -1,0 +1,127 @@
+//! What the server does, in numbers, as Prometheus reads them. Names and labels are a promise:
+//! `docs/metrics.md` has them.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::state::State;
+
+/// Which request, and how it was answered. Both are from short lists: no caller makes new ones.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    route: &'static str,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfRoute {
+    route: &'static str,
+}
+
+/// The numbers.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Answered, Counter>,
+    seconds: Family<OfRoute, Histogram>,
+    in_flight: Gauge,
+    ended: AtomicU64,
+}
+
+/// From a tenth of a millisecond to most of a minute: calls take about one sync of the disk.
+const SECONDS: [f64; 14] = [
+    0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0,
+];
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix("indelible");
+        let requests = Family::<Answered, Counter>::default();
+        registry.register("http_requests", "Requests that were answered", requests.clone());
+        let seconds: Family<OfRoute, Histogram> =
+            Family::new_with_constructor(|| Histogram::new(SECONDS));
+        let about = "How long requests took, waits included";
+        registry.register_with_unit("http_request", about, Unit::Seconds, seconds.clone());
+        let in_flight = Gauge::default();
+        registry.register("http_requests_in_flight", "Requests under way", in_flight.clone());
+        Self { registry, requests, seconds, in_flight, ended: AtomicU64::new(0) }
+    }
+
+    /// A request has come.
+    pub(crate) fn began(&self) -> InFlight<'_> {
+        self.in_flight.inc();
+        InFlight(self)
+    }
+
+    /// A request was answered.
+    pub(crate) fn answered(&self, route: &'static str, status: u16, took: Duration) {
+        self.requests.get_or_create(&Answered { route, status }).inc();
+        self.seconds.get_or_create(&OfRoute { route }).observe(took.as_secs_f64());
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All numbers, those of the engine and the store included, as they are now.
+    pub(crate) fn render(&self, state: &State) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("a text takes everything");
+        // It ends the text; what the engine counts comes before that.
+        let end = text.rfind("# EOF").unwrap_or(text.len());
+        text.truncate(end);
+        let engine = state.engine.readings();
+        let listen = state.budget.readings();
+        let gauges = [
+            ("trees", "Trees of executions in memory", engine.trees),
+            ("trees_runnable", "Trees that have something to do", engine.runnable),
+            ("guests_parked", "Guests that wait and are kept", engine.parked),
+            ("guests_parked_bytes", "About how much memory those take", engine.parked_bytes),
+            ("effects_in_flight", "HTTP effects in flight", engine.effects_in_flight),
+            ("callers_waiting", "Callers that wait for room in the engine", engine.callers_waiting),
+            ("store_batches_waiting", "Batches that wait for the disk", engine.store.waiting),
+            ("body_bytes", "Bytes of request bodies in memory", listen),
+            ("recovered", "Whether all was looked at that was left", usize::from(engine.recovered)),
+        ];
+        for (name, help, value) in gauges {
+            line(&mut text, name, "gauge", help, value as u64);
+        }
+        let counters = [
+            ("guests_evicted", "Guests that waited and were dropped", engine.evicted),
+            ("replays", "Guests that ran again over what is stored", engine.replays),
+            ("guests_started", "Guests that were started", engine.guests.guests_started),
+            ("store_syncs", "Commits of the store: each is one sync", engine.store.groups),
+            ("store_batches", "Batches in them", engine.store.batches),
+            ("store_writes", "Puts and deletes that reached the disk", engine.store.writes_made),
+            ("store_bytes", "Bytes that were given to the store", engine.store.bytes_given),
+        ];
+        for (name, help, value) in counters {
+            line(&mut text, name, "counter", help, value);
+        }
+        text.push_str("# EOF\n");
+        text
+    }
+}
+
+fn line(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
+    let total = if kind == "counter" { "_total" } else { "" };
+    let _ = write!(
+        text,
+        "# HELP indelible_{name} {help}.\n# TYPE indelible_{name} {kind}\n\
+         indelible_{name}{total} {value}\n"
+    );
+}
+
+/// A request under way.
+pub(crate) struct InFlight<'a>(&'a Metrics);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.dec();
+    }
+}

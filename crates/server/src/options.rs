@@ -1,0 +1,34 @@
+//! What can be configured of the server. Every bound is here, by name, with its default.
+
+use std::time::Duration;
+
+/// How the server behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The most requests under way, those that wait included: past it, further ones are refused.
+    /// Each holds a few kilobytes and its body.
+    pub requests_max: usize,
+    /// The most requests that wait for an outcome or for events.
+    pub waiters_max: usize,
+    /// The most bytes of a JSON body: as large as a payload may be, and a little more.
+    pub body_bytes_max: usize,
+    /// The most bytes of a component.
+    pub component_bytes_max: usize,
+    /// For how long a body may take.
+    pub body_time_max: Duration,
+    /// The most components that are compiled at a time.
+    pub compilers_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            requests_max: 16_384,
+            waiters_max: 12_288,
+            body_bytes_max: (4 << 20) + (64 << 10),
+            component_bytes_max: 32 << 20,
+            body_time_max: Duration::from_secs(30),
+            compilers_max: 1,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! API keys, and the record of who did what.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use indelible_api::Problem;
+use indelible_api::access::{AuditEntry, AuditPage, NewToken, Tokens, WhoAmI};
+use indelible_journal::Timestamp;
+use indelible_runtime::AuditPlace;
+
+use crate::answer::Answer;
+use crate::refusal::not_found;
+use crate::request::{Asked, malformed};
+use crate::state::State;
+
+/// Who a credential stands for.
+pub(super) async fn who(_: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let caller = &asked.caller;
+    Ok(Answer::ok(&WhoAmI {
+        actor: caller.actor.as_str().to_owned(),
+        roles: caller.roles.iter().collect(),
+        namespaces: caller.namespaces.names(),
+    }))
+}
+
+/// All API keys.
+pub(super) async fn list(state: Arc<State>, _: Asked) -> Result<Answer, Problem> {
+    Ok(Answer::ok(&Tokens { tokens: state.tokens.list() }))
+}
+
+/// Makes an API key.
+pub(super) async fn create(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    if asked.header(indelible_api::header::IDEMPOTENCY_KEY)?.is_some() {
+        return Err(malformed("making an API key takes no idempotency key: its answer is a secret"));
+    }
+    let new: NewToken = asked.json()?;
+    let made = state.tokens.create(&new, state.now(), &asked.caller.actor).await;
+    let made = made.map_err(|error| state.token_error(&error))?;
+    Ok(Answer::json(StatusCode::CREATED, &made))
+}
+
+/// Revokes an API key. Again is the same, under a key or not.
+pub(super) async fn revoke(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let id = asked.param("token");
+    let token = state.tokens.revoke(id, state.now(), &asked.caller.actor).await;
+    let token = token.map_err(|error| state.token_error(&error))?;
+    Ok(Answer::ok(&token.ok_or_else(not_found)?))
+}
+
+/// A page of the audit record.
+pub(super) async fn audit(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let place = match (asked.query("cursor"), asked.time("before")) {
+        (Some(_), Some(_)) => return Err(malformed("before and cursor exclude each other")),
+        (Some(cursor), None) => {
+            read_place(cursor).ok_or_else(|| malformed("cursor: not one of this list"))?
+        }
+        (None, before) => before.unwrap_or(Timestamp::MAX).into(),
+    };
+    let limit = asked.limit();
+    let entries = state.engine.audit(place, limit).await;
+    let entries = entries.map_err(|error| state.engine_error(&error))?;
+    let next = entries.last().filter(|_| entries.len() == limit);
+    let next = next.map(|entry| write_place(&entry.place()));
+    let entries = entries.into_iter().map(|entry| AuditEntry {
+        at: entry.at.to_string(),
+        actor: entry.actor,
+        action: entry.action,
+        execution: entry.execution.map(|key| key.to_string()),
+        promise_id: entry.promise.map(|promise| promise.to_string()),
+        subject: entry.subject,
+        reason: entry.reason,
+    });
+    Ok(Answer::ok(&AuditPage { entries: entries.collect(), next }))
+}
+
+/// `TIME_ID`: microseconds, and the id in hexadecimal digits.
+fn write_place(place: &AuditPlace) -> String {
+    format!("{}_{}", place.at.as_micros(), data_encoding::HEXLOWER.encode(&place.id))
+}
+
+fn read_place(text: &str) -> Option<AuditPlace> {
+    let (at, id) = text.split_once('_')?;
+    let id = data_encoding::HEXLOWER.decode(id.as_bytes()).ok()?;
+    Some(AuditPlace { at: Timestamp::from_micros(at.parse().ok()?)?, id: id.try_into().ok()? })
+}

@@ -1,0 +1,199 @@
+//! Starting functions, and what comes of them. A repeated request meets what the first one led to,
+//! whatever happened in between.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use indelible_api::call::{Failed, GoesOn, Operation, Returned, Started, Verdict};
+use indelible_api::{Code, Problem};
+use indelible_journal::{Ending, ErrorKind, ExecutionId, Failure};
+use indelible_runtime::{OperationView, Start, Submitted, Verdict as Met};
+
+use crate::answer::Answer;
+use crate::refusal::not_found;
+use crate::request::{Asked, domain, operation_id};
+use crate::state::State;
+use crate::wire;
+
+/// Starts a function and waits for its outcome.
+pub(super) async fn call(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let _waiter = state.waiter()?;
+    // If the caller goes, this is dropped, and a volatile function with it (V-13, V-18).
+    let mut submitted = begin(&state, &asked).await?;
+    let ended = tokio::select! {
+        biased;
+        ended = submitted.outcome() => Some(ended.map_err(|error| state.engine_error(&error))?),
+        () = state.wait(asked.wait()) => None,
+    };
+    let started = submitted.started();
+    let (execution, operation) = (&started.execution_id, started.operation_id.to_string());
+    let met = started.verdict;
+    match ended {
+        Some(ending) => told(execution, Some(operation), &ending, Some(met)),
+        None => {
+            // C-2: first or duplicate alike, where to ask; what is told is durable.
+            let durable = submitted.durable().await;
+            durable.map_err(|error| state.engine_error(&error))?;
+            let answer = goes_on(execution, Some(operation)).verdict(verdict(met, false));
+            submitted.detach();
+            Ok(answer)
+        }
+    }
+}
+
+/// Starts a function.
+pub(super) async fn start(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let submitted = begin(&state, &asked).await?;
+    submitted.durable().await.map_err(|error| state.engine_error(&error))?;
+    let started = submitted.started();
+    let body = Started {
+        execution_id: started.execution_id.to_string(),
+        operation_id: started.operation_id.to_string(),
+        namespace: asked.namespace()?.to_string(),
+        verdict: verdict(started.verdict, false),
+    };
+    let answer = Answer::json(StatusCode::ACCEPTED, &body)
+        .location(&outcome_path(&started.execution_id))
+        .verdict(body.verdict);
+    submitted.detach();
+    Ok(answer)
+}
+
+async fn begin(state: &State, asked: &Asked) -> Result<Submitted, Problem> {
+    let namespace = asked.namespace()?;
+    let conflict = asked.conflict_if_in_flight()?;
+    let start = Start {
+        operation_id: asked.operation_id()?,
+        idempotency_key: asked.key(&namespace)?,
+        namespace: domain(&namespace),
+        component: asked.param("component").to_owned(),
+        function: asked.param("function").to_owned(),
+        input: asked.any_json()?,
+        trace_parent: asked.trace_parent(),
+        actor: Some(asked.caller.actor.clone()),
+    };
+    let submitted = state.engine.submit(start).await;
+    let submitted = submitted.map_err(|refused| state.start_refused(&refused))?;
+    if conflict && submitted.started().verdict == Met::InFlight {
+        // That it goes on is an answer too (D2).
+        submitted.durable().await.map_err(|error| state.engine_error(&error))?;
+        let started = submitted.started().clone();
+        submitted.detach();
+        let problem = Problem::new(Code::InFlight, "an operation under this key or id goes on");
+        return Err(Problem {
+            execution_id: Some(started.execution_id.to_string()),
+            operation_id: Some(started.operation_id.to_string()),
+            verdict: Some(Verdict::InFlight),
+            ..problem
+        });
+    }
+    Ok(submitted)
+}
+
+/// Waits for the outcome of an execution.
+pub(super) async fn outcome(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let _waiter = state.waiter()?;
+    let (execution, found) = state.execution(&asked).await?;
+    let operation = execution.is_root().then(|| found.operation_id.to_string());
+    let ended = tokio::select! {
+        biased;
+        ended = state.engine.outcome(&execution) => {
+            let ended = ended.map_err(|error| state.engine_error(&error))?;
+            // It was there a moment ago: retention has removed it, or it was lost in memory.
+            Some(ended.ok_or_else(not_found)?)
+        }
+        () = state.wait(asked.wait()) => None,
+    };
+    match ended {
+        Some(ending) => told(&execution, operation, &ending, None),
+        None => Ok(goes_on(&execution, operation)),
+    }
+}
+
+/// The execution that an operation led to.
+pub(super) async fn operation(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let namespace = asked.namespace()?;
+    let id = operation_id(asked.param("operation"))?;
+    let view = state.engine.operation(&domain(&namespace), &id).await;
+    match view.map_err(|error| state.engine_error(&error))? {
+        OperationView::Known { execution_id, in_progress, accepted_at } => {
+            Ok(Answer::ok(&Operation {
+                operation_id: id.to_string(),
+                namespace: namespace.to_string(),
+                execution_id: execution_id.to_string(),
+                accepted_at: accepted_at.to_string(),
+                in_progress,
+            }))
+        }
+        OperationView::Unknown => Err(not_found()),
+        OperationView::Expired => {
+            let detail = "the operation id is unknown, and older than operations are remembered";
+            Err(Problem::new(Code::Expired, detail))
+        }
+        OperationView::FromTheFuture => {
+            let detail = "the operation id was made in the future";
+            Err(Problem::new(Code::OperationIdFromTheFuture, detail))
+        }
+    }
+}
+
+/// What a caller is told that a request met.
+fn verdict(met: Met, failed: bool) -> Verdict {
+    match met {
+        Met::Fresh => Verdict::Fresh,
+        Met::InFlight => Verdict::InFlight,
+        Met::Prior if failed => Verdict::PriorError,
+        Met::Prior => Verdict::PriorResult,
+    }
+}
+
+/// The outcome of an execution as an answer.
+fn told(
+    execution: &ExecutionId,
+    operation_id: Option<String>,
+    ending: &Ending,
+    met: Option<Met>,
+) -> Result<Answer, Problem> {
+    let execution_id = execution.to_string();
+    let failed = |code: Code, failed: Failed| Problem {
+        execution_id: Some(execution_id.clone()),
+        operation_id: operation_id.clone(),
+        verdict: met.map(|met| verdict(met, true)),
+        error: Some(failed.clone()),
+        ..Problem::new(code, failed.message)
+    };
+    match ending {
+        Ending::Completed(payload) => {
+            let (result, result_payload) = wire::payload(payload);
+            let body = Returned { execution_id, operation_id, result, result_payload };
+            let answer = Answer::ok(&body);
+            Ok(match met {
+                Some(met) => answer.verdict(verdict(met, false)),
+                None => answer,
+            })
+        }
+        Ending::Failed(failure) => Err(failed(code_of(failure), wire::failed(failure))),
+        Ending::Cancelled(reason) => Err(failed(
+            Code::Cancelled,
+            Failed { kind: "Cancelled".to_owned(), message: reason.clone(), detail: None },
+        )),
+    }
+}
+
+fn code_of(failure: &Failure) -> Code {
+    match failure.kind {
+        ErrorKind::Indeterminate => Code::Indeterminate,
+        ErrorKind::Cancelled => Code::Cancelled,
+        _ => Code::FunctionFailed,
+    }
+}
+
+fn outcome_path(execution: &ExecutionId) -> String {
+    format!("/v1/executions/{execution}/outcome")
+}
+
+/// 202, with where to ask.
+fn goes_on(execution: &ExecutionId, operation_id: Option<String>) -> Answer {
+    let body = GoesOn { execution_id: execution.to_string(), operation_id };
+    Answer::json(StatusCode::ACCEPTED, &body).location(&outcome_path(execution))
+}

@@ -1,0 +1,170 @@
+//! Signals, cancels, and what people decide. Everything is answered when it is durable, and done
+//! once under a key.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use indelible_api::call::Verdict;
+use indelible_api::control::{self, Cancelling, Delivered, Reason, Resolve};
+use indelible_api::execution::{UnresolvedEffect, UnresolvedEffects};
+use indelible_api::{Code, Problem};
+use indelible_http::Response;
+use indelible_idempotency::ConsumerNamespace;
+use indelible_journal::{PromiseId, SignalName};
+use indelible_runtime::{
+    Asked as Wanted, Cancelling as Done, Decided, Done as Outcome, Resolution,
+};
+use serde::Serialize;
+
+use crate::answer::Answer;
+use crate::refusal::not_found;
+use crate::request::{Asked, domain, malformed};
+use crate::state::{Found, State};
+
+/// The longest reason, in bytes: what the audit record keeps.
+const REASON_BYTES_MAX: usize = indelible_runtime::AUDIT_TEXT_BYTES_MAX;
+
+/// Sends a signal.
+pub(super) async fn signal(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let (execution, found) = state.execution(&asked).await?;
+    let name = SignalName::new(asked.param("signal"));
+    let name = name.map_err(|error| malformed(format!("the signal's name: {error}")))?;
+    let payload = asked.any_json()?;
+    let wanted = wanted(&asked, &found, String::new())?;
+    let done = state.engine.signal(&execution, &name, payload, wanted).await;
+    let done = done.map_err(|error| state.not_done(&error))?;
+    Ok(answer(&done, &Delivered { delivery_id: done.value.get() }))
+}
+
+/// Asks an execution to end.
+pub(super) async fn cancel(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let (execution, found) = state.execution(&asked).await?;
+    let wanted = wanted(&asked, &found, reason(&asked)?)?;
+    let done = state.engine.cancel(&execution, wanted).await;
+    let done = done.map_err(|error| state.not_done(&error))?;
+    Ok(answer(&done, &Cancelling { already: done.value == Done::Already }))
+}
+
+/// Lets a held execution go on.
+pub(super) async fn release(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let (execution, found) = state.execution(&asked).await?;
+    let decided = decided(&asked, &found, reason(&asked)?)?;
+    let done = state.engine.release(&execution, decided).await;
+    let done = done.map_err(|error| state.not_done(&error))?;
+    Ok(answer(&done, &control::Done {}))
+}
+
+/// Ends a held execution as failed.
+pub(super) async fn fail(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let _waiter = state.waiter()?;
+    let (execution, found) = state.execution(&asked).await?;
+    let decided = decided(&asked, &found, reason(&asked)?)?;
+    let done = state.engine.fail(&execution, decided).await;
+    let done = done.map_err(|error| state.not_done(&error))?;
+    Ok(answer(&done, &control::Done {}))
+}
+
+/// Says how an effect ended of which nobody knew.
+pub(super) async fn resolve(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let promise = asked.param("promise").parse::<PromiseId>();
+    let promise = promise.map_err(|_| malformed("the promise in the path is none"))?;
+    let execution = promise.parent().ok_or_else(not_found)?;
+    let found = state.find(&asked, &execution).await?;
+    let Resolve { resolution, reason } = asked.json()?;
+    let reason = bounded(reason)?;
+    if reason.trim().is_empty() {
+        return Err(malformed("reason: a decision has one"));
+    }
+    let resolution = match resolution {
+        control::Resolution::DidNotHappen => Resolution::DidNotHappen,
+        control::Resolution::RunAgain => Resolution::RunAgain,
+        control::Resolution::Happened { status, headers, body } => {
+            if !(100..=999).contains(&status) {
+                return Err(malformed("status: a number from 100 to 999"));
+            }
+            let headers = headers.into_iter().map(|(name, value)| (name, Bytes::from(value)));
+            let (headers, body) = (headers.collect(), Bytes::from(body));
+            Resolution::Happened(Response { status, headers, body })
+        }
+    };
+    let decided = decided(&asked, &found, reason)?;
+    let done = state.engine.resolve(&promise, resolution, decided).await;
+    let done = done.map_err(|error| state.not_done(&error))?;
+    Ok(answer(&done, &control::Done {}))
+}
+
+/// Effects of which nobody knows whether they happened.
+pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    /// So many rows are looked at for one page: others' are passed over.
+    const LOOKED_AT_MAX: usize = 1_000;
+    let namespace = domain(&asked.namespace()?);
+    let limit = asked.limit();
+    let after = asked.query("cursor").map(str::parse::<PromiseId>).transpose();
+    let after = after.map_err(|_| malformed("cursor: not one of this list"))?;
+    let rows = state.engine.unresolved_after(after.as_ref(), LOOKED_AT_MAX).await;
+    let rows = rows.map_err(|error| state.engine_error(&error))?;
+    let (mut effects, mut next) = (Vec::new(), None);
+    let full = rows.len() == LOOKED_AT_MAX;
+    let last = rows.last().map(|effect| effect.promise.to_string());
+    for effect in rows {
+        let own = state.engine.namespace_of(effect.execution.execution_id()).await;
+        let own = own.map_err(|error| state.engine_error(&error))?;
+        if own.is_none_or(|(own, _)| own != namespace) {
+            continue;
+        }
+        if effects.len() == limit {
+            next = effects.last().map(|effect: &UnresolvedEffect| effect.promise_id.clone());
+            break;
+        }
+        effects.push(UnresolvedEffect {
+            promise_id: effect.promise.to_string(),
+            execution_id: effect.execution.execution_id().to_string(),
+            attempt: effect.attempt.get(),
+            since: effect.since.to_string(),
+            label: effect.label,
+            why: effect.why,
+            held: effect.held,
+        });
+    }
+    let next = next.or(if full { last } else { None });
+    Ok(Answer::ok(&UnresolvedEffects { effects, next }))
+}
+
+/// The reason in the body, if there is one.
+fn reason(asked: &Asked) -> Result<String, Problem> {
+    let Reason { reason } = asked.optional_json()?;
+    bounded(reason)
+}
+
+fn bounded(reason: String) -> Result<String, Problem> {
+    if reason.len() > REASON_BYTES_MAX {
+        return Err(malformed(format!("reason: more than {REASON_BYTES_MAX} bytes")));
+    }
+    Ok(reason)
+}
+
+/// Keys of commands belong to the namespace of what they are about.
+fn key_namespace(found: &Found) -> Result<ConsumerNamespace, Problem> {
+    ConsumerNamespace::new(found.namespace.as_str()).map_err(|_| {
+        Problem::new(Code::ReservedNamespace, "what is the server's own takes no idempotency key")
+    })
+}
+
+fn wanted(asked: &Asked, found: &Found, reason: String) -> Result<Wanted, Problem> {
+    let Decided { actor, reason, key } = decided(asked, found, reason)?;
+    Ok(Wanted { actor: Some(actor), reason, key })
+}
+
+fn decided(asked: &Asked, found: &Found, reason: String) -> Result<Decided, Problem> {
+    let key = match asked.header(indelible_api::header::IDEMPOTENCY_KEY)? {
+        None => None,
+        Some(_) => asked.key(&key_namespace(found)?)?,
+    };
+    Ok(Decided { actor: asked.caller.actor.clone(), reason, key })
+}
+
+/// What was done, and whether it had been done before.
+fn answer<T>(done: &Outcome<T>, body: &impl Serialize) -> Answer {
+    let verdict = if done.prior { Verdict::PriorResult } else { Verdict::Fresh };
+    Answer::ok(body).verdict(verdict)
+}

@@ -1,0 +1,213 @@
+//! The events of an execution as they happen: server-sent events, read from the journal. What is
+//! sent is durable, and a stream that breaks goes on where it was: the id of an event says which
+//! attempt it belongs to and its place in that attempt's journal.
+//!
+//! ```text
+//! id: 1:4
+//! event: InvokeStarted
+//! data: {"v":1,"execution":"…@1","sequence":4,…}
+//! ```
+//! After the last one comes `event: over`, and the stream ends; whoever asks again behind that is
+//! answered 204.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use indelible_api::Problem;
+use indelible_journal::{Attempts, ExecutionId, JournalKey, json};
+use indelible_runtime::{EngineError, Follow};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::answer::Answer;
+use crate::refusal::not_found;
+use crate::request::{Asked, malformed};
+use crate::state::State;
+
+/// How often a stream without events says that it is alive: proxies close what is silent, and a
+/// client that has gone is noticed.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// Events are read and sent in pieces of about this size: more is not in memory for a client that
+/// does not read.
+const PIECE_BYTES: usize = 64 << 10;
+const PIECE_EVENTS: usize = 256;
+
+/// What the id of the last message says: after it nothing comes.
+const OVER: &str = "over";
+
+/// Follows an execution.
+pub(super) async fn watch(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let waiter = state.waiter()?;
+    let (execution, _) = state.execution(&asked).await?;
+    let last = asked.header("last-event-id")?.filter(|id| !id.is_empty());
+    // Before anything is read: what comes in between is not missed.
+    let follow = state.engine.follow(&execution);
+    let first = state.engine.execution(&execution).await;
+    let first = first.map_err(|error| state.engine_error(&error))?;
+    let place = match last {
+        Some(OVER) => return Ok(Answer::empty(StatusCode::NO_CONTENT)),
+        Some(id) => {
+            let (key, sequence) = read_id(&execution, id)
+                .ok_or_else(|| malformed("last-event-id: not an id of this stream"))?;
+            Some(Place { key, next: sequence.saturating_add(1) })
+        }
+        None if first.is_some() => None,
+        // In memory alone: it has no events before its end.
+        None => return Err(not_found()),
+    };
+    let reader = Reader { state, execution, follow, place, over: false, _waiter: waiter };
+    Ok(Answer::events(Stream { reader: Some(Box::new(reader)), reading: None }))
+}
+
+/// `ATTEMPTS:SEQUENCE`.
+fn read_id(execution: &ExecutionId, id: &str) -> Option<(JournalKey, u64)> {
+    let (attempts, sequence) = id.split_once(':')?;
+    let attempts = attempts.parse::<Attempts>().ok()?;
+    let key = JournalKey::new(execution.clone(), attempts).ok()?;
+    Some((key, sequence.parse().ok()?))
+}
+
+/// Events as they happen: one piece at a time, read when the client takes it.
+pub(crate) struct Stream {
+    /// None while it reads, and at the end.
+    reader: Option<Box<Reader>>,
+    reading: Option<Reading>,
+}
+
+type Reading = Pin<Box<dyn Future<Output = (Box<Reader>, Option<Bytes>)> + Send>>;
+
+impl Stream {
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.reading.is_none() {
+            let Some(mut reader) = self.reader.take() else { return Poll::Ready(None) };
+            self.reading = Some(Box::pin(async move {
+                let piece = reader.next().await;
+                (reader, piece)
+            }));
+        }
+        let reading = self.reading.as_mut().expect("it was just made");
+        let Poll::Ready((reader, piece)) = reading.as_mut().poll(context) else {
+            return Poll::Pending;
+        };
+        self.reading = None;
+        if piece.is_some() {
+            self.reader = Some(reader);
+        }
+        Poll::Ready(piece)
+    }
+}
+
+/// Where a stream is.
+struct Place {
+    key: JournalKey,
+    next: u64,
+}
+
+struct Reader {
+    state: Arc<State>,
+    execution: ExecutionId,
+    follow: Follow,
+    /// None: before the first event.
+    place: Option<Place>,
+    /// The last message was sent.
+    over: bool,
+    _waiter: OwnedSemaphorePermit,
+}
+
+impl Reader {
+    /// The next piece; none at the end, or when the server stops: the client asks again.
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.over {
+            return None;
+        }
+        loop {
+            match self.read().await {
+                Ok(Some(piece)) => return Some(piece),
+                Ok(None) => {}
+                Err(error) => {
+                    // The client is told nothing: it asks again, and then it is.
+                    self.state.engine_error(&error);
+                    return None;
+                }
+            }
+            let state = Arc::clone(&self.state);
+            tokio::select! {
+                changed = self.follow.changed() => changed.ok()?,
+                () = state.draining() => return None,
+                () = state.sleep(ALIVE) => return Some(Bytes::from_static(b": alive\n\n")),
+            }
+        }
+    }
+
+    /// What there is to send now.
+    async fn read(&mut self) -> Result<Option<Bytes>, EngineError> {
+        let engine = Arc::clone(&self.state.engine);
+        loop {
+            let place = match &mut self.place {
+                Some(place) => place,
+                none => match engine.attempt_after(&self.execution, None).await? {
+                    Some(row) => none.insert(Place { key: row.key, next: 0 }),
+                    None => return Ok(None),
+                },
+            };
+            let page = engine.events(&place.key, place.next, PIECE_EVENTS, PIECE_BYTES).await?;
+            if !page.records.is_empty() {
+                let mut text = Vec::new();
+                let attempts = place.key.attempts();
+                for record in &page.records {
+                    let (sequence, name) = (record.sequence.get(), record.event.name());
+                    let head = format!("id: {attempts}:{sequence}\nevent: {name}\ndata: ");
+                    text.extend_from_slice(head.as_bytes());
+                    json::write_line(&place.key, record, &mut text);
+                    text.extend_from_slice(b"\n\n");
+                }
+                place.next = page.next;
+                return Ok(Some(text.into()));
+            }
+            // This journal has no more: another attempt follows, or it is the last.
+            if let Some(row) = engine.attempt_after(&self.execution, Some(&place.key)).await? {
+                *place = Place { key: row.key, next: 0 };
+                continue;
+            }
+            let row = engine.execution(&self.execution).await?;
+            let Some(row) = row else {
+                // Retention has removed it.
+                return Ok(Some(self.end()));
+            };
+            let whole = row.key == place.key && row.length <= place.next;
+            if whole && row.standing.is_terminal() {
+                return Ok(Some(self.end()));
+            }
+            if whole || row.key == place.key {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn end(&mut self) -> Bytes {
+        self.over = true;
+        Bytes::from_static(b"id: over\nevent: over\ndata: {}\n\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use indelible_journal::RootHash;
+
+    use super::*;
+
+    /// An id names an attempt at this very execution, and a place in its journal.
+    #[test]
+    fn ids_of_events() {
+        let root = ExecutionId::root_of(RootHash::from_bytes([7; 32]));
+        let (key, sequence) = read_id(&root, "2:17").expect("it is one");
+        assert_eq!((key.to_string(), sequence), (format!("{root}@2"), 17));
+        for wrong in ["", "2", "2:", ":1", "0:1", "1.1:1", "1:-1", "1:1:1", "a:b"] {
+            assert!(read_id(&root, wrong).is_none(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What is shown of executions: lists, details, trees, journals. Whatever is shown is durable (D2):
+//! the engine waits for what it has read.
+
+use std::sync::Arc;
+
+use indelible_api::call::Failed;
+use indelible_api::execution::{Detail, Events, Executions, Wait, WaitKind};
+use indelible_api::Problem;
+use indelible_journal::{
+    Attempts, AwaitKind, Ending, FunctionName, JournalKey, Namespace, PromiseId, Timestamp, json,
+};
+use indelible_runtime::{Open, Stage, View};
+use indelible_store::rows::listing::{Cursor, Filter};
+use serde_json::value::RawValue;
+
+use crate::answer::Answer;
+use crate::refusal::not_found;
+use crate::request::{Asked, domain, malformed, state as state_of};
+use crate::state::State;
+use crate::wire;
+
+/// The most bytes of events on a page, unless one alone has more.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+
+/// A page of executions.
+pub(super) async fn list(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let namespace = asked.namespace()?;
+    let words = asked.query("state").into_iter().flat_map(|words| words.split(','));
+    let function = asked.query("function").map(FunctionName::new).transpose();
+    let filter = Filter {
+        namespace: Some(domain(&namespace)),
+        standings: words.filter_map(state_of).map(wire::standing).collect(),
+        function: function.map_err(|error| malformed(format!("function is none: {error}")))?,
+        created_from: asked.time("created_from"),
+        created_before: asked.time("created_before"),
+        with_children: false,
+    };
+    let cursor = asked.query("cursor").map(str::parse::<Cursor>).transpose();
+    let cursor = cursor.map_err(|error| malformed(format!("cursor: {error}")))?;
+    let page = state.engine.list(&filter, cursor.as_ref(), asked.limit()).await;
+    let page = page.map_err(|error| state.engine_error(&error))?;
+    let rows = page.executions.iter().map(|row| wire::execution(row, namespace.as_str()));
+    Ok(Answer::ok(&Executions {
+        executions: rows.collect(),
+        next: page.next.map(|next| next.to_string()),
+    }))
+}
+
+/// An execution, and what it waits for.
+pub(super) async fn detail(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let (execution, found) = state.execution(&asked).await?;
+    let view = state.engine.view(&execution).await;
+    let view = view.map_err(|error| state.engine_error(&error))?.ok_or_else(not_found)?;
+    Ok(Answer::ok(&shown(&view, &found.namespace, found.operation_id.to_string())))
+}
+
+fn shown(view: &View, namespace: &Namespace, operation_id: String) -> Detail {
+    let (input, input_payload) = wire::payload(&view.input);
+    let (mut result, mut result_payload, mut error) = (None, None, None);
+    match &view.ending {
+        Some(Ending::Completed(payload)) => (result, result_payload) = wire::payload(payload),
+        Some(Ending::Failed(failure)) => error = Some(wire::failed(failure)),
+        Some(Ending::Cancelled(reason)) => {
+            let (kind, message) = ("Cancelled".to_owned(), reason.clone());
+            error = Some(Failed { kind, message, detail: None });
+        }
+        None => {}
+    }
+    Detail {
+        execution: wire::execution(&view.execution, namespace.as_str()),
+        operation_id,
+        parent_id: view.parent.as_ref().map(ToString::to_string),
+        input,
+        input_payload,
+        waits_for: waits(view),
+        waits_since: view.waits.guest.as_ref().map(|wait| wait.since.to_string()),
+        result,
+        result_payload,
+        error,
+    }
+}
+
+/// What an execution has open, and the signal or join set that its guest waits for.
+fn waits(view: &View) -> Vec<Wait> {
+    let wait = |kind, promise: Option<&PromiseId>, label: Option<String>| Wait {
+        kind,
+        promise_id: promise.map(ToString::to_string),
+        label,
+        attempt: None,
+        since: None,
+        due: None,
+        why: None,
+    };
+    let mut waits = Vec::new();
+    if let Some(guest) = &view.waits.guest {
+        match &guest.kind {
+            AwaitKind::Signal { name, .. } | AwaitKind::SignalOr { name, .. } => {
+                waits.push(wait(WaitKind::Signal, None, Some(name.to_string())));
+            }
+            _ => {}
+        }
+        if let Some(set) = &guest.join_set {
+            waits.push(wait(WaitKind::JoinSet, Some(set.place()), None));
+        }
+    }
+    if let Some(resting) = view.resting {
+        let due = resting.until.map(|until| until.to_string());
+        let attempt = Some(view.execution.key.attempts().own().get());
+        let label = Some(view.execution.function.to_string());
+        waits.push(Wait { due, attempt, ..wait(WaitKind::Call, None, label) });
+    }
+    for open in &view.waits.open {
+        waits.push(match open {
+            Open::Http { promise, label, stage } => {
+                staged(wait(WaitKind::Http, Some(promise), Some(label.to_string())), *stage)
+            }
+            Open::Call { promise, function, stage } => {
+                staged(wait(WaitKind::Call, Some(promise), Some(function.to_string())), *stage)
+            }
+            Open::Timer { promise, since, due } => Wait {
+                since: Some(since.to_string()),
+                due: Some(due.to_string()),
+                ..wait(WaitKind::Timer, Some(promise), None)
+            },
+            Open::Unresolved(effect) => {
+                let kind =
+                    if effect.held { WaitKind::Unresolved } else { WaitKind::Reconciling };
+                Wait {
+                    attempt: Some(effect.attempt.get()),
+                    since: Some(effect.since.to_string()),
+                    why: Some(effect.why.clone()),
+                    ..wait(kind, Some(&effect.promise), Some(effect.label.clone()))
+                }
+            }
+            _ => continue,
+        });
+    }
+    waits
+}
+
+fn staged(wait: Wait, stage: Stage) -> Wait {
+    let text = |time: Timestamp| Some(time.to_string());
+    match stage {
+        Stage::Scheduled { since } => Wait { since: text(since), ..wait },
+        Stage::InFlight { attempt, since } => {
+            Wait { attempt: Some(attempt.get()), since: text(since), ..wait }
+        }
+        Stage::Retrying { failed, retry_at } => {
+            Wait { attempt: Some(failed.get()), due: text(retry_at), ..wait }
+        }
+    }
+}
+
+/// An execution's whole tree.
+pub(super) async fn tree(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let (execution, found) = state.execution(&asked).await?;
+    let after = asked.query("cursor").map(str::parse::<JournalKey>).transpose();
+    let after = after.map_err(|_| malformed("cursor: not one of this list"))?;
+    let page = state.engine.tree(execution.root(), after.as_ref(), asked.limit()).await;
+    let page = page.map_err(|error| state.engine_error(&error))?;
+    let rows = page.executions.iter().map(|row| wire::execution(row, found.namespace.as_str()));
+    Ok(Answer::ok(&Executions {
+        executions: rows.collect(),
+        next: page.next.map(|next| next.to_string()),
+    }))
+}
+
+/// The events of an execution.
+pub(super) async fn journal(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let (execution, _) = state.execution(&asked).await?;
+    let key = match asked.query("attempts") {
+        Some(text) => {
+            let attempts = text.parse::<Attempts>().ok();
+            let key = attempts.and_then(|attempts| JournalKey::new(execution, attempts).ok());
+            key.ok_or_else(|| malformed("attempts: as many as the execution is deep, as 1.2"))?
+        }
+        None => {
+            let row = state.engine.execution(&execution).await;
+            row.map_err(|error| state.engine_error(&error))?.ok_or_else(not_found)?.key
+        }
+    };
+    let from = asked.number("from").unwrap_or(0);
+    let page = state.engine.events(&key, from, asked.limit(), PAGE_BYTES_MAX).await;
+    let page = page.map_err(|error| state.engine_error(&error))?;
+    if page.records.is_empty() && from == 0 {
+        return Err(not_found());
+    }
+    let events = page.records.iter().map(|record| {
+        let mut line = Vec::new();
+        json::write_line(&key, record, &mut line);
+        let line = String::from_utf8(line).expect("the export is text");
+        RawValue::from_string(line).expect("the export is JSON")
+    });
+    Ok(Answer::ok(&Events { events: events.collect(), next: page.more.then_some(page.next) }))
+}

@@ -1,0 +1,34 @@
+//! Whether the server is well, and what it does.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, StatusCode};
+use indelible_api::control::Done;
+use indelible_api::{Code, Problem};
+
+use crate::answer::Answer;
+use crate::request::Asked;
+use crate::state::State;
+
+/// The process answers.
+pub(super) async fn health(_: Arc<State>, _: Asked) -> Result<Answer, Problem> {
+    Ok(Answer::ok(&Done {}))
+}
+
+/// The store can be written, and what was left to be done goes on: recovery begins with the engine.
+pub(super) async fn ready(state: Arc<State>, _: Asked) -> Result<Answer, Problem> {
+    if state.is_draining() {
+        return Err(Problem::new(Code::Stopping, "the server stops"));
+    }
+    if state.engine.store().poison().is_some() {
+        return Err(Problem::new(Code::StoreStopped, "the store has stopped"));
+    }
+    Ok(Answer::ok(&Done {}))
+}
+
+/// What the server does, for Prometheus.
+pub(super) async fn metrics(state: Arc<State>, _: Asked) -> Result<Answer, Problem> {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let text = state.metrics.render(&state);
+    Ok(Answer::of(StatusCode::OK, HeaderValue::from_static(kind), text.into()))
+}

@@ -1,0 +1,175 @@
+//! The paths of the API: one table, from which requests are dispatched, the OpenAPI document is
+//! made, and the tests know who may do what.
+//!
+//! - `call`: starting functions, and their outcomes. `execution`: what is shown of executions.
+//!   `events`: the same as it happens.
+//! - `control`: signals, cancels, what people decide. `component`: what is deployed.
+//! - `access`: API keys and the audit record. `health`: whether the server is well.
+//! - `table`: which there are. `openapi`: the document.
+
+mod access;
+mod call;
+mod component;
+mod control;
+mod events;
+mod execution;
+mod health;
+pub(crate) mod openapi;
+mod table;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::Method;
+use indelible_api::access::Role;
+use indelible_api::{Code, Problem};
+
+pub(crate) use self::events::Stream;
+pub use self::table::ROUTES;
+pub(crate) use self::table::{LIMIT, WAIT_SECONDS};
+use crate::answer::Answer;
+use crate::request::Asked;
+use crate::state::State;
+
+/// What comes of a request.
+pub(crate) type Answered = Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send>>;
+
+/// What does it.
+pub(crate) type Handler = fn(Arc<State>, Asked) -> Answered;
+
+/// A path and a method.
+pub struct Route {
+    /// The method.
+    pub method: Method,
+    /// The path, with names in braces for what varies.
+    pub path: &'static str,
+    /// Its name, for programs that are made from the document.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// Who may.
+    pub needs: Needs,
+    /// What the query may say.
+    pub query: &'static [Parameter],
+    /// Headers that it heeds beside everybody's.
+    pub headers: &'static [Parameter],
+    /// The body of the request.
+    pub body: Body,
+    /// The bodies of answers that are no problem.
+    pub answers: &'static [(u16, Shown)],
+    /// The problems that it can have, beside those that every path can.
+    pub codes: &'static [Code],
+    pub(crate) handler: Handler,
+}
+
+/// Who may use a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Everybody.
+    Nothing,
+    /// Everybody who has a credential.
+    Credential,
+    /// A credential with one of these roles.
+    Role(&'static [Role]),
+}
+
+/// Something that a request may say beside its path and its body.
+#[derive(Debug, Clone, Copy)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it says.
+    pub about: &'static str,
+    /// What it can be.
+    pub form: Form,
+}
+
+/// What a parameter can be.
+#[derive(Debug, Clone, Copy)]
+pub enum Form {
+    /// Text of at most so many characters.
+    Text(usize),
+    /// A namespace.
+    Namespace,
+    /// A whole number in this range.
+    Number(u64, u64),
+    /// Seconds, as a decimal number, in this range.
+    Seconds(f64, f64),
+    /// A time, RFC 3339.
+    Time,
+    /// States of executions, with commas between them.
+    States,
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// A UUIDv7.
+    Uuid,
+}
+
+/// The body of a request.
+#[derive(Debug, Clone, Copy)]
+pub enum Body {
+    /// There is none.
+    None,
+    /// Any JSON; none is `null`.
+    AnyJson,
+    /// JSON of this shape.
+    Json(Schema),
+    /// The same, or nothing.
+    OptionalJson(Schema),
+    /// A component.
+    Wasm,
+}
+
+/// The body of an answer.
+#[derive(Debug, Clone, Copy)]
+pub enum Shown {
+    /// Nothing.
+    Nothing,
+    /// JSON of this shape.
+    Json(Schema),
+    /// JSON of another kind.
+    Document,
+    /// Events as they happen.
+    Events,
+    /// Plain text.
+    Text,
+}
+
+/// Makes the schema of a type.
+pub type Schema = fn(&mut schemars::SchemaGenerator) -> schemars::Schema;
+
+impl Route {
+    /// Every problem that this path can have.
+    pub fn problems(&self) -> impl Iterator<Item = Code> {
+        let everybody = [
+            Code::MalformedRequest,
+            Code::OriginRefused,
+            Code::MethodNotAllowed,
+            Code::Internal,
+            Code::Busy,
+            Code::Stopping,
+            Code::StoreStopped,
+        ];
+        let credential: &[_] = match self.needs {
+            Needs::Nothing => &[],
+            _ => &[Code::Unauthenticated, Code::Forbidden],
+        };
+        let body: &[_] = match self.body {
+            Body::None => &[],
+            _ => &[Code::RequestTimeout, Code::PayloadTooLarge, Code::UnsupportedMediaType],
+        };
+        let own = self.codes.iter().chain(credential).chain(body).copied();
+        everybody.into_iter().chain(own)
+    }
+
+    /// Whether a request to it changes something.
+    pub fn changes(&self) -> bool {
+        self.method != Method::GET
+    }
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.method, self.path)
+    }
+}

@@ -1,0 +1,210 @@
+//! The server: a listener, an engine behind it, and a way to stop.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use indelible_runtime::Engine;
+use indelible_runtime::world::{Clock, Observer};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+
+use crate::auth::local::Scheme;
+use crate::auth::{Access, OwnHosts, SessionKeys, TokenError, Tokens};
+use crate::dispatch::{Router, dispatch};
+use crate::listen::{self, Bounds, Budget, Tls};
+use crate::metrics::Metrics;
+use crate::options::Options;
+use crate::state::State;
+
+/// What a server is.
+#[derive(Debug)]
+pub struct Config {
+    /// Where it listens; port 0 is any that is free.
+    pub listen: SocketAddr,
+    /// Its certificate.
+    pub tls: Option<Tls>,
+    /// Who is let in.
+    pub letting: Letting,
+    /// A proxy in front adds TLS: the word that plain HTTP may be taken from any address.
+    pub behind_proxy: bool,
+    /// Further names of this server, as `HOST` or `HOST:PORT`.
+    pub names: Vec<String>,
+    /// Bounds of requests.
+    pub options: Options,
+    /// Bounds of connections.
+    pub bounds: Bounds,
+}
+
+/// Who is let in.
+#[derive(Debug)]
+pub enum Letting {
+    /// Everybody: on loopback alone, for development.
+    Everybody,
+    /// Those who have an API key, or a session token.
+    Keys {
+        /// How session tokens are verified, if there are any.
+        sessions: Option<SessionKeys>,
+    },
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
+            tls: None,
+            letting: Letting::Everybody,
+            behind_proxy: false,
+            names: Vec::new(),
+            options: Options::default(),
+            bounds: Bounds::default(),
+        }
+    }
+}
+
+/// Why a server does not serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Whoever can reach it could do everything (D11).
+    #[error("{0} is not loopback, and nobody would need a credential")]
+    NoKeys(SocketAddr),
+    /// Whoever listens on the way could read everything (D11).
+    #[error("{0} is not loopback, and nothing would be encrypted")]
+    NoTls(SocketAddr),
+    /// A name is none.
+    #[error("a name of this server: {0}")]
+    Name(String),
+    /// The address cannot be had.
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, io::Error),
+    /// The API keys cannot be read.
+    #[error("the API keys cannot be read: {0}")]
+    Tokens(#[from] TokenError),
+    /// The store has stopped: nothing is written any more.
+    #[error("the store has stopped: {0}")]
+    Store(String),
+}
+
+impl ServeError {
+    /// What to do.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NoKeys(_) => Some("--keys lets in only those who have one"),
+            Self::NoTls(_) => Some(
+                "--tls-cert and --tls-key encrypt; --behind-proxy says that a proxy in front does",
+            ),
+            Self::Listen(..) => Some("another process may have the port; --listen names another"),
+            _ => None,
+        }
+    }
+}
+
+/// How a server stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped {
+    /// Connections that were cut because they did not come to an end in time.
+    pub cut: usize,
+}
+
+/// A server that is bound to its address.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Option<Tls>,
+    bounds: Bounds,
+    state: Arc<State>,
+    stopping: watch::Sender<bool>,
+}
+
+impl Server {
+    /// Binds a server to its address. Nothing is answered before [`Server::serve`].
+    pub async fn bind(
+        config: Config,
+        engine: Arc<Engine>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self, ServeError> {
+        let Config { listen, tls, letting, behind_proxy, names, options, bounds } = config;
+        let tokens = Arc::new(Tokens::open(engine.store().clone())?);
+        let access = match letting {
+            Letting::Everybody => Access::Open,
+            Letting::Keys { sessions } => {
+                Access::Required { tokens: Arc::clone(&tokens), sessions }
+            }
+        };
+        if !listen.ip().is_loopback() {
+            if access.is_open() {
+                return Err(ServeError::NoKeys(listen));
+            }
+            if tls.is_none() && !behind_proxy {
+                return Err(ServeError::NoTls(listen));
+            }
+        }
+        let failed = |error| ServeError::Listen(listen, error);
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
+        let hosts = OwnHosts::new(scheme, address.port(), names.iter().map(String::as_str));
+        let hosts = hosts.map_err(|error| ServeError::Name(error.to_string()))?;
+        let (stopping, stopped) = watch::channel(false);
+        let state = Arc::new(State {
+            waiters: Arc::new(Semaphore::new(options.waiters_max)),
+            requests: Semaphore::new(options.requests_max),
+            compilers: Arc::new(Semaphore::new(options.compilers_max)),
+            metrics: Metrics::new(),
+            budget: Budget::new(bounds.body_bytes_max),
+            stopping: stopped,
+            engine,
+            access,
+            tokens,
+            hosts,
+            options,
+            clock,
+            observer,
+        });
+        Ok(Self { listener, address, tls, bounds, state, stopping })
+    }
+
+    /// The address that it has.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it is, as a URL.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Serves until `stop` resolves; then requests under way come to their answers, and whoever
+    /// waits is told where to ask again. It also ends when the store has stopped.
+    pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<Stopped, ServeError> {
+        let Self { listener, tls, bounds, state, stopping, .. } = self;
+        let router = Arc::new(Router::new());
+        let service = {
+            let state = Arc::clone(&state);
+            move |request| dispatch(Arc::clone(&state), Arc::clone(&router), request)
+        };
+        let mut poison = None;
+        let ended = async {
+            tokio::select! {
+                () = stop => {}
+                stopped = state.engine.stopped() => poison = Some(stopped.to_string()),
+            }
+            // Those who wait are told before connections are closed.
+            let _ = stopping.send(true);
+        };
+        let cut = listen::serve(listener, service, tls, bounds, ended).await;
+        match poison {
+            Some(why) => Err(ServeError::Store(why)),
+            None => Ok(Stopped { cut }),
+        }
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+    }
+}

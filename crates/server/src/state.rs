@@ -1,0 +1,129 @@
+//! What all requests share: the engine, who may do what, and how much at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use indelible_api::{Code, Problem};
+use indelible_journal::{ExecutionId, Namespace, OperationId, Timestamp};
+use indelible_runtime::Engine;
+use indelible_runtime::world::{Clock, Observer};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::auth::{Access, OwnHosts, TokenError, Tokens};
+use crate::listen::Budget;
+use crate::metrics::Metrics;
+use crate::options::Options;
+use crate::refusal::not_found;
+use crate::request::{Asked, malformed};
+
+/// What all requests share.
+pub(crate) struct State {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) access: Access,
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) hosts: OwnHosts,
+    pub(crate) options: Options,
+    pub(crate) metrics: Metrics,
+    pub(crate) budget: Budget,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observer: Arc<dyn Observer>,
+    /// Requests that wait: for an outcome, or for events.
+    pub(crate) waiters: Arc<Semaphore>,
+    /// Requests under way.
+    pub(crate) requests: Semaphore,
+    /// Components that are compiled at a time.
+    pub(crate) compilers: Arc<Semaphore>,
+    /// True when the server stops.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+/// Whose an execution is.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) namespace: Namespace,
+    pub(crate) operation_id: OperationId,
+}
+
+impl State {
+    /// The time now.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Something is not as it should be: whoever looks after the server is told.
+    pub(crate) fn trouble(&self, what: &str) {
+        self.observer.trouble(what);
+    }
+
+    /// Room for one more request that waits.
+    pub(crate) fn waiter(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.waiters).try_acquire_owned().map_err(|_| {
+            let max = self.options.waiters_max;
+            Problem::new(Code::Busy, format!("{max} requests wait already, which is the most"))
+        })
+    }
+
+    /// Room to compile a component.
+    pub(crate) async fn compiling(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let room = Arc::clone(&self.compilers).acquire_owned().await;
+        room.map_err(|_| Problem::new(Code::Stopping, "the server stops"))
+    }
+
+    /// Waits so long, but not longer than the server goes on.
+    pub(crate) async fn wait(&self, time: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(time) => {}
+            () = self.draining() => {}
+        }
+    }
+
+    pub(crate) async fn sleep(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// Resolves when the server stops.
+    pub(crate) async fn draining(&self) {
+        let mut stopping = self.stopping.clone();
+        // If nobody can say so any more, it has stopped.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// The execution in the path, if the credential may see it. The one way by which an id from
+    /// outside becomes an execution: missing and foreign are the same.
+    pub(crate) async fn execution(&self, asked: &Asked) -> Result<(ExecutionId, Found), Problem> {
+        let execution = asked.param("execution").parse::<ExecutionId>();
+        let execution = execution.map_err(|_| malformed("the execution in the path is none"))?;
+        let found = self.find(asked, &execution).await?;
+        Ok((execution, found))
+    }
+
+    /// Whose an execution is, if the credential may see it.
+    pub(crate) async fn find(
+        &self,
+        asked: &Asked,
+        execution: &ExecutionId,
+    ) -> Result<Found, Problem> {
+        let found = self.engine.namespace_of(execution).await;
+        match found.map_err(|error| self.engine_error(&error))? {
+            Some((namespace, operation_id)) if asked.caller.in_namespace(namespace.as_str()) => {
+                Ok(Found { namespace, operation_id })
+            }
+            _ => Err(not_found()),
+        }
+    }
+
+    /// Why an API key was not made, or not revoked.
+    pub(crate) fn token_error(&self, error: &TokenError) -> Problem {
+        match error {
+            TokenError::Refused(_) => malformed(error.to_string()),
+            error => {
+                self.trouble(&format!("API keys: {error}"));
+                Problem::new(Code::Internal, "the server's log says more")
+            }
+        }
+    }
+}
