@@ -36,16 +36,19 @@
 //! - [`world`]: clock, randomness, and whom to tell: whatever a simulation replaces.
 //! - `tree`: the heart: executions, their calls, their ends.
 //! - `component`: what is deployed. `operation`: which request led to which execution.
+//! - `view`, `audit_log`, `followers`: what others are shown, and who is told when it changes.
 //! - `turn`, `cell`, `run_queue`, `timers`, `ticks`, `watchers`, `parking`: trees, threads, time.
 //! - `admission`: who may ask. `recovery`: what another process left.
 //! - `replays`, `witness`: which execution killed it.
 
 mod admission;
 mod audit;
+mod audit_log;
 mod cell;
 mod component;
 mod effects;
 mod engine;
+mod followers;
 pub mod guest;
 mod keys;
 mod operation;
@@ -60,20 +63,28 @@ mod timers;
 mod tree;
 mod turn;
 mod unresolved;
+mod view;
 mod watchers;
 mod witness;
 pub mod world;
 
 pub use audit::{AUDIT_TEXT_BYTES_MAX, Actor};
+pub use audit_log::{AuditEntry, AuditPlace};
 pub use component::{
     COMPONENT_NAME_BYTES_MAX, ComponentError, ComponentName, ComponentNameError, Version,
 };
 pub use engine::{
-    ControlError, DeployRefused, Deployment, Engine, EngineError, OpenError, REASON_BYTES_MAX,
-    Readings, Start, StartRefused, StartedExecution, World,
+    AUDIT_PAGE_MAX, ControlError, DeployRefused, Deployment, EVENTS_PAGE_BYTES_MAX,
+    EVENTS_PAGE_MAX, Engine, EngineError, EventsPage, OpenError, REASON_BYTES_MAX, Readings, Start,
+    StartRefused, StartedExecution, TREE_PAGE_MAX, TreePage, World,
 };
+pub use followers::Follow;
+/// What lists and views show of an execution, and how lists are asked for.
+pub use indelible_store::rows::executions::{Execution, Standing};
+pub use indelible_store::rows::listing::{Cursor, CursorError, Filter, Listing};
 pub use options::{Options, Pace, Parking, Room};
 pub use tree::command::{Cancelling, NotDone};
 pub use tree::unresolved::Resolution;
 pub use unresolved::UnresolvedEffect;
+pub use view::{GuestWait, Open, OperationView, Resting, Stage, View, WAITS_MAX, Waits};
 pub use witness::WitnessFile;

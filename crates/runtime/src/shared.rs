@@ -12,6 +12,7 @@ use crate::admission::Admission;
 use crate::cell::Cell;
 use crate::component::Components;
 use crate::effects::Effects;
+use crate::followers::Followers;
 use crate::guest::Guests;
 use crate::options::{Options, Pace};
 use crate::parking::ParkingLot;
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) run_queue: RunQueue,
     pub(crate) timers: Timers,
     pub(crate) watchers: Watchers,
+    pub(crate) followers: Arc<Followers>,
     pub(crate) witness: Arc<dyn Witness>,
     pub(crate) replays: Replays,
     pub(crate) admission: Admission,
@@ -145,6 +147,7 @@ impl Shared {
             cell.clear();
         }
         self.watchers.clear();
+        self.followers.close();
         true
     }
 }

@@ -165,7 +165,9 @@ impl Check<'_> {
                 }
             }
             rows::JOURNALS => self.journal_row(key, value),
-            rows::BY_STATUS | rows::BY_FUNCTION | rows::FINISHED => self.index_row(table, key),
+            rows::BY_STATUS | rows::BY_FUNCTION | rows::BY_NAMESPACE | rows::FINISHED => {
+                self.index_row(table, key)
+            }
             rows::QUEUE => {
                 rows::queue::decode(key).and_then(|entry| self.exists(table, key, &entry.key))
             }
@@ -363,5 +365,11 @@ fn differences(
     compare("its function", execution.function.to_string(), function);
     let component = started.component_digest.to_string();
     compare("its component", execution.component.to_string(), component);
+    // Rows that were written before there was one do without.
+    if let Some(namespace) = &execution.namespace {
+        let operation = started.idempotency_key.as_ref();
+        let by_journal = operation.map(|operation| operation.namespace.to_string());
+        compare("its namespace", namespace.to_string(), by_journal.unwrap_or_default());
+    }
     differences
 }

@@ -18,7 +18,9 @@ use crate::pipeline::{Scan, Snapshot, Store, blocking, prefix_range};
 use crate::position::Position;
 use crate::rows::executions::{self, Standing};
 use crate::rows::windows::{self, PurgeError};
-use crate::rows::{BY_FUNCTION, BY_STATUS, EXECUTIONS, FINISHED, JOURNALS, codec, index};
+use crate::rows::{
+    BY_FUNCTION, BY_NAMESPACE, BY_STATUS, EXECUTIONS, FINISHED, JOURNALS, codec, index,
+};
 use crate::table::Table;
 
 /// How long finished trees are kept, by how their root ended. None is for ever, and the default.
@@ -345,7 +347,7 @@ impl Control {
                 break;
             }
         }
-        let tables = [JOURNALS, EXECUTIONS, BY_STATUS, BY_FUNCTION, FINISHED];
+        let tables = [JOURNALS, EXECUTIONS, BY_STATUS, BY_FUNCTION, BY_NAMESPACE, FINISHED];
         let on_disk: u64 = tables.iter().map(|table| store.disk_bytes(*table)).sum();
         if *garbage >= RECLAIM_BYTES_MIN && *garbage >= on_disk / RECLAIM_PART {
             *garbage = 0;

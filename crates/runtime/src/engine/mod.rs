@@ -3,13 +3,14 @@
 //!
 //! - `open`: starting and stopping, with what was left to be done.
 //! - `calls`: starts and outcomes. `control`: signals, cancels, held executions.
-//! - `deploy`: components.
+//! - `deploy`: components. `views`: what others are shown.
 
 mod calls;
 mod control;
 mod deploy;
 mod error;
 mod open;
+mod views;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,6 +24,9 @@ pub use self::control::{ControlError, REASON_BYTES_MAX};
 pub use self::deploy::Deployment;
 pub use self::error::{DeployRefused, EngineError, OpenError, StartRefused};
 pub use self::open::World;
+pub use self::views::{
+    AUDIT_PAGE_MAX, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, EventsPage, TREE_PAGE_MAX, TreePage,
+};
 use crate::guest;
 use crate::run_queue::{RunQueue, Taken};
 use crate::shared::{Shared, lock};

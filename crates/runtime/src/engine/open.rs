@@ -83,6 +83,7 @@ impl Engine {
             run_queue: Default::default(),
             timers: Default::default(),
             watchers: Default::default(),
+            followers: Default::default(),
             trees: Mutex::new(HashMap::new()),
             replayed: AtomicU64::new(0),
             admission: Admission::new(options.commands_max, options.callers_waiting_max),
@@ -129,6 +130,7 @@ impl Engine {
             drop(tree);
             drop(dropped);
         }
+        self.shared.followers.close();
     }
 }
 

@@ -4,7 +4,7 @@
 use indelible_http::End;
 use indelible_journal::{
     Attempt, AwaitKind, DeliveryId, ErrorKind, ExecutionId, Failure, InvokeKind, JournalKey,
-    OperationId, Payload, PromiseId, SignalName, Started, Status, Timestamp,
+    OperationId, OperationKey, Payload, PromiseId, SignalName, Started, Status, Timestamp,
 };
 use indelible_store::rows::executions::{self, Standing};
 use indelible_store::rows::queue::Entry;
@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use super::execution::{Execution, Phase, Verdict};
 use super::reconcile::Answered;
 use super::unresolved::Resolution;
+use super::view::Viewed;
 use super::volatile::is_volatile;
 use super::{LoadError, Tree, Work};
 use crate::audit::Actor;
@@ -38,6 +39,10 @@ pub(crate) enum Command {
     DueInMemory(Timer),
     /// Somebody asks whether this execution goes on in memory alone.
     IsVolatile(ExecutionId, Reply<bool>),
+    /// Somebody wants to see this execution. Err: why it cannot be read.
+    View(ExecutionId, Reply<Result<Viewed, String>>),
+    /// Somebody asks for the operation of the root, if that is in memory.
+    RootOperation(Reply<Option<OperationKey>>),
     /// Wake this execution, whether it has a reason to go on or not.
     Nudge(ExecutionId),
     /// The guest of this execution, which waits, was dropped.
@@ -212,6 +217,15 @@ impl Tree {
             Command::IsVolatile(execution, reply) => {
                 let volatile = self.is_live_in_memory(&execution);
                 self.answer(reply, volatile);
+            }
+            Command::View(execution, reply) => {
+                let viewed = self.view(shared, &execution);
+                let viewed = viewed.map_err(|error| format!("{execution:#}: {error}"));
+                self.answer(reply, viewed);
+            }
+            Command::RootOperation(reply) => {
+                let operation = self.root_operation();
+                self.answer(reply, operation);
             }
             Command::Nudge(execution) => self.nudge(shared, &execution),
             Command::Evicted(key) => self.evicted(&key),

@@ -1,8 +1,8 @@
 //! What changed in a tree since the last time, as one batch: it is on disk whole, or not at all
 //! (D1, D7).
 
-use indelible_journal::JournalKey;
-use indelible_store::rows::executions::{self, AdvanceError, Execution as Row};
+use indelible_journal::{Ending, JournalKey};
+use indelible_store::rows::executions::{self, AdvanceError, Execution as Row, Standing};
 use indelible_store::rows::{audit, queue, timers, unresolved, windows};
 use indelible_store::{Batch, Position, SubmitError};
 
@@ -119,6 +119,12 @@ impl Tree {
     }
 
     fn accepted(&mut self, shared: &Shared, position: Position, submitted: Vec<Submitted>) {
+        if shared.followers.any() {
+            let executions = submitted.iter().map(|submitted| submitted.key.execution_id());
+            let effects = self.changes.unresolved.iter();
+            let effects = effects.map(|(effect, _)| effect.key.execution_id());
+            shared.followers.changed(executions.chain(effects));
+        }
         for Submitted { key, row, ticket } in submitted {
             let execution = self.execution(&key);
             execution.row = row;
@@ -149,8 +155,14 @@ impl Tree {
         for after in after {
             after(&Ok(position));
         }
-        for (execution, ending) in ended {
-            shared.watchers.ended(&execution, &ending, position);
+        for (key, ending) in ended {
+            let standing = match ending {
+                Ending::Completed(_) => Standing::Completed,
+                Ending::Failed(_) => Standing::Failed,
+                Ending::Cancelled(_) => Standing::Cancelled,
+            };
+            shared.observer.ended(&key, standing);
+            shared.watchers.ended(key.execution_id(), &ending, position);
         }
     }
 

@@ -90,6 +90,8 @@ pub(crate) struct Execution {
     pub(crate) began: Timestamp,
     /// When its time comes, of a volatile attempt that rests.
     pub(crate) rests_until: Option<Timestamp>,
+    /// Since when its guest waits; what it says of one that does not wait means nothing.
+    pub(crate) blocked_since: Option<Timestamp>,
     /// When its time to clean up is over, if this engine has set that.
     pub(crate) cleanup_due: Option<Timestamp>,
     /// Its guest is noted with the witness, and has not come to a stop (C-25).
@@ -124,6 +126,7 @@ impl Execution {
             unresolved: BTreeMap::new(),
             volatile: false,
             rests_until: None,
+            blocked_since: None,
             cleanup_due: None,
             noted: false,
             under_way: None,
@@ -179,7 +182,8 @@ impl Execution {
         let created_at = match (&self.row, self.fresh.first()) {
             (Some(row), _) => row.created_at,
             (None, Some(first)) => first.timestamp(),
-            (None, None) => self.journal.last_timestamp(),
+            // It is volatile.
+            (None, None) => self.began,
         };
         Row {
             key: self.journal.key().clone(),
@@ -193,6 +197,8 @@ impl Execution {
                 Phase::Held { why } => Some(why.clone()),
                 _ => None,
             },
+            // Only a root has an operation.
+            namespace: started.idempotency_key.as_ref().map(|key| key.namespace.clone()),
         }
     }
 

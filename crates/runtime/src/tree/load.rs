@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use indelible_journal::{Event, InvokePhase, Journal, JournalKey, Payload, Status, Violation};
+use indelible_journal::{
+    Event, InvokePhase, Journal, JournalKey, Payload, Status, Timestamp, Violation,
+};
 use indelible_store::ReadError;
 use indelible_store::rows::executions::{self, Execution as Row};
 use indelible_store::rows::{journals, queue, unresolved};
@@ -17,13 +19,15 @@ use crate::unresolved::Unresolved;
 /// How many rows of a journal are read at a time.
 const ROWS_MAX: usize = 256;
 
-/// The inputs of calls that are not over.
+/// The inputs of calls that are not over, and what else only the events say.
 #[derive(Default)]
 struct Inputs {
     /// Of those that are scheduled and not started.
     unstarted: BTreeMap<u32, Payload>,
     /// Of effects and volatile calls that have begun: they are begun again.
     requests: BTreeMap<u32, Payload>,
+    /// When its guest waited last.
+    awaiting_since: Option<Timestamp>,
 }
 
 /// Why an execution cannot be loaded.
@@ -60,43 +64,7 @@ impl Tree {
         if self.executions.contains_key(key) {
             return Ok(());
         }
-        let row = executions::get(&shared.store, key)?.value.ok_or(LoadError::Absent)?;
-        let (journal, Inputs { unstarted, requests }) = match read(shared, key) {
-            Ok(read) => read,
-            Err(error) => {
-                shared.trouble(&format!("{key:#}: {error}"));
-                return Err(error);
-            }
-        };
-        let ticket = match ticket {
-            None => {
-                let waits = unstarted.is_empty() && requests.is_empty();
-                find_queued(shared, &row, &journal, waits)?
-            }
-            // It may have gone on since that was read.
-            Some(ticket) => {
-                let entry = queue::Entry { ticket, key: key.clone() };
-                queue::holds(&shared.store, &entry)?.then_some(ticket)
-            }
-        };
-        let phase = match (row.held.clone(), journal.status()) {
-            (_, Some(status)) if status.is_terminal() => Phase::Ended,
-            (Some(why), _) => Phase::Held { why },
-            (None, Some(Status::Blocked { .. })) => Phase::Waiting,
-            // What could run is in the queue, unless it is a next attempt whose time has not come.
-            (None, _) if ticket.is_none() => Phase::Resting,
-            (None, _) => Phase::Waiting,
-        };
-        let mut execution = Execution::new(journal, phase);
-        execution.row = Some(row);
-        execution.ticket = ticket;
-        // What had not begun when it ended never begins (C-40), though its turn may still be in the
-        // list of work from before.
-        if !matches!(execution.phase, Phase::Ended) {
-            execution.unstarted = unstarted;
-            execution.requests = requests;
-            find_unknown(shared, &mut execution)?;
-        }
+        let execution = stored(shared, key, ticket)?;
         self.executions.insert(key.clone(), execution);
         self.loaded = true;
         self.goes_on(shared, key);
@@ -150,6 +118,53 @@ impl Tree {
         let lost: Vec<_> = execution.lost.iter().copied().collect();
         self.work.extend(lost.into_iter().map(|child| Work::Lost(key.clone(), child)));
     }
+}
+
+/// An execution as the store has it. Its place in the stored queue may be known.
+pub(super) fn stored(
+    shared: &Shared,
+    key: &JournalKey,
+    ticket: Option<u64>,
+) -> Result<Execution, LoadError> {
+    let row = executions::get(&shared.store, key)?.value.ok_or(LoadError::Absent)?;
+    let (journal, Inputs { unstarted, requests, awaiting_since }) = match read(shared, key) {
+        Ok(read) => read,
+        Err(error) => {
+            shared.trouble(&format!("{key:#}: {error}"));
+            return Err(error);
+        }
+    };
+    let ticket = match ticket {
+        None => {
+            let waits = unstarted.is_empty() && requests.is_empty();
+            find_queued(shared, &row, &journal, waits)?
+        }
+        // It may have gone on since that was read.
+        Some(ticket) => {
+            let entry = queue::Entry { ticket, key: key.clone() };
+            queue::holds(&shared.store, &entry)?.then_some(ticket)
+        }
+    };
+    let phase = match (row.held.clone(), journal.status()) {
+        (_, Some(status)) if status.is_terminal() => Phase::Ended,
+        (Some(why), _) => Phase::Held { why },
+        (None, Some(Status::Blocked { .. })) => Phase::Waiting,
+        // What could run is in the queue, unless it is a next attempt whose time has not come.
+        (None, _) if ticket.is_none() => Phase::Resting,
+        (None, _) => Phase::Waiting,
+    };
+    let mut execution = Execution::new(journal, phase);
+    execution.row = Some(row);
+    execution.ticket = ticket;
+    execution.blocked_since = awaiting_since;
+    // What had not begun when it ended never begins (C-40), though its turn may still be in the
+    // list of work from before.
+    if !matches!(execution.phase, Phase::Ended) {
+        execution.unstarted = unstarted;
+        execution.requests = requests;
+        find_unknown(shared, &mut execution)?;
+    }
+    Ok(execution)
 }
 
 /// Effects and volatile calls that are written as started and not in flight here: what is known of
@@ -228,6 +243,7 @@ fn read(shared: &Shared, key: &JournalKey) -> Result<(Journal, Inputs), LoadErro
                 Event::InvokeCompleted { promise_id, .. } => {
                     inputs.requests.remove(&number(promise_id));
                 }
+                Event::ExecutionAwaiting { .. } => inputs.awaiting_since = Some(record.timestamp),
                 _ => {}
             }
             journal.append_record(record)?;

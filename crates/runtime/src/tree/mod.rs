@@ -12,6 +12,7 @@
 //!   happened.
 //! - `work`: what is to be done next. `ending`, `retry`, `cancel`: how executions end.
 //! - `volatile`: executions that are in memory alone.
+//! - `view`: what is shown of executions.
 //! - `command`: what comes from outside: starts, signals, cancels, timers.
 
 mod calls;
@@ -25,15 +26,14 @@ mod load;
 pub(crate) mod reconcile;
 mod retry;
 pub(crate) mod unresolved;
+pub(crate) mod view;
 mod volatile;
 mod waits;
 mod work;
 
 use std::collections::{HashMap, VecDeque};
 
-use indelible_journal::{
-    Ending, Entry, ExecutionId, JournalKey, OperationKey, Timestamp, Violation,
-};
+use indelible_journal::{Ending, Entry, JournalKey, OperationKey, Timestamp, Violation};
 use indelible_store::rows::timers::Timer;
 use indelible_store::rows::{audit, unresolved as unresolved_rows};
 use indelible_store::{Position, SubmitError};
@@ -96,7 +96,7 @@ struct Changes {
     unresolved: Vec<(unresolved_rows::Effect, Option<Vec<u8>>)>,
     /// What leaves when it is durable.
     outgoing: Vec<Outgoing>,
-    ended: Vec<(ExecutionId, Ending)>,
+    ended: Vec<(JournalKey, Ending)>,
     after: Vec<AfterCommit>,
 }
 

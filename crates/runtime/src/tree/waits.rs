@@ -162,6 +162,7 @@ impl Tree {
                 Ok(false)
             }
             Waiting::Blocked(entry) => {
+                self.execution(key).blocked_since = Some(entry.timestamp());
                 self.written(key, [entry]);
                 Ok(true)
             }

@@ -72,11 +72,16 @@ pub struct Told {
     pub held: Mutex<Vec<String>>,
     pub trouble: Mutex<Vec<String>>,
     pub unresolved: Mutex<Vec<UnresolvedEffect>>,
+    pub ended: Mutex<Vec<(JournalKey, Standing)>>,
 }
 
 impl Observer for Told {
     fn logged(&self, line: LogLine<'_>) {
         self.lines.lock().unwrap().push(line.message.to_owned());
+    }
+
+    fn ended(&self, key: &JournalKey, standing: Standing) {
+        self.ended.lock().unwrap().push((key.clone(), standing));
     }
 
     fn held(&self, _key: &JournalKey, why: &str) {
@@ -392,6 +397,7 @@ impl House {
                 component: started.component_digest,
                 function: started.function_name.clone(),
                 held: None,
+                namespace: started.idempotency_key.as_ref().map(|key| key.namespace.clone()),
             };
             executions::advance(&mut batch, None, &row, &entries).unwrap();
             for timer in journal.open_timers() {

@@ -24,14 +24,24 @@ pub(crate) fn seal(table: &Table, key: &[u8], version: u8, body: &[u8]) -> Bytes
     value.freeze()
 }
 
-/// The body of a value of this version. There is one version of each table's rows so far; a
-/// second one would be read beside it (D12).
+/// The body of a value of this version.
 pub(crate) fn unseal(
     table: &Table,
     key: &Bytes,
     version: u8,
     value: &Bytes,
 ) -> Result<Bytes, ReadError> {
+    unseal_any(table, key, &[version], value).map(|(_, body)| body)
+}
+
+/// The body of a value of one of these versions, and which it is: old ones are read beside new
+/// ones for ever (D12).
+pub(crate) fn unseal_any(
+    table: &Table,
+    key: &Bytes,
+    versions: &[u8],
+    value: &Bytes,
+) -> Result<(u8, Bytes), ReadError> {
     let wrong = |what: String| damaged(table, key, what);
     let Some(end) = value.len().checked_sub(CHECK_BYTES).filter(|end| *end > 0) else {
         return Err(wrong(format!("it has only {} bytes", value.len())));
@@ -39,10 +49,15 @@ pub(crate) fn unseal(
     if value[end..] != check(table, key, &value[..end]).to_be_bytes() {
         return Err(wrong("its check does not match: it is damaged".to_owned()));
     }
-    if value[0] != version {
-        return Err(wrong(format!("it has version {}; known is {version}", value[0])));
+    if !versions.contains(&value[0]) {
+        let known: Vec<_> = versions.iter().map(u8::to_string).collect();
+        return Err(wrong(format!(
+            "it has version {}; known is {}",
+            value[0],
+            known.join(" and ")
+        )));
     }
-    Ok(value.slice(1..end))
+    Ok((value[0], value.slice(1..end)))
 }
 
 fn check(table: &Table, key: &[u8], value: &[u8]) -> u32 {

@@ -4,7 +4,8 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::binary::{self, EncodeError};
 use indelible_journal::{
-    ComponentDigest, Entry, ExecutionId, FunctionName, JournalKey, RootHash, Status, Timestamp,
+    ComponentDigest, Entry, ExecutionId, FunctionName, JournalKey, Namespace, RootHash, Status,
+    Timestamp,
 };
 
 use super::codec::{self, Malformed, Reader, put_text};
@@ -14,7 +15,10 @@ use crate::error::ReadError;
 use crate::pipeline::{Read, Scan};
 use crate::position::Seen;
 
+/// A row without a namespace: those of children, and those that were written before there was one.
 const VERSION: u8 = 1;
+/// A row with a namespace.
+const VERSION_WITH_NAMESPACE: u8 = 2;
 
 /// The longest note on why an execution is held, in bytes; longer ones are cut.
 pub const HELD_BYTES_MAX: usize = 4096;
@@ -105,6 +109,9 @@ pub struct Execution {
     pub function: FunctionName,
     /// Why it is held, if it is. Cut at [`HELD_BYTES_MAX`].
     pub held: Option<String>,
+    /// Whose operation a root belongs to. None for what others called, and for roots that were
+    /// written before rows had it: they get it when they change.
+    pub namespace: Option<Namespace>,
 }
 
 /// Why an execution cannot be changed like this. It is a mistake of the caller's, found before
@@ -186,6 +193,8 @@ fn check(
         ("time of creation", before.created_at == after.created_at),
         ("component", before.component == after.component),
         ("function", before.function == after.function),
+        // A row of version 1 may get one.
+        ("namespace", before.namespace.is_none() || before.namespace == after.namespace),
     ];
     match fixed.iter().find(|(_, same)| !same) {
         Some((what, _)) => Err(AdvanceError::Fixed(what)),
@@ -193,18 +202,18 @@ fn check(
     }
 }
 
-/// The precondition that a journal has this length: a row begins with it.
-fn length_is(length: u64) -> Expect {
+/// Adds to a batch the demand that an execution's journal is as long as this row says: a row begins
+/// with its version and that length.
+pub fn expect_length(batch: &mut Batch, execution: &Execution) {
     let mut prefix = BytesMut::with_capacity(9);
-    prefix.put_u8(VERSION);
-    prefix.put_u64(length);
-    Expect::Prefix(prefix.freeze())
+    prefix.put_u8(version(execution));
+    prefix.put_u64(execution.length);
+    let expect = Expect::Prefix(prefix.freeze());
+    batch.expect(EXECUTIONS, keys::journal_key(&execution.key), expect);
 }
 
-/// Adds to a batch the demand that a journal has this length; 0 where there is none.
-pub fn expect_length(batch: &mut Batch, key: &JournalKey, length: u64) {
-    let expect = if length == 0 { Expect::Absent } else { length_is(length) };
-    batch.expect(EXECUTIONS, keys::journal_key(key), expect);
+fn version(execution: &Execution) -> u8 {
+    if execution.namespace.is_some() { VERSION_WITH_NAMESPACE } else { VERSION }
 }
 
 /// One execution.
@@ -245,7 +254,9 @@ pub fn tree(
 
 pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {
     let held = execution.held.as_deref().map_or("", |held| cut(held, HELD_BYTES_MAX));
-    let mut body = BytesMut::with_capacity(96 + execution.function.as_str().len() + held.len());
+    let namespace = execution.namespace.as_ref().map(Namespace::as_str);
+    let texts = execution.function.as_str().len() + held.len() + namespace.map_or(0, str::len);
+    let mut body = BytesMut::with_capacity(96 + texts);
     body.put_u64(execution.length);
     body.put_u8(execution.standing as u8);
     body.put_u64(execution.created_at.as_micros());
@@ -254,11 +265,15 @@ pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {
     put_text(&mut body, execution.function.as_str());
     body.put_u8(u8::from(execution.held.is_some()));
     put_text(&mut body, held);
-    codec::seal(&EXECUTIONS, key, VERSION, &body)
+    if let Some(namespace) = namespace {
+        put_text(&mut body, namespace);
+    }
+    codec::seal(&EXECUTIONS, key, version(execution), &body)
 }
 
 pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError> {
-    let body = codec::unseal(&EXECUTIONS, key, VERSION, value)?;
+    let known = [VERSION, VERSION_WITH_NAMESPACE];
+    let (version, body) = codec::unseal_any(&EXECUTIONS, key, &known, value)?;
     let read = || -> Result<Execution, Malformed> {
         let mut reader = Reader(key);
         let key = keys::read_journal_key(&mut reader)?;
@@ -272,10 +287,25 @@ pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError>
         let function = FunctionName::new(reader.text()?);
         let function = function.map_err(|_| Malformed("its function has no proper name"))?;
         let is_held = reader.u8()? != 0;
-        let held = reader.text()?.to_owned();
+        let held = reader.text()?;
+        let held = is_held.then(|| held.to_owned());
+        let namespace = match version {
+            VERSION_WITH_NAMESPACE => Some(Namespace::new(reader.text()?)),
+            _ => None,
+        };
         reader.end()?;
-        let held = is_held.then_some(held);
-        Ok(Execution { key, length, standing, created_at, updated_at, component, function, held })
+        let namespace = namespace.transpose();
+        Ok(Execution {
+            key,
+            length,
+            standing,
+            created_at,
+            updated_at,
+            component,
+            function,
+            held,
+            namespace: namespace.map_err(|_| Malformed("its namespace has no proper name"))?,
+        })
     };
     read().map_err(|Malformed(what)| codec::damaged(&EXECUTIONS, key, what))
 }

@@ -1,21 +1,23 @@
-//! Indexes of executions: which there are by status, by function, and which trees are finished.
+//! Indexes of executions: which there are by status, by function, by namespace, and which trees are
+//! finished.
 //! They are written with the row that they point to, in the same batch (D1), and hold nothing
 //! but keys.
 //!
 //! ```text
 //! executions_by_status      scope (1) ‖ standing (1) ‖ newest first (8) ‖ journal key
 //! executions_by_function    function ‖ 00 ‖ scope ‖ standing ‖ newest first ‖ journal key
+//! executions_by_namespace   namespace ‖ 00 ‖ standing ‖ newest first ‖ journal key; roots alone
 //! finished_trees            standing ‖ finished at (8) ‖ journal key of the root
 //! ```
 //! *Newest first* is the time of creation counted down. The scope tells roots from children, so
 //! that a tree of ten thousand does not bury the list of roots.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use indelible_journal::{FunctionName, JournalKey, Timestamp};
+use indelible_journal::{FunctionName, JournalKey, Namespace, Timestamp};
 
 use super::codec::{Malformed, Reader};
 use super::executions::{Execution, Standing};
-use super::{BY_FUNCTION, BY_STATUS, FINISHED, keys};
+use super::{BY_FUNCTION, BY_NAMESPACE, BY_STATUS, FINISHED, keys};
 use crate::batch::Batch;
 use crate::table::Table;
 
@@ -50,18 +52,32 @@ pub(crate) fn replace(batch: &mut Batch, before: Option<&Execution>, after: Opti
 }
 
 /// The rows that the indexes have for an execution.
-pub(crate) fn entries(execution: &Execution) -> [Option<(Table, Bytes)>; 3] {
-    let Execution { key, standing, created_at, updated_at, function, .. } = execution;
+pub(crate) fn entries(execution: &Execution) -> [Option<(Table, Bytes)>; 4] {
+    let Execution { key, standing, created_at, updated_at, function, namespace, .. } = execution;
     let partition = Partition { scope: Scope::of(key), standing: *standing };
-    let entry = |function: Option<&FunctionName>| {
+    let entry = |by: By<'_>| {
         let mut out = BytesMut::with_capacity(96);
-        partition.put(&mut out, function);
+        let table = partition.put(&mut out, by);
         out.put_slice(&place(*created_at, key));
-        out.freeze()
+        (table, out.freeze())
     };
+    let namespace = namespace.as_ref().filter(|_| partition.scope == Scope::Root);
     let finished = (partition.scope == Scope::Root && standing.is_terminal())
         .then(|| (FINISHED, finished(*standing, *updated_at, key)));
-    [Some((BY_STATUS, entry(None))), Some((BY_FUNCTION, entry(Some(function)))), finished]
+    [
+        Some(entry(By::Status)),
+        Some(entry(By::Function(function))),
+        finished,
+        namespace.map(|namespace| entry(By::Namespace(namespace))),
+    ]
+}
+
+/// What an index goes by before it goes by standing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By<'a> {
+    Status,
+    Function(&'a FunctionName),
+    Namespace(&'a Namespace),
 }
 
 /// Executions that are together in an index: in order of their [`place`].
@@ -72,21 +88,30 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    fn put(self, out: &mut BytesMut, function: Option<&FunctionName>) {
-        if let Some(function) = function {
+    fn put(self, out: &mut BytesMut, by: By<'_>) -> Table {
+        let (table, name) = match by {
+            By::Status => (BY_STATUS, None),
+            By::Function(function) => (BY_FUNCTION, Some(function.as_str())),
+            By::Namespace(namespace) => (BY_NAMESPACE, Some(namespace.as_str())),
+        };
+        if let Some(name) = name {
             // Names have no control characters, so the zero ends them.
-            out.put_slice(function.as_str().as_bytes());
+            out.put_slice(name.as_bytes());
             out.put_u8(0);
         }
-        out.put_u8(self.scope as u8);
+        // That of namespaces has roots alone.
+        if table != BY_NAMESPACE {
+            out.put_u8(self.scope as u8);
+        }
         out.put_u8(self.standing as u8);
+        table
     }
 
     /// Where it is: its table, and how its keys begin.
-    pub(crate) fn prefix(self, function: Option<&FunctionName>) -> (Table, Bytes) {
+    pub(crate) fn prefix(self, by: By<'_>) -> (Table, Bytes) {
         let mut out = BytesMut::with_capacity(64);
-        self.put(&mut out, function);
-        (if function.is_some() { BY_FUNCTION } else { BY_STATUS }, out.freeze())
+        let table = self.put(&mut out, by);
+        (table, out.freeze())
     }
 }
 
@@ -132,10 +157,10 @@ pub(crate) fn read_finished(entry: &[u8]) -> Result<JournalKey, Malformed> {
 /// The execution that an entry of a list's index points to.
 pub(crate) fn read_entry(table: &Table, entry: &[u8]) -> Result<JournalKey, Malformed> {
     let mut reader = Reader(entry);
-    if *table == BY_FUNCTION {
+    if *table != BY_STATUS {
         let end = entry.iter().position(|byte| *byte == 0);
-        reader.take(end.ok_or(Malformed("its function does not end"))? + 1)?;
+        reader.take(end.ok_or(Malformed("its name does not end"))? + 1)?;
     }
-    reader.take(2)?;
+    reader.take(if *table == BY_NAMESPACE { 1 } else { 2 })?;
     Ok(read_place(reader.0)?.1)
 }

@@ -1,6 +1,7 @@
-//! Lists of executions: by status, function and time, newest first, page by page. A page costs
-//! what it shows, whatever the history: each status has its own part of an index, and a list that
-//! wants several takes them by turns.
+//! Lists of executions: by namespace, status, function and time, newest first, page by page. A page
+//! costs what it shows, whatever the history: each status has its own part of an index, and a list
+//! that wants several takes them by turns. A list by namespace and function is the exception: it
+//! looks at what is of that namespace, and at a bounded number for a page.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,10 +11,10 @@ use std::str::FromStr;
 
 use bytes::{Bytes, BytesMut};
 use data_encoding::BASE64URL_NOPAD;
-use indelible_journal::{FunctionName, Timestamp};
+use indelible_journal::{FunctionName, Namespace, Timestamp};
 
 use super::executions::{self, Execution, Standing};
-use super::index::{self, Partition, Scope};
+use super::index::{self, By, Partition, Scope};
 use super::{EXECUTIONS, codec};
 use crate::error::ReadError;
 use crate::pipeline::{Scan, Snapshot, prefix_range};
@@ -22,12 +23,20 @@ use crate::position::Seen;
 /// The most executions on a page.
 pub const PAGE_MAX: usize = 1000;
 
+/// The most executions of a namespace that are looked at for a page of one function: no index has
+/// both, and a page must not cost a whole history.
+pub const LOOKED_AT_MAX: usize = 5 * PAGE_MAX;
+
 /// Which executions to list. The default is all roots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Those that stand like one of these; all if none is named.
     pub standings: Vec<Standing>,
-    /// Those of this function.
+    /// Roots of this namespace; what they called is not among them, whatever `with_children` says.
+    /// Roots that were over before rows had a namespace are in no such list.
+    pub namespace: Option<Namespace>,
+    /// Those of this function. Together with a namespace, a page may have fewer than were asked for,
+    /// or none, and still say where to go on: [`LOOKED_AT_MAX`].
     pub function: Option<FunctionName>,
     /// Those created at this time or later.
     pub created_from: Option<Timestamp>,
@@ -79,7 +88,7 @@ impl FromStr for Cursor {
 pub struct Listing {
     /// The newest first.
     pub executions: Vec<Execution>,
-    /// Where to go on; none at the end.
+    /// Where to go on; none at the end. A page that is not full is not the last one if this says so.
     pub next: Option<Cursor>,
 }
 
@@ -93,7 +102,7 @@ pub fn list(
     let limit = limit.clamp(1, PAGE_MAX);
     let mut parts = Vec::new();
     for scope in Scope::ALL {
-        if scope == Scope::Child && !filter.with_children {
+        if scope == Scope::Child && (!filter.with_children || filter.namespace.is_some()) {
             continue;
         }
         for standing in Standing::ALL {
@@ -112,12 +121,18 @@ pub fn list(
     }
     let mut listing = Listing::default();
     let mut last = None;
+    let wanted = filter.function.as_ref().filter(|_| filter.namespace.is_some());
+    let mut looked_at = 0;
     while let Some(Reverse((place, number))) = heads.pop() {
-        if listing.executions.len() == limit {
+        if listing.executions.len() == limit || looked_at == LOOKED_AT_MAX {
             listing.next = last.map(Cursor);
             break;
         }
-        listing.executions.push(execution_at(snapshot, &place)?);
+        let execution = execution_at(snapshot, &place)?;
+        looked_at += 1;
+        if wanted.is_none_or(|function| *function == execution.function) {
+            listing.executions.push(execution);
+        }
         last = Some(place);
         if let Some(place) = parts[number].next(snapshot, chunk)? {
             heads.push(Reverse((place, number)));
@@ -146,7 +161,12 @@ struct Part {
 
 impl Part {
     fn new(partition: Partition, filter: &Filter, after: Option<&Cursor>) -> Self {
-        let (table, prefix) = partition.prefix(filter.function.as_ref());
+        let by = match (&filter.namespace, &filter.function) {
+            (Some(namespace), _) => By::Namespace(namespace),
+            (None, Some(function)) => By::Function(function),
+            (None, None) => By::Status,
+        };
+        let (table, prefix) = partition.prefix(by);
         let at = |place: &[u8]| {
             let mut key = BytesMut::from(&prefix[..]);
             key.extend_from_slice(place);

@@ -46,8 +46,11 @@ pub const EXPIRIES: Table = Table::new(13, "expiries", Shape::Churn);
 /// Effects of which nobody knows whether they happened, by journal key and child.
 pub const UNRESOLVED: Table = Table::new(14, "unresolved_effects", Shape::Churn);
 
+/// Index: roots by namespace and status, newest first.
+pub const BY_NAMESPACE: Table = Table::new(15, "executions_by_namespace", Shape::Churn);
+
 /// All of them. Rooms that come later add theirs behind these.
-pub const TABLES: [Table; 14] = [
+pub const TABLES: [Table; 15] = [
     COMPONENTS,
     EXECUTIONS,
     JOURNALS,
@@ -62,4 +65,5 @@ pub const TABLES: [Table; 14] = [
     FINISHED,
     EXPIRIES,
     UNRESOLVED,
+    BY_NAMESPACE,
 ];

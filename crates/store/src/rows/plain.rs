@@ -99,10 +99,14 @@ pub mod audit {
 
     /// Adds an entry to a batch.
     pub fn put(batch: &mut Batch, entry: &Entry) {
+        super::put(batch, AUDIT, key(entry.at, &entry.id), &entry.body);
+    }
+
+    fn key(at: Timestamp, id: &[u8; 16]) -> Bytes {
         let mut key = BytesMut::with_capacity(24);
-        key.put_u64(entry.at.as_micros());
-        key.put_slice(&entry.id);
-        super::put(batch, AUDIT, key.freeze(), &entry.body);
+        key.put_u64(at.as_micros());
+        key.put_slice(id);
+        key.freeze()
     }
 
     /// The newest entries before a time, at most so many.
@@ -111,9 +115,20 @@ pub mod audit {
         time: Timestamp,
         limit: usize,
     ) -> Result<Seen<Vec<Entry>>, ReadError> {
+        // No entry is before the first of a moment.
+        before_entry(read, time, &[0; 16], limit)
+    }
+
+    /// The newest entries before the one of this time and id, at most so many: where a page ended,
+    /// the next one goes on, also within one moment.
+    pub fn before_entry(
+        read: &impl Read,
+        time: Timestamp,
+        id: &[u8; 16],
+        limit: usize,
+    ) -> Result<Seen<Vec<Entry>>, ReadError> {
         let mut scan = Scan::all(AUDIT, limit).reversed();
-        let end = Bytes::copy_from_slice(&time.as_micros().to_be_bytes());
-        scan.range.1 = std::ops::Bound::Excluded(end);
+        scan.range.1 = std::ops::Bound::Excluded(key(time, id));
         read.scan(&scan)?
             .try_map(|page| page.rows.iter().map(|(key, value)| decode(key, value)).collect())
     }

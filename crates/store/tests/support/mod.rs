@@ -41,10 +41,13 @@ pub(crate) fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-/// What the tree of this number was started with.
-fn operation(tree: u64) -> OperationKey {
+/// Namespaces that begin alike, and one that is not ASCII.
+pub(crate) const NAMESPACES: [&str; 4] = ["test", "test2", "tes", "größe"];
+
+/// What the tree of this number was started with. Eight in a row are of one namespace.
+pub(crate) fn operation(tree: u64) -> OperationKey {
     OperationKey {
-        namespace: Namespace::new("test").unwrap(),
+        namespace: Namespace::new(NAMESPACES[(tree / 8 % 4) as usize]).unwrap(),
         operation_id: OperationId::new(&format!("op-{tree}")).unwrap(),
     }
 }
@@ -66,6 +69,8 @@ pub(crate) struct Run {
     pub(crate) journal: Journal,
     pub(crate) stored: Option<Execution>,
     pub(crate) held: Option<String>,
+    /// As an engine writes it; none as one did before rows had it.
+    pub(crate) namespace: Option<Namespace>,
     created_at: Timestamp,
     pending: Vec<Entry>,
 }
@@ -93,7 +98,9 @@ impl Run {
             },
         )
         .unwrap();
-        Self { journal, stored: None, held: None, created_at: now, pending: vec![started] }
+        let namespace = is_root.then(|| operation(tree).namespace);
+        let pending = vec![started];
+        Self { journal, stored: None, held: None, namespace, created_at: now, pending }
     }
 
     pub(crate) fn key(&self) -> &JournalKey {
@@ -160,6 +167,7 @@ impl Run {
             component: started.component_digest,
             function: started.function_name.clone(),
             held: self.held.clone(),
+            namespace: self.namespace.clone(),
         }
     }
 

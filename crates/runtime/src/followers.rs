@@ -1,0 +1,155 @@
+//! Those who want to know when an execution's journal grows.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use indelible_journal::ExecutionId;
+use tokio::sync::watch;
+
+use crate::engine::EngineError;
+use crate::shared::lock;
+
+/// Those who follow.
+#[derive(Default)]
+pub(crate) struct Followers {
+    followed: Mutex<Followed>,
+    /// How many executions are followed: most commits interest nobody, and cost no lock.
+    count: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Followed {
+    /// Keys are hashes and numbers that we gave out, or that somebody asked for: the map's own hash
+    /// keeps those who ask from choosing them to collide.
+    executions: HashMap<ExecutionId, watch::Sender<()>>,
+    /// Nothing is committed any more.
+    closed: bool,
+}
+
+impl Followers {
+    /// Whether anybody follows anything.
+    pub(crate) fn any(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > 0
+    }
+
+    /// Follows an execution. What was committed before this, the caller looks up after it.
+    pub(crate) fn follow(self: &Arc<Self>, execution: &ExecutionId) -> Follow {
+        let mut followed = lock(&self.followed);
+        let changes = if followed.closed {
+            // Its sender is gone: it ends at once.
+            watch::channel(()).1
+        } else {
+            let sender = followed.executions.entry(execution.clone());
+            sender.or_insert_with(|| watch::channel(()).0).subscribe()
+        };
+        self.count.store(followed.executions.len(), Ordering::SeqCst);
+        Follow { followers: Arc::clone(self), execution: execution.clone(), changes: Some(changes) }
+    }
+
+    /// Something of these was committed.
+    pub(crate) fn changed<'a>(&self, executions: impl Iterator<Item = &'a ExecutionId>) {
+        let followed = lock(&self.followed);
+        for execution in executions {
+            if let Some(sender) = followed.executions.get(execution) {
+                sender.send_replace(());
+            }
+        }
+    }
+
+    /// The engine stops: whoever follows is told.
+    pub(crate) fn close(&self) {
+        let mut followed = lock(&self.followed);
+        followed.closed = true;
+        followed.executions.clear();
+        self.count.store(0, Ordering::SeqCst);
+    }
+
+    fn forget(&self, execution: &ExecutionId) {
+        let mut followed = lock(&self.followed);
+        if followed.executions.get(execution).is_some_and(|sender| sender.receiver_count() == 0) {
+            followed.executions.remove(execution);
+        }
+        self.count.store(followed.executions.len(), Ordering::SeqCst);
+    }
+}
+
+/// Tells when something of an execution was committed: an event, another attempt, its end, that it is
+/// held. From [`Engine::follow`](crate::Engine::follow); dropping it forgets it.
+///
+/// It says that there is something to read, not what: whoever is told reads, and what the engine
+/// shows is durable (D2). Follow first and read then, or what comes in between is missed.
+pub struct Follow {
+    followers: Arc<Followers>,
+    execution: ExecutionId,
+    /// Some until it is dropped.
+    changes: Option<watch::Receiver<()>>,
+}
+
+impl Follow {
+    /// The execution that is followed.
+    pub fn execution(&self) -> &ExecutionId {
+        &self.execution
+    }
+
+    /// Resolves when something was committed since the last time, however much. It may be that
+    /// somebody has read it already. It fails when the engine stops. Nothing is lost if it is dropped
+    /// before it resolves.
+    pub async fn changed(&mut self) -> Result<(), EngineError> {
+        let Some(changes) = &mut self.changes else { return Err(EngineError::Stopped) };
+        changes.changed().await.map_err(|_| EngineError::Stopped)
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        // Before the others are counted.
+        drop(self.changes.take());
+        self.followers.forget(&self.execution);
+    }
+}
+
+impl std::fmt::Debug for Follow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follow").field("execution", &self.execution).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indelible_journal::RootHash;
+    use std::task::{Context, Poll, Waker};
+
+    fn poll(follow: &mut Follow) -> Poll<Result<(), EngineError>> {
+        let mut future = std::pin::pin!(follow.changed());
+        future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// Changes add up to one word, each follower hears its own, and nobody is remembered who left.
+    #[test]
+    fn each_follower_is_told_once() {
+        let followers = Arc::new(Followers::default());
+        let [a, b] = [1, 2].map(|n| ExecutionId::root_of(RootHash::from_bytes([n; 32])));
+        assert!(!followers.any());
+        let (mut one, mut two) = (followers.follow(&a), followers.follow(&a));
+        let mut other = followers.follow(&b);
+        assert!(poll(&mut one).is_pending());
+        followers.changed([&a, &a].into_iter());
+        followers.changed([&a].into_iter());
+        assert!(matches!(poll(&mut one), Poll::Ready(Ok(()))));
+        assert!(poll(&mut one).is_pending(), "that was all");
+        assert!(matches!(poll(&mut two), Poll::Ready(Ok(()))));
+        assert!(poll(&mut other).is_pending());
+        drop((one, other));
+        assert!(followers.any(), "one is left");
+        drop(two);
+        assert!(!followers.any());
+        let mut late = followers.follow(&a);
+        followers.close();
+        assert!(matches!(poll(&mut late), Poll::Ready(Err(EngineError::Stopped))));
+        let mut later = followers.follow(&a);
+        assert!(matches!(poll(&mut later), Poll::Ready(Err(EngineError::Stopped))));
+        assert!(!followers.any());
+    }
+}
