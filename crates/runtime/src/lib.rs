@@ -8,14 +8,14 @@
 //! ```no_run
 //! use indelible_journal::{Namespace, OperationId, Payload};
 //! use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-//! use indelible_runtime::{Engine, Options, Start, World};
+//! use indelible_runtime::{Asked, Engine, Options, Start, World};
 //! use indelible_store::{embedded, rows};
 //!
 //! # async fn example(component: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
 //! let store = embedded::open("data/store".as_ref(), &rows::TABLES, &embedded::Options::default())?;
 //! let guests = Guests::new(GuestOptions::default(), Artifacts::folder("data/artifacts")?)?;
 //! let engine = Engine::open(store, Options::default(), World::system(guests))?;
-//! engine.deploy("shop", component).await?;
+//! engine.deploy("shop", component, Asked::default()).await?;
 //! let order = Start {
 //!     namespace: Namespace::new("web")?,
 //!     operation_id: Some(OperationId::new("order-1")?),
@@ -24,6 +24,7 @@
 //!     function: "order".to_owned(),
 //!     input: Payload::json("{\"id\":1}"),
 //!     trace_parent: None,
+//!     actor: None,
 //! };
 //! // Asked again with the same operation id, whatever happened: the same execution.
 //! let (started, ending) = engine.call(order).await?;
@@ -37,7 +38,7 @@
 //! - `tree`: the heart: executions, their calls, their ends.
 //! - `component`: what is deployed. `operation`: which request led to which execution.
 //! - `turn`, `cell`, `run_queue`, `timers`, `ticks`, `watchers`, `parking`: trees, threads, time.
-//! - `admission`: who may ask. `recovery`: what another process left.
+//! - `admission`: who may ask. `keys`, `key_locks`: a repeated request has one effect. `recovery`: what another process left.
 //! - `replays`, `witness`: which execution killed it.
 
 mod admission;
@@ -47,6 +48,7 @@ mod component;
 mod effects;
 mod engine;
 pub mod guest;
+mod key_locks;
 mod keys;
 mod operation;
 mod options;
@@ -69,8 +71,8 @@ pub use component::{
     COMPONENT_NAME_BYTES_MAX, ComponentError, ComponentName, ComponentNameError, Version,
 };
 pub use engine::{
-    ControlError, DeployRefused, Deployment, Engine, EngineError, OpenError, REASON_BYTES_MAX,
-    Readings, Start, StartRefused, StartedExecution, World,
+    Asked, ControlError, Decided, DeployRefused, Deployment, Done, Engine, EngineError, OpenError,
+    REASON_BYTES_MAX, Readings, Start, StartRefused, StartedExecution, Submitted, Verdict, World,
 };
 pub use options::{Options, Pace, Parking, Room};
 pub use tree::command::{Cancelling, NotDone};

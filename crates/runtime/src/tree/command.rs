@@ -10,19 +10,21 @@ use indelible_store::rows::executions::{self, Standing};
 use indelible_store::rows::queue::Entry;
 use indelible_store::rows::timers::Timer;
 use indelible_store::{Position, SubmitError};
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, Receiver};
 
 use super::execution::{Execution, Phase, Verdict};
 use super::reconcile::Answered;
 use super::unresolved::Resolution;
 use super::volatile::is_volatile;
 use super::{LoadError, Tree, Work};
-use crate::audit::Actor;
+use crate::audit::{About, Actor};
 use crate::effects::Slot;
-use crate::keys;
+use crate::key_locks::KeyLock;
+use crate::keys::{self, UnderKey};
 use crate::operation::{self, Request};
 use crate::recovery::UnderWay;
 use crate::shared::Shared;
+use crate::watchers::Ended;
 
 /// What a tree can be told to do.
 pub(crate) enum Command {
@@ -38,6 +40,12 @@ pub(crate) enum Command {
     DueInMemory(Timer),
     /// Somebody asks whether this execution goes on in memory alone.
     IsVolatile(ExecutionId, Reply<bool>),
+    /// Nobody waits any more for this root, which may be volatile: it is released, unless somebody
+    /// has come meanwhile (V-13, V-18).
+    Release(ExecutionId),
+    /// Whoever waited for this root does not any more, and it is not to be released because of that.
+    /// The watcher stays until this is heard.
+    Keep(ExecutionId, Receiver<Ended>),
     /// Wake this execution, whether it has a reason to go on or not.
     Nudge(ExecutionId),
     /// The guest of this execution, which waits, was dropped.
@@ -59,6 +67,8 @@ pub(crate) enum Command {
 /// An attempt at an effect has ended.
 pub(crate) struct EffectEnded {
     pub(crate) key: JournalKey,
+    /// The run of a volatile root that sent it.
+    pub(crate) run: u64,
     pub(crate) child: u32,
     pub(crate) attempt: Attempt,
     pub(crate) end: End,
@@ -81,6 +91,7 @@ pub(crate) struct Resolve {
     pub(crate) resolution: Resolution,
     pub(crate) actor: Actor,
     pub(crate) reason: String,
+    pub(crate) under: Option<UnderKey>,
     pub(crate) reply: Reply<Result<(), NotDone>>,
 }
 
@@ -91,6 +102,12 @@ pub(crate) struct Start {
     /// The operation is volatile and has a record, which says this attempt: if nothing goes on in
     /// memory, another process had it.
     pub(crate) again: Option<Attempt>,
+    /// Who asks.
+    pub(crate) actor: Option<Actor>,
+    /// Nobody waits for it: a volatile one is not released when those who do have gone.
+    pub(crate) kept: bool,
+    /// Held until it is accepted, if it came under a key.
+    pub(crate) lock: Option<KeyLock>,
     pub(crate) reply: Reply<Begun>,
 }
 
@@ -115,6 +132,7 @@ pub(crate) struct Signal {
     pub(crate) name: SignalName,
     pub(crate) payload: Payload,
     pub(crate) actor: Option<Actor>,
+    pub(crate) under: Option<UnderKey>,
     pub(crate) reply: Reply<Result<DeliveryId, NotDone>>,
 }
 
@@ -123,6 +141,7 @@ pub(crate) struct Cancel {
     pub(crate) execution: ExecutionId,
     pub(crate) reason: String,
     pub(crate) actor: Option<Actor>,
+    pub(crate) under: Option<UnderKey>,
     pub(crate) reply: Reply<Result<Cancelling, NotDone>>,
 }
 
@@ -141,6 +160,7 @@ pub(crate) struct Settle {
     pub(crate) how: How,
     pub(crate) actor: Actor,
     pub(crate) reason: String,
+    pub(crate) under: Option<UnderKey>,
     pub(crate) reply: Reply<Result<(), NotDone>>,
 }
 
@@ -201,11 +221,11 @@ impl Tree {
             Command::Start(start) => self.begin(shared, *start),
             Command::Signal(signal) => {
                 let done = self.signal(shared, &signal);
-                self.answer(signal.reply, done);
+                self.answer_under(shared, signal.under, signal.reply, done);
             }
             Command::Cancel(cancel) => {
                 let done = self.cancel(shared, &cancel);
-                self.answer(cancel.reply, done);
+                self.answer_under(shared, cancel.under, cancel.reply, done);
             }
             Command::Due(timer) => self.due(shared, timer),
             Command::DueInMemory(timer) => self.due_in_memory(shared, &timer),
@@ -213,12 +233,18 @@ impl Tree {
                 let volatile = self.is_live_in_memory(&execution);
                 self.answer(reply, volatile);
             }
+            Command::Release(execution) => self.release_root(shared, &execution),
+            Command::Keep(execution, watcher) => {
+                self.keep_root();
+                drop(watcher);
+                shared.watchers.forget(&execution);
+            }
             Command::Nudge(execution) => self.nudge(shared, &execution),
             Command::Evicted(key) => self.evicted(&key),
             Command::Recover(entry, under_way) => self.recover(shared, &entry, under_way),
             Command::Settle(settle) => {
                 let done = self.settle(shared, &settle);
-                self.answer(settle.reply, done);
+                self.answer_under(shared, settle.under, settle.reply, done);
             }
             Command::StartEffect(key, child, attempt) => {
                 // It may have waited for room twice: the next attempt has a time of its own.
@@ -230,7 +256,7 @@ impl Tree {
             Command::Reconciled(answer) => self.reconciled(shared, *answer),
             Command::Resolve(resolve) => {
                 let done = self.resolve(shared, &resolve);
-                self.answer(resolve.reply, done);
+                self.answer_under(shared, resolve.under, resolve.reply, done);
             }
         }
     }
@@ -246,11 +272,35 @@ impl Tree {
         }));
     }
 
+    /// The same for what may have come under a key: its record is in the commit of what was done,
+    /// and what was refused leaves none (I-11). Until then nobody else is at the key.
+    fn answer_under<T: keys::Answered + Send + 'static>(
+        &mut self,
+        shared: &Shared,
+        under: Option<UnderKey>,
+        reply: Reply<Result<T, NotDone>>,
+        done: Result<T, NotDone>,
+    ) {
+        if let (Some(under), Ok(value)) = (&under, &done) {
+            self.changes.keys.push(keys::done(shared, under, value.answer()));
+        }
+        self.after_commit(Box::new(move |committed| {
+            if let Ok(position) = committed {
+                let _ = reply.send(Answer { value: done, position: *position });
+            }
+            drop(under);
+        }));
+    }
+
     /// Starts the root of this tree; its first run and its start are one commit (D1).
-    fn begin(&mut self, shared: &Shared, start: Start) {
+    pub(super) fn begin(&mut self, shared: &Shared, start: Start) {
+        let Some(start) = self.begins_now(start) else { return };
         let execution = ExecutionId::root_of(start.request.root);
         // A next attempt at a volatile one is nowhere else.
         if let Some(root) = self.in_memory(&execution) {
+            if start.kept {
+                self.keep_root();
+            }
             let root = self.execution(&root);
             // Under a record requests were compared, by their canonical form.
             let same = start.again.is_some()
@@ -273,6 +323,10 @@ impl Tree {
             // The asker sees that the store has stopped.
             Err(error) => return shared.trouble(&format!("{execution:#} cannot be read: {error}")),
         }
+        // It began and was released in this very turn, by what is not submitted yet.
+        if start.again.is_none() && self.changes.operation.is_some() {
+            return self.answer(start.reply, Begun::Raced);
+        }
         let Some(key) = self.begins_at(&start) else {
             return self.answer(start.reply, Begun::Indeterminate);
         };
@@ -283,11 +337,15 @@ impl Tree {
             Ok((journal, entry)) => {
                 let root = Execution { volatile, ..Execution::new(journal, Phase::Ready) };
                 self.executions.insert(key.clone(), root);
+                self.root_begins(shared, &key, start.kept);
                 self.written(&key, [entry]);
                 self.weighs(bytes);
                 self.ready(&key);
                 if start.again.is_some() {
                     return self.answer(start.reply, Begun::Already(execution));
+                }
+                if let Some(actor) = &start.actor {
+                    self.audit(shared, actor, &key, "start", "");
                 }
                 let Request { operation, keyed, .. } = &start.request;
                 // Somebody else's record of the same key refuses the commit: then look again.
@@ -295,8 +353,10 @@ impl Tree {
                     .as_ref()
                     .map(|keyed| keys::begun(&operation.namespace, keyed, &operation.operation_id));
                 self.changes.operation = Some(operation::Change::begun(&start.request, now));
-                let reply = start.reply;
+                let (reply, lock) = (start.reply, start.lock);
                 self.after_commit(Box::new(move |committed| {
+                    // Whoever comes next under the key finds its record.
+                    drop(lock);
                     let _ =
                         match committed {
                             Ok(position) => reply
@@ -513,7 +573,8 @@ impl Tree {
 
     fn audit(&mut self, shared: &Shared, actor: &Actor, key: &JournalKey, did: &str, why: &str) {
         let now: Timestamp = shared.clock.now();
-        self.changes.audit.push(crate::audit::entry(shared, now, actor, key, did, why));
+        let about = About::Execution(key);
+        self.changes.audit.push(crate::audit::entry(shared, now, actor, about, did, why));
     }
 }
 
