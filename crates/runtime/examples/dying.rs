@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use indelible_journal::{JournalKey, Namespace, OperationId, Payload};
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Entropy, Observer, Purpose, System};
-use indelible_runtime::{Engine, Options, Start, WitnessFile, World};
+use indelible_runtime::{Asked, Engine, Options, Start, WitnessFile, World};
 use indelible_store::embedded;
 use indelible_store::rows::TABLES;
 
@@ -56,7 +56,7 @@ async fn main() {
     let world = World { entropy, observer, witness, ..World::system(guests.unwrap()) };
     let options = Options { workers: 2, ..Options::default() };
     let engine = Engine::open(store.unwrap(), options, world).unwrap();
-    engine.deploy("script", &std::fs::read(component).unwrap()).await.unwrap();
+    engine.deploy("script", &std::fs::read(component).unwrap(), Asked::default()).await.unwrap();
     // They all go on at about the same time, in this process and in those after it.
     let others =
         r#"[{"timer":["t",200]},{"await":"t"},{"timer":["u",1]},{"await":"u"},{"return":1}]"#;
@@ -70,6 +70,7 @@ async fn main() {
             function: "main".to_owned(),
             input: Payload::json(if number == 7 { deadly.clone() } else { others.to_owned() }),
             trace_parent: None,
+            actor: None,
         };
         ids.push(engine.start(start).await.unwrap().execution_id);
     }

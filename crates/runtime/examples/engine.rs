@@ -38,7 +38,8 @@ use indelible_journal::{
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Clock, Observer, System};
 use indelible_runtime::{
-    Actor, ControlError, Engine, NotDone, Options, Parking, Resolution, Room, Start, World,
+    Actor, Asked, ControlError, Decided, Engine, NotDone, Options, Parking, Resolution, Room,
+    Start, World,
 };
 use indelible_store::embedded;
 use indelible_store::rows::{TABLES, timers};
@@ -159,7 +160,10 @@ fn client(peers: &[String]) -> Client {
 /// Deploys the component, unless an earlier process did.
 async fn deploy(engine: &Engine, component: &Path) {
     if engine.components().await.unwrap().is_empty() {
-        engine.deploy(COMPONENT, &std::fs::read(component).unwrap()).await.unwrap();
+        engine
+            .deploy(COMPONENT, &std::fs::read(component).unwrap(), Asked::default())
+            .await
+            .unwrap();
     }
 }
 
@@ -199,6 +203,7 @@ async fn start(engine: &Engine, operation: &str, rest: &str) -> Result<String, S
         function: function.to_owned(),
         input: Payload::json(input.to_owned()),
         trace_parent: None,
+        actor: None,
     };
     let started = engine.start(start).await.map_err(|error| error.to_string())?;
     Ok(format!("started {operation} {}", started.execution_id))
@@ -209,7 +214,7 @@ async fn signal(engine: &Engine, token: &str, rest: &str) -> Result<String, Stri
     let execution: ExecutionId = words.next().unwrap().parse().unwrap();
     let name = SignalName::new(words.next().unwrap()).unwrap();
     let payload = Payload::json(words.next().unwrap().to_owned());
-    match engine.signal(&execution, &name, payload, None).await {
+    match engine.signal(&execution, &name, payload, Asked::default()).await {
         Ok(delivery) => Ok(format!("signalled {token} {delivery}")),
         Err(ControlError::NotDone(NotDone::Over(_))) => Ok(format!("late {token}")),
         Err(error) => Err(error.to_string()),
@@ -217,7 +222,7 @@ async fn signal(engine: &Engine, token: &str, rest: &str) -> Result<String, Stri
 }
 
 async fn cancel(engine: &Engine, operation: &str, execution: &str) -> Result<String, String> {
-    match engine.cancel(&execution.parse().unwrap(), "enough", None).await {
+    match engine.cancel(&execution.parse().unwrap(), Asked::because("enough")).await {
         // Asked again after a crash, it may be over already.
         Ok(_) | Err(ControlError::NotDone(NotDone::Over("it was cancelled"))) => {
             Ok(format!("cancelled {operation}"))
@@ -253,8 +258,8 @@ async fn resolve(engine: &Engine, token: &str, rest: &str) -> Result<String, Str
         "run-again" => Resolution::RunAgain,
         other => return Err(format!("nobody knows {other}")),
     };
-    match engine.resolve(&promise, resolution, Actor::new("ada"), "she looked").await {
-        Ok(()) => Ok(format!("resolved {token}")),
+    match engine.resolve(&promise, resolution, Decided::by(Actor::new("ada"), "she looked")).await {
+        Ok(_) => Ok(format!("resolved {token}")),
         Err(ControlError::NotDone(_)) => Ok(format!("refused {token}")),
         Err(error) => Err(error.to_string()),
     }

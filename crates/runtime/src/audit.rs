@@ -1,9 +1,10 @@
 //! Who did what, why, when: written in the same commit as what was done (C-38).
 
-use indelible_journal::{JournalKey, PromiseId, Timestamp};
+use indelible_journal::{ComponentDigest, JournalKey, PromiseId, Timestamp};
 use indelible_store::rows::audit;
 use serde::Serialize;
 
+use crate::component::ComponentName;
 use crate::shared::Shared;
 use crate::world::Purpose;
 
@@ -31,38 +32,56 @@ struct Body<'a> {
     version: u8,
     actor: &'a str,
     action: &'a str,
-    execution: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    execution: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     promise: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    component: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
     reason: &'a str,
+}
+
+/// What something was done to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum About<'a> {
+    Execution(&'a JournalKey),
+    /// One of an execution's promises.
+    Promise(&'a JournalKey, &'a PromiseId),
+    Component(&'a ComponentName, &'a ComponentDigest),
 }
 
 pub(crate) fn entry(
     shared: &Shared,
     at: Timestamp,
     actor: &Actor,
-    key: &JournalKey,
-    action: &str,
-    reason: &str,
-) -> audit::Entry {
-    entry_of(shared, at, actor, key, None, action, reason)
-}
-
-/// The same for what is about one of its promises.
-pub(crate) fn entry_of(
-    shared: &Shared,
-    at: Timestamp,
-    actor: &Actor,
-    key: &JournalKey,
-    promise: Option<&PromiseId>,
+    about: About<'_>,
     action: &str,
     reason: &str,
 ) -> audit::Entry {
     let mut id = [0; 16];
     shared.entropy.fill(Purpose::Id, &mut id);
     let (actor, reason) = (actor.as_str(), cut(reason));
-    let (execution, promise) = (key.to_string(), promise.map(PromiseId::to_string));
-    let body = Body { version: 1, actor, action, execution, promise, reason };
+    let body = Body {
+        version: 1,
+        actor,
+        action,
+        execution: None,
+        promise: None,
+        component: None,
+        digest: None,
+        reason,
+    };
+    let body = match about {
+        About::Execution(key) => Body { execution: Some(key.to_string()), ..body },
+        About::Promise(key, promise) => {
+            Body { execution: Some(key.to_string()), promise: Some(promise.to_string()), ..body }
+        }
+        About::Component(name, digest) => {
+            Body { component: Some(name.as_str()), digest: Some(digest.to_string()), ..body }
+        }
+    };
     let body = serde_json::to_vec(&body).expect("texts and numbers are JSON").into();
     audit::Entry { at, id, body }
 }

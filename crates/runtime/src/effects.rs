@@ -46,6 +46,8 @@ pub(crate) enum Outgoing {
 /// An attempt at an effect, on its way.
 pub(crate) struct Sending {
     pub(crate) key: JournalKey,
+    /// The run of a volatile root that sends it.
+    pub(crate) run: u64,
     pub(crate) child: u32,
     pub(crate) attempt: Attempt,
     pub(crate) request: Payload,
@@ -207,10 +209,10 @@ impl Shared {
             Outgoing::Held(effect) => return self.observer.unresolved(&effect),
             Outgoing::Send(sending) => *sending,
         };
-        let Sending { key, child, attempt, request, idempotency_key, components, slot, .. } =
+        let Sending { key, run, child, attempt, request, idempotency_key, components, .. } =
             sending;
         let way = self.way_in();
-        let mut reporter = Reporter { way, key, child, attempt, slot: Some(slot) };
+        let mut reporter = Reporter { way, key, run, child, attempt, slot: Some(sending.slot) };
         let mut report: Report = Box::new(move |end| reporter.report(end));
         match Request::decode(&request.bytes) {
             Ok(request) => self.effects.sender.send(
@@ -285,6 +287,7 @@ impl Drop for Leaves<'_> {
 struct Reporter {
     way: WayIn,
     key: JournalKey,
+    run: u64,
     child: u32,
     attempt: Attempt,
     /// Until it was reported once.
@@ -295,7 +298,8 @@ impl Reporter {
     fn report(&mut self, end: End) {
         let slot = self.slot.take();
         let (root, key) = (*self.key.execution_id().root(), self.key.clone());
-        let ended = EffectEnded { key, child: self.child, attempt: self.attempt, end, slot };
+        let (run, child, attempt) = (self.run, self.child, self.attempt);
+        let ended = EffectEnded { key, run, child, attempt, end, slot };
         self.way.enter(|shared| shared.send(&root, Command::EffectEnded(Box::new(ended))));
     }
 }

@@ -1,27 +1,36 @@
-//! The record of a caller's idempotency key: which operation a request under it led to (C-31). It
-//! is looked up before any id is made, and no id contains the key.
+//! The record of a caller's idempotency key: which operation a request under it led to (C-31), or
+//! what was answered to a request that changed something else. It is looked up before any id is
+//! made, and no id contains the key.
 //!
 //! ```text
 //! body, version 1:   01 ‖ request hash (32) ‖ operation id
+//! body, version 2:   02 ‖ request hash (32) ‖ answer
 //! ```
-//! It is written in the commit that starts the execution, and goes with the operation's own record,
-//! a moment before it: a key that is there always leads somewhere.
+//! Version 1 is that of a start. It is written in the commit that starts the execution, and goes
+//! with the operation's own record, a moment before it: a key that is there always leads somewhere.
+//! Version 2 is that of everything else. It is written in the commit of what was done, and goes by
+//! the same window.
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use indelible_idempotency::{IdempotencyKey, Limits, RequestHash, canonicalize};
-use indelible_journal::{Codec, Namespace, OperationId, Payload, Timestamp};
+use indelible_journal::{
+    Codec, ComponentDigest, DeliveryId, Namespace, OperationId, Payload, Timestamp,
+};
 use indelible_store::rows::windows::{self, Id, Kind, Windowed};
 use sha2::{Digest as _, Sha256};
 
-use crate::operation::{Change, RecordError};
+use crate::key_locks::KeyLock;
+use crate::operation::{self, Change, RecordError};
 use crate::shared::Shared;
+use crate::tree::command::Cancelling;
 
 const VERSION: u8 = 1;
+const VERSION_ANSWER: u8 = 2;
 
 /// The deepest input that is taken for JSON.
 const DEPTH_MAX: usize = 128;
 
-/// A request under a caller's key.
+/// A start under a caller's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Keyed {
     pub(crate) key: IdempotencyKey,
@@ -32,17 +41,44 @@ pub(crate) struct Keyed {
 
 impl Keyed {
     pub(crate) fn new(key: &IdempotencyKey, called: &str, input: &Payload) -> Self {
-        let mut hash = Sha256::new();
-        // The length keeps name and input apart.
-        hash.update((called.len() as u64).to_be_bytes());
-        hash.update(called.as_bytes());
-        hash.update([input.codec.number()]);
-        match canonical(input) {
-            Some(canonical) => hash.update(canonical),
+        let hash = Requested(Sha256::new()).text(called).payload(input).hash();
+        Self { key: key.clone(), hash }
+    }
+}
+
+/// What must not differ in the repetition of a request, part by part.
+pub(crate) struct Requested(Sha256);
+
+impl Requested {
+    /// A request of this kind that is not a start.
+    pub(crate) fn new(kind: &str) -> Self {
+        Self(Sha256::new()).text(kind)
+    }
+
+    /// A text; its length keeps it apart from what follows.
+    pub(crate) fn text(self, text: &str) -> Self {
+        self.bytes(text.as_bytes())
+    }
+
+    pub(crate) fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.update((bytes.len() as u64).to_be_bytes());
+        self.0.update(bytes);
+        self
+    }
+
+    /// A payload, which is the last part.
+    pub(crate) fn payload(mut self, payload: &Payload) -> Self {
+        self.0.update([payload.codec.number()]);
+        match canonical(payload) {
+            Some(canonical) => self.0.update(canonical),
             // What has no canonical form is compared byte by byte.
-            None => hash.update(&input.bytes),
+            None => self.0.update(&payload.bytes),
         }
-        Self { key: key.clone(), hash: RequestHash::from_bytes(hash.finalize().into()) }
+        self
+    }
+
+    pub(crate) fn hash(self) -> RequestHash {
+        RequestHash::from_bytes(self.0.finalize().into())
     }
 }
 
@@ -56,52 +92,184 @@ fn canonical(input: &Payload) -> Option<Vec<u8>> {
     canonicalize(text, &limits).ok()
 }
 
+/// A request under a key that nothing is known of. Whoever has this is alone at it.
+#[derive(Debug)]
+pub(crate) struct UnderKey {
+    pub(crate) id: Id,
+    pub(crate) hash: RequestHash,
+    /// Held until what was asked for is accepted: somebody else under the key comes after that, and
+    /// finds the record.
+    pub(crate) _lock: KeyLock,
+}
+
+/// What was answered to a request under a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// That it is done.
+    Done,
+    Delivered(DeliveryId),
+    Cancelling(Cancelling),
+    Deployed {
+        digest: ComponentDigest,
+        known: bool,
+    },
+}
+
+/// Something that is answered under a key, and can be told again.
+pub(crate) trait Answered: Sized {
+    fn answer(&self) -> Answer;
+    /// None: it is the answer to another kind of request.
+    fn told(answer: Answer) -> Option<Self>;
+}
+
+impl Answered for () {
+    fn answer(&self) -> Answer {
+        Answer::Done
+    }
+
+    fn told(answer: Answer) -> Option<Self> {
+        (answer == Answer::Done).then_some(())
+    }
+}
+
+impl Answered for DeliveryId {
+    fn answer(&self) -> Answer {
+        Answer::Delivered(*self)
+    }
+
+    fn told(answer: Answer) -> Option<Self> {
+        if let Answer::Delivered(delivery) = answer { Some(delivery) } else { None }
+    }
+}
+
+impl Answered for Cancelling {
+    fn answer(&self) -> Answer {
+        Answer::Cancelling(*self)
+    }
+
+    fn told(answer: Answer) -> Option<Self> {
+        if let Answer::Cancelling(cancelling) = answer { Some(cancelling) } else { None }
+    }
+}
+
+impl Answer {
+    fn encode(self, body: &mut BytesMut) {
+        match self {
+            Self::Done => body.put_u8(0),
+            Self::Delivered(delivery) => {
+                body.put_u8(1);
+                body.put_u64(delivery.get());
+            }
+            Self::Cancelling(Cancelling::Requested) => body.put_slice(&[2, 0]),
+            Self::Cancelling(Cancelling::Already) => body.put_slice(&[2, 1]),
+            Self::Deployed { digest, known } => {
+                body.put_u8(3);
+                body.put_slice(digest.as_bytes());
+                body.put_u8(known.into());
+            }
+        }
+    }
+
+    fn decode(body: &[u8]) -> Option<Self> {
+        let (&kind, mut rest) = body.split_first()?;
+        Some(match (kind, rest.len()) {
+            (0, 0) => Self::Done,
+            (1, 8) => Self::Delivered(DeliveryId::new(rest.get_u64())?),
+            (2, 1) => Self::Cancelling(match rest[0] {
+                0 => Cancelling::Requested,
+                1 => Cancelling::Already,
+                _ => return None,
+            }),
+            (3, 33) => {
+                let (digest, known) = rest.split_first_chunk()?;
+                let known = match known {
+                    [0] => false,
+                    [1] => true,
+                    _ => return None,
+                };
+                Self::Deployed { digest: ComponentDigest::from_bytes(*digest), known }
+            }
+            _ => return None,
+        })
+    }
+}
+
 /// What is known of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) hash: RequestHash,
-    pub(crate) operation_id: OperationId,
+    pub(crate) led_to: LedTo,
+}
+
+/// What a request under a key led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LedTo {
+    /// It was a start.
+    Operation(OperationId),
+    /// It was anything else.
+    Answer(Answer),
 }
 
 impl Record {
     fn encode(&self) -> Bytes {
-        let id = self.operation_id.as_str();
-        let mut body = BytesMut::with_capacity(33 + id.len());
-        body.put_u8(VERSION);
+        let mut body = BytesMut::with_capacity(70);
+        let version = match &self.led_to {
+            LedTo::Operation(_) => VERSION,
+            LedTo::Answer(_) => VERSION_ANSWER,
+        };
+        body.put_u8(version);
         body.put_slice(self.hash.as_bytes());
-        body.put_slice(id.as_bytes());
+        match &self.led_to {
+            LedTo::Operation(id) => body.put_slice(id.as_str().as_bytes()),
+            LedTo::Answer(answer) => answer.encode(&mut body),
+        }
         body.freeze()
     }
 
     fn decode(body: &[u8]) -> Option<Self> {
-        let (&[VERSION], rest) = body.split_first_chunk()? else { return None };
-        let (hash, id) = rest.split_first_chunk()?;
-        let operation_id = OperationId::new(std::str::from_utf8(id).ok()?).ok()?;
-        Some(Self { hash: RequestHash::from_bytes(*hash), operation_id })
+        let (&version, rest) = body.split_first()?;
+        let (hash, rest) = rest.split_first_chunk()?;
+        let led_to = match version {
+            VERSION => LedTo::Operation(OperationId::new(std::str::from_utf8(rest).ok()?).ok()?),
+            VERSION_ANSWER => LedTo::Answer(Answer::decode(rest)?),
+            _ => return None,
+        };
+        Some(Self { hash: RequestHash::from_bytes(*hash), led_to })
     }
 }
 
-fn id(namespace: &Namespace, key: &str) -> Id {
+/// The record of a key, in this namespace.
+pub(crate) fn id(namespace: &Namespace, key: &str) -> Id {
     Id { kind: Kind::IdempotencyKey, namespace: namespace.clone(), name: key.to_owned() }
 }
 
+/// The record of a key, in its own namespace.
+pub(crate) fn id_of(key: &IdempotencyKey) -> Id {
+    let namespace = Namespace::new(key.namespace().as_str());
+    id(&namespace.expect("a consumer's namespace is a short word of few letters"), key.value())
+}
+
 /// What is known of a key.
-pub(crate) fn find(
-    shared: &Shared,
-    namespace: &Namespace,
-    key: &IdempotencyKey,
-) -> Result<Option<Record>, RecordError> {
-    let id = id(namespace, key.value());
-    let Some(windowed) = windows::get(&shared.store, &id)?.value else { return Ok(None) };
+pub(crate) fn find(shared: &Shared, id: &Id) -> Result<Option<Record>, RecordError> {
+    let Some(windowed) = windows::get(&shared.store, id)?.value else { return Ok(None) };
     match Record::decode(&windowed.body) {
         Some(record) => Ok(Some(record)),
-        None => Err(RecordError::UnknownKey(key.to_string())),
+        None => Err(RecordError::UnknownKey(format!("{}/{}", id.namespace, id.name))),
     }
+}
+
+/// What was asked for under the key is done: its record stays for its window.
+pub(crate) fn done(shared: &Shared, under: &UnderKey, answer: Answer) -> Change {
+    let record = Record { hash: under.hash, led_to: LedTo::Answer(answer) };
+    let expires_at = Some(operation::expires_at(shared, None));
+    let after = Windowed { expires_at, body: record.encode() };
+    Change { id: under.id.clone(), before: None, after }
 }
 
 /// The key has led to this operation. While it goes on its record does not expire (C-3).
 pub(crate) fn begun(namespace: &Namespace, keyed: &Keyed, operation_id: &OperationId) -> Change {
-    let record = Record { hash: keyed.hash, operation_id: operation_id.clone() };
+    let led_to = LedTo::Operation(operation_id.clone());
+    let record = Record { hash: keyed.hash, led_to };
     let after = Windowed { expires_at: None, body: record.encode() };
     Change { id: id(namespace, keyed.key.value()), before: None, after }
 }
@@ -158,18 +326,31 @@ mod tests {
         assert_ne!(broken, keyed("shop/order", &json(r#"{"a":1, "a":1}"#)));
     }
 
-    /// The stored form, byte by byte; anything else is not taken for one.
+    /// The stored forms, byte by byte; anything else is not taken for one.
     #[test]
-    fn the_stored_form() {
-        let record = Record {
-            hash: RequestHash::from_bytes([7; 32]),
-            operation_id: OperationId::new("op-1").unwrap(),
-        };
-        let body = record.encode();
-        assert_eq!(body, [&[1][..], &[7; 32], b"op-1"].concat());
-        assert_eq!(Record::decode(&body), Some(record));
-        for broken in [&body[..33], &body[..20], &[], &[&[2], &body[1..]].concat()] {
-            assert_eq!(Record::decode(broken), None);
+    fn the_stored_forms() {
+        let digest = ComponentDigest::from_bytes([9; 32]);
+        let answers = [
+            (Answer::Done, vec![0]),
+            (Answer::Delivered(DeliveryId::FIRST), vec![1, 0, 0, 0, 0, 0, 0, 0, 1]),
+            (Answer::Cancelling(Cancelling::Requested), vec![2, 0]),
+            (Answer::Cancelling(Cancelling::Already), vec![2, 1]),
+            (Answer::Deployed { digest, known: true }, [&[3], &[9; 32][..], &[1]].concat()),
+        ];
+        let answers = answers.map(|(answer, bytes)| (2, LedTo::Answer(answer), bytes));
+        let operation = LedTo::Operation(OperationId::new("op-1").unwrap());
+        for (version, led_to, rest) in [(1, operation, b"op-1".to_vec())].into_iter().chain(answers)
+        {
+            let record = Record { hash: RequestHash::from_bytes([7; 32]), led_to };
+            let body = record.encode();
+            assert_eq!(body, [&[version][..], &[7; 32], &rest].concat());
+            assert_eq!(Record::decode(&body), Some(record));
+            for broken in [&body[..33], &body[..20], &[], &[&[3], &body[1..]].concat()] {
+                assert_eq!(Record::decode(broken), None);
+            }
+            if version == 2 {
+                assert_eq!(Record::decode(&[&body[..], &[0]].concat()), None);
+            }
         }
     }
 }

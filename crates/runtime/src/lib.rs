@@ -8,14 +8,14 @@
 //! ```no_run
 //! use indelible_journal::{Namespace, OperationId, Payload};
 //! use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-//! use indelible_runtime::{Engine, Options, Start, World};
+//! use indelible_runtime::{Asked, Engine, Options, Start, World};
 //! use indelible_store::{embedded, rows};
 //!
 //! # async fn example(component: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
 //! let store = embedded::open("data/store".as_ref(), &rows::TABLES, &embedded::Options::default())?;
 //! let guests = Guests::new(GuestOptions::default(), Artifacts::folder("data/artifacts")?)?;
 //! let engine = Engine::open(store, Options::default(), World::system(guests))?;
-//! engine.deploy("shop", component).await?;
+//! engine.deploy("shop", component, Asked::default()).await?;
 //! let order = Start {
 //!     namespace: Namespace::new("web")?,
 //!     operation_id: Some(OperationId::new("order-1")?),
@@ -24,6 +24,7 @@
 //!     function: "order".to_owned(),
 //!     input: Payload::json("{\"id\":1}"),
 //!     trace_parent: None,
+//!     actor: None,
 //! };
 //! // Asked again with the same operation id, whatever happened: the same execution.
 //! let (started, ending) = engine.call(order).await?;
@@ -38,7 +39,7 @@
 //! - `component`: what is deployed. `operation`: which request led to which execution.
 //! - `view`, `audit_log`, `followers`: what others are shown, and who is told when it changes.
 //! - `turn`, `cell`, `run_queue`, `timers`, `ticks`, `watchers`, `parking`: trees, threads, time.
-//! - `admission`: who may ask. `recovery`: what another process left.
+//! - `admission`: who may ask. `keys`, `key_locks`: a repeated request has one effect. `recovery`: what another process left.
 //! - `replays`, `witness`: which execution killed it.
 
 mod admission;
@@ -50,6 +51,7 @@ mod effects;
 mod engine;
 mod followers;
 pub mod guest;
+mod key_locks;
 mod keys;
 mod operation;
 mod options;
@@ -74,9 +76,10 @@ pub use component::{
     COMPONENT_NAME_BYTES_MAX, ComponentError, ComponentName, ComponentNameError, Version,
 };
 pub use engine::{
-    AUDIT_PAGE_MAX, ControlError, DeployRefused, Deployment, EVENTS_PAGE_BYTES_MAX,
-    EVENTS_PAGE_MAX, Engine, EngineError, EventsPage, OpenError, REASON_BYTES_MAX, Readings, Start,
-    StartRefused, StartedExecution, TREE_PAGE_MAX, TreePage, World,
+    AUDIT_PAGE_MAX, Asked, ControlError, Decided, DeployRefused, Deployment, Done,
+    EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, Engine, EngineError, EventsPage, OpenError,
+    REASON_BYTES_MAX, Readings, Start, StartRefused, StartedExecution, Submitted, TREE_PAGE_MAX,
+    TreePage, Verdict, World,
 };
 pub use followers::Follow;
 /// What lists and views show of an execution, and how lists are asked for.

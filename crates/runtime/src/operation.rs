@@ -135,6 +135,11 @@ pub(crate) fn age(shared: &Shared, operation: &OperationKey) -> Age {
     retention(shared).age(&operation.operation_id, shared.clock.now())
 }
 
+/// Until when a record stays that is of something which is over now.
+pub(crate) fn expires_at(shared: &Shared, made: Option<Timestamp>) -> Timestamp {
+    retention(shared).after(made, shared.clock.now()).unwrap_or(Timestamp::MAX)
+}
+
 /// A change of a record, for the next commit.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
@@ -164,8 +169,7 @@ impl Tree {
     pub(crate) fn operation_ended(&mut self, shared: &Shared, root: &JournalKey) {
         let operation = self.operation_of(root);
         let made = operation.and_then(|operation| id::created_at(&operation.operation_id));
-        let expires_at = retention(shared).after(made, shared.clock.now());
-        let expires_at = expires_at.unwrap_or(Timestamp::MAX);
+        let expires_at = expires_at(shared, made);
         let mut key = None;
         self.change_operation(shared, root, |after| {
             after.expires_at = Some(expires_at);

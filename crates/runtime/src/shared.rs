@@ -14,6 +14,7 @@ use crate::component::Components;
 use crate::effects::Effects;
 use crate::followers::Followers;
 use crate::guest::Guests;
+use crate::key_locks::KeyLocks;
 use crate::options::{Options, Pace};
 use crate::parking::ParkingLot;
 use crate::recovery::Recovery;
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) timers: Timers,
     pub(crate) watchers: Watchers,
     pub(crate) followers: Arc<Followers>,
+    pub(crate) key_locks: Arc<KeyLocks>,
     pub(crate) witness: Arc<dyn Witness>,
     pub(crate) replays: Replays,
     pub(crate) admission: Admission,
@@ -45,7 +47,9 @@ pub(crate) struct Shared {
     pub(crate) effects: Effects,
     /// Itself, for what comes back from outside.
     pub(crate) me: Weak<Shared>,
-    /// Nothing is taken any more: the store has stopped.
+    /// How many volatile roots have begun.
+    pub(crate) volatile_runs: AtomicU64,
+    /// Nothing is taken any more: the store has stopped, or the engine.
     pub(crate) failed: AtomicBool,
     /// Held by whoever drops what was in memory then.
     pub(crate) stopping: Mutex<()>,

@@ -124,6 +124,11 @@ impl Timers {
         state.in_memory.retain(|timer| !of_root(timer));
     }
 
+    /// What was volatile in a tree is gone, and so are its timers.
+    pub(crate) fn forget_in_memory(&self, root: &RootHash) {
+        lock(&self.state).in_memory.retain(|timer| timer.key.execution_id().root() != root);
+    }
+
     /// Timers that are due now and were not told; each is told once. As many as there is room
     /// for: the others are due at the next look. Looks at the store only if there may be some.
     pub(crate) fn due(&self, store: &Store, now: Timestamp) -> Result<Vec<Timer>, ReadError> {

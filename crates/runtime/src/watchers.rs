@@ -57,7 +57,14 @@ impl Watchers {
         drop(waiting);
     }
 
-    /// Nobody waits for this one any more.
+    /// Whether somebody waits for this one.
+    pub(crate) fn is_watched(&self, execution: &ExecutionId) -> bool {
+        let waiting = lock(&self.waiting);
+        let watchers = waiting.get(execution);
+        watchers.is_some_and(|watchers| watchers.iter().any(|watcher| !watcher.is_closed()))
+    }
+
+    /// Whoever lost interest in this one leaves.
     pub(crate) fn forget(&self, execution: &ExecutionId) {
         let mut waiting = lock(&self.waiting);
         if let Some(watchers) = waiting.get_mut(execution) {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use indelible_journal::{Ending, JournalKey, Micros};
 use indelible_runtime::world::Witness;
-use indelible_runtime::{Actor, Parking};
+use indelible_runtime::{Actor, Decided, Parking};
 use indelible_store::rows::executions::Standing;
 use serde_json::json;
 use support::{House, by_hand, returned};
@@ -116,7 +116,7 @@ fn check_clean_up(pass: u64) {
     // Before the time is over that it would have had, and after it.
     house.pass(Micros::from_secs(pass));
     assert_eq!(house.row(&id).standing, Standing::Held);
-    house.wait(house.engine().release(&id, Actor::new("somebody"), "again")).unwrap();
+    house.wait(house.engine().release(&id, Decided::by(Actor::new("somebody"), "again"))).unwrap();
     house.pass(Micros::from_secs(59));
     assert_eq!(house.row(&id).standing, Standing::Cancelling);
     house.pass(Micros::from_secs(1));
@@ -156,7 +156,7 @@ fn a_released_one_has_its_lives_back() {
     house.work();
     assert_eq!(house.row(&ids[0]).standing, Standing::Held);
     let actor = Actor::new("somebody");
-    house.wait(house.engine().release(&ids[0], actor, "the bug is mended")).unwrap();
+    house.wait(house.engine().release(&ids[0], Decided::by(actor, "the bug is mended"))).unwrap();
     house.work();
     assert_eq!(returned(&house.ending(&ids[0])), "1");
     house.settle();

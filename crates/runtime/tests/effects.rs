@@ -13,7 +13,9 @@ use indelible_journal::{
     Timestamp,
 };
 use indelible_runtime::world::Clock as _;
-use indelible_runtime::{Actor, ControlError, NotDone, Options, Pace, Parking, Resolution};
+use indelible_runtime::{
+    Actor, Asked, ControlError, Decided, NotDone, Options, Pace, Parking, Resolution,
+};
 use indelible_store::rows::audit;
 use support::wire::{Wire, answer, answered, timed_out, unknown};
 use support::{House, KEEP, by_hand, failed, returned};
@@ -294,7 +296,9 @@ fn what_is_held_waits_for_a_person() {
     assert!(!house.row(&id).standing.is_terminal());
     assert_eq!(wire.count(), 1);
     let happened = Resolution::Happened(answer(201));
-    house.wait(house.engine().resolve(&held[0].promise, happened, actor(), "saw it")).unwrap();
+    house
+        .wait(house.engine().resolve(&held[0].promise, happened, Decided::by(actor(), "saw it")))
+        .unwrap();
     house.work_through();
     assert_eq!(said(&house.ending(&id)), "201");
     assert_eq!((wire.count(), list(&house).len()), (1, 0));
@@ -321,7 +325,8 @@ fn each_resolution_goes_on_from_there() {
             let id = house.start("a", "sends", &spec("POST", "unknown,200", hold));
             house.work_through();
             let promise = id.child(0);
-            let resolve = house.engine().resolve(&promise, resolution.clone(), actor(), "why");
+            let resolve =
+                house.engine().resolve(&promise, resolution.clone(), Decided::by(actor(), "why"));
             house.wait(resolve).unwrap();
             if crash {
                 house.crash();
@@ -336,7 +341,8 @@ fn each_resolution_goes_on_from_there() {
 
 #[track_caller]
 fn refusal(house: &House, promise: &PromiseId, resolution: Resolution) -> NotDone {
-    let resolved = house.wait(house.engine().resolve(promise, resolution, actor(), "why"));
+    let resolved =
+        house.wait(house.engine().resolve(promise, resolution, Decided::by(actor(), "why")));
     match resolved {
         Err(ControlError::NotDone(why)) => why,
         other => panic!("it was not refused: {other:?}"),
@@ -360,7 +366,9 @@ fn only_what_is_unresolved_can_be_resolved() {
     );
     house.work_through();
     let first = id.child(0);
-    house.wait(house.engine().resolve(&first, Resolution::DidNotHappen, actor(), "")).unwrap();
+    house
+        .wait(house.engine().resolve(&first, Resolution::DidNotHappen, Decided::by(actor(), "")))
+        .unwrap();
     work(&house);
     let events = house.events(&id).len();
     conflict(refusal(&house, &first, Resolution::RunAgain), "it is over: NotPerformed");
@@ -423,7 +431,8 @@ fn a_late_answer_says_what_nobody_else_has_said() {
     let mut late = wire.end_and_keep(timed_out());
     house.work_through();
     let promise = id.child(0);
-    let resolve = house.engine().resolve(&promise, Resolution::DidNotHappen, actor(), "no");
+    let resolve =
+        house.engine().resolve(&promise, Resolution::DidNotHappen, Decided::by(actor(), "no"));
     house.wait(resolve).unwrap();
     late(answered(200));
     work(&house);
@@ -705,7 +714,7 @@ fn a_cancel_that_was_cut_short_reaches_nothing_after_the_end() {
         work(&house);
         house.disk.dies_after(crash_at);
         {
-            let cancel = house.engine().cancel(&id, "enough", None);
+            let cancel = house.engine().cancel(&id, Asked::because("enough"));
             let mut cancel = std::pin::pin!(cancel);
             let waker = std::task::Waker::noop();
             for _ in 0..50 {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use indelible_http::{Attempt, End, Report, Response, Sender};
 use indelible_journal::{ErrorKind, Event, ExecutionId, JournalKey, Micros, Outcome, Timestamp};
 use indelible_runtime::world::{Clock as _, Witness};
-use indelible_runtime::{Actor, Options, Parking, Resolution};
+use indelible_runtime::{Actor, Asked, Decided, Options, Parking, Resolution};
 use indelible_store::Bounds;
 use indelible_store::rows::executions::Standing;
 use indelible_store::rows::{queue, timers};
@@ -51,7 +51,7 @@ fn actor() -> Actor {
 #[track_caller]
 fn resolve(house: &House, id: &ExecutionId, child: u32, resolution: Resolution) {
     let promise = id.child(child);
-    house.wait(house.engine().resolve(&promise, resolution, actor(), "why")).unwrap();
+    house.wait(house.engine().resolve(&promise, resolution, Decided::by(actor(), "why"))).unwrap();
 }
 
 fn unresolved(house: &House) -> usize {
@@ -128,7 +128,7 @@ fn is_held(house: &House, deaths: &Deaths, id: &ExecutionId) {
 
 fn release(house: &House, deaths: &Deaths, id: &ExecutionId) {
     deaths.set(0);
-    house.wait(house.engine().release(id, actor(), "it is mended")).unwrap();
+    house.wait(house.engine().release(id, Decided::by(actor(), "it is mended"))).unwrap();
     house.work_through();
 }
 
@@ -341,7 +341,7 @@ fn the_end_of_very_many_unresolved_effects_fits_into_batches() {
     let id = house.start("a", "sends_at_once", &format!("[{}]", specs.join(",")));
     house.work_through();
     assert_eq!(wire.count(), specs.len());
-    let cancelled = house.wait(house.engine().cancel(&id, "enough", None));
+    let cancelled = house.wait(house.engine().cancel(&id, Asked::because("enough")));
     assert_eq!(*house.told.trouble.lock().unwrap(), [""; 0], "{cancelled:?}");
     house.work_through();
     assert_eq!(failed(&house.ending(&id)).kind, ErrorKind::Indeterminate);
@@ -475,7 +475,7 @@ fn room_for_one_serves_all() {
         work(&house);
         assert!(wire.open() <= 1 && house.engine().readings().effects_in_flight <= 1);
         // Some are over by then: which, depends on who found room.
-        let _ = house.wait(house.engine().cancel(id, "enough", None));
+        let _ = house.wait(house.engine().cancel(id, Asked::because("enough")));
         if round % 2 == 0 {
             wire.end(answered(200));
         }

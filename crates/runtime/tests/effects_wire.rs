@@ -19,7 +19,7 @@ use indelible_http_client::{Client, Config, Grant, Grants, Network};
 use indelible_http_peer::{Hold, Peer};
 use indelible_journal::{Ending, ExecutionId, Micros, Namespace, OperationId, Payload};
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::{Actor, Engine, Options, Resolution, Start, World};
+use indelible_runtime::{Actor, Asked, Decided, Engine, Options, Resolution, Start, World};
 use indelible_store::embedded;
 use indelible_store::rows::TABLES;
 use process::{PATIENCE, Process};
@@ -50,7 +50,10 @@ impl House {
         let mut house = Self { folder, runtime, guests, peers, engine: None };
         house.open(options);
         let bytes = std::fs::read(indelible_guests::component("behaviours")).unwrap();
-        house.runtime.block_on(house.engine().deploy("behaviours", &bytes)).unwrap();
+        house
+            .runtime
+            .block_on(house.engine().deploy("behaviours", &bytes, Asked::default()))
+            .unwrap();
         house
     }
 
@@ -93,6 +96,7 @@ impl House {
             function: function.to_owned(),
             input: Payload::json(input.to_owned()),
             trace_parent: None,
+            actor: None,
         };
         self.runtime.block_on(self.engine().start(start)).unwrap().execution_id
     }
@@ -263,7 +267,8 @@ fn a_late_answer_or_a_person_resolves() {
         let held = house.held();
         assert_eq!(held.promise, id.child(0));
         let ada = Actor::new("ada");
-        let resolved = house.engine().resolve(&held.promise, resolution, ada, "she looked");
+        let resolved =
+            house.engine().resolve(&held.promise, resolution, Decided::by(ada, "she looked"));
         house.runtime.block_on(resolved).unwrap();
         assert_eq!(house.said(&id), outcome);
         let key = key(&id);

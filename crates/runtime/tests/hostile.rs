@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 
 use indelible_journal::{ErrorKind, ExecutionId, SignalName};
-use indelible_runtime::{ControlError, NotDone, Options, StartRefused};
+use indelible_runtime::{Asked, ControlError, NotDone, Options, StartRefused};
 use serde_json::{Value, json};
 use support::disk::Disk;
 use support::{House, KEEP, by_hand, failed, guests, returned};
@@ -128,7 +128,7 @@ fn payloads_have_a_size() {
     let id = house.start("waits", "script/main", "[{\"signal\":\"go\"}]");
     let name = SignalName::new("go").unwrap();
     let payload = indelible_journal::Payload::json(more);
-    let refused = house.wait(house.engine().signal(&id, &name, payload, None));
+    let refused = house.wait(house.engine().signal(&id, &name, payload, Asked::default()));
     assert!(matches!(refused, Err(ControlError::TooLarge { .. })), "{refused:?}");
 }
 
@@ -177,7 +177,7 @@ fn the_bytes_of_signals_are_bounded() {
     let send = |name: &str, json: &'static str| {
         let name = SignalName::new(name).unwrap();
         let payload = indelible_journal::Payload::json(json);
-        house.wait(house.engine().signal(&id, &name, payload, None))
+        house.wait(house.engine().signal(&id, &name, payload, Asked::default()))
     };
     assert_eq!(send("go", "\"4567\"").unwrap().get(), 1);
     let full = send("go", "12345");
@@ -203,7 +203,7 @@ fn signals_are_bounded() {
     let send = |id: &ExecutionId, name: &str| {
         let name = SignalName::new(name).unwrap();
         let payload = indelible_journal::Payload::json("1");
-        house.wait(house.engine().signal(id, &name, payload, None))
+        house.wait(house.engine().signal(id, &name, payload, Asked::default()))
     };
     assert_eq!(send(&id, "go").unwrap().get(), 1);
     assert_eq!(send(&id, "go").unwrap().get(), 2);

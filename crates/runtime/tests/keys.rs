@@ -6,7 +6,7 @@ mod support;
 use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
 use indelible_journal::{Micros, OperationId};
 use indelible_runtime::world::Clock as _;
-use indelible_runtime::{Start, StartRefused};
+use indelible_runtime::{Asked, Start, StartRefused};
 use indelible_store::rows::windows;
 use support::{House, KEEP, by_hand, guests, returned};
 
@@ -36,21 +36,21 @@ fn a_key_leads_to_one_execution() {
     for value in ["k", &long] {
         let first = keyed(&house, value, "[{\"signal\":\"go\"}]");
         let first = house.wait(house.engine().start(first)).unwrap();
-        assert!(!first.attached);
+        assert!(!first.attached());
         let again = keyed(&house, value, " [ { \"signal\" : \"go\" } ] ");
         let again = house.wait(house.engine().start(again)).unwrap();
-        assert!(again.attached);
+        assert!(again.attached());
         assert_eq!(again.execution_id, first.execution_id);
         assert_eq!(again.operation_id, first.operation_id);
         house.signal(&first.execution_id, "go", "1");
         house.work();
         let mut other_version = guests::bytes("script");
         other_version.extend([0, 6, 4, b'n', b'o', b't', b'e', 2]);
-        house.wait(house.engine().deploy("script", &other_version)).unwrap();
+        house.wait(house.engine().deploy("script", &other_version, Asked::default())).unwrap();
         house.crash();
         let request = keyed(&house, value, "[{\"signal\":\"go\"}]");
         let (after, ending) = house.wait(house.engine().call(request)).unwrap();
-        assert!(after.attached);
+        assert!(after.attached());
         assert_eq!(after.execution_id, first.execution_id);
         assert_eq!(returned(&ending), "[{\"signal\":1}]");
     }
@@ -81,7 +81,7 @@ fn another_request_under_the_key_is_a_mismatch() {
     let foreign = house.wait(house.engine().start(elsewhere.clone()));
     assert!(matches!(foreign, Err(StartRefused::ForeignKey)), "{foreign:?}");
     let own = Start { idempotency_key: Some(key_in("elsewhere", "k")), ..elsewhere };
-    assert!(!house.wait(house.engine().start(own)).unwrap().attached);
+    assert!(!house.wait(house.engine().start(own)).unwrap().attached());
 }
 
 /// C-31: many at once under one key: one execution, and nobody is refused.
@@ -93,7 +93,7 @@ fn many_starts_at_once() {
         let (a, b, c, d) = tokio::join!(start(), start(), start(), start());
         [a, b, c, d].map(Result::unwrap)
     });
-    assert_eq!(all.iter().filter(|started| !started.attached).count(), 1);
+    assert_eq!(all.iter().filter(|started| !started.attached()).count(), 1);
     assert!(all.iter().all(|started| started.execution_id == all[0].execution_id));
     assert_eq!(house.tree(&all[0].execution_id).len(), 1);
 }

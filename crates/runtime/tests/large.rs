@@ -8,7 +8,7 @@ use std::future::{Future, poll_fn};
 use std::task::Poll;
 
 use indelible_journal::{Ending, ErrorKind, Payload, SignalName};
-use indelible_runtime::Options;
+use indelible_runtime::{Asked, Options};
 use serde_json::json;
 use support::scenario::at_rest;
 use support::{House, KEEP, by_hand, failed, returned};
@@ -82,13 +82,13 @@ fn large_signals_at_once() {
     let (id_to, name) = (id.clone(), SignalName::new("other").unwrap());
     let big = Payload::json(vec![b'1'; 4_000_000]);
     let mut sends: Vec<_> = (0..30)
-        .map(|_| Box::pin(house.engine().signal(&id_to, &name, big.clone(), None)))
+        .map(|_| Box::pin(house.engine().signal(&id_to, &name, big.clone(), Asked::default())))
         .collect();
     let mut sent = Vec::new();
     house.wait(poll_fn(|context| {
         sends.retain_mut(|send| match send.as_mut().poll(context) {
             Poll::Ready(delivery) => {
-                sent.push(delivery.unwrap().get());
+                sent.push(delivery.unwrap().value.get());
                 false
             }
             Poll::Pending => true,

@@ -7,7 +7,9 @@ mod support;
 use std::sync::Arc;
 
 use indelible_journal::{Ending, ExecutionId, Namespace, OperationId, Payload, SignalName};
-use indelible_runtime::{ControlError, Engine, EngineError, Options, Start, StartRefused, World};
+use indelible_runtime::{
+    Asked, ControlError, Engine, EngineError, Options, Start, StartRefused, World,
+};
 use indelible_store::rows::TABLES;
 use indelible_store::{Bounds, Store};
 use serde_json::json;
@@ -31,6 +33,7 @@ fn request(id: &str, program: &serde_json::Value) -> Start {
         function: "main".to_owned(),
         input: Payload::json(program.to_string()),
         trace_parent: None,
+        actor: None,
     }
 }
 
@@ -65,7 +68,7 @@ async fn client(engine: Arc<Engine>, number: u64) -> Shown {
             break;
         }
         let value = Payload::json(round.to_string());
-        if engine.signal(&execution, &name, value, None).await.is_err() {
+        if engine.signal(&execution, &name, value, Asked::default()).await.is_err() {
             break;
         }
         shown.signalled.push((execution.clone(), round));
@@ -86,7 +89,7 @@ fn nothing_that_was_shown_is_lost_when_the_disk_fails() {
         let (disk, told) = (Arc::new(Disk::new()), Arc::new(Told::default()));
         let shown = runtime.block_on(async {
             let engine = Arc::new(open(&disk, &told));
-            engine.deploy("script", &guests::bytes("script")).await.unwrap();
+            engine.deploy("script", &guests::bytes("script"), Asked::default()).await.unwrap();
             disk.dies_after(commits);
             let mut clients = JoinSet::new();
             for number in 0..20 {
@@ -153,12 +156,12 @@ fn an_engine_that_is_driven_by_hand_stops_too() {
     house.work();
     house.disk.die_now();
     let name = SignalName::new("go").unwrap();
-    let sent = house.wait(house.engine().signal(&id, &name, Payload::json("1"), None));
+    let sent = house.wait(house.engine().signal(&id, &name, Payload::json("1"), Asked::default()));
     assert!(matches!(sent, Err(ControlError::Engine(EngineError::Lost(_)))), "{sent:?}");
     assert!(!house.engine().step());
     let readings = house.engine().readings();
     assert_eq!((readings.trees, readings.parked), (0, 0), "what may be ahead of the disk is gone");
-    let refused = house.wait(house.engine().cancel(&id, "enough", None));
+    let refused = house.wait(house.engine().cancel(&id, Asked::because("enough")));
     assert!(matches!(refused, Err(ControlError::Engine(_))), "{refused:?}");
     assert_eq!(house.told.trouble.lock().unwrap().len(), 1);
     house.disk.revive();
@@ -177,7 +180,7 @@ fn an_idle_engine_notices() {
     let (disk, told) = (Arc::new(Disk::new()), Arc::new(Told::default()));
     runtime.block_on(async {
         let engine = Arc::new(open(&disk, &told));
-        engine.deploy("script", &guests::bytes("script")).await.unwrap();
+        engine.deploy("script", &guests::bytes("script"), Asked::default()).await.unwrap();
         let waits = json!([{ "signal": "go" }]);
         let id = engine.start(request("one", &waits)).await.unwrap().execution_id;
         let waiting = tokio::spawn({

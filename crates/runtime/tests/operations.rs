@@ -6,7 +6,9 @@ mod support;
 use indelible_journal::{ComponentDigest, Micros, OperationId, Timestamp};
 use indelible_operations::id;
 use indelible_runtime::world::Clock as _;
-use indelible_runtime::{DeployRefused, Engine, OpenError, Options, Start, StartRefused, World};
+use indelible_runtime::{
+    Asked, DeployRefused, Engine, OpenError, Options, Start, StartRefused, World,
+};
 use indelible_store::rows::{TABLES, windows};
 use indelible_store::{Bounds, Store};
 use serde_json::json;
@@ -32,14 +34,14 @@ fn a_repeated_request_attaches() {
     let house = house();
     let request = house.request("one", "script/main", "[{\"signal\":\"go\"}]");
     let first = house.wait(house.engine().start(request.clone())).unwrap();
-    assert!(!first.attached);
+    assert!(!first.attached());
     let again = house.wait(house.engine().start(request.clone())).unwrap();
-    assert!(again.attached);
+    assert!(again.attached());
     assert_eq!(again.execution_id, first.execution_id);
     house.signal(&first.execution_id, "go", "1");
     house.work();
     let (after, ending) = house.wait(house.engine().call(request)).unwrap();
-    assert!(after.attached);
+    assert!(after.attached());
     assert_eq!(after.execution_id, first.execution_id);
     assert_eq!(returned(&ending), "[{\"signal\":1}]");
     assert_eq!(house.tree(&first.execution_id).len(), 1);
@@ -52,17 +54,18 @@ fn a_new_version_does_not_make_an_old_request_new() {
     let request = house.request("one", "script/main", "[{\"return\":1}]");
     let first = house.wait(house.engine().start(request.clone())).unwrap();
     house.work();
-    let deployed = house.wait(house.engine().deploy("script", &other_version())).unwrap();
-    assert!(!deployed.known);
+    let deployed =
+        house.wait(house.engine().deploy("script", &other_version(), Asked::default())).unwrap();
+    assert!(!deployed.value.known);
     house.crash();
     let again = house.wait(house.engine().start(request)).unwrap();
-    assert!(again.attached);
+    assert!(again.attached());
     assert_eq!(again.execution_id, first.execution_id);
     // A new request takes the new version.
     let new = house.start("two", "script/main", "[{\"return\":1}]");
     house.work();
-    assert_eq!(house.row(&new).component, deployed.digest);
-    assert_ne!(house.row(&first.execution_id).component, deployed.digest);
+    assert_eq!(house.row(&new).component, deployed.value.digest);
+    assert_ne!(house.row(&first.execution_id).component, deployed.value.digest);
 }
 
 /// V-9, C-6: another request under the same id is a conflict, whatever became of the first.
@@ -79,7 +82,7 @@ fn another_request_under_the_same_id_conflicts() {
     // The same id in another namespace is another operation.
     let mut request = house.request("one", "script/main", "[]");
     request.namespace = indelible_journal::Namespace::new("elsewhere").unwrap();
-    assert!(!house.wait(house.engine().start(request)).unwrap().attached);
+    assert!(!house.wait(house.engine().start(request)).unwrap().attached());
 }
 
 /// Without an id of the client's one is made, and each start is another execution.
@@ -105,7 +108,7 @@ fn two_starts_at_once() {
     });
     let (one, two) = (one.unwrap(), two.unwrap());
     assert_eq!(one.execution_id, two.execution_id);
-    assert_ne!(one.attached, two.attached);
+    assert_ne!(one.attached(), two.attached());
 }
 
 /// D6: what runs stays with its version; its children too.
@@ -120,7 +123,11 @@ fn a_running_execution_keeps_its_version() {
     let id = house.start("one", "script/main", &steps.to_string());
     house.work();
     let old = house.row(&id).component;
-    let new = house.wait(house.engine().deploy("script", &other_version())).unwrap().digest;
+    let new = house
+        .wait(house.engine().deploy("script", &other_version(), Asked::default()))
+        .unwrap()
+        .value
+        .digest;
     house.signal(&id, "go", "1");
     house.work();
     returned(&house.ending(&id));
@@ -135,11 +142,11 @@ fn a_running_execution_keeps_its_version() {
 fn the_same_bytes_are_one_version() {
     let mut house = house();
     let bytes = guests::bytes("script");
-    let again = house.wait(house.engine().deploy("script", &bytes)).unwrap();
-    assert!(again.known);
-    house.wait(house.engine().deploy("script", &other_version())).unwrap();
-    let back = house.wait(house.engine().deploy("script", &bytes)).unwrap();
-    assert!(back.known);
+    let again = house.wait(house.engine().deploy("script", &bytes, Asked::default())).unwrap();
+    assert!(again.value.known);
+    house.wait(house.engine().deploy("script", &other_version(), Asked::default())).unwrap();
+    let back = house.wait(house.engine().deploy("script", &bytes, Asked::default())).unwrap();
+    assert!(back.value.known);
     house.crash();
     let all = house.wait(house.engine().components()).unwrap();
     let (name, active, versions) = &all[0];
@@ -155,9 +162,10 @@ fn the_same_bytes_are_one_version() {
 fn deployments_are_checked() {
     let house = house();
     let taken = house.disk.taken();
-    let refused = house.wait(house.engine().deploy("a b", &guests::bytes("script")));
+    let refused =
+        house.wait(house.engine().deploy("a b", &guests::bytes("script"), Asked::default()));
     assert!(matches!(refused, Err(DeployRefused::Name(_))), "{refused:?}");
-    let refused = house.wait(house.engine().deploy("junk", b"not a component"));
+    let refused = house.wait(house.engine().deploy("junk", b"not a component", Asked::default()));
     assert!(matches!(refused, Err(DeployRefused::Component(_))), "{refused:?}");
     assert_eq!(house.disk.taken(), taken);
     assert_eq!(house.wait(house.engine().components()).unwrap().len(), 1);
@@ -225,7 +233,7 @@ fn a_forgotten_operation_is_not_executed_again() {
     }
     assert_eq!(house.disk.taken(), taken);
     // Under a new version its root would be another one: it is the id that is refused.
-    house.wait(house.engine().deploy("script", &other_version())).unwrap();
+    house.wait(house.engine().deploy("script", &other_version(), Asked::default())).unwrap();
     house.crash();
     let refused = house.wait(house.engine().call(request));
     assert!(matches!(refused, Err(StartRefused::Expired)), "{refused:?}");
@@ -239,7 +247,7 @@ fn an_old_id_is_refused() {
     let week = 7 * 24 * 3600;
     let refused = start(-week);
     assert!(matches!(refused, Err(StartRefused::Expired)), "{refused:?}");
-    assert!(!start(-week + 1).unwrap().attached);
+    assert!(!start(-week + 1).unwrap().attached());
 }
 
 /// C-3: an id from the future is refused, unless clocks may differ by that much.
@@ -249,11 +257,11 @@ fn an_id_from_the_future_is_refused() {
     let start = |seconds| house.wait(house.engine().start(under(&house, &made_at(seconds), "[]")));
     let refused = start(601);
     assert!(matches!(refused, Err(StartRefused::FromTheFuture)), "{refused:?}");
-    assert!(!start(600).unwrap().attached);
+    assert!(!start(600).unwrap().attached());
     // When its time has come, it is an id like any other.
     house.move_clock(Micros::from_secs(1));
-    assert!(!start(601).unwrap().attached);
-    assert!(start(601).unwrap().attached);
+    assert!(!start(601).unwrap().attached());
+    assert!(start(601).unwrap().attached());
 }
 
 /// V-57, C-3: an operation that goes on is found, however old its id is.
@@ -295,7 +303,7 @@ fn an_id_without_a_time_does_not_expire() {
     house.work();
     house.move_clock(WEEK);
     assert_eq!(purged(&house), 1);
-    house.wait(house.engine().deploy("script", &other_version())).unwrap();
+    house.wait(house.engine().deploy("script", &other_version(), Asked::default())).unwrap();
     assert_ne!(house.start("one", "script/main", "[{\"return\":2}]"), first);
 }
 

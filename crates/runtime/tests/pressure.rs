@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use indelible_journal::{Ending, ExecutionId, Micros, Payload, SignalName};
-use indelible_runtime::{EngineError, Options, Parking, Room, StartRefused};
+use indelible_runtime::{Asked, EngineError, Options, Parking, Room, StartRefused};
 use indelible_store::Batch;
 use indelible_store::rows::queue;
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ fn an_eviction_and_a_wake_up_at_once() {
     let house = house(Room::for_guests(10));
     let id = start(&house, "one", &waits_for_go());
     let name = SignalName::new("go").unwrap();
-    let mut signal = pin!(house.engine().signal(&id, &name, Payload::json("1"), None));
+    let mut signal = pin!(house.engine().signal(&id, &name, Payload::json("1"), Asked::default()));
     assert!(poll(signal.as_mut()).is_pending());
     assert_eq!(house.engine().evict(5), 1);
     house.engine().nudge(&id);
@@ -365,7 +365,7 @@ fn too_many_callers_are_refused() {
         house.wait(start).unwrap();
     }
     let started = house.wait(engine.start(request(9))).unwrap();
-    assert!(!started.attached, "nothing had begun");
+    assert!(!started.attached(), "nothing had begun");
 }
 
 /// A tree of ten thousand calls takes turns with others: a small call needs no more of them than

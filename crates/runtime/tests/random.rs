@@ -18,7 +18,7 @@ use std::time::Duration;
 use indelible_journal::{
     AwaitKind, Event, ExecutionId, Journal, JournalKey, Micros, Payload, Record, SignalName, Status,
 };
-use indelible_runtime::{ControlError, NotDone, Options, Parking, Room};
+use indelible_runtime::{Asked, ControlError, NotDone, Options, Parking, Room};
 use indelible_sim::Rng;
 use indelible_sim::agree::cancels_arrive;
 use indelible_sim::program::{Program, SIGNALS};
@@ -115,7 +115,8 @@ impl Play {
             Act::Signal(id, name, value) => {
                 let name = SignalName::new(name).unwrap();
                 let payload = Payload::json(value.to_string());
-                let sent = house.wait_at_rest(house.engine().signal(id, &name, payload, None));
+                let sent =
+                    house.wait_at_rest(house.engine().signal(id, &name, payload, Asked::default()));
                 let answer = answer(sent.map(|_| ()));
                 if answer == Answer::Done {
                     self.signals.push((id.clone(), *value));
@@ -123,7 +124,7 @@ impl Play {
                 answer
             }
             Act::Cancel(id) => {
-                let asked = house.wait_at_rest(house.engine().cancel(id, "enough", None));
+                let asked = house.wait_at_rest(house.engine().cancel(id, Asked::because("enough")));
                 let answer = answer(asked.map(|_| ()));
                 if answer == Answer::Done {
                     self.cancels.push(id.clone());
@@ -364,12 +365,13 @@ impl Crowd {
                 let value = self.next_value.fetch_add(1, Ordering::SeqCst);
                 let name = SignalName::new(rng.pick::<&str>(&SIGNALS)).unwrap();
                 let payload = Payload::json(value.to_string());
-                if self.house.wait(engine.signal(&target, &name, payload, None)).is_ok() {
+                if self.house.wait(engine.signal(&target, &name, payload, Asked::default())).is_ok()
+                {
                     self.signals.lock().unwrap().push((target, value));
                 }
             }
             60..75 => {
-                if self.house.wait(engine.cancel(&target, "enough", None)).is_ok() {
+                if self.house.wait(engine.cancel(&target, Asked::because("enough"))).is_ok() {
                     self.cancels.lock().unwrap().push(target);
                 }
             }
@@ -421,7 +423,7 @@ impl Crowd {
             if turn == 20 {
                 // Those that wait for signals which nobody sends.
                 for (_, id) in &self.programs {
-                    let _ = self.house.wait(self.house.engine().cancel(id, "late", None));
+                    let _ = self.house.wait(self.house.engine().cancel(id, Asked::because("late")));
                 }
             }
             self.house.work();

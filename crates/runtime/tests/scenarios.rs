@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use indelible_journal::{Ending, ErrorKind, Micros};
-use indelible_runtime::{Options, Pace};
+use indelible_runtime::{Asked, Options, Pace};
 use indelible_store::rows::executions::Standing;
 use serde_json::{Value, json};
 use support::disk::Disk;
@@ -477,7 +477,7 @@ fn cleaning_up_is_not_ended_by_another_timer() {
     house.move_clock_to(house.engine().next_due().unwrap());
     house.engine().fire_due().unwrap();
     // The three of them are there before any takes effect.
-    let mut cancel = pin!(house.engine().cancel(&id, "enough", None));
+    let mut cancel = pin!(house.engine().cancel(&id, Asked::because("enough")));
     let asked = cancel.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(asked.is_pending());
     house.engine().fire_again();
@@ -507,7 +507,7 @@ fn what_had_not_begun_does_not_begin_after_the_end() {
         let id = house.start("one", "script/main", &program.to_string());
         house.work();
         house.disk.dies_after(commits);
-        let cancelled = house.wait(house.engine().cancel(&id, "enough", None)).is_ok();
+        let cancelled = house.wait(house.engine().cancel(&id, Asked::because("enough"))).is_ok();
         house.work();
         if !house.disk.is_dead() {
             break;

@@ -5,7 +5,7 @@
 mod support;
 
 use indelible_journal::{Ending, ErrorKind, Event, ExecutionId, Micros, Payload, Record, Started};
-use indelible_runtime::{Actor, ControlError, NotDone};
+use indelible_runtime::{Actor, ControlError, Decided, NotDone};
 use indelible_store::rows::audit;
 use indelible_store::rows::executions::Standing;
 use serde_json::{Value, json};
@@ -124,15 +124,15 @@ fn a_person_decides() {
     let length = house.row(&id).length;
     let ann = || Actor::new("ann");
 
-    house.wait(house.engine().release(&id, ann(), "a new engine")).unwrap();
+    house.wait(house.engine().release(&id, Decided::by(ann(), "a new engine"))).unwrap();
     house.work();
     let row = house.row(&id);
     assert_eq!((row.standing, row.length), (Standing::Held, length));
 
-    house.wait(house.engine().fail(&id, ann(), "it is lost")).unwrap();
+    house.wait(house.engine().fail(&id, Decided::by(ann(), "it is lost"))).unwrap();
     house.work();
     assert_eq!(failed(&house.ending(&id)).kind, ErrorKind::Nondeterminism);
-    let again = house.wait(house.engine().fail(&id, ann(), "twice"));
+    let again = house.wait(house.engine().fail(&id, Decided::by(ann(), "twice")));
     assert!(matches!(again, Err(ControlError::NotDone(NotDone::Over(_)))), "{again:?}");
 
     let last = indelible_journal::Timestamp::MAX;
@@ -151,7 +151,7 @@ fn only_what_is_held_is_decided_about() {
     let house = House::new(by_hand(KEEP));
     house.deploy("script");
     let id = house.start("one", "script/main", "[{\"signal\":\"go\"}]");
-    let released = house.wait(house.engine().release(&id, Actor::new("ann"), ""));
+    let released = house.wait(house.engine().release(&id, Decided::by(Actor::new("ann"), "")));
     assert!(matches!(released, Err(ControlError::NotDone(NotDone::NotHeld))), "{released:?}");
     house.signal(&id, "go", "1");
     house.work();
@@ -175,7 +175,7 @@ fn a_missing_component() {
     assert!(row.held.as_ref().unwrap().contains("component"), "{row:?}");
     // When it is there, a person releases it, and it goes on.
     house.deploy("script");
-    house.wait(house.engine().release(&id, Actor::new("ann"), "deployed")).unwrap();
+    house.wait(house.engine().release(&id, Decided::by(Actor::new("ann"), "deployed"))).unwrap();
     house.work();
     assert!(matches!(house.ending(&id), Ending::Completed(_)));
 }
@@ -206,7 +206,7 @@ fn what_had_not_begun_begins_after_a_release() {
     assert_eq!(house.row(&id).standing, Standing::Held);
     house.deploy("script");
     house.crash();
-    house.wait(house.engine().release(&id, Actor::new("ann"), "deployed")).unwrap();
+    house.wait(house.engine().release(&id, Decided::by(Actor::new("ann"), "deployed"))).unwrap();
     house.work();
     assert_eq!(support::returned(&house.ending(&id)), "[null,7]");
 }

@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 
 use indelible_journal::{Ending, ErrorKind, ExecutionId, Namespace, Payload, SignalName};
-use indelible_runtime::{Engine, Options, Parking, Room, Start, World};
+use indelible_runtime::{Asked, Engine, Options, Parking, Room, Start, World};
 use indelible_store::check;
 use indelible_store::embedded;
 use indelible_store::rows::TABLES;
@@ -29,6 +29,7 @@ fn request(id: &str, program: &Value) -> Start {
         function: "main".to_owned(),
         input: Payload::json(program.to_string()),
         trace_parent: None,
+        actor: None,
     }
 }
 
@@ -50,7 +51,7 @@ async fn one(engine: &Engine, number: u64) -> ExecutionId {
     let started = engine.start(request(&format!("op-{number}"), &program(number))).await.unwrap();
     let id = started.execution_id;
     let name = SignalName::new("go").unwrap();
-    engine.signal(&id, &name, Payload::json("1"), None).await.unwrap();
+    engine.signal(&id, &name, Payload::json("1"), Asked::default()).await.unwrap();
     let ending = engine.outcome(&id).await.unwrap().unwrap();
     assert_eq!(ending, Ending::Completed(Payload::json(number.to_string())), "{id:#}");
     id
@@ -61,7 +62,7 @@ fn check_many(parking: Parking) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let ids = runtime.block_on(async {
         let engine = std::sync::Arc::new(open(folder.path(), parking));
-        engine.deploy("script", &guests::bytes("script")).await.unwrap();
+        engine.deploy("script", &guests::bytes("script"), Asked::default()).await.unwrap();
         let mut tasks = tokio::task::JoinSet::new();
         for number in 0..60 {
             let engine = engine.clone();
@@ -99,7 +100,7 @@ fn what_was_left_goes_on() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let engine = open(folder.path(), support::KEEP);
     let ids = runtime.block_on(async {
-        engine.deploy("script", &guests::bytes("script")).await.unwrap();
+        engine.deploy("script", &guests::bytes("script"), Asked::default()).await.unwrap();
         let mut ids = Vec::new();
         for number in 0..20 {
             let request = request(&format!("op-{number}"), &program(number));
@@ -112,7 +113,7 @@ fn what_was_left_goes_on() {
     runtime.block_on(async {
         let name = SignalName::new("go").unwrap();
         for (number, id) in ids.iter().enumerate() {
-            engine.signal(id, &name, Payload::json("1"), None).await.unwrap();
+            engine.signal(id, &name, Payload::json("1"), Asked::default()).await.unwrap();
             let ending = engine.outcome(id).await.unwrap().unwrap();
             assert_eq!(ending, Ending::Completed(Payload::json(number.to_string())));
         }
@@ -130,7 +131,7 @@ fn busy_loops_do_not_keep_others_waiting() {
         let options = Options { workers: 2, ..Options::default() };
         let engine = Engine::open(store, options, World::system(guests::patient())).unwrap();
         let engine = std::sync::Arc::new(engine);
-        engine.deploy("script", &guests::bytes("script")).await.unwrap();
+        engine.deploy("script", &guests::bytes("script"), Asked::default()).await.unwrap();
         let mut busy = tokio::task::JoinSet::new();
         for number in 0..8 {
             let engine = engine.clone();
@@ -162,7 +163,7 @@ fn an_engine_stops_though_a_guest_does_not() {
     let options = Options { workers: 2, ..Options::default() };
     let engine = Engine::open(store, options, World::system(guests::patient())).unwrap();
     runtime.block_on(async {
-        engine.deploy("script", &guests::bytes("script")).await.unwrap();
+        engine.deploy("script", &guests::bytes("script"), Asked::default()).await.unwrap();
         for number in 0..4 {
             let endless = json!([{ "timer": ["t", 0] }, { "await": "t" }, { "spin": 0 }]);
             engine.start(request(&format!("endless-{number}"), &endless)).await.unwrap();
@@ -184,7 +185,7 @@ fn the_same_start_from_many_at_once() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
     runtime.block_on(async {
         let engine = std::sync::Arc::new(open(folder.path(), Parking::Drop));
-        engine.deploy("script", &guests::bytes("script")).await.unwrap();
+        engine.deploy("script", &guests::bytes("script"), Asked::default()).await.unwrap();
         let nap = json!([{ "timer": ["t", 1] }, { "await": "t" }, { "return": 1 }]);
         let program = json!([
             { "call": ["c", "main", nap] }, { "timer": ["u", 1] }, { "await": "u" },
@@ -199,7 +200,7 @@ fn the_same_start_from_many_at_once() {
                 });
             }
             let all = tasks.join_all().await;
-            let begun = all.iter().filter(|(started, _)| !started.attached).count();
+            let begun = all.iter().filter(|(started, _)| !started.attached()).count();
             assert_eq!(begun, 1);
             for (started, ending) in &all {
                 assert_eq!(started.execution_id, all[0].0.execution_id);

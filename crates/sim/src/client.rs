@@ -11,7 +11,8 @@ use indelible_journal::{
     Ending, ExecutionId, Namespace, OperationId, Payload, PromiseId, SignalName,
 };
 use indelible_runtime::{
-    Actor, ControlError, Engine, EngineError, Resolution, Start, StartRefused, StartedExecution,
+    Actor, Asked, ControlError, Decided, Engine, EngineError, Resolution, Start, StartRefused,
+    StartedExecution,
 };
 use indelible_store::rows::executions::Execution;
 
@@ -150,13 +151,13 @@ fn ask(engine: Arc<Engine>, programs: &[Program], request: &Request) -> Answerin
         Request::Signal(id, name, value) => Box::pin(async move {
             let name = SignalName::new(name).expect("it is a name");
             let payload = Payload::json(value.to_string());
-            match engine.signal(&id, &name, payload, None).await {
-                Ok(delivery) => Answer::Delivered(delivery.get()),
+            match engine.signal(&id, &name, payload, Asked::default()).await {
+                Ok(delivery) => Answer::Delivered(delivery.value.get()),
                 Err(error) => not_done(error),
             }
         }),
         Request::Cancel(id, reason) => Box::pin(async move {
-            match engine.cancel(&id, &reason, None).await {
+            match engine.cancel(&id, Asked::because(&reason)).await {
                 Ok(_) => Answer::Cancelling,
                 Err(error) => not_done(error),
             }
@@ -173,8 +174,9 @@ fn ask(engine: Arc<Engine>, programs: &[Program], request: &Request) -> Answerin
                 How::DidNotHappen => Resolution::DidNotHappen,
                 How::RunAgain => Resolution::RunAgain,
             };
-            match engine.resolve(&promise, resolution, Actor::new(&person(value)), "asked").await {
-                Ok(()) => Answer::Resolved,
+            let decided = Decided::by(Actor::new(&person(value)), "asked");
+            match engine.resolve(&promise, resolution, decided).await {
+                Ok(_) => Answer::Resolved,
                 Err(error) => not_done(error),
             }
         }),
@@ -200,6 +202,7 @@ pub(crate) fn start(programs: &[Program], number: usize) -> Start {
         function: program.function.to_owned(),
         input: Payload::json(program.steps.to_string()),
         trace_parent: None,
+        actor: None,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::{Engine, Options, World};
+use indelible_runtime::{Asked, Engine, Options, World};
 use indelible_store::engine::{Engine as Backend, EngineError, EngineSnapshot};
 use indelible_store::memory::MemoryEngine;
 use indelible_store::rows::TABLES;
@@ -46,7 +46,7 @@ impl Kit {
         let world = World { clock: Arc::new(Never), ..World::system(Arc::clone(&guests)) };
         let engine = Engine::open(store, options, world).expect("an empty store opens");
         let store = engine.store().clone();
-        poll_to_end(engine.deploy(COMPONENT, &bytes), || {
+        poll_to_end(engine.deploy(COMPONENT, &bytes, Asked::default()), || {
             store.step();
         })
         .expect("the project's guest is a component");

@@ -124,10 +124,10 @@ impl Ledger {
             | (Request::Conflict(_), Answer::Conflict)
             | (Request::Start(_) | Request::Call(_) | Request::Conflict(_), Answer::Busy) => Ok(()),
             (Request::Start(number), Answer::Started(started)) => {
-                self.started(*number, &started.execution_id, started.attached)
+                self.started(*number, &started.execution_id, started.attached())
             }
             (Request::Call(number), Answer::Called(started, ending)) => {
-                self.started(*number, &started.execution_id, started.attached)?;
+                self.started(*number, &started.execution_id, started.attached())?;
                 self.ended(&started.execution_id, ending)
             }
             (Request::Signal(.., value), answer) => self.signalled(*value, answer, now),

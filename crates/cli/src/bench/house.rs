@@ -12,7 +12,7 @@ use clap::Args;
 use indelible_journal::{Ending, ExecutionId, Namespace, Payload, Timestamp};
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Clock, Observer, System};
-use indelible_runtime::{Engine, Options, Start, World};
+use indelible_runtime::{Asked, Engine, Options, Start, World};
 use indelible_store::rows::TABLES;
 use indelible_store::{Store, embedded};
 use tokio::runtime::Runtime;
@@ -112,7 +112,7 @@ pub(super) fn world(guests: Arc<Guests>, observer: Arc<dyn Observer>) -> World {
 
 /// Deploys the component, and calls it once: the first call loads it.
 pub(super) fn deploy(runtime: &Runtime, engine: &Engine, component: &[u8]) -> Result<(), Failure> {
-    runtime.block_on(engine.deploy(COMPONENT, component)).map_err(|error| {
+    runtime.block_on(engine.deploy(COMPONENT, component, Asked::default())).map_err(|error| {
         Failure::new(format!("cannot deploy the component: {error}"))
             .hint("name one with the functions of the benchmark's own with --guest")
     })?;
@@ -130,6 +130,7 @@ pub(super) fn start(function: &str, input: String) -> Start {
         function: function.to_owned(),
         input: Payload::json(input),
         trace_parent: None,
+        actor: None,
     }
 }
 

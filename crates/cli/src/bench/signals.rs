@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 use indelible_journal::{ExecutionId, Payload, SignalName};
-use indelible_runtime::Engine;
+use indelible_runtime::{Asked, Engine};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
@@ -183,7 +183,7 @@ impl Producer for Sender {
         let carried = self.timing.sending(self.number, self.sent);
         self.sent = self.sent.wrapping_add(1);
         let payload = Payload::json(carried.to_string());
-        let sent = self.engine.signal(&execution, &self.name, payload, None).await;
+        let sent = self.engine.signal(&execution, &self.name, payload, Asked::default()).await;
         sent.map(drop).map_err(|error| house::broken(format!("a signal failed: {error}")))
     }
 }

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use indelible_http::Response;
 use indelible_journal::PromiseId;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::{Actor, Engine, Options, Resolution, UnresolvedEffect, World};
+use indelible_runtime::{Actor, Decided, Engine, Options, Resolution, UnresolvedEffect, World};
 use indelible_store::embedded;
 use indelible_store::rows::TABLES;
 use serde::Serialize;
@@ -167,7 +167,8 @@ impl Resolve {
         };
         let engine = open(&common.data)?;
         let actor = Actor::new(&common.actor.clone().unwrap_or_else(user));
-        let resolved = engine.resolve(&self.promise, resolution, actor, &common.reason);
+        let resolved =
+            engine.resolve(&self.promise, resolution, Decided::by(actor, &common.reason));
         wait(&engine, resolved).map_err(|error| {
             Failure::new(format!("nothing has changed: {error}"))
                 .hint("`indelible unresolved` lists what can be resolved")

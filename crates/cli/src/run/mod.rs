@@ -23,7 +23,7 @@ use indelible_journal::{
 };
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::{
-    Engine, Options, Start, StartRefused, StartedExecution, WitnessFile, World,
+    Asked, Engine, Options, Start, StartRefused, StartedExecution, WitnessFile, World,
 };
 use indelible_store::embedded;
 use indelible_store::rows::TABLES;
@@ -128,7 +128,7 @@ impl Run {
         name: &str,
         bytes: &[u8],
     ) -> Result<(StartedExecution, Ending), Failure> {
-        let deployed = engine.deploy(name, bytes).await;
+        let deployed = engine.deploy(name, bytes, Asked::default()).await;
         let deployed = deployed.map_err(|error| failed("deploy it", &error))?;
         let start = Start {
             namespace: Namespace::new("local").expect("it is a name"),
@@ -138,6 +138,7 @@ impl Run {
             function: self.function.clone(),
             input: self.input.clone(),
             trace_parent: None,
+            actor: None,
         };
         let started = engine.start(start).await.map_err(|error| match error {
             StartRefused::Conflict => failed("start it", &error)
@@ -146,7 +147,7 @@ impl Run {
         })?;
         let id = &started.execution_id;
         let row = engine.execution(id).await.map_err(|error| failed("find it", &error))?;
-        told(&started, row.as_ref(), &deployed.digest);
+        told(&started, row.as_ref(), &deployed.value.digest);
         self.send_signals(engine, id).await?;
         let ending = engine.outcome(id).await.map_err(|error| failed("wait for it", &error))?;
         let ending = ending.ok_or_else(|| Failure::new("its execution is gone"))?;
@@ -162,7 +163,7 @@ impl Run {
                 continue;
             }
             // One that is over has no use for it.
-            if let Err(error) = engine.signal(id, name, payload.clone(), None).await {
+            if let Err(error) = engine.signal(id, name, payload.clone(), Asked::default()).await {
                 _ = writeln!(io::stderr(), "signal {name}: {error}");
             }
         }

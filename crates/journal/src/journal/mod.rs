@@ -263,6 +263,14 @@ impl Journal {
         matches!(self.child(promise), Some(Child::Timer(timer)) if timer.fired_at.is_none())
     }
 
+    /// When a promise that is a timer fires, if it has not.
+    pub fn timer_fires_at(&self, promise: &PromiseId) -> Option<Timestamp> {
+        match self.child(promise) {
+            Some(Child::Timer(timer)) if timer.fired_at.is_none() => Some(timer.fire_at),
+            _ => None,
+        }
+    }
+
     /// When the execution goes on, if it waits for one timer and nothing else.
     pub fn sleeps_until(&self) -> Option<Timestamp> {
         let Some(Status::Blocked { waiting_on, kind: crate::AwaitKind::Single }) = &self.status

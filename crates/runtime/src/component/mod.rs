@@ -95,13 +95,14 @@ impl Components {
     }
 
     /// Stores a version under a name and makes it the active one. Whether it was there before, and
-    /// at which position it is now.
+    /// at which position it is now. `more` adds to the same commit, and is told whether it was.
     pub(crate) async fn put(
         &self,
         name: &ComponentName,
         bytes: &[u8],
         deployed: &Deployed,
         now: Timestamp,
+        more: impl FnOnce(&mut Batch, bool),
     ) -> Result<(bool, Position), ComponentError> {
         // One at a time: what a name stands for is read, changed and written.
         let _one = self.deploying.lock().await;
@@ -118,6 +119,7 @@ impl Components {
         let manifest = deployed.manifest.to_json();
         settings::put(&mut batch, &record::manifest_name(&digest), manifest.as_bytes());
         settings::put(&mut batch, &record::name_of(name), &record::write(&record));
+        more(&mut batch, known);
         let position = self.store.submit(batch).await?;
         let functions = Arc::new(deployed.manifest.clone());
         let mut all = self.known();

@@ -5,21 +5,20 @@ use std::sync::Arc;
 
 use indelible_idempotency::IdempotencyKey;
 use indelible_journal::{
-    Attempt, ComponentDigest, Durability, Ending, Event, ExecutionId, FunctionName, JournalKey,
-    Namespace, OperationId, OperationKey, Payload, RootHash, Started, TraceParent,
+    Attempt, ComponentDigest, Durability, Ending, ExecutionId, FunctionName, JournalKey, Namespace,
+    OperationId, OperationKey, Payload, RootHash, Started, TraceParent,
 };
 use indelible_operations::Binding;
 use indelible_operations::id;
 use indelible_operations::retention::Age;
 use indelible_store::Position;
-use indelible_store::rows::executions::{self, Execution as Row};
-use indelible_store::rows::journals;
 use tokio::sync::oneshot;
 
+use super::submitted::{Interest, Submitted};
 use super::{Engine, EngineError, StartRefused};
-use crate::admission::{Admitted, NotAdmitted};
+use crate::audit::Actor;
 use crate::guest::Manifest;
-use crate::keys::{self, Keyed};
+use crate::keys::{self, Keyed, LedTo};
 use crate::operation::{self, Known, Record, RecordError, Request};
 use crate::run_queue::Flow;
 use crate::shared::Shared;
@@ -52,6 +51,8 @@ pub struct Start {
     pub input: Payload,
     /// The trace that it belongs to.
     pub trace_parent: Option<TraceParent>,
+    /// Who starts it: written into the audit record, if it is started by this.
+    pub actor: Option<Actor>,
 }
 
 /// A function that was started. It is durable.
@@ -61,8 +62,26 @@ pub struct StartedExecution {
     pub execution_id: ExecutionId,
     /// The id of the operation.
     pub operation_id: OperationId,
+    /// What was known of it when the request came.
+    pub verdict: Verdict,
+}
+
+impl StartedExecution {
     /// Whether it had been started before, by the same request.
-    pub attached: bool,
+    pub fn attached(&self) -> bool {
+        self.verdict != Verdict::Fresh
+    }
+}
+
+/// What was known of an operation when a request for it came (I-8, V-29 to V-32).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing: this request has started it.
+    Fresh,
+    /// It goes on; or it was volatile and lost or released, and goes on again by this.
+    InFlight,
+    /// Its outcome was on record.
+    Prior,
 }
 
 /// How often a start may find that somebody else was quicker: once is enough, because then there
@@ -70,55 +89,52 @@ pub struct StartedExecution {
 const RACES_MAX: usize = 4;
 
 /// What a start came to.
-struct BegunStart<T> {
+struct BegunStart {
     started: StartedExecution,
     /// Nobody may be told before this is durable.
     position: Position,
-    before: Option<T>,
+    /// Whoever waits has watched since before it began.
+    interest: Option<Interest>,
+}
+
+/// Whether somebody waits for what is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    Yes,
+    /// Nobody: a volatile one is not released because nobody does.
+    No,
 }
 
 impl Engine {
-    /// Starts a function. When this returns, the start is durable: whatever happens, the function
-    /// is carried through.
+    /// Starts a function. When this returns, the start is durable: whatever happens, a persist
+    /// function is carried through. A volatile one is not released though nobody waits for it.
     pub async fn start(&self, start: Start) -> Result<StartedExecution, StartRefused> {
-        let begun = self.begin(&start, |_| ()).await?;
+        let begun = self.begin(&start, Waits::No).await?;
         self.durable(begun.position).await?;
         Ok(begun.started)
     }
 
     /// Starts a function and waits for its end: one wait for the disk, where
-    /// [`Engine::start`] and [`Engine::outcome`] have two.
+    /// [`Engine::start`] and [`Engine::outcome`] have two. Whoever drops this has lost interest, as
+    /// with a [`Submitted`].
     pub async fn call(&self, start: Start) -> Result<(StartedExecution, Ending), StartRefused> {
-        let shared = &self.shared;
-        let mut begun = self.begin(&start, |execution| shared.watchers.watch(execution)).await?;
-        let execution = begun.started.execution_id.clone();
-        let _watching = Watching { shared, execution: &execution };
-        let ended = match (begun.started.attached, begun.before.take()) {
-            // Watched since before it began.
-            (false, Some(ended)) => ended,
-            _ => {
-                let ending = self.outcome(&execution).await?;
-                let gone = || EngineError::Malformed(format!("{execution} is gone"));
-                return Ok((begun.started, ending.ok_or_else(gone)?));
-            }
-        };
-        let (ending, position) = ended.await.map_err(|_| self.stopped_why())?;
-        self.durable(position).await?;
-        Ok((begun.started, ending))
+        let mut submitted = self.submit(start).await?;
+        let ending = submitted.outcome().await?;
+        Ok((submitted.into_started(), ending))
     }
 
-    /// Starts a function, or finds that it was started. `before` is done with its execution when
-    /// nothing has happened yet.
-    async fn begin<T>(
-        &self,
-        start: &Start,
-        before: impl Fn(&ExecutionId) -> T,
-    ) -> Result<BegunStart<T>, StartRefused> {
+    /// Starts a function, perhaps not durably yet: what was started may be told to nobody before
+    /// [`Submitted::durable`] or [`Submitted::outcome`].
+    pub async fn submit(&self, start: Start) -> Result<Submitted, StartRefused> {
+        let BegunStart { started, position, interest } = self.begin(&start, Waits::Yes).await?;
+        let interest = interest
+            .unwrap_or_else(|| Interest::idle(Arc::clone(&self.shared), &started.execution_id));
+        Ok(Submitted::new(started, position, interest))
+    }
+
+    /// Starts a function, or finds that it was started.
+    async fn begin(&self, start: &Start, waits: Waits) -> Result<BegunStart, StartRefused> {
         let shared = &self.shared;
-        let max = shared.guests.options().payload_bytes_max;
-        if start.input.bytes.len() > max {
-            return Err(StartRefused::TooLarge { bytes: start.input.bytes.len(), max });
-        }
         if start.namespace.as_str() == reconcile::NAMESPACE {
             return Err(StartRefused::ReservedNamespace);
         }
@@ -137,17 +153,22 @@ impl Engine {
         let keyed = start.idempotency_key.as_ref();
         let keyed = keyed.map(|key| Keyed::new(key, &called, &start.input));
         for _ in 0..RACES_MAX {
-            // Before an id is made or a version looked at: neither makes an old request new.
+            // Before an id is made or a version looked at: neither makes an old request new. What
+            // comes under the same key meanwhile waits until this is accepted.
+            let lock = match &keyed {
+                Some(keyed) => Some(shared.key_locks.take(&keys::id_of(&keyed.key)).await),
+                None => None,
+            };
             let known = match &keyed {
-                Some(keyed) => self.known(&start.namespace, keyed).await?,
+                Some(keyed) => self.known(keyed).await?,
                 None => None,
             };
             let operation_id = known.clone().unwrap_or_else(|| new.clone());
             let operation = OperationKey { namespace: start.namespace.clone(), operation_id };
-            let begun = |execution_id, attached, position, before| {
+            let begun = |execution_id, verdict, position, interest| {
                 let operation_id = operation.operation_id.clone();
-                let started = StartedExecution { execution_id, operation_id, attached };
-                Ok(BegunStart { started, position, before })
+                let started = StartedExecution { execution_id, operation_id, verdict };
+                Ok(BegunStart { started, position, interest })
             };
             let mut lost = None;
             if let Some(Known { record, in_progress }) = find(shared, &operation)? {
@@ -162,7 +183,8 @@ impl Engine {
                 }
                 if lost.is_none() {
                     // V-30, V-31: whether it goes on or is over, it is waited for.
-                    return begun(operation::execution(&record), true, position, None);
+                    let verdict = if in_progress { Verdict::InFlight } else { Verdict::Prior };
+                    return begun(operation::execution(&record), verdict, position, None);
                 }
             } else if known.is_some() {
                 // The key's record goes before the operation's: if only this one is left, both are
@@ -184,30 +206,43 @@ impl Engine {
                     (None, started, root)
                 }
             };
-            let done = before(&ExecutionId::root_of(root));
+            let execution = ExecutionId::root_of(root);
+            // Before anything happens to it: its end is not missed, and a volatile one that somebody
+            // else leaves is not released.
+            let mut interest = (waits == Waits::Yes).then(|| {
+                let mut interest = Interest::idle(Arc::clone(shared), &execution);
+                interest.watch(is_volatile(&started));
+                interest
+            });
             let (operation, keyed) = (operation.clone(), keyed.clone());
             let request = Request { operation, root, binding, keyed };
+            let (actor, kept) = (start.actor.clone(), waits == Waits::No);
             let (reply, answer) = oneshot::channel();
-            let command = crate::tree::command::Start { started, request, again, reply };
+            let command =
+                crate::tree::command::Start { started, request, again, actor, kept, lock, reply };
             shared.send_in(flow, &root, Command::Start(Box::new(command)));
             let Answer { value, position } = answer.await.map_err(|_| self.stopped_why())?;
-            match value {
-                Begun::New(execution) => return begun(execution, false, position, Some(done)),
-                Begun::Already(execution) => return begun(execution, true, position, Some(done)),
-                Begun::Conflict => {
-                    self.durable(position).await?;
-                    return Err(StartRefused::Conflict);
+            let refused = match value {
+                Begun::New(execution) => {
+                    if let Some(interest) = &mut interest {
+                        interest.watched_from_the_start();
+                    }
+                    return begun(execution, Verdict::Fresh, position, interest);
                 }
-                Begun::Indeterminate => {
-                    drop(done);
-                    shared.watchers.forget(&ExecutionId::root_of(root));
-                    self.durable(position).await?;
-                    return Err(StartRefused::Indeterminate);
+                Begun::Already(execution) => {
+                    return begun(execution, Verdict::InFlight, position, interest);
                 }
-                Begun::Raced => {
-                    drop(done);
-                    shared.watchers.forget(&ExecutionId::root_of(root));
-                }
+                Begun::Conflict => Some(StartRefused::Conflict),
+                Begun::Indeterminate => Some(StartRefused::Indeterminate),
+                Begun::Raced => None,
+            };
+            // It is nothing of this one's.
+            if let Some(interest) = interest {
+                interest.ends();
+            }
+            if let Some(refused) = refused {
+                self.durable(position).await?;
+                return Err(refused);
             }
         }
         let message = format!(
@@ -217,15 +252,13 @@ impl Engine {
     }
 
     /// The operation that a request under this key led to.
-    async fn known(
-        &self,
-        namespace: &Namespace,
-        keyed: &Keyed,
-    ) -> Result<Option<OperationId>, StartRefused> {
-        match keys::find(&self.shared, namespace, &keyed.key).map_err(unreadable)? {
-            None => Ok(None),
-            Some(record) if record.hash == keyed.hash => Ok(Some(record.operation_id)),
-            Some(_) => self.refuse(StartRefused::Mismatch).await,
+    async fn known(&self, keyed: &Keyed) -> Result<Option<OperationId>, StartRefused> {
+        let found = keys::find(&self.shared, &keys::id_of(&keyed.key)).map_err(unreadable)?;
+        let Some(record) = found else { return Ok(None) };
+        match record.led_to {
+            LedTo::Operation(id) if record.hash == keyed.hash => Ok(Some(id)),
+            // I-12: also what was no start.
+            LedTo::Operation(_) | LedTo::Answer(_) => self.refuse(StartRefused::Mismatch).await,
         }
     }
 
@@ -241,6 +274,12 @@ impl Engine {
         start: &Start,
         operation: &OperationKey,
     ) -> Result<(Started, RootHash), StartRefused> {
+        // Only of what is new: what was taken once is found again, however large.
+        let (bytes, max) =
+            (start.input.bytes.len(), self.shared.guests.options().payload_bytes_max);
+        if bytes > max {
+            return Err(StartRefused::TooLarge { bytes, max });
+        }
         let components = &self.shared.components;
         let no_component = || StartRefused::NoComponent(start.component.clone());
         let digest = components.active(&start.component).ok_or_else(no_component)?;
@@ -260,8 +299,7 @@ impl Engine {
         let admitted = |digest: &_| RootHash::derive(digest, None, operation) == record.root;
         let Some(digest) = versions.find(admitted) else { return Ok(None) };
         let (started, root) = self.started_by(start, operation, digest)?;
-        let class = started.retry_policy.as_ref().map(|policy| policy.class.durability);
-        Ok((class == Some(Durability::Volatile)).then_some((record.attempt, started, root)))
+        Ok(is_volatile(&started).then_some((record.attempt, started, root)))
     }
 
     fn started_by(
@@ -295,89 +333,15 @@ impl Engine {
         };
         Ok((started, root))
     }
+}
 
-    /// Waits for an execution's end. None: there is no such execution, or it was volatile and its
-    /// process has ended.
-    pub async fn outcome(&self, execution: &ExecutionId) -> Result<Option<Ending>, EngineError> {
-        let shared = &self.shared;
-        let watching = Watching { shared, execution };
-        let ended = shared.watchers.watch(execution);
-        // Looked up after watching: an end between the two is seen twice, never missed.
-        let row = match self.execution(execution).await? {
-            // It may have ended since it was looked up.
-            None if !self.is_volatile(execution).await? => {
-                let Some(row) = self.execution(execution).await? else { return Ok(None) };
-                Some(row)
-            }
-            row => row,
-        };
-        if let Some(row) = row
-            && row.standing.is_terminal()
-        {
-            return Ok(Some(self.ending(&row).await?));
-        }
-        let (ending, position) = ended.await.map_err(|_| self.stopped_why())?;
-        drop(watching);
-        self.durable(position).await?;
-        Ok(Some(ending))
-    }
-
-    /// Whether an execution goes on in memory alone (C-39).
-    async fn is_volatile(&self, execution: &ExecutionId) -> Result<bool, EngineError> {
-        let _room = self.room(Flow::GOING_ON).await?;
-        let (reply, answer) = oneshot::channel();
-        let command = Command::IsVolatile(execution.clone(), reply);
-        self.shared.send(execution.root(), command);
-        answered(&self.shared, answer).await
-    }
-
-    /// How an execution stands: the last attempt at it. What is shown is durable. None, too, for
-    /// one that is volatile and has not ended.
-    pub async fn execution(&self, execution: &ExecutionId) -> Result<Option<Row>, EngineError> {
-        let seen = executions::latest(&self.shared.store, execution)?;
-        self.shared.store.durable(seen.position).await?;
-        Ok(seen.value)
-    }
-
-    /// How an execution ended, from its last event.
-    async fn ending(&self, row: &Row) -> Result<Ending, EngineError> {
-        let last = row.length.saturating_sub(1);
-        let seen = journals::read(&self.shared.store, &row.key, last, 1)?;
-        self.shared.store.durable(seen.position).await?;
-        match seen.value.records.into_iter().last().map(|record| record.event) {
-            Some(Event::ExecutionCompleted { result }) => Ok(Ending::Completed(result)),
-            Some(Event::ExecutionFailed { error }) => Ok(Ending::Failed(error)),
-            Some(Event::ExecutionCancelled { reason }) => Ok(Ending::Cancelled(reason)),
-            _ => Err(EngineError::Malformed(format!("the journal of {} has no end", row.key))),
-        }
-    }
-
-    /// Waits for room: so many commands are under way at most.
-    pub(super) async fn room(&self, flow: Flow) -> Result<Admitted<'_>, EngineError> {
-        self.shared.admission.admit(flow).await.map_err(|why| match why {
-            NotAdmitted::Busy(waiting) => EngineError::Busy { waiting },
-            NotAdmitted::Closed => self.stopped_why(),
-        })
-    }
-
-    /// Everything that was read so far is durable.
-    pub(super) async fn durable_now(&self) -> Result<(), EngineError> {
-        self.durable(self.shared.store.accepted()).await
-    }
-
-    /// Waits for the disk.
-    pub(super) async fn durable(&self, position: Position) -> Result<(), EngineError> {
-        Ok(self.shared.store.durable(position).await?)
-    }
-
-    /// Why nobody answers.
-    fn stopped_why(&self) -> EngineError {
-        stopped(&self.shared)
-    }
+fn is_volatile(started: &Started) -> bool {
+    let class = started.retry_policy.as_ref().map(|policy| policy.class.durability);
+    class == Some(Durability::Volatile)
 }
 
 /// Calls of the same function take turns with those of others.
-fn flow(called: &str) -> Flow {
+pub(super) fn flow(called: &str) -> Flow {
     Flow::of(foldhash::fast::FixedState::default().hash_one(called))
 }
 
@@ -388,41 +352,11 @@ fn names(manifest: &Manifest) -> String {
     names.join(", ")
 }
 
-/// Takes a watcher away when nobody waits any more, however that came.
-struct Watching<'a> {
-    shared: &'a Shared,
-    execution: &'a ExecutionId,
-}
-
-impl Drop for Watching<'_> {
-    fn drop(&mut self) {
-        self.shared.watchers.forget(self.execution);
-    }
-}
-
-/// An answer of a tree's, when what it depends on is durable (D2).
-pub(super) async fn answered<T>(
-    shared: &Shared,
-    answer: oneshot::Receiver<Answer<T>>,
-) -> Result<T, EngineError> {
-    let Answer { value, position } = answer.await.map_err(|_| stopped(shared))?;
-    shared.store.durable(position).await?;
-    Ok(value)
-}
-
-/// Why nobody answers: the store has stopped, or the engine.
-fn stopped(shared: &Shared) -> EngineError {
-    match shared.store.poison() {
-        Some(poison) => EngineError::Lost(indelible_store::Lost::Poisoned(poison)),
-        None => EngineError::Stopped,
-    }
-}
-
 fn find(shared: &Shared, operation: &OperationKey) -> Result<Option<Known>, EngineError> {
     operation::find(shared, operation).map_err(unreadable)
 }
 
-fn unreadable(error: RecordError) -> EngineError {
+pub(super) fn unreadable(error: RecordError) -> EngineError {
     match error {
         RecordError::Read(error) => error.into(),
         RecordError::Unknown(_) | RecordError::UnknownKey(_) => {

@@ -1,17 +1,67 @@
 //! What is done to executions from outside: signals, cancels, and what a person decides about
-//! those that are held. Everything is acknowledged when it is durable.
+//! those that are held. Everything is acknowledged when it is durable, and done once under a key,
+//! however often it is asked for (I-11).
 
+use indelible_idempotency::{IdempotencyKey, RequestHash};
 use indelible_journal::{DeliveryId, ExecutionId, Payload, PromiseId, SignalName};
 use indelible_store::rows::unresolved;
 use tokio::sync::oneshot;
 
-use super::calls::answered;
+use super::calls::unreadable;
+use super::outcome::answered;
 use super::{Engine, EngineError};
 use crate::audit::Actor;
+use crate::keys::{self, Answer, Answered, LedTo, Requested, UnderKey};
 use crate::run_queue::Flow;
 use crate::tree::command::{self, Cancelling, Command, How, NotDone, Reply};
 use crate::tree::unresolved::Resolution;
 use crate::unresolved::{Unresolved, UnresolvedEffect};
+
+/// Who asks for a change, why, and under which key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Who: written into the audit record.
+    pub actor: Option<Actor>,
+    /// Why, in the words of whoever asks.
+    pub reason: String,
+    /// The key that the caller sent: asking again with it gives the same answer and changes nothing,
+    /// and asking for something else is refused.
+    pub key: Option<IdempotencyKey>,
+}
+
+impl Asked {
+    /// Nobody in particular, for this reason.
+    pub fn because(reason: &str) -> Self {
+        Self { reason: reason.to_owned(), ..Self::default() }
+    }
+}
+
+/// A person's decision: who, why, and under which key, as in [`Asked`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// Who: written into the audit record.
+    pub actor: Actor,
+    /// Why.
+    pub reason: String,
+    /// The key that the caller sent.
+    pub key: Option<IdempotencyKey>,
+}
+
+impl Decided {
+    /// By this actor, for this reason, under no key.
+    pub fn by(actor: Actor, reason: &str) -> Self {
+        Self { actor, reason: reason.to_owned(), key: None }
+    }
+}
+
+/// What was asked for is done, and durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done<T> {
+    /// What came of it.
+    pub value: T,
+    /// It was done before, by a request under the same key: this one has changed nothing.
+    pub prior: bool,
+}
 
 /// Why something was not done to an execution.
 #[derive(Debug, thiserror::Error)]
@@ -28,9 +78,22 @@ pub enum ControlError {
         /// The most.
         max: usize,
     },
+    /// The same idempotency key was used for another request (I-12, C-31).
+    #[error("the idempotency key was used before, for another request")]
+    Mismatch,
     /// The engine cannot do anything now.
     #[error(transparent)]
     Engine(#[from] EngineError),
+}
+
+/// What is known of a request under a key.
+pub(super) enum Known {
+    /// Nothing: it is done now.
+    Nothing(UnderKey),
+    /// What was answered. It is durable.
+    Answer(Answer),
+    /// That it is another request.
+    Mismatch,
 }
 
 impl Engine {
@@ -40,15 +103,18 @@ impl Engine {
         execution: &ExecutionId,
         name: &SignalName,
         payload: Payload,
-        actor: Option<Actor>,
-    ) -> Result<DeliveryId, ControlError> {
-        let (bytes, max) = (payload.bytes.len(), self.shared.guests.options().payload_bytes_max);
-        if bytes > max {
-            return Err(ControlError::TooLarge { bytes, max });
-        }
+        asked: Asked,
+    ) -> Result<Done<DeliveryId>, ControlError> {
+        let Asked { actor, key, .. } = asked;
+        let hash = || {
+            let signal = Requested::new("signal").text(&execution.to_string());
+            signal.text(name.as_str()).payload(&payload).hash()
+        };
+        let key = key.map(|key| (key, hash()));
+        let fits = self.fits(payload.bytes.len());
         let name = name.clone();
-        self.ask(Flow::GOING_ON, execution, |execution, reply| {
-            Command::Signal(command::Signal { execution, name, payload, actor, reply })
+        self.ask(Flow::GOING_ON, execution, key, fits, |execution, under, reply| {
+            Command::Signal(command::Signal { execution, name, payload, actor, under, reply })
         })
         .await
     }
@@ -57,12 +123,13 @@ impl Engine {
     pub async fn cancel(
         &self,
         execution: &ExecutionId,
-        reason: &str,
-        actor: Option<Actor>,
-    ) -> Result<Cancelling, ControlError> {
-        let reason = reason[..reason.floor_char_boundary(REASON_BYTES_MAX)].to_owned();
-        self.ask(Flow::CONTROL, execution, |execution, reply| {
-            Command::Cancel(command::Cancel { execution, reason, actor, reply })
+        asked: Asked,
+    ) -> Result<Done<Cancelling>, ControlError> {
+        let Asked { actor, mut reason, key } = asked;
+        let key = key.map(|key| (key, requested("cancel", execution, &reason)));
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        self.ask(Flow::CONTROL, execution, key, Ok(()), |execution, under, reply| {
+            Command::Cancel(command::Cancel { execution, reason, actor, under, reply })
         })
         .await
     }
@@ -71,10 +138,9 @@ impl Engine {
     pub async fn release(
         &self,
         execution: &ExecutionId,
-        actor: Actor,
-        reason: &str,
-    ) -> Result<(), ControlError> {
-        self.settle(execution, How::Release, actor, reason).await
+        decided: Decided,
+    ) -> Result<Done<()>, ControlError> {
+        self.settle(execution, How::Release, decided).await
     }
 
     /// Ends a held execution as failed (C-25). What it has in flight is cancelled and awaited first
@@ -82,13 +148,21 @@ impl Engine {
     pub async fn fail(
         &self,
         execution: &ExecutionId,
-        actor: Actor,
-        reason: &str,
-    ) -> Result<(), ControlError> {
-        self.settle(execution, How::Fail, actor, reason).await?;
-        // Until the end is written nothing remembers the decision: it is not acknowledged before.
+        decided: Decided,
+    ) -> Result<Done<()>, ControlError> {
+        let again = Decided { key: None, ..decided.clone() };
+        let done = self.settle(execution, How::Fail, decided).await?;
+        if done.prior {
+            // Until the end is written nothing but the key remembers the decision: it may have been
+            // lost with its process. Whoever is not held has ended, or is about to.
+            match self.settle(execution, How::Fail, again).await {
+                Ok(_) | Err(ControlError::NotDone(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // It is not acknowledged before.
         self.outcome(execution).await?;
-        Ok(())
+        Ok(done)
     }
 
     /// Says how an effect ended of which nobody knows whether it happened (D5, C-38). Only one that
@@ -98,20 +172,23 @@ impl Engine {
         &self,
         promise: &PromiseId,
         resolution: Resolution,
-        actor: Actor,
-        reason: &str,
-    ) -> Result<(), ControlError> {
-        if let Resolution::Happened(response) = &resolution {
-            let (bytes, max) =
-                (response.encode().len(), self.shared.guests.options().payload_bytes_max);
-            if bytes > max {
-                return Err(ControlError::TooLarge { bytes, max });
-            }
-        }
+        decided: Decided,
+    ) -> Result<Done<()>, ControlError> {
+        let Decided { actor, reason, key } = decided;
+        let response = match &resolution {
+            Resolution::Happened(response) => response.encode(),
+            Resolution::DidNotHappen | Resolution::RunAgain => Vec::new().into(),
+        };
+        let hash = || {
+            let resolve = Requested::new(resolution.action()).text(&promise.to_string());
+            resolve.bytes(&response).text(&reason).hash()
+        };
+        let key = key.map(|key| (key, hash()));
+        let fits = self.fits(response.len());
         let execution = promise.parent().ok_or(NotDone::Unknown)?;
-        let (promise, reason) = (promise.clone(), reason.to_owned());
-        self.ask(Flow::CONTROL, &execution, |_, reply| {
-            let resolve = command::Resolve { promise, resolution, actor, reason, reply };
+        let promise = promise.clone();
+        self.ask(Flow::CONTROL, &execution, key, fits, |_, under, reply| {
+            let resolve = command::Resolve { promise, resolution, actor, reason, under, reply };
             Command::Resolve(Box::new(resolve))
         })
         .await
@@ -141,27 +218,86 @@ impl Engine {
         &self,
         execution: &ExecutionId,
         how: How,
-        actor: Actor,
-        reason: &str,
-    ) -> Result<(), ControlError> {
-        let reason = reason.to_owned();
-        self.ask(Flow::CONTROL, execution, |execution, reply| {
-            Command::Settle(command::Settle { execution, how, actor, reason, reply })
+        decided: Decided,
+    ) -> Result<Done<()>, ControlError> {
+        let Decided { actor, reason, key } = decided;
+        let kind = match how {
+            How::Release => "release",
+            How::Fail => "fail",
+        };
+        let key = key.map(|key| (key, requested(kind, execution, &reason)));
+        self.ask(Flow::CONTROL, execution, key, Ok(()), |execution, under, reply| {
+            Command::Settle(command::Settle { execution, how, actor, reason, under, reply })
         })
         .await
     }
 
-    async fn ask<T>(
+    /// Whether so many bytes are not too many.
+    fn fits(&self, bytes: usize) -> Result<(), ControlError> {
+        let max = self.shared.guests.options().payload_bytes_max;
+        if bytes > max { Err(ControlError::TooLarge { bytes, max }) } else { Ok(()) }
+    }
+
+    /// Asks a tree to do something, if it was not done before under the same key.
+    async fn ask<T: Answered>(
         &self,
         flow: Flow,
         execution: &ExecutionId,
-        command: impl FnOnce(ExecutionId, Reply<Result<T, NotDone>>) -> Command,
-    ) -> Result<T, ControlError> {
+        key: Option<(IdempotencyKey, RequestHash)>,
+        checked: Result<(), ControlError>,
+        command: impl FnOnce(ExecutionId, Option<UnderKey>, Reply<Result<T, NotDone>>) -> Command,
+    ) -> Result<Done<T>, ControlError> {
         let _room = self.room(flow).await?;
+        // Before anything else: what is wrong with a request now does not make an old one new
+        // (C-31).
+        let under = match key {
+            None => None,
+            Some((key, hash)) => match self.under(&key, hash).await? {
+                Known::Nothing(under) => Some(under),
+                Known::Mismatch => return Err(ControlError::Mismatch),
+                Known::Answer(answer) => {
+                    let value = T::told(answer).ok_or_else(|| other_kind(&key))?;
+                    return Ok(Done { value, prior: true });
+                }
+            },
+        };
+        checked?;
         let (reply, answer) = oneshot::channel();
-        self.shared.send(execution.root(), command(execution.clone(), reply));
-        Ok(answered(&self.shared, answer).await??)
+        self.shared.send(execution.root(), command(execution.clone(), under, reply));
+        let value = answered(&self.shared, answer).await??;
+        Ok(Done { value, prior: false })
     }
+
+    /// What is known of a request under a key that is no start. One at a time: whoever finds nothing
+    /// holds the key until what was asked for is accepted.
+    pub(super) async fn under(
+        &self,
+        key: &IdempotencyKey,
+        hash: RequestHash,
+    ) -> Result<Known, EngineError> {
+        let id = keys::id_of(key);
+        let lock = self.shared.key_locks.take(&id).await;
+        let Some(record) = keys::find(&self.shared, &id).map_err(unreadable)? else {
+            return Ok(Known::Nothing(UnderKey { id, hash, _lock: lock }));
+        };
+        drop(lock);
+        // What is told of it is durable (D2).
+        self.durable_now().await?;
+        Ok(match record.led_to {
+            LedTo::Answer(answer) if record.hash == hash => Known::Answer(answer),
+            LedTo::Answer(_) | LedTo::Operation(_) => Known::Mismatch,
+        })
+    }
+}
+
+/// What must not differ in a repetition of something that is done to an execution for a reason.
+fn requested(kind: &str, execution: &ExecutionId, reason: &str) -> RequestHash {
+    Requested::new(kind).text(&execution.to_string()).text(reason).hash()
+}
+
+/// The record of a key does not fit what its hash says that it is of.
+pub(super) fn other_kind(key: &IdempotencyKey) -> EngineError {
+    EngineError::Malformed(format!("the record of the key {key} is of another kind of request"))
 }
 
 /// The longest reason of a cancel, in bytes; longer ones are cut.

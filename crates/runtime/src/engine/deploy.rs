@@ -1,10 +1,16 @@
 //! Deploying components: checked, compiled once, stored under their digest, made active (D6).
 
 use indelible_journal::ComponentDigest;
+use indelible_store::rows::{audit as audit_rows, windows};
+use sha2::{Digest as _, Sha256};
 
-use super::{DeployRefused, Engine, EngineError};
+use super::calls::flow;
+use super::control::{Known, other_kind};
+use super::{Asked, DeployRefused, Done, Engine, EngineError};
+use crate::audit::{self, About};
 use crate::component::{ComponentName, Version};
 use crate::guest::Manifest;
+use crate::keys::{self, Answer, Requested};
 
 /// A component that was deployed. It is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,21 +24,62 @@ pub struct Deployment {
     pub known: bool,
 }
 
+/// The name of the turns that deployments take. No function is called this.
+const FLOW: &str = "deploy";
+
 impl Engine {
     /// Deploys a component under a name, and makes it the version that new calls take. The same
     /// bytes again are the same version. Compiling keeps this thread busy, for a second or so.
-    pub async fn deploy(&self, name: &str, bytes: &[u8]) -> Result<Deployment, DeployRefused> {
+    ///
+    /// Under a key, a repetition gets the same answer, and does not make an older version the active
+    /// one again.
+    pub async fn deploy(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        asked: Asked,
+    ) -> Result<Done<Deployment>, DeployRefused> {
+        let Asked { actor, reason, key } = asked;
+        // Deploying takes turns with deploying, and takes no more room than a function has.
+        let _room = self.room(flow(FLOW)).await?;
+        let under = match &key {
+            None => None,
+            Some(key) => {
+                let request = Requested::new("deploy").text(name).bytes(&Sha256::digest(bytes));
+                match self.under(key, request.hash()).await? {
+                    Known::Nothing(under) => Some(under),
+                    Known::Mismatch => return Err(DeployRefused::Mismatch),
+                    Known::Answer(Answer::Deployed { digest, known }) => {
+                        let manifest = self.manifest(&digest).await?;
+                        let gone = || EngineError::Malformed(format!("{digest} is gone"));
+                        let manifest = manifest.ok_or_else(gone)?;
+                        let value = Deployment { digest, manifest, known };
+                        return Ok(Done { value, prior: true });
+                    }
+                    Known::Answer(_) => return Err(other_kind(key).into()),
+                }
+            }
+        };
         let name = ComponentName::new(name)?;
-        let deployed = self.shared.guests.deploy_check(bytes)?;
-        let now = self.shared.clock.now();
-        let (known, position) = self
-            .shared
-            .components
-            .put(&name, bytes, &deployed, now)
-            .await
-            .map_err(EngineError::from)?;
-        self.shared.store.durable(position).await.map_err(EngineError::from)?;
-        Ok(Deployment { digest: deployed.digest, manifest: deployed.manifest, known })
+        let shared = &self.shared;
+        let deployed = shared.guests.deploy_check(bytes)?;
+        let (now, digest) = (shared.clock.now(), deployed.digest);
+        let put = shared.components.put(&name, bytes, &deployed, now, |batch, known| {
+            if let Some(actor) = &actor {
+                let about = About::Component(&name, &digest);
+                let entry = audit::entry(shared, now, actor, about, "deploy", &reason);
+                audit_rows::put(batch, &entry);
+            }
+            if let Some(under) = &under {
+                let change = keys::done(shared, under, Answer::Deployed { digest, known });
+                windows::replace(batch, &change.id, None, Some(&change.after));
+            }
+        });
+        let (known, position) = put.await.map_err(EngineError::from)?;
+        drop(under);
+        shared.store.durable(position).await.map_err(EngineError::from)?;
+        let value = Deployment { digest, manifest: deployed.manifest, known };
+        Ok(Done { value, prior: false })
     }
 
     /// Every component: its name, its active version, all its versions, oldest first.

@@ -121,9 +121,13 @@ pub enum StartRefused {
          whoever made it is wrong, or this one"
     )]
     FromTheFuture,
-    /// The operation was volatile and not `idem`, and the process that ran it has ended: nobody
-    /// knows whether it happened, and it is not done again (V-33, V-35).
-    #[error("nobody knows whether the operation happened: it was lost with its process")]
+    /// The operation was volatile and not `idem`, and the process that ran it has ended, or it was
+    /// released when nobody waited for it any more: nobody knows whether it happened, and it is not
+    /// done again (V-33, V-35).
+    #[error(
+        "nobody knows whether the operation happened: it was lost with its process, or released \
+         when its callers had gone"
+    )]
     Indeterminate,
     /// The same idempotency key was used for another request (I-12, C-31).
     #[error("the idempotency key was used before, for another component, function or input")]
@@ -149,6 +153,9 @@ pub enum DeployRefused {
     /// It cannot be called this.
     #[error(transparent)]
     Name(#[from] ComponentNameError),
+    /// The same idempotency key was used for another request (I-12, C-31).
+    #[error("the idempotency key was used before, for another request")]
+    Mismatch,
     /// It is not a guest that can be run.
     #[error(transparent)]
     Component(#[from] DeployError),

@@ -2,7 +2,8 @@
 //! for outcomes. Whatever is answered is durable (D2).
 //!
 //! - `open`: starting and stopping, with what was left to be done.
-//! - `calls`: starts and outcomes. `control`: signals, cancels, held executions.
+//! - `calls`: starts. `submitted`: one in the hands of whoever waits. `outcome`: what became of it.
+//! - `control`: signals, cancels, held executions.
 //! - `deploy`: components. `views`: what others are shown.
 
 mod calls;
@@ -10,6 +11,8 @@ mod control;
 mod deploy;
 mod error;
 mod open;
+mod outcome;
+mod submitted;
 mod views;
 
 use std::sync::Arc;
@@ -19,11 +22,12 @@ use std::thread::JoinHandle;
 use indelible_journal::{ExecutionId, Timestamp};
 use indelible_store::{Poison, Store};
 
-pub use self::calls::{Start, StartedExecution};
-pub use self::control::{ControlError, REASON_BYTES_MAX};
+pub use self::calls::{Start, StartedExecution, Verdict};
+pub use self::control::{Asked, ControlError, Decided, Done, REASON_BYTES_MAX};
 pub use self::deploy::Deployment;
 pub use self::error::{DeployRefused, EngineError, OpenError, StartRefused};
 pub use self::open::World;
+pub use self::submitted::Submitted;
 pub use self::views::{
     AUDIT_PAGE_MAX, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, EventsPage, TREE_PAGE_MAX, TreePage,
 };

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -84,6 +84,8 @@ impl Engine {
             timers: Default::default(),
             watchers: Default::default(),
             followers: Default::default(),
+            key_locks: Default::default(),
+            volatile_runs: AtomicU64::new(0),
             trees: Mutex::new(HashMap::new()),
             replayed: AtomicU64::new(0),
             admission: Admission::new(options.commands_max, options.callers_waiting_max),
@@ -122,7 +124,12 @@ impl Engine {
         drop(self.ticks.take());
         self.shared.effects.close_door();
         // Guests and their trees hold on to each other.
-        let trees: Vec<_> = lock(&self.shared.trees).drain().map(|(_, cell)| cell).collect();
+        let trees: Vec<_> = {
+            let mut trees = lock(&self.shared.trees);
+            // Whoever holds on to a start asks nobody from here on.
+            self.shared.failed.store(true, Ordering::Release);
+            trees.drain().map(|(_, cell)| cell).collect()
+        };
         for cell in trees {
             let mut tree = cell.tree();
             tree.commit(&self.shared);
@@ -131,6 +138,7 @@ impl Engine {
             drop(dropped);
         }
         self.shared.followers.close();
+        self.shared.watchers.clear();
     }
 }
 

@@ -10,7 +10,7 @@ use indelible_store::rows::executions::{self, Standing};
 use indelible_store::rows::queue::Entry;
 use indelible_store::rows::timers::Timer;
 use indelible_store::{Position, SubmitError};
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, Receiver};
 
 use super::execution::{Execution, Phase, Verdict};
 use super::reconcile::Answered;
@@ -18,12 +18,14 @@ use super::unresolved::Resolution;
 use super::view::Viewed;
 use super::volatile::is_volatile;
 use super::{LoadError, Tree, Work};
-use crate::audit::Actor;
+use crate::audit::{About, Actor};
 use crate::effects::Slot;
-use crate::keys;
+use crate::key_locks::KeyLock;
+use crate::keys::{self, UnderKey};
 use crate::operation::{self, Request};
 use crate::recovery::UnderWay;
 use crate::shared::Shared;
+use crate::watchers::Ended;
 
 /// What a tree can be told to do.
 pub(crate) enum Command {
@@ -43,6 +45,12 @@ pub(crate) enum Command {
     View(ExecutionId, Reply<Result<Viewed, String>>),
     /// Somebody asks for the operation of the root, if that is in memory.
     RootOperation(Reply<Option<OperationKey>>),
+    /// Nobody waits any more for this root, which may be volatile: it is released, unless somebody
+    /// has come meanwhile (V-13, V-18).
+    Release(ExecutionId),
+    /// Whoever waited for this root does not any more, and it is not to be released because of that.
+    /// The watcher stays until this is heard.
+    Keep(ExecutionId, Receiver<Ended>),
     /// Wake this execution, whether it has a reason to go on or not.
     Nudge(ExecutionId),
     /// The guest of this execution, which waits, was dropped.
@@ -64,6 +72,8 @@ pub(crate) enum Command {
 /// An attempt at an effect has ended.
 pub(crate) struct EffectEnded {
     pub(crate) key: JournalKey,
+    /// The run of a volatile root that sent it.
+    pub(crate) run: u64,
     pub(crate) child: u32,
     pub(crate) attempt: Attempt,
     pub(crate) end: End,
@@ -86,6 +96,7 @@ pub(crate) struct Resolve {
     pub(crate) resolution: Resolution,
     pub(crate) actor: Actor,
     pub(crate) reason: String,
+    pub(crate) under: Option<UnderKey>,
     pub(crate) reply: Reply<Result<(), NotDone>>,
 }
 
@@ -96,6 +107,12 @@ pub(crate) struct Start {
     /// The operation is volatile and has a record, which says this attempt: if nothing goes on in
     /// memory, another process had it.
     pub(crate) again: Option<Attempt>,
+    /// Who asks.
+    pub(crate) actor: Option<Actor>,
+    /// Nobody waits for it: a volatile one is not released when those who do have gone.
+    pub(crate) kept: bool,
+    /// Held until it is accepted, if it came under a key.
+    pub(crate) lock: Option<KeyLock>,
     pub(crate) reply: Reply<Begun>,
 }
 
@@ -120,6 +137,7 @@ pub(crate) struct Signal {
     pub(crate) name: SignalName,
     pub(crate) payload: Payload,
     pub(crate) actor: Option<Actor>,
+    pub(crate) under: Option<UnderKey>,
     pub(crate) reply: Reply<Result<DeliveryId, NotDone>>,
 }
 
@@ -128,6 +146,7 @@ pub(crate) struct Cancel {
     pub(crate) execution: ExecutionId,
     pub(crate) reason: String,
     pub(crate) actor: Option<Actor>,
+    pub(crate) under: Option<UnderKey>,
     pub(crate) reply: Reply<Result<Cancelling, NotDone>>,
 }
 
@@ -146,6 +165,7 @@ pub(crate) struct Settle {
     pub(crate) how: How,
     pub(crate) actor: Actor,
     pub(crate) reason: String,
+    pub(crate) under: Option<UnderKey>,
     pub(crate) reply: Reply<Result<(), NotDone>>,
 }
 
@@ -206,11 +226,11 @@ impl Tree {
             Command::Start(start) => self.begin(shared, *start),
             Command::Signal(signal) => {
                 let done = self.signal(shared, &signal);
-                self.answer(signal.reply, done);
+                self.answer_under(shared, signal.under, signal.reply, done);
             }
             Command::Cancel(cancel) => {
                 let done = self.cancel(shared, &cancel);
-                self.answer(cancel.reply, done);
+                self.answer_under(shared, cancel.under, cancel.reply, done);
             }
             Command::Due(timer) => self.due(shared, timer),
             Command::DueInMemory(timer) => self.due_in_memory(shared, &timer),
@@ -227,12 +247,18 @@ impl Tree {
                 let operation = self.root_operation();
                 self.answer(reply, operation);
             }
+            Command::Release(execution) => self.release_root(shared, &execution),
+            Command::Keep(execution, watcher) => {
+                self.keep_root();
+                drop(watcher);
+                shared.watchers.forget(&execution);
+            }
             Command::Nudge(execution) => self.nudge(shared, &execution),
             Command::Evicted(key) => self.evicted(&key),
             Command::Recover(entry, under_way) => self.recover(shared, &entry, under_way),
             Command::Settle(settle) => {
                 let done = self.settle(shared, &settle);
-                self.answer(settle.reply, done);
+                self.answer_under(shared, settle.under, settle.reply, done);
             }
             Command::StartEffect(key, child, attempt) => {
                 // It may have waited for room twice: the next attempt has a time of its own.
@@ -244,7 +270,7 @@ impl Tree {
             Command::Reconciled(answer) => self.reconciled(shared, *answer),
             Command::Resolve(resolve) => {
                 let done = self.resolve(shared, &resolve);
-                self.answer(resolve.reply, done);
+                self.answer_under(shared, resolve.under, resolve.reply, done);
             }
         }
     }
@@ -260,11 +286,35 @@ impl Tree {
         }));
     }
 
+    /// The same for what may have come under a key: its record is in the commit of what was done,
+    /// and what was refused leaves none (I-11). Until then nobody else is at the key.
+    fn answer_under<T: keys::Answered + Send + 'static>(
+        &mut self,
+        shared: &Shared,
+        under: Option<UnderKey>,
+        reply: Reply<Result<T, NotDone>>,
+        done: Result<T, NotDone>,
+    ) {
+        if let (Some(under), Ok(value)) = (&under, &done) {
+            self.changes.keys.push(keys::done(shared, under, value.answer()));
+        }
+        self.after_commit(Box::new(move |committed| {
+            if let Ok(position) = committed {
+                let _ = reply.send(Answer { value: done, position: *position });
+            }
+            drop(under);
+        }));
+    }
+
     /// Starts the root of this tree; its first run and its start are one commit (D1).
-    fn begin(&mut self, shared: &Shared, start: Start) {
+    pub(super) fn begin(&mut self, shared: &Shared, start: Start) {
+        let Some(start) = self.begins_now(start) else { return };
         let execution = ExecutionId::root_of(start.request.root);
         // A next attempt at a volatile one is nowhere else.
         if let Some(root) = self.in_memory(&execution) {
+            if start.kept {
+                self.keep_root();
+            }
             let root = self.execution(&root);
             // Under a record requests were compared, by their canonical form.
             let same = start.again.is_some()
@@ -287,6 +337,10 @@ impl Tree {
             // The asker sees that the store has stopped.
             Err(error) => return shared.trouble(&format!("{execution:#} cannot be read: {error}")),
         }
+        // It began and was released in this very turn, by what is not submitted yet.
+        if start.again.is_none() && self.changes.operation.is_some() {
+            return self.answer(start.reply, Begun::Raced);
+        }
         let Some(key) = self.begins_at(&start) else {
             return self.answer(start.reply, Begun::Indeterminate);
         };
@@ -297,11 +351,15 @@ impl Tree {
             Ok((journal, entry)) => {
                 let root = Execution { volatile, ..Execution::new(journal, Phase::Ready) };
                 self.executions.insert(key.clone(), root);
+                self.root_begins(shared, &key, start.kept);
                 self.written(&key, [entry]);
                 self.weighs(bytes);
                 self.ready(&key);
                 if start.again.is_some() {
                     return self.answer(start.reply, Begun::Already(execution));
+                }
+                if let Some(actor) = &start.actor {
+                    self.audit(shared, actor, &key, "start", "");
                 }
                 let Request { operation, keyed, .. } = &start.request;
                 // Somebody else's record of the same key refuses the commit: then look again.
@@ -309,8 +367,10 @@ impl Tree {
                     .as_ref()
                     .map(|keyed| keys::begun(&operation.namespace, keyed, &operation.operation_id));
                 self.changes.operation = Some(operation::Change::begun(&start.request, now));
-                let reply = start.reply;
+                let (reply, lock) = (start.reply, start.lock);
                 self.after_commit(Box::new(move |committed| {
+                    // Whoever comes next under the key finds its record.
+                    drop(lock);
                     let _ =
                         match committed {
                             Ok(position) => reply
@@ -527,7 +587,8 @@ impl Tree {
 
     fn audit(&mut self, shared: &Shared, actor: &Actor, key: &JournalKey, did: &str, why: &str) {
         let now: Timestamp = shared.clock.now();
-        self.changes.audit.push(crate::audit::entry(shared, now, actor, key, did, why));
+        let about = About::Execution(key);
+        self.changes.audit.push(crate::audit::entry(shared, now, actor, about, did, why));
     }
 }
 

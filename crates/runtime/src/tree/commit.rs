@@ -102,7 +102,8 @@ impl Tree {
                 timers::delete(&mut batch, timer);
             }
         }
-        for change in [&self.changes.operation, &self.changes.key].into_iter().flatten() {
+        let own = [&self.changes.operation, &self.changes.key].into_iter().flatten();
+        for change in own.chain(&self.changes.keys) {
             let before = change.before.as_ref();
             windows::replace(&mut batch, &change.id, before, Some(&change.after));
         }

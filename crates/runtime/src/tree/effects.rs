@@ -233,6 +233,7 @@ impl Tree {
         }
         let sending = Sending {
             key: key.clone(),
+            run: self.execution(key).run,
             child,
             attempt,
             request,
@@ -256,7 +257,7 @@ impl Tree {
 
     /// An attempt has ended, or a late answer came.
     pub(super) fn effect_ended(&mut self, shared: &Shared, ended: EffectEnded) {
-        let EffectEnded { key, child, attempt, end, slot } = ended;
+        let EffectEnded { key, run, child, attempt, end, slot } = ended;
         match self.load(shared, &key) {
             Ok(()) => {}
             // An answer that came late, to what was volatile or is swept.
@@ -266,6 +267,10 @@ impl Tree {
             }
         }
         let execution = self.execution(&key);
+        if execution.run != run {
+            // It was asked for by one that was released, and this is another.
+            return;
+        }
         if execution.in_flight.get(&child) != Some(&attempt) {
             return self.late_answer(shared, &key, child, attempt, end);
         }

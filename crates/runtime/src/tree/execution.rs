@@ -86,6 +86,9 @@ pub(crate) struct Execution {
     pub(crate) unresolved: BTreeMap<u32, Unresolved>,
     /// It is in memory alone: nothing of it is stored before its end (C-39).
     pub(crate) volatile: bool,
+    /// Which run of a volatile root it is: what an earlier one has in flight is not its own. 0 for
+    /// all others.
+    pub(crate) run: u64,
     /// When it began, by the journal of one that has just begun.
     pub(crate) began: Timestamp,
     /// When its time comes, of a volatile attempt that rests.
@@ -125,6 +128,7 @@ impl Execution {
             lost: BTreeSet::new(),
             unresolved: BTreeMap::new(),
             volatile: false,
+            run: 0,
             rests_until: None,
             blocked_since: None,
             cleanup_due: None,

@@ -78,6 +78,13 @@ pub(crate) struct Tree {
     noted: Vec<JournalKey>,
     /// Whether it is a question about an effect, if somebody looked.
     reconciles: Option<bool>,
+    /// Its root is not released when nobody waits for it any more: somebody started it and asks
+    /// later. Means nothing for a persist one.
+    kept: bool,
+    /// What was released while its guest was on a worker, until that has stopped.
+    leaving: Option<JournalKey>,
+    /// Starts that came meanwhile.
+    after_leaving: Vec<command::Start>,
 }
 
 /// What the next commit holds beside the executions' own rows.
@@ -91,6 +98,8 @@ struct Changes {
     volatile_timers: Vec<(Timer, bool)>,
     operation: Option<OperationChange>,
     key: Option<OperationChange>,
+    /// Records of the keys that what was done from outside came under.
+    keys: Vec<OperationChange>,
     audit: Vec<audit::Entry>,
     /// What is known of effects of which nobody knows whether they happened; none: they are resolved.
     unresolved: Vec<(unresolved_rows::Effect, Option<Vec<u8>>)>,
@@ -108,7 +117,7 @@ const CHANGED_MAX: usize = 1_000;
 /// room for that.
 const UNSUBMITTED_BYTES_MAX: usize = 4 << 20;
 
-/// The same for rows of timers, of effects and of the audit record.
+/// The same for rows of timers, of effects, of keys and of the audit record.
 const ROWS_MAX: usize = 5_000;
 
 /// About how many bytes an event has beside its payload.
@@ -217,6 +226,7 @@ impl Tree {
     pub(crate) fn is_forgettable(&self) -> bool {
         self.work.is_empty()
             && self.changes.is_empty()
+            && self.leaving.is_none()
             && self.executions.values().all(|execution| match execution.phase {
                 Phase::Waiting => execution.is_stored_whole(),
                 // What is in flight comes back to it, and what is volatile is nowhere else.
@@ -233,6 +243,8 @@ impl Tree {
         self.changes.dirty.len() >= CHANGED_MAX
             || self.changes.bytes > UNSUBMITTED_BYTES_MAX
             || rows + self.changes.audit.len() >= ROWS_MAX
+            // Each brings a precondition.
+            || self.changes.keys.len() >= CHANGED_MAX
     }
 
     /// Whether there is something to do.
@@ -255,6 +267,7 @@ impl Changes {
             && self.volatile_timers.is_empty()
             && self.operation.is_none()
             && self.key.is_none()
+            && self.keys.is_empty()
             && self.audit.is_empty()
             && self.unresolved.is_empty()
             && self.outgoing.is_empty()

@@ -194,7 +194,9 @@ pub(super) fn ask(
     let request = operation::Request { operation, root, binding, keyed: None };
     // Nobody waits for this answer: the one that counts comes at its end.
     let (reply, _) = oneshot::channel();
-    let command = Command::Start(Box::new(Start { started, request, again: None, reply }));
+    let (again, actor, kept, lock) = (None, None, true, None);
+    let start = Start { started, request, again, actor, kept, lock, reply };
+    let command = Command::Start(Box::new(start));
     Ok(Asked::Begins(root, Box::new(command)))
 }
 

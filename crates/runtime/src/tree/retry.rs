@@ -96,7 +96,7 @@ impl Tree {
         retry_at: Timestamp,
     ) -> Result<(), Violation> {
         let now = shared.clock.now();
-        let volatile = self.execution(key).volatile;
+        let (volatile, run) = (self.execution(key).volatile, self.execution(key).run);
         if let (true, Some(caller)) = (volatile, caller(key)) {
             return self.retry_volatile(shared, &caller, key, failure, retry_at);
         }
@@ -110,7 +110,8 @@ impl Tree {
         };
         let next_key = next.key().clone();
         let rests_until = volatile.then_some(retry_at);
-        let rests = Execution { volatile, rests_until, ..Execution::new(next, Phase::Resting) };
+        let rests = Execution::new(next, Phase::Resting);
+        let rests = Execution { volatile, run, rests_until, ..rests };
         self.executions.insert(next_key.clone(), rests);
         self.written(&next_key, entries);
         match caller(key) {

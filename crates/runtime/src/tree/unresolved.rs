@@ -16,7 +16,7 @@ use super::effects::{Came, attempt_of};
 use super::execution::{Phase, number};
 use super::reconcile::{self, Answered, Which};
 use super::retry::backoff;
-use crate::audit::Actor;
+use crate::audit::{About, Actor};
 use crate::effects::Outgoing;
 use crate::shared::Shared;
 use crate::unresolved::{Asking, State, Unresolved};
@@ -42,7 +42,7 @@ pub enum Resolution {
 }
 
 impl Resolution {
-    fn action(&self) -> &'static str {
+    pub(crate) fn action(&self) -> &'static str {
         match self {
             Self::Happened(_) => "resolve: happened",
             Self::DidNotHappen => "resolve: did not happen",
@@ -377,8 +377,8 @@ impl Tree {
         reason: &str,
     ) {
         let now = shared.clock.now();
-        let entry = crate::audit::entry_of(shared, now, actor, key, Some(promise), action, reason);
-        self.changes.audit.push(entry);
+        let about = About::Promise(key, promise);
+        self.changes.audit.push(crate::audit::entry(shared, now, actor, about, action, reason));
     }
 }
 

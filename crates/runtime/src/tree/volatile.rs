@@ -6,6 +6,8 @@
 //! while one is in flight. A volatile root leaves its first and its last event when it ends, as an
 //! ordinary execution that is over.
 
+use std::sync::atomic::Ordering;
+
 use indelible_journal::{
     Attempt, Attempts, Durability, Ending, Event, ExecutionId, Failure, Idempotency, InvokeKind,
     Journal, JournalKey, OpenInvoke, Payload, RetryCause, RetryPolicy, Timestamp, Violation,
@@ -77,6 +79,70 @@ impl Tree {
         JournalKey::new(execution, attempts).ok()
     }
 
+    /// A start goes on at once, unless the guest of what it would find is on a worker and on its way
+    /// out: then when that has gone, because they share a journal's key.
+    pub(super) fn begins_now(&mut self, start: Start) -> Option<Start> {
+        if self.leaving.is_none() {
+            return Some(start);
+        }
+        self.after_leaving.push(start);
+        None
+    }
+
+    /// The root of this tree has begun.
+    pub(super) fn root_begins(&mut self, shared: &Shared, key: &JournalKey, kept: bool) {
+        let execution = self.execution(key);
+        if execution.volatile {
+            execution.run = shared.volatile_runs.fetch_add(1, Ordering::Relaxed) + 1;
+        }
+        self.kept = kept;
+    }
+
+    /// The root is not released when nobody waits for it any more.
+    pub(super) fn keep_root(&mut self) {
+        self.kept = true;
+    }
+
+    /// Nobody waits any more for the root of this tree. A persist one goes on (V-19, C-24). A
+    /// volatile one is released (V-13, V-18): its guest goes, and what it has in flight is abandoned
+    /// as a crash would. Its record stays, and says what it would say then: asked again, it runs
+    /// again if it is `idem` (V-26, V-32), and is refused if not (V-33).
+    pub(super) fn release_root(&mut self, shared: &Shared, id: &ExecutionId) {
+        // A volatile call is its caller's. Those who came meanwhile have watched before they asked.
+        if !id.is_root() || self.kept || shared.watchers.is_watched(id) {
+            return;
+        }
+        let Some(key) = self.in_memory(id) else { return };
+        let execution = self.execution(&key);
+        // One that has ended is told again for ever, also if that is not submitted yet.
+        if !execution.volatile || matches!(execution.phase, Phase::Ended) {
+            return;
+        }
+        if matches!(execution.phase, Phase::Running { .. }) {
+            // It finds nothing at its next call, and stops.
+            self.leaving = Some(key.clone());
+        }
+        // Attempts before it are over. Nothing else is in the tree of a volatile root.
+        self.executions.remove(&key);
+        self.work.clear();
+        self.changes.dirty.retain(|dirty| *dirty != key);
+        self.changes.volatile_timers.clear();
+        // What has not left does not leave.
+        self.changes.outgoing.clear();
+        shared.timers.forget_in_memory(id.root());
+    }
+
+    /// The guest of an execution that was forgotten has stopped: what waited for that goes on.
+    pub(super) fn guest_left(&mut self, shared: &Shared, key: &JournalKey) {
+        if self.leaving.as_ref() != Some(key) {
+            return;
+        }
+        self.leaving = None;
+        for start in std::mem::take(&mut self.after_leaving) {
+            self.begin(shared, start);
+        }
+    }
+
     /// A volatile call is in flight: what it was given is kept for another attempt.
     pub(super) fn fly(
         &mut self,
@@ -129,7 +195,11 @@ impl Tree {
 
     /// A timer of a volatile execution is due. It was told once, and is nowhere any more.
     pub(super) fn due_in_memory(&mut self, shared: &Shared, timer: &Timer) {
-        if self.find(&timer.key).is_none() {
+        let Some(execution) = self.find(&timer.key) else { return };
+        // It may be of an earlier run, which was released when this was on its way.
+        let promise = timer.child.map(|child| timer.key.execution_id().child(child));
+        let fires_at = promise.and_then(|promise| execution.journal.timer_fires_at(&promise));
+        if fires_at.is_some_and(|fires_at| fires_at != timer.due) {
             return;
         }
         match timer.child {

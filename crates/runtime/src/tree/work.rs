@@ -192,7 +192,11 @@ impl Tree {
 
     /// A guest came back.
     pub(crate) fn stopped(&mut self, shared: &Shared, key: &JournalKey, guest: Guest, stop: Stop) {
-        let Some(execution) = self.find(key) else { return };
+        if self.find(key).is_none() {
+            drop(guest);
+            return self.guest_left(shared, key);
+        }
+        let execution = self.execution(key);
         let (woken, doomed) = match &mut execution.phase {
             Phase::Running { woken, doomed } => (*woken, doomed.take()),
             _ => return,
@@ -263,8 +267,10 @@ impl Tree {
     /// A guest could not be started at all.
     pub(crate) fn not_started(&mut self, shared: &Shared, key: &JournalKey, why: NotStarted) {
         // The tree was not locked meanwhile: its end may have been decided, or it was forgotten.
-        let Some(execution) = self.find(key) else { return };
-        let Phase::Running { doomed, .. } = &mut execution.phase else { return };
+        if self.find(key).is_none() {
+            return self.guest_left(shared, key);
+        }
+        let Phase::Running { doomed, .. } = &mut self.execution(key).phase else { return };
         match (doomed.take(), why) {
             (Some(verdict), _) => self.end(shared, key, verdict),
             (None, NotStarted::Full) => self.ready(key),

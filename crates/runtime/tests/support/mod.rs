@@ -23,7 +23,7 @@ use indelible_journal::{
 use indelible_runtime::guest::Guests;
 use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose, Silent, Witness};
 use indelible_runtime::{
-    Engine, Options, Parking, Room, Start, StartedExecution, UnresolvedEffect, World,
+    Asked, Engine, Options, Parking, Room, Start, StartedExecution, UnresolvedEffect, World,
 };
 use indelible_store::rows::executions::{self, Execution, Standing};
 use indelible_store::rows::timers::{self, Timer};
@@ -278,7 +278,7 @@ impl House {
     /// Deploys a guest of the project's under its own name.
     pub fn deploy(&self, name: &str) {
         let bytes = guests::bytes(name);
-        self.wait(self.engine().deploy(name, &bytes)).unwrap();
+        self.wait(self.engine().deploy(name, &bytes, Asked::default())).unwrap();
     }
 
     /// A start of a function of the guest `behaviours`.
@@ -295,6 +295,7 @@ impl House {
             function: function.to_owned(),
             input: Payload::json(input.to_owned()),
             trace_parent: None,
+            actor: None,
         }
     }
 
@@ -414,13 +415,13 @@ impl House {
     pub fn signal(&self, id: &ExecutionId, name: &str, json: &str) -> u64 {
         let name = SignalName::new(name).unwrap();
         let payload = Payload::json(json.to_owned());
-        let sent = self.wait(self.engine().signal(id, &name, payload, None)).unwrap();
-        sent.get()
+        let sent = self.wait(self.engine().signal(id, &name, payload, Asked::default())).unwrap();
+        sent.value.get()
     }
 
     /// Asks to cancel.
     pub fn cancel(&self, id: &ExecutionId) {
-        self.wait(self.engine().cancel(id, "enough", None)).unwrap();
+        self.wait(self.engine().cancel(id, Asked::because("enough"))).unwrap();
     }
 }
 

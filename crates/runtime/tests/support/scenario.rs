@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use indelible_journal::{Ending, Event, ExecutionId, Micros, Payload, SignalName};
-use indelible_runtime::{Options, Pace, Parking};
+use indelible_runtime::{Asked, Options, Pace, Parking};
 use indelible_sim::agree::{agree, end_in_order};
 use indelible_store::check;
 use indelible_store::rows::{queue, timers};
@@ -168,10 +168,10 @@ impl Scenario {
                 Act::Signal(name, value) => {
                     let name = SignalName::new(name).unwrap();
                     let payload = Payload::json(value.to_string());
-                    let _ = house.wait(house.engine().signal(id, &name, payload, None));
+                    let _ = house.wait(house.engine().signal(id, &name, payload, Asked::default()));
                 }
                 Act::Cancel => {
-                    let _ = house.wait(house.engine().cancel(id, "enough", None));
+                    let _ = house.wait(house.engine().cancel(id, Asked::because("enough")));
                 }
                 Act::Pass(ms) => house.pass(Micros::from_millis(*ms)),
             }

@@ -2,7 +2,7 @@
 
 use indelible_http::End;
 use indelible_journal::{ErrorKind, JournalKey, Micros, SignalName};
-use indelible_runtime::{ControlError, NotDone, Options, Pace};
+use indelible_runtime::{Asked, ControlError, NotDone, Options, Pace};
 use indelible_store::rows::executions;
 
 use super::support::wire::{answer, answered, timed_out};
@@ -73,7 +73,7 @@ fn what_a_volatile_function_may_not_do() {
         let id = house.start("sleeper", "naps", "3");
         let go = SignalName::new("go").unwrap();
         let payload = indelible_journal::Payload::json("1");
-        let sent = house.wait(house.engine().signal(&id, &go, payload, None));
+        let sent = house.wait(house.engine().signal(&id, &go, payload, Asked::default()));
         assert!(matches!(sent, Err(ControlError::NotDone(NotDone::Volatile))), "{sent:?}");
         house.work_through();
         assert_eq!(returned(&house.ending(&id)), "6");

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use indelible_idempotency::{ConsumerNamespace, parse_key};
 use indelible_journal::{Ending, ErrorKind, Micros, Namespace, OperationId, Payload};
-use indelible_runtime::{ControlError, Engine, NotDone, Options, Start, StartRefused, World};
+use indelible_runtime::{
+    Asked, ControlError, Engine, NotDone, Options, Start, StartRefused, World,
+};
 use indelible_store::rows::{EXECUTIONS, TABLES, windows};
 use indelible_store::{check, embedded};
 
@@ -42,11 +44,12 @@ fn an_outcome_is_told_again() {
         house.crash();
         for (request, id, expected) in [(good, one, ending), (bad, two, failure)] {
             let (again, told) = house.wait(house.engine().call(request)).unwrap();
-            assert!(again.attached);
+            assert!(again.attached());
             assert_eq!((&again.execution_id, &told), (&id.execution_id, &expected));
             let names = house.names(&id.execution_id);
             assert_eq!((names.len(), names[0]), (2, "ExecutionStarted"));
-            let cancel = house.wait(house.engine().cancel(&id.execution_id, "late", None));
+            let cancel =
+                house.wait(house.engine().cancel(&id.execution_id, Asked::because("late")));
             assert!(matches!(cancel, Err(ControlError::NotDone(NotDone::Over(_)))), "{cancel:?}");
         }
         assert_eq!((wire.count(), rows(&house)[0]), (1, 2));
@@ -77,7 +80,7 @@ fn a_duplicate_of_a_live_one_attaches() {
             let first = start(first).unwrap();
             work(&house);
             let second = start(again).unwrap();
-            assert!(!first.attached && second.attached);
+            assert!(!first.attached() && second.attached());
             assert_eq!(first.execution_id, second.execution_id);
         }
         let other = spec("POST", "200", "");
@@ -103,7 +106,7 @@ fn a_duplicate_of_a_live_one_attaches() {
                 .await
             })
             .unwrap();
-        assert!(second.attached);
+        assert!(second.attached());
         assert_eq!((first.execution_id, returned(&ending).as_str()), (second.execution_id, "3"));
         is_over(&house);
     }
@@ -152,7 +155,7 @@ fn a_lost_one_that_is_idem_runs_again() {
         let old = house.wait(house.engine().components()).unwrap()[0].1;
         let mut other_version = guests::bytes("behaviours");
         other_version.extend([0, 6, 4, b'n', b'o', b't', b'e', 2]);
-        house.wait(house.engine().deploy("behaviours", &other_version)).unwrap();
+        house.wait(house.engine().deploy("behaviours", &other_version, Asked::default())).unwrap();
         for sent in [2, 3] {
             house.crash();
             wire.cut();
@@ -160,7 +163,7 @@ fn a_lost_one_that_is_idem_runs_again() {
             assert_eq!(wire.count(), sent - 1, "nobody has asked");
             for _ in 0..2 {
                 let again = house.wait(house.engine().start(request.clone())).unwrap();
-                assert!(again.attached && again.execution_id == id);
+                assert!(again.attached() && again.execution_id == id);
             }
             work(&house);
             assert_eq!(wire.count(), sent);
@@ -169,7 +172,7 @@ fn a_lost_one_that_is_idem_runs_again() {
         assert_eq!(said(&house.ending(&id)), "200");
         assert_eq!(house.row(&id).component, old);
         let (again, ending) = house.wait(house.engine().call(request)).unwrap();
-        assert!(again.attached);
+        assert!(again.attached());
         assert_eq!((said(&ending).as_str(), wire.count()), ("200", 3), "sealed is sealed");
         let keys: Vec<_> = wire.sent().into_iter().map(|sent| sent.idempotency_key).collect();
         assert!(keys.iter().all(|key| *key == keys[0]));
@@ -196,7 +199,7 @@ fn an_engine_that_stops_releases_it() {
         assert_eq!((rows(&house)[0], wire.count()), (1, 1), "the persist caller alone goes on");
         is_refused(&house, &naps);
         let (again, ending) = house.wait(house.engine().call(glance)).unwrap();
-        assert!(again.attached);
+        assert!(again.attached());
         assert_eq!((said(&ending).as_str(), wire.count()), ("200", 2));
         let (_, ending) = house.wait(house.engine().call(caller)).unwrap();
         assert_eq!(said(&ending), "Indeterminate", "it was told that nobody knows");
@@ -226,7 +229,7 @@ fn a_crash_at_any_commit() {
                         assert_eq!(said(&ending), "200");
                         let again = wire.count() - sent;
                         assert!(idem || sent + again == 1, "{crash_at}: {sent} and {again}");
-                        seen[usize::from(started.attached)] += 1;
+                        seen[usize::from(started.attached())] += 1;
                     }
                     Err(StartRefused::Indeterminate) => {
                         assert!(!idem && wire.count() <= 1, "{crash_at}");
@@ -302,7 +305,7 @@ fn a_cancel_and_an_end_race() {
         house.crash();
         for (request, id) in [asleep, resting, sent].into_iter().zip(&ids) {
             let (again, ending) = house.wait(house.engine().call(request)).unwrap();
-            assert!(again.attached);
+            assert!(again.attached());
             assert!(
                 matches!(&ending, Ending::Cancelled(why) if why.contains("enough")),
                 "{ending:?}"
@@ -333,7 +336,7 @@ fn whoever_waits_may_go() {
     }
     house.work_through();
     let (again, ending) = house.wait(house.engine().call(request)).unwrap();
-    assert!(again.attached);
+    assert!(again.attached());
     assert_eq!(returned(&ending), "6");
     is_over(&house);
 }
@@ -371,7 +374,7 @@ fn with_threads_and_in_real_time() {
     };
     runtime.block_on(async {
         let engine = Arc::new(open());
-        engine.deploy("behaviours", &guests::bytes("behaviours")).await.unwrap();
+        engine.deploy("behaviours", &guests::bytes("behaviours"), Asked::default()).await.unwrap();
         let mut calls = tokio::task::JoinSet::new();
         for number in 0..40 {
             let engine = engine.clone();
@@ -407,5 +410,6 @@ fn request(id: &str, function: &str, input: &str) -> Start {
         function: function.to_owned(),
         input: Payload::json(input.to_owned()),
         trace_parent: None,
+        actor: None,
     }
 }

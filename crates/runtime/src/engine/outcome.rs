@@ -1,0 +1,142 @@
+//! What became of executions, and waiting: for their ends, for the disk, for room among the commands
+//! under way.
+
+use indelible_journal::{Ending, Event, ExecutionId};
+use indelible_store::Position;
+use indelible_store::rows::executions::{self, Execution as Row};
+use indelible_store::rows::journals;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::oneshot;
+
+use super::submitted::Interest;
+use super::{Engine, EngineError};
+use crate::admission::{Admitted, NotAdmitted};
+use crate::run_queue::Flow;
+use crate::shared::Shared;
+use crate::tree::command::{Answer, Command};
+
+/// How an execution stands that somebody waits for.
+pub(super) enum Standing {
+    /// There is none.
+    Absent,
+    GoesOn {
+        /// In memory alone (C-39).
+        volatile: bool,
+    },
+    Ended(Ending),
+}
+
+impl Engine {
+    /// Waits for an execution's end. None: there is no such execution, or it was volatile and its
+    /// process has ended, or it was released. Whoever drops this waits no more, which may release a
+    /// volatile one (V-18).
+    pub async fn outcome(&self, execution: &ExecutionId) -> Result<Option<Ending>, EngineError> {
+        Interest::idle(Arc::clone(&self.shared), execution).outcome().await
+    }
+
+    /// How an execution stands: the last attempt at it. What is shown is durable. None, too, for
+    /// one that is volatile and has not ended.
+    pub async fn execution(&self, execution: &ExecutionId) -> Result<Option<Row>, EngineError> {
+        self.shared.row(execution).await
+    }
+
+    /// Waits for room: so many commands are under way at most.
+    pub(super) async fn room(&self, flow: Flow) -> Result<Admitted<'_>, EngineError> {
+        self.shared.room(flow).await
+    }
+
+    /// Everything that was read so far is durable.
+    pub(super) async fn durable_now(&self) -> Result<(), EngineError> {
+        self.durable(self.shared.store.accepted()).await
+    }
+
+    /// Waits for the disk.
+    pub(super) async fn durable(&self, position: Position) -> Result<(), EngineError> {
+        Ok(self.shared.store.durable(position).await?)
+    }
+
+    /// Why nobody answers.
+    pub(super) fn stopped_why(&self) -> EngineError {
+        stopped(&self.shared)
+    }
+}
+
+impl Shared {
+    /// How an execution stands, for somebody who watches it already: an end between the two is seen
+    /// twice, never missed. What is shown is durable.
+    pub(super) async fn standing(&self, execution: &ExecutionId) -> Result<Standing, EngineError> {
+        // Whoever began to watch after those who did were told is told nothing.
+        if self.failed.load(Ordering::Acquire) {
+            return Err(stopped(self));
+        }
+        let row = match self.row(execution).await? {
+            Some(row) => row,
+            None if self.is_volatile(execution).await? => {
+                return Ok(Standing::GoesOn { volatile: true });
+            }
+            // It may have ended since it was looked up.
+            None => match self.row(execution).await? {
+                Some(row) => row,
+                None => return Ok(Standing::Absent),
+            },
+        };
+        if row.standing.is_terminal() {
+            return Ok(Standing::Ended(self.ending(&row).await?));
+        }
+        Ok(Standing::GoesOn { volatile: false })
+    }
+
+    /// Whether an execution goes on in memory alone (C-39).
+    async fn is_volatile(&self, execution: &ExecutionId) -> Result<bool, EngineError> {
+        let _room = self.room(Flow::GOING_ON).await?;
+        let (reply, answer) = oneshot::channel();
+        let command = Command::IsVolatile(execution.clone(), reply);
+        self.send(execution.root(), command);
+        answered(self, answer).await
+    }
+
+    async fn row(&self, execution: &ExecutionId) -> Result<Option<Row>, EngineError> {
+        let seen = executions::latest(&self.store, execution)?;
+        self.store.durable(seen.position).await?;
+        Ok(seen.value)
+    }
+
+    /// How an execution ended, from its last event.
+    async fn ending(&self, row: &Row) -> Result<Ending, EngineError> {
+        let last = row.length.saturating_sub(1);
+        let seen = journals::read(&self.store, &row.key, last, 1)?;
+        self.store.durable(seen.position).await?;
+        match seen.value.records.into_iter().last().map(|record| record.event) {
+            Some(Event::ExecutionCompleted { result }) => Ok(Ending::Completed(result)),
+            Some(Event::ExecutionFailed { error }) => Ok(Ending::Failed(error)),
+            Some(Event::ExecutionCancelled { reason }) => Ok(Ending::Cancelled(reason)),
+            _ => Err(EngineError::Malformed(format!("the journal of {} has no end", row.key))),
+        }
+    }
+
+    async fn room(&self, flow: Flow) -> Result<Admitted<'_>, EngineError> {
+        self.admission.admit(flow).await.map_err(|why| match why {
+            NotAdmitted::Busy(waiting) => EngineError::Busy { waiting },
+            NotAdmitted::Closed => stopped(self),
+        })
+    }
+}
+
+/// An answer of a tree's, when what it depends on is durable (D2).
+pub(super) async fn answered<T>(
+    shared: &Shared,
+    answer: oneshot::Receiver<Answer<T>>,
+) -> Result<T, EngineError> {
+    let Answer { value, position } = answer.await.map_err(|_| stopped(shared))?;
+    shared.store.durable(position).await?;
+    Ok(value)
+}
+
+/// Why nobody answers: the store has stopped, or the engine.
+pub(super) fn stopped(shared: &Shared) -> EngineError {
+    match shared.store.poison() {
+        Some(poison) => EngineError::Lost(indelible_store::Lost::Poisoned(poison)),
+        None => EngineError::Stopped,
+    }
+}
