@@ -1,5 +1,7 @@
 //! API keys, roles, and the record of who did what.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,14 +54,20 @@ pub struct NewToken {
     pub expires_at: Option<String>,
 }
 
-/// An API key that was made. Its secret is shown this once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// An API key that was made. Its secret is shown this once, and by `Debug` not at all.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MadeToken {
     /// What is known of it.
     pub token: Token,
     /// What is sent as `Authorization: Bearer …`.
     pub secret: String,
+}
+
+impl fmt::Debug for MadeToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MadeToken").field("token", &self.token).finish_non_exhaustive()
+    }
 }
 
 /// An API key, without its secret.

@@ -22,6 +22,8 @@ pub struct AuditEntry {
     pub execution: Option<JournalKey>,
     /// About which of its promises.
     pub promise: Option<PromiseId>,
+    /// To what else: a component with its version, an API key.
+    pub subject: Option<String>,
     /// Why.
     pub reason: String,
 }
@@ -50,6 +52,12 @@ struct Stored {
     execution: Option<String>,
     #[serde(default)]
     promise: Option<String>,
+    #[serde(default)]
+    component: Option<String>,
+    #[serde(default)]
+    digest: Option<String>,
+    #[serde(default)]
+    subject: Option<String>,
     reason: String,
 }
 
@@ -75,6 +83,10 @@ impl AuditEntry {
             action: stored.action,
             execution: execution.map_err(|error| wrong(&error))?,
             promise: promise.map_err(|error| wrong(&error))?,
+            subject: match (stored.component, stored.digest) {
+                (Some(component), Some(digest)) => Some(format!("{component} {digest}")),
+                _ => stored.subject,
+            },
             reason: stored.reason,
         })
     }

@@ -117,7 +117,7 @@ impl Answer {
 }
 
 /// The body of an answer.
-pub struct Body(Kind);
+pub(crate) struct Body(Kind);
 
 enum Kind {
     Whole(Option<Bytes>),

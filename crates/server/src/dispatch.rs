@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, Method, Request, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method, Request, Response, Version};
 use hyper::body::Incoming;
 use indelible_api::{Code, Problem};
 
@@ -44,6 +44,7 @@ impl Router {
 /// What of a body belongs to a request.
 struct Head {
     method: Method,
+    version: Version,
     uri: http::Uri,
     headers: HeaderMap,
 }
@@ -57,7 +58,8 @@ pub(crate) async fn dispatch(
     let began = Instant::now();
     let _in_flight = state.metrics.began();
     let (parts, incoming) = request.into_parts();
-    let head = Head { method: parts.method, uri: parts.uri, headers: parts.headers };
+    let http::request::Parts { method, version, uri, headers, .. } = parts;
+    let head = Head { method, version, uri, headers };
     let mut name = "none";
     let answered = answer(&state, &router, head, incoming, &mut name).await;
     let answer = answered.unwrap_or_else(|(problem, allow)| {
@@ -85,12 +87,15 @@ async fn answer(
     incoming: Incoming,
     name: &mut &'static str,
 ) -> Result<Answer, Refused> {
-    let Head { method, uri, headers } = head;
+    let Head { method, version, uri, headers } = head;
     let _room = state.requests.try_acquire().map_err(|_| {
         let max = state.options.requests_max;
-        refused(Problem::new(Code::Busy, format!("{max} requests are under way, which is the most")))
+        refused(Problem::new(
+            Code::Busy,
+            format!("{max} requests are under way, which is the most"),
+        ))
     })?;
-    own_host(state, &uri, &headers).map_err(refused)?;
+    own_host(state, version, &uri, &headers).map_err(refused)?;
     let no_path = || refused(Problem::new(Code::NoSuchPath, "/v1/openapi.json has all paths"));
     let found = router.paths.at(uri.path()).map_err(|_| no_path())?;
     let Some(route) = found.value.iter().find(|route| route.method == method) else {
@@ -105,7 +110,7 @@ async fn answer(
     let query = request::query(route, uri.query()).map_err(refused)?;
     let body = read(state, route, &headers, incoming).await.map_err(refused)?;
     let (body, _held) = body;
-    let asked = Asked { route, params, query, headers, caller, body };
+    let asked = Asked { params, query, headers, caller, body };
     let answered = (route.handler)(Arc::clone(state), asked).await;
     answered.map_err(|problem| {
         debug_assert!(
@@ -118,10 +123,16 @@ async fn answer(
 }
 
 /// No web page drives the server, and no name that somebody else gave it (D11).
-fn own_host(state: &State, uri: &http::Uri, headers: &HeaderMap) -> Result<(), Problem> {
+fn own_host(
+    state: &State,
+    version: Version,
+    uri: &http::Uri,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
     let foreign = |why: &dyn std::fmt::Display| Problem::new(Code::OriginRefused, why.to_string());
     if state.access.is_open() {
-        state.hosts.check_host(uri.authority(), headers).map_err(|error| foreign(&error))?;
+        let checked = state.hosts.check_host(version, uri.authority(), headers);
+        checked.map_err(|error| foreign(&error))?;
     }
     state.hosts.check_page(headers).map_err(|error| foreign(&error))
 }
@@ -134,12 +145,7 @@ fn let_in(state: &State, route: &Route, headers: &HeaderMap) -> Result<Caller, P
         Needs::Credential => &[][..],
         Needs::Role(roles) => roles,
     };
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let value = values.next();
-    let caller = match values.next() {
-        Some(_) => return Err(malformed("the header authorization is there twice")),
-        None => state.access.authenticate(value, state.now()),
-    };
+    let caller = state.access.authenticate_request(headers, state.now());
     let caller = caller.map_err(|_| {
         Problem::new(Code::Unauthenticated, "a good API key or session token is needed")
     })?;

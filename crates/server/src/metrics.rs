@@ -37,9 +37,8 @@ pub(crate) struct Metrics {
 }
 
 /// From a tenth of a millisecond to most of a minute: calls take about one sync of the disk.
-const SECONDS: [f64; 14] = [
-    0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0,
-];
+const SECONDS: [f64; 14] =
+    [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
 impl Metrics {
     pub(crate) fn new() -> Self {

@@ -18,9 +18,10 @@ impl State {
         match error {
             EngineError::Busy { .. } => Problem::new(Code::Busy, error.to_string()),
             EngineError::Stopped => Problem::new(Code::Stopping, "the server stops"),
-            EngineError::Lost(_) => {
-                Problem::new(Code::StoreStopped, "the store has stopped: nobody knows of this request")
-            }
+            EngineError::Lost(_) => Problem::new(
+                Code::StoreStopped,
+                "the store has stopped: nobody knows of this request",
+            ),
             error => {
                 self.trouble(&format!("a request could not be carried out: {error}"));
                 Problem::new(Code::Internal, "the server's log says more")
@@ -75,9 +76,7 @@ impl State {
     pub(crate) fn not_deployed(&self, refused: &DeployRefused) -> Problem {
         match refused {
             DeployRefused::Name(error) => Problem::new(Code::MalformedRequest, error.to_string()),
-            DeployRefused::Component(error) => {
-                Problem::new(Code::InvalidComponent, chain(error))
-            }
+            DeployRefused::Component(error) => Problem::new(Code::InvalidComponent, chain(error)),
             DeployRefused::Mismatch => Problem::new(Code::Mismatch, refused.to_string()),
             DeployRefused::Engine(error) => self.engine_error(error),
             other => Problem::new(Code::Internal, other.to_string()),

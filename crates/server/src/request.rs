@@ -22,7 +22,6 @@ pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// A request that was let in.
 pub(crate) struct Asked {
-    pub(crate) route: &'static Route,
     pub(crate) params: Vec<(String, String)>,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) headers: HeaderMap,
@@ -58,7 +57,9 @@ pub(crate) fn query(route: &Route, text: Option<&str>) -> Result<Vec<(String, St
         let Some(parameter) = route.query.iter().find(|parameter| parameter.name == name) else {
             let has: Vec<_> = route.query.iter().map(|parameter| parameter.name).collect();
             let has = if has.is_empty() { "none".to_owned() } else { has.join(", ") };
-            return Err(malformed(format!("the query has an unknown parameter; it may have {has}")));
+            return Err(malformed(format!(
+                "the query has an unknown parameter; it may have {has}"
+            )));
         };
         if found.iter().any(|(before, _)| *before == name) {
             return Err(malformed(format!("the query has {name} twice")));

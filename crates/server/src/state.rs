@@ -119,7 +119,12 @@ impl State {
     /// Why an API key was not made, or not revoked.
     pub(crate) fn token_error(&self, error: &TokenError) -> Problem {
         match error {
-            TokenError::Refused(_) => malformed(error.to_string()),
+            TokenError::Name
+            | TokenError::Grant(_)
+            | TokenError::ExpiresAt
+            | TokenError::Expired
+            | TokenError::TooMany(_) => malformed(error.to_string()),
+            TokenError::Lost(_) => Problem::new(Code::StoreStopped, "the store has stopped"),
             error => {
                 self.trouble(&format!("API keys: {error}"));
                 Problem::new(Code::Internal, "the server's log says more")

@@ -141,9 +141,9 @@ pub(super) fn run(
 }
 
 fn report_line<W: Write>(report: &mut Report<'_, W>, line: Line) -> Result<(), Failure> {
-    let beside = line.raw_sync_us.map_or(String::new(), |sync| {
-        format!(" (a sync of the disk alone: {})", latency(sync))
-    });
+    let beside = line
+        .raw_sync_us
+        .map_or(String::new(), |sync| format!(" (a sync of the disk alone: {})", latency(sync)));
     let syncs = line.fsyncs.map_or(String::new(), |count| {
         format!(", {:.3} syncs each", count as f64 / line.count.max(1) as f64)
     });
@@ -161,10 +161,7 @@ fn report_line<W: Write>(report: &mut Report<'_, W>, line: Line) -> Result<(), F
 }
 
 /// A server of our own: its address, and how long it took to be ready.
-fn started(
-    runtime: &Runtime,
-    place: &Arc<Place>,
-) -> Result<(Target, Guest, Duration), Failure> {
+fn started(runtime: &Runtime, place: &Arc<Place>) -> Result<(Target, Guest, Duration), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(format!("cannot start a server: {error}"))
             .hint("indelible serve says why, on its own")
@@ -365,12 +362,13 @@ impl Bench<'_> {
 
     /// How often the server's store has synced.
     fn syncs(&self) -> Option<u64> {
-        let metrics = self.runtime.block_on(async {
-            Connection::new(self.target.clone()).await?.get("/metrics").await
-        });
+        let metrics = self
+            .runtime
+            .block_on(async { Connection::new(self.target.clone()).await?.get("/metrics").await });
         let (_, body) = metrics.ok()?;
         let text = String::from_utf8_lossy(&body).into_owned();
-        let line = text.lines().find_map(|line| line.strip_prefix("indelible_store_syncs_total "))?;
+        let line =
+            text.lines().find_map(|line| line.strip_prefix("indelible_store_syncs_total "))?;
         line.trim().parse().ok()
     }
 

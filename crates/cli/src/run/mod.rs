@@ -17,16 +17,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use indelible_http_client::Client;
 use indelible_journal::{
     Codec, ComponentDigest, Ending, ExecutionId, Namespace, OperationId, Payload, SignalName,
 };
-use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::{
-    Asked, Engine, Options, Start, StartRefused, StartedExecution, WitnessFile, World,
-};
-use indelible_store::embedded;
-use indelible_store::rows::TABLES;
+use indelible_runtime::world::Observer;
+use indelible_runtime::{Asked, Engine, Start, StartRefused, StartedExecution};
 use indelible_store::rows::executions::Execution;
 
 use self::egress::Egress;
@@ -213,9 +208,9 @@ fn component(path: &Path) -> Result<(String, Vec<u8>), Failure> {
 
 /// Says what became of it so far, and how to come back to it.
 fn told(started: &StartedExecution, row: Option<&Execution>, digest: &ComponentDigest) {
-    let StartedExecution { execution_id, operation_id, attached } = started;
+    let StartedExecution { execution_id, operation_id, .. } = started;
     let over = row.is_some_and(|row| row.standing.is_terminal());
-    let how = match (attached, over) {
+    let how = match (started.attached(), over) {
         (false, _) => "started",
         (true, false) => "goes on",
         (true, true) => "is over, and this is what it led to",

@@ -51,10 +51,10 @@ pub(super) fn client(file: Option<&Path>) -> Result<Client, Failure> {
             let text = fs::read_to_string(path).map_err(|error| {
                 Failure::new(format!("cannot read {}: {error}", path.display()))
             })?;
-            parse(&text)
-                .map_err(|why| Failure::new(format!("{}: {why}", path.display())).hint(
-                    "indelible serve --help shows what the file may say",
-                ))?
+            parse(&text).map_err(|why| {
+                Failure::new(format!("{}: {why}", path.display()))
+                    .hint("indelible serve --help shows what the file may say")
+            })?
         }
     };
     let proxies = Proxies::read(|name| std::env::var(name).ok());

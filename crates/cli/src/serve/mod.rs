@@ -125,9 +125,11 @@ impl Serve {
             let clock = Arc::new(System);
             let server = Server::bind(config, Arc::clone(&engine), clock, observer).await;
             let server = server.map_err(|error| {
-                Failure::new(error.to_string()).hint(error.hint().unwrap_or(
-                    "another process may have the port; --listen names another",
-                ))
+                Failure::new(error.to_string()).hint(
+                    error
+                        .hint()
+                        .unwrap_or("another process may have the port; --listen names another"),
+                )
             })?;
             let mut interrupts = signals().map_err(|error| failed(&error))?;
             let told = writeln!(out, "{}", server.url()).and_then(|()| out.flush());
@@ -190,16 +192,16 @@ impl Serve {
             return Ok(None);
         };
         let key = read(file)?;
+        let pem = || String::from_utf8_lossy(&key).into_owned();
         let algorithm = match self.session_algorithm {
-            Algorithm::Hs256 => SessionAlgorithm::Hs256(key),
-            Algorithm::Es256 => SessionAlgorithm::Es256(key),
-            Algorithm::Eddsa => SessionAlgorithm::EdDsa(key),
-            Algorithm::Rs256 => SessionAlgorithm::Rs256(key),
+            Algorithm::Hs256 => SessionAlgorithm::Hs256(key.clone()),
+            Algorithm::Es256 => SessionAlgorithm::Es256(pem()),
+            Algorithm::Eddsa => SessionAlgorithm::EdDsa(pem()),
+            Algorithm::Rs256 => SessionAlgorithm::Rs256(pem()),
         };
-        let keys = SessionKeys::new(algorithm, audience, self.session_issuer.as_deref());
-        keys.map(Some).map_err(|error| {
-            Failure::new(format!("{} cannot be used: {error}", file.display()))
-        })
+        let keys = SessionKeys::new(&algorithm, audience, self.session_issuer.as_deref());
+        keys.map(Some)
+            .map_err(|error| Failure::new(format!("{} cannot be used: {error}", file.display())))
     }
 }
 
@@ -226,8 +228,7 @@ impl Interrupts {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path)
-        .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))
+    fs::read(path).map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))
 }
 
 /// An engine over a data folder.

@@ -107,9 +107,8 @@ pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Fai
             if list.place.json { json(&all) } else { all.iter().map(line).collect() }
         }
         Command::Revoke(revoke) => {
-            let none = || {
-                Failure::new("there is no such API key").hint("indelible token list shows them")
-            };
+            let none =
+                || Failure::new("there is no such API key").hint("indelible token list shows them");
             let id = revoke.id.parse().map_err(|_| none())?;
             let tokens = tokens(&revoke.place.data, false)?;
             let token = runtime.block_on(tokens.revoke(id, System.now(), &actor));

@@ -3,7 +3,7 @@
 //! however often it is asked for (I-11).
 
 use indelible_idempotency::{IdempotencyKey, RequestHash};
-use indelible_journal::{DeliveryId, ExecutionId, Payload, PromiseId, SignalName};
+use indelible_journal::{DeliveryId, ExecutionId, JournalKey, Payload, PromiseId, SignalName};
 use indelible_store::rows::unresolved;
 use tokio::sync::oneshot;
 
@@ -201,9 +201,18 @@ impl Engine {
         after: Option<&UnresolvedEffect>,
         limit: usize,
     ) -> Result<Vec<UnresolvedEffect>, EngineError> {
-        let after = after.and_then(|after| {
-            let child = after.promise.number_in(after.execution.execution_id())?;
-            Some(unresolved::Effect { key: after.execution.clone(), child })
+        self.unresolved_after(after.map(|after| (&after.execution, &after.promise)), limit).await
+    }
+
+    /// The same, behind the effect of this promise of this attempt, whether it is still there or not.
+    pub async fn unresolved_after(
+        &self,
+        after: Option<(&JournalKey, &PromiseId)>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedEffect>, EngineError> {
+        let after = after.and_then(|(key, promise)| {
+            let child = promise.number_in(key.execution_id())?;
+            Some(unresolved::Effect { key: key.clone(), child })
         });
         let seen = unresolved::next(&self.shared.store, after.as_ref(), limit)?;
         self.shared.store.durable(seen.position).await?;

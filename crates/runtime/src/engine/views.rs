@@ -3,7 +3,7 @@
 
 use indelible_journal::{
     Ending, Event, ExecutionId, JournalKey, Namespace, OperationId, OperationKey, Outcome, Record,
-    RootHash, Started, Timestamp,
+    RootHash, Started,
 };
 use indelible_operations::retention::Age;
 use indelible_store::Read;
@@ -12,7 +12,7 @@ use indelible_store::rows::listing::{self, Cursor, Filter, Listing};
 use indelible_store::rows::{audit, journals};
 use tokio::sync::oneshot;
 
-use super::calls::answered;
+use super::outcome::answered;
 use super::{Engine, EngineError};
 use crate::audit_log::{AuditEntry, AuditPlace};
 use crate::followers::Follow;
@@ -208,6 +208,17 @@ impl Engine {
             page.next = page.executions.last().map(|row| row.key.clone());
         }
         Ok(page)
+    }
+
+    /// The attempt at an execution that follows another; without one, the first that is there.
+    pub async fn attempt_after(
+        &self,
+        execution: &ExecutionId,
+        after: Option<&JournalKey>,
+    ) -> Result<Option<Row>, EngineError> {
+        let seen = executions::attempt_after(&self.shared.store, execution, after)?;
+        self.durable(seen.position).await?;
+        Ok(seen.value)
     }
 
     /// Events of a journal from this number on: at most so many ([`EVENTS_PAGE_MAX`]), and about so

@@ -9,40 +9,40 @@ use indelible_journal::Timestamp;
 use indelible_runtime::AuditPlace;
 
 use crate::answer::Answer;
+use crate::auth::TokenId;
 use crate::refusal::not_found;
 use crate::request::{Asked, malformed};
 use crate::state::State;
 
 /// Who a credential stands for.
 pub(super) async fn who(_: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
-    let caller = &asked.caller;
-    Ok(Answer::ok(&WhoAmI {
-        actor: caller.actor.as_str().to_owned(),
-        roles: caller.roles.iter().collect(),
-        namespaces: caller.namespaces.names(),
-    }))
+    Ok(Answer::ok(&WhoAmI::from(&asked.caller)))
 }
 
 /// All API keys.
 pub(super) async fn list(state: Arc<State>, _: Asked) -> Result<Answer, Problem> {
-    Ok(Answer::ok(&Tokens { tokens: state.tokens.list() }))
+    let tokens = state.tokens.list().await.map_err(|error| state.token_error(&error))?;
+    Ok(Answer::ok(&Tokens { tokens }))
 }
 
 /// Makes an API key.
 pub(super) async fn create(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
     if asked.header(indelible_api::header::IDEMPOTENCY_KEY)?.is_some() {
-        return Err(malformed("making an API key takes no idempotency key: its answer is a secret"));
+        return Err(malformed(
+            "making an API key takes no idempotency key: its answer is a secret",
+        ));
     }
     let new: NewToken = asked.json()?;
-    let made = state.tokens.create(&new, state.now(), &asked.caller.actor).await;
+    let made = state.tokens.create(&new, state.now(), asked.caller.actor()).await;
     let made = made.map_err(|error| state.token_error(&error))?;
     Ok(Answer::json(StatusCode::CREATED, &made))
 }
 
 /// Revokes an API key. Again is the same, under a key or not.
 pub(super) async fn revoke(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
-    let id = asked.param("token");
-    let token = state.tokens.revoke(id, state.now(), &asked.caller.actor).await;
+    let id = asked.param("token").parse::<TokenId>();
+    let id = id.map_err(|_| malformed("the token in the path is none"))?;
+    let token = state.tokens.revoke(id, state.now(), asked.caller.actor()).await;
     let token = token.map_err(|error| state.token_error(&error))?;
     Ok(Answer::ok(&token.ok_or_else(not_found)?))
 }

@@ -70,7 +70,7 @@ async fn begin(state: &State, asked: &Asked) -> Result<Submitted, Problem> {
         function: asked.param("function").to_owned(),
         input: asked.any_json()?,
         trace_parent: asked.trace_parent(),
-        actor: Some(asked.caller.actor.clone()),
+        actor: Some(asked.caller.actor().clone()),
     };
     let submitted = state.engine.submit(start).await;
     let submitted = submitted.map_err(|refused| state.start_refused(&refused))?;

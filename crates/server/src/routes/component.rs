@@ -51,7 +51,7 @@ pub(super) async fn deploy(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
     // A key of what belongs to the whole server is one of the namespace of those who name none.
     let namespace = ConsumerNamespace::new(DEFAULT_NAMESPACE).expect("it is one");
     let key = asked.key(&namespace)?;
-    let wanted = Wanted { actor: Some(asked.caller.actor.clone()), reason: String::new(), key };
+    let wanted = Wanted { actor: Some(asked.caller.actor().clone()), reason: String::new(), key };
     let (engine, called, bytes) = (Arc::clone(&state.engine), name.clone(), asked.body);
     let runtime = tokio::runtime::Handle::current();
     // Compiling takes a second, which connections do not wait for.

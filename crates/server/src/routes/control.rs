@@ -10,7 +10,7 @@ use indelible_api::execution::{UnresolvedEffect, UnresolvedEffects};
 use indelible_api::{Code, Problem};
 use indelible_http::Response;
 use indelible_idempotency::ConsumerNamespace;
-use indelible_journal::{PromiseId, SignalName};
+use indelible_journal::{JournalKey, PromiseId, SignalName};
 use indelible_runtime::{
     Asked as Wanted, Cancelling as Done, Decided, Done as Outcome, Resolution,
 };
@@ -99,22 +99,27 @@ pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer
     const LOOKED_AT_MAX: usize = 1_000;
     let namespace = domain(&asked.namespace()?);
     let limit = asked.limit();
-    let after = asked.query("cursor").map(str::parse::<PromiseId>).transpose();
-    let after = after.map_err(|_| malformed("cursor: not one of this list"))?;
-    let rows = state.engine.unresolved_after(after.as_ref(), LOOKED_AT_MAX).await;
+    let after = match asked.query("cursor") {
+        None => None,
+        Some(text) => Some(place(text).ok_or_else(|| malformed("cursor: not one of this list"))?),
+    };
+    let after = after.as_ref().map(|(key, promise)| (key, promise));
+    let rows = state.engine.unresolved_after(after, LOOKED_AT_MAX).await;
     let rows = rows.map_err(|error| state.engine_error(&error))?;
     let (mut effects, mut next) = (Vec::new(), None);
     let full = rows.len() == LOOKED_AT_MAX;
-    let last = rows.last().map(|effect| effect.promise.to_string());
+    let mut last = None;
     for effect in rows {
         let own = state.engine.namespace_of(effect.execution.execution_id()).await;
         let own = own.map_err(|error| state.engine_error(&error))?;
-        if own.is_none_or(|(own, _)| own != namespace) {
-            continue;
-        }
-        if effects.len() == limit {
-            next = effects.last().map(|effect: &UnresolvedEffect| effect.promise_id.clone());
+        let is_own = own.is_some_and(|(own, _)| own == namespace);
+        if is_own && effects.len() == limit {
+            next = last.take();
             break;
+        }
+        last = Some(format!("{}~{}", effect.execution, effect.promise));
+        if !is_own {
+            continue;
         }
         effects.push(UnresolvedEffect {
             promise_id: effect.promise.to_string(),
@@ -126,8 +131,15 @@ pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer
             held: effect.held,
         });
     }
+    // Whoever has looked at many of others' goes on behind them.
     let next = next.or(if full { last } else { None });
     Ok(Answer::ok(&UnresolvedEffects { effects, next }))
+}
+
+/// `JOURNAL~PROMISE`.
+fn place(text: &str) -> Option<(JournalKey, PromiseId)> {
+    let (key, promise) = text.split_once('~')?;
+    Some((key.parse().ok()?, promise.parse().ok()?))
 }
 
 /// The reason in the body, if there is one.
@@ -160,7 +172,7 @@ fn decided(asked: &Asked, found: &Found, reason: String) -> Result<Decided, Prob
         None => None,
         Some(_) => asked.key(&key_namespace(found)?)?,
     };
-    Ok(Decided { actor: asked.caller.actor.clone(), reason, key })
+    Ok(Decided { actor: asked.caller.actor().clone(), reason, key })
 }
 
 /// What was done, and whether it had been done before.

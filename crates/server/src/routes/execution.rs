@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use indelible_api::Problem;
 use indelible_api::call::Failed;
 use indelible_api::execution::{Detail, Events, Executions, Wait, WaitKind};
-use indelible_api::Problem;
 use indelible_journal::{
     Attempts, AwaitKind, Ending, FunctionName, JournalKey, Namespace, PromiseId, Timestamp, json,
 };
@@ -123,8 +123,7 @@ fn waits(view: &View) -> Vec<Wait> {
                 ..wait(WaitKind::Timer, Some(promise), None)
             },
             Open::Unresolved(effect) => {
-                let kind =
-                    if effect.held { WaitKind::Unresolved } else { WaitKind::Reconciling };
+                let kind = if effect.held { WaitKind::Unresolved } else { WaitKind::Reconciling };
                 Wait {
                     attempt: Some(effect.attempt.get()),
                     since: Some(effect.since.to_string()),

@@ -26,10 +26,7 @@ pub(super) async fn serve(_: Arc<State>, _: Asked) -> Result<Answer, Problem> {
 /// Its text, made once.
 pub(crate) fn text() -> Bytes {
     static TEXT: OnceLock<Bytes> = OnceLock::new();
-    TEXT.get_or_init(|| {
-        serde_json::to_vec(&document()).expect("it is JSON").into()
-    })
-    .clone()
+    TEXT.get_or_init(|| serde_json::to_vec(&document()).expect("it is JSON").into()).clone()
 }
 
 /// The document as a value.
@@ -159,9 +156,7 @@ fn form(form: Form) -> Value {
 }
 
 fn body(body: Body, generator: &mut SchemaGenerator) -> Option<Value> {
-    let json_of = |schema: Value, required: bool| {
-        json!({ "required": required, "content": { "application/json": { "schema": schema } } })
-    };
+    let json_of = |schema: Value, required: bool| json!({ "required": required, "content": { "application/json": { "schema": schema } } });
     match body {
         Body::None => None,
         Body::AnyJson => Some(json_of(json!({}), false)),
@@ -186,7 +181,9 @@ fn responses(route: &Route, generator: &mut SchemaGenerator, problem: &Value) ->
             Shown::Json(schema) => {
                 Some(json!({ "application/json": { "schema": schema(generator) } }))
             }
-            Shown::Document => Some(json!({ "application/json": { "schema": { "type": "object" } } })),
+            Shown::Document => {
+                Some(json!({ "application/json": { "schema": { "type": "object" } } }))
+            }
             Shown::Events => {
                 Some(json!({ "text/event-stream": { "schema": { "type": "string" } } }))
             }

@@ -1,9 +1,7 @@
 //! Which paths there are.
 
 use http::Method;
-use indelible_api::access::{
-    AuditPage, MadeToken, NewToken, Role, Token, Tokens, WhoAmI,
-};
+use indelible_api::access::{AuditPage, MadeToken, NewToken, Role, Token, Tokens, WhoAmI};
 use indelible_api::call::{GoesOn, Operation, Returned, Started};
 use indelible_api::component::{Component, Components, Deployed, Functions};
 use indelible_api::control::{Cancelling, Delivered, Done, Reason, Resolve};

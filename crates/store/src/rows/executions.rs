@@ -235,6 +235,21 @@ pub fn latest(
     })
 }
 
+/// The attempt at an execution that follows another; without one, the first that is there.
+pub fn attempt_after(
+    read: &impl Read,
+    execution: &ExecutionId,
+    after: Option<&JournalKey>,
+) -> Result<Seen<Option<Execution>>, ReadError> {
+    let mut scan = Scan::prefix(EXECUTIONS, keys::execution(execution), 1);
+    if let Some(after) = after {
+        scan = scan.after(keys::journal_key(after));
+    }
+    read.scan(&scan)?.try_map(|page| {
+        page.rows.into_iter().next().map(|(key, value)| decode(&key, &value)).transpose()
+    })
+}
+
 /// The executions of a tree, all attempts, callers before those that they called: those after
 /// `after`, at most so many.
 pub fn tree(

@@ -1,0 +1,178 @@
+//! Session tokens: signed JSON Web Tokens, for people. They are made elsewhere, by whoever has the
+//! key; the server is told how to verify them.
+
+mod public_key;
+mod ring;
+
+use std::fmt;
+
+use indelible_api::access::Role;
+use indelible_journal::Timestamp;
+use indelible_runtime::Actor;
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use serde::Deserialize;
+
+use self::public_key::Kind;
+use super::caller::{Caller, Grant, is_name};
+
+/// The longest session token, in bytes: more is not looked at.
+pub const SESSION_TOKEN_BYTES_MAX: usize = 8 << 10;
+
+/// The longest `sub`, in characters.
+pub const SUBJECT_CHARS_MAX: usize = 128;
+
+/// The shortest secret of HS256, in bytes: as long as the hash. A shorter one can be found by
+/// trying, by anybody who has seen one token.
+pub const SECRET_BYTES_MIN: usize = 32;
+
+/// How far the clock of whoever makes tokens may be from ours, in seconds.
+pub const LEEWAY_SECONDS: u64 = 30;
+
+/// How session tokens are signed: said here alone, never by a token.
+pub enum SessionAlgorithm {
+    /// HMAC with SHA-256, by a secret of at least [`SECRET_BYTES_MIN`] bytes.
+    Hs256(Vec<u8>),
+    /// ECDSA on P-256, by a public key in PEM.
+    Es256(String),
+    /// Ed25519, by a public key in PEM.
+    EdDsa(String),
+    /// RSA PKCS #1 v1.5 with SHA-256, by a public key in PEM, of 2048 to 8192 bits.
+    Rs256(String),
+}
+
+impl SessionAlgorithm {
+    /// The name that a token's header must have.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Hs256(_) => "HS256",
+            Self::Es256(_) => "ES256",
+            Self::EdDsa(_) => "EdDSA",
+            Self::Rs256(_) => "RS256",
+        }
+    }
+}
+
+/// The name alone.
+impl fmt::Debug for SessionAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(…)", self.name())
+    }
+}
+
+/// Why session tokens cannot be verified so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionKeysError {
+    /// The secret is too short.
+    #[error("the secret of HS256 has {0} bytes; {SECRET_BYTES_MIN} are the least")]
+    ShortSecret(usize),
+    /// The PEM has no public key for the algorithm.
+    #[error("there is no public key for {0} in the PEM text")]
+    PublicKey(&'static str),
+    /// There must be one.
+    #[error("the audience of session tokens is empty")]
+    NoAudience,
+    /// Better none than this.
+    #[error("the issuer of session tokens is empty")]
+    NoIssuer,
+}
+
+/// How session tokens are verified.
+pub struct SessionKeys {
+    algorithm: Algorithm,
+    key: DecodingKey,
+    validation: Validation,
+}
+
+/// The algorithm alone.
+impl fmt::Debug for SessionKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionKeys").field("algorithm", &self.algorithm).finish_non_exhaustive()
+    }
+}
+
+/// What a token says. Others than these are none of our business.
+#[derive(Deserialize)]
+struct Claims {
+    sub: String,
+    /// Seconds since 1970; RFC 7519 allows fractions.
+    exp: f64,
+    #[serde(default)]
+    nbf: Option<f64>,
+    roles: Vec<Role>,
+    namespaces: Vec<String>,
+}
+
+impl SessionKeys {
+    /// Tokens that are signed so, for this audience, by this issuer, if one is given.
+    pub fn new(
+        algorithm: &SessionAlgorithm,
+        audience: &str,
+        issuer: Option<&str>,
+    ) -> Result<Self, SessionKeysError> {
+        ring::install();
+        if audience.is_empty() {
+            return Err(SessionKeysError::NoAudience);
+        }
+        if issuer == Some("") {
+            return Err(SessionKeysError::NoIssuer);
+        }
+        let read = |kind, pem| {
+            public_key::read(kind, pem).ok_or(SessionKeysError::PublicKey(algorithm.name()))
+        };
+        let (algorithm, key) = match algorithm {
+            SessionAlgorithm::Hs256(secret) if secret.len() < SECRET_BYTES_MIN => {
+                return Err(SessionKeysError::ShortSecret(secret.len()));
+            }
+            SessionAlgorithm::Hs256(secret) => (Algorithm::HS256, DecodingKey::from_secret(secret)),
+            SessionAlgorithm::Es256(pem) => {
+                (Algorithm::ES256, DecodingKey::from_ec_der(&read(Kind::P256, pem)?))
+            }
+            SessionAlgorithm::EdDsa(pem) => {
+                (Algorithm::EdDSA, DecodingKey::from_ed_der(&read(Kind::Ed25519, pem)?))
+            }
+            SessionAlgorithm::Rs256(pem) => {
+                (Algorithm::RS256, DecodingKey::from_rsa_der(&read(Kind::Rsa, pem)?))
+            }
+        };
+        let mut validation = Validation::new(algorithm);
+        validation.set_required_spec_claims(&["exp", "aud", "sub"]);
+        validation.set_audience(&[audience]);
+        if let Some(issuer) = issuer {
+            validation.required_spec_claims.insert("iss".to_owned());
+            validation.set_issuer(&[issuer]);
+        }
+        // The library would look at the system's clock; times are compared below, with the time
+        // that comes in.
+        validation.validate_exp = false;
+        validation.validate_nbf = false;
+        Ok(Self { algorithm, key, validation })
+    }
+
+    /// Whom a presented token stands for. Whatever is the matter with it, the answer is none: who
+    /// tries tokens learns nothing from it.
+    pub fn check(&self, presented: &str, now: Timestamp) -> Option<Caller> {
+        if presented.len() > SESSION_TOKEN_BYTES_MAX {
+            return None;
+        }
+        let token = jsonwebtoken::decode::<Claims>(presented, &self.key, &self.validation).ok()?;
+        // What a token calls critical has to be understood, and we understand no extension.
+        if token.header.crit.is_some() {
+            return None;
+        }
+        let claims = token.claims;
+        if !is_now(&claims, now) || !is_name(&claims.sub, SUBJECT_CHARS_MAX) {
+            return None;
+        }
+        let grant = Grant::new(&claims.roles, &claims.namespaces).ok()?;
+        Some(Caller::new(Actor::new(&format!("user:{}", claims.sub)), grant))
+    }
+}
+
+/// Whether a token has begun and not ended, give or take [`LEEWAY_SECONDS`].
+fn is_now(claims: &Claims, now: Timestamp) -> bool {
+    // Exact to the microsecond for some 280 years.
+    let now = now.as_micros() as f64 / 1e6;
+    let leeway = LEEWAY_SECONDS as f64;
+    now < claims.exp + leeway && claims.nbf.is_none_or(|begin| begin <= now + leeway)
+}

@@ -1,0 +1,300 @@
+//! API keys: made, revoked, listed, checked. All are in memory; the store has them for ever.
+//!
+//! A change counts when it is durable: a key that was shown is on disk, and a key is refused from
+//! the moment at which its revocation can be acknowledged.
+
+mod record;
+mod secret;
+
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use indelible_api::access::{MadeToken, NewToken, Token};
+use indelible_journal::Timestamp;
+use indelible_runtime::Actor;
+use indelible_store::rows::{SETTINGS, audit, settings};
+use indelible_store::{Batch, Expect, Lost, Position, ReadError, Scan, Store, SubmitError};
+use subtle::Choice;
+
+use self::secret::SecretHash;
+pub use self::secret::{KEY_PREFIX, TokenId, TokenIdError};
+use super::caller::{Caller, Grant, GrantError, is_name};
+
+/// The most API keys that there can be, unless configured otherwise: some megabytes of memory,
+/// and a list that can be answered at once.
+pub const TOKENS_MAX: usize = 10_000;
+
+/// The longest name of an API key, in characters.
+pub const TOKEN_NAME_CHARS_MAX: usize = 64;
+
+/// How many rows are read at once when the keys are loaded.
+const PAGE_ROWS: usize = 256;
+
+fn is_token_name(name: &str) -> bool {
+    is_name(name, TOKEN_NAME_CHARS_MAX)
+}
+
+/// Why a key was not made, revoked, listed or loaded. Nothing has changed, unless the store
+/// stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// Its name is none.
+    #[error("the name of an API key is 1 to {TOKEN_NAME_CHARS_MAX} visible ASCII characters")]
+    Name,
+    /// Its roles and namespaces cannot be.
+    #[error(transparent)]
+    Grant(#[from] GrantError),
+    /// When it ends cannot be read.
+    #[error("expires_at is not a time in RFC 3339, with microseconds at the finest")]
+    ExpiresAt,
+    /// It would never be good.
+    #[error("expires_at is not in the future")]
+    Expired,
+    /// There are as many as there may be, and all of them are good.
+    #[error("there are {0} API keys, and no more can be: revoke one that is not needed")]
+    TooMany(usize),
+    /// A stored one is not as it should be.
+    #[error("the setting {name} cannot be read: {what}")]
+    Malformed {
+        /// Which.
+        name: String,
+        /// Why.
+        what: String,
+    },
+    /// The store could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The store did not take it.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// The store stopped before it was durable.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+/// A key, as it is kept.
+#[derive(Debug, Clone)]
+struct Key {
+    name: String,
+    hash: SecretHash,
+    grant: Grant,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+}
+
+impl Key {
+    fn shown(&self, id: TokenId) -> Token {
+        Token {
+            id: id.to_string(),
+            name: self.name.clone(),
+            roles: self.grant.roles().iter().collect(),
+            namespaces: self.grant.namespaces().names(),
+            created_at: self.created_at.to_string(),
+            expires_at: self.expires_at.map(|time| time.to_string()),
+            revoked_at: self.revoked_at.map(|time| time.to_string()),
+        }
+    }
+
+    /// Since when it is good no longer, if it is not.
+    fn over(&self, now: Timestamp) -> Option<Timestamp> {
+        let expired = self.expires_at.filter(|end| *end <= now);
+        self.revoked_at.into_iter().chain(expired).min()
+    }
+}
+
+/// A key in memory, and the position of its last change.
+#[derive(Debug)]
+struct Held {
+    key: Key,
+    caller: Caller,
+    position: Position,
+}
+
+impl Held {
+    fn new(key: Key, position: Position) -> Self {
+        let caller = Caller::new(Actor::new(&format!("client:{}", key.name)), key.grant.clone());
+        Self { key, caller, position }
+    }
+}
+
+/// All API keys of a store.
+pub struct Tokens {
+    store: Store,
+    tokens_max: usize,
+    keys: RwLock<BTreeMap<TokenId, Held>>,
+    /// One change at a time: what there is is looked at, then changed.
+    changing: tokio::sync::Mutex<()>,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens").field("count", &self.read().len()).finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    /// Loads the keys of a store; at most [`TOKENS_MAX`] can be made. Reads on this thread.
+    pub fn open(store: Store) -> Result<Self, TokenError> {
+        Self::open_bounded(store, TOKENS_MAX)
+    }
+
+    /// The same with another bound on how many can be made.
+    pub fn open_bounded(store: Store, tokens_max: usize) -> Result<Self, TokenError> {
+        let mut keys = BTreeMap::new();
+        let mut scan = Scan::prefix(SETTINGS, record::NAME_PREFIX.as_bytes(), PAGE_ROWS);
+        loop {
+            let page = store.scan(&scan)?.value;
+            for (row, _) in &page.rows {
+                let name = String::from_utf8_lossy(row).into_owned();
+                let malformed = |what: String| TokenError::Malformed { name: name.clone(), what };
+                let id = name.strip_prefix(record::NAME_PREFIX).unwrap_or_default().parse();
+                let id = id.map_err(|error: TokenIdError| malformed(error.to_string()))?;
+                let seen = settings::get(&store, &name)?;
+                let Some(json) = seen.value else { continue };
+                let key = record::parse(&json).map_err(malformed)?;
+                keys.insert(id, Held::new(key, seen.position));
+            }
+            match page.rows.last() {
+                Some((last, _)) if page.more => scan = scan.after(last.clone()),
+                _ => break,
+            }
+        }
+        Ok(Self {
+            store,
+            tokens_max,
+            keys: RwLock::new(keys),
+            changing: tokio::sync::Mutex::default(),
+        })
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<TokenId, Held>> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<TokenId, Held>> {
+        self.keys.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a key, durable when this returns (C-38: with its audit entry). Its secret is in what
+    /// is returned and nowhere else, so a key whose answer is lost is of no use to anybody.
+    pub async fn create(
+        &self,
+        new: &NewToken,
+        now: Timestamp,
+        actor: &Actor,
+    ) -> Result<MadeToken, TokenError> {
+        if !is_token_name(&new.name) {
+            return Err(TokenError::Name);
+        }
+        let grant = Grant::new(&new.roles, &new.namespaces)?;
+        let expires_at = new.expires_at.as_deref().map(str::parse).transpose();
+        let expires_at = expires_at.map_err(|_| TokenError::ExpiresAt)?;
+        if expires_at.is_some_and(|end: Timestamp| end <= now) {
+            return Err(TokenError::Expired);
+        }
+        let id = TokenId::random();
+        let (secret, hash) = secret::mint(id);
+        let name = new.name.clone();
+        let key = Key { name, hash, grant, created_at: now, expires_at, revoked_at: None };
+        let token = key.shown(id);
+
+        let position = {
+            let _one = self.changing.lock().await;
+            let gone = self.room(now)?;
+            let mut batch = Batch::new();
+            batch.expect(SETTINGS, record::name_of(id), Expect::Absent);
+            settings::put(&mut batch, &record::name_of(id), &record::write(&key));
+            if let Some(gone) = gone {
+                settings::delete(&mut batch, &record::name_of(gone));
+            }
+            audit::put(&mut batch, &record::audit(now, actor, "token create", id));
+            // Once the batch is accepted nothing waits until memory says the same, so that a
+            // caller who gives up in between does no harm.
+            let position = self.store.submit(batch).await?;
+            let mut keys = self.write();
+            if let Some(gone) = gone {
+                keys.remove(&gone);
+            }
+            keys.insert(id, Held::new(key, position));
+            position
+        };
+        self.store.durable(position).await?;
+        Ok(MadeToken { token, secret })
+    }
+
+    /// Which key has to go so that there is room for one more: the one that has been over for
+    /// longest. Otherwise those who renew their keys could one day make no more.
+    fn room(&self, now: Timestamp) -> Result<Option<TokenId>, TokenError> {
+        let keys = self.read();
+        if keys.len() < self.tokens_max {
+            return Ok(None);
+        }
+        let over = keys.iter().filter_map(|(id, held)| Some((held.key.over(now)?, *id)));
+        over.min().map(|(_, id)| Some(id)).ok_or(TokenError::TooMany(keys.len()))
+    }
+
+    /// Revokes a key: when this returns, it is durable and the key works no longer. Revoking it
+    /// again changes nothing. None: there is no such key.
+    pub async fn revoke(
+        &self,
+        id: TokenId,
+        now: Timestamp,
+        actor: &Actor,
+    ) -> Result<Option<Token>, TokenError> {
+        let (token, position) = {
+            let _one = self.changing.lock().await;
+            let held = self.read().get(&id).map(|held| (held.key.clone(), held.position));
+            let Some((mut key, mut position)) = held else { return Ok(None) };
+            if key.revoked_at.is_none() {
+                key.revoked_at = Some(now);
+                let mut batch = Batch::new();
+                settings::put(&mut batch, &record::name_of(id), &record::write(&key));
+                audit::put(&mut batch, &record::audit(now, actor, "token revoke", id));
+                position = self.store.submit(batch).await?;
+                self.write().insert(id, Held::new(key.clone(), position));
+            }
+            (key.shown(id), position)
+        };
+        // Of a revocation that was there already too: it may not be on disk yet (D2).
+        self.store.durable(position).await?;
+        Ok(Some(token))
+    }
+
+    /// All keys, the oldest first, as they are on disk.
+    pub async fn list(&self) -> Result<Vec<Token>, TokenError> {
+        let (tokens, position) = {
+            let keys = self.read();
+            let mut all: Vec<_> = keys.iter().collect();
+            all.sort_by_key(|(id, held)| (held.key.created_at, **id));
+            let tokens = all.iter().map(|(id, held)| held.key.shown(**id)).collect();
+            // A key that made room for another went at the position of that one.
+            (tokens, keys.values().map(|held| held.position).max())
+        };
+        if let Some(position) = position {
+            self.store.durable(position).await?;
+        }
+        Ok(tokens)
+    }
+
+    /// Whom a presented key stands for. Unknown, wrong, revoked and expired are one answer, by one
+    /// path: it hashes once and compares once, whatever is the matter.
+    pub fn check(&self, presented: &str, now: Timestamp) -> Option<Caller> {
+        let (id, hash) = secret::parse(presented)?;
+        let keys = self.read();
+        let held = keys.get(&id);
+        let kept = held.map_or(&SecretHash::NOBODYS, |held| &held.key.hash);
+        let good = held.is_some_and(|held| self.is_good(held, now));
+        let passes = kept.matches(&hash) & Choice::from(u8::from(good));
+        held.filter(|_| bool::from(passes)).map(|held| held.caller.clone())
+    }
+
+    fn is_good(&self, held: &Held, now: Timestamp) -> bool {
+        let expired = held.key.expires_at.is_some_and(|end| end <= now);
+        // A revocation counts when it is durable: a refusal shows it, and a crash must not take
+        // back what was shown (D2).
+        let revoked = held.key.revoked_at.is_some() && held.position <= self.store.durable_now();
+        !expired && !revoked
+    }
+}

@@ -1,0 +1,39 @@
+//! Who may do what: API keys over a real store, session tokens that are forged in every way we
+//! know, and requests that a web page would send.
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
+
+mod access;
+mod local;
+mod sessions;
+mod tokens;
+
+use std::path::Path;
+
+use indelible_api::access::{NewToken, Role};
+use indelible_journal::{Micros, Timestamp};
+use indelible_runtime::Actor;
+use indelible_store::rows::TABLES;
+use indelible_store::{Store, embedded};
+
+fn open(folder: &Path) -> Store {
+    embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default()).unwrap()
+}
+
+/// So many seconds after a day in 2026.
+fn at(seconds: u64) -> Timestamp {
+    let day: Timestamp = "2026-11-16T00:00:00Z".parse().unwrap();
+    day.saturating_add(Micros::new(seconds * 1_000_000))
+}
+
+fn admin() -> Actor {
+    Actor::new("user:ada")
+}
+
+fn new_token(name: &str, roles: &[Role], namespaces: &[&str]) -> NewToken {
+    NewToken {
+        name: name.to_owned(),
+        roles: roles.to_vec(),
+        namespaces: namespaces.iter().map(ToString::to_string).collect(),
+        expires_at: None,
+    }
+}
