@@ -1,0 +1,6 @@
+//! `indelible serve` as a process: started, called over HTTP, killed.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![allow(clippy::disallowed_methods, reason = "tests start processes and wait for them")]
+
+mod process;
+mod smoke;

@@ -1,0 +1,145 @@
+//! A server process, and a plain HTTP client for it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A server that runs until it is dropped.
+pub struct Server {
+    child: Child,
+    pub address: String,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(&self.body)))
+    }
+}
+
+impl Server {
+    /// Starts a server over a data folder.
+    pub fn start(data: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_indelible"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let read = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
+        if read.unwrap() == 0 {
+            let mut text = String::new();
+            let _ = child.stderr.take().unwrap().read_to_string(&mut text);
+            panic!("the server ended at once: {text}");
+        }
+        // What it says is read, or its pipe would fill.
+        let errors = child.stderr.take().unwrap();
+        std::thread::spawn(move || {
+            for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                eprintln!("server: {line}");
+            }
+        });
+        let address = line.trim().strip_prefix("http://").unwrap().to_owned();
+        Self { child, address }
+    }
+
+    /// Ends it like a power cut.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        request(&self.address, "GET", path, &[], b"").unwrap()
+    }
+
+    pub fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut all = vec![("content-type", "application/json")];
+        all.extend_from_slice(headers);
+        request(&self.address, "POST", path, &all, body.as_bytes()).unwrap()
+    }
+
+    /// Deploys a guest of the project.
+    pub fn deploy(&self, name: &str, guest: &str) {
+        let bytes = std::fs::read(indelible_guests::component(guest)).unwrap();
+        let kind = [("content-type", "application/wasm")];
+        let path = format!("/v1/components/{name}");
+        let answer = request(&self.address, "PUT", &path, &kind, &bytes).unwrap();
+        assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One request on a connection of its own. Err: it broke, and nobody knows whether it arrived.
+pub fn request(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> std::io::Result<Answer> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body)?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes)?;
+    parse(&bytes).ok_or_else(|| std::io::Error::other("the answer broke off"))
+}
+
+fn parse(bytes: &[u8]) -> Option<Answer> {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&bytes[..end]).ok()?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let headers: Vec<_> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let answer = Answer { status, headers, body: bytes[end + 4..].to_vec() };
+    match answer.header("content-length") {
+        Some(length) if length.parse().ok() != Some(answer.body.len()) => None,
+        _ => Some(answer),
+    }
+}
