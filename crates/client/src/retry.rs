@@ -15,7 +15,7 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// How often and for how long a request is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retries {
-    /// No attempt begins later than this after the first. At most [`RETRY_HORIZON`].
+    /// No attempt begins later than this after the first failure. At most [`RETRY_HORIZON`].
     pub total: Duration,
     /// The most attempts, the first included. At least 1.
     pub attempts_max: u32,

@@ -88,6 +88,10 @@ impl Inner {
                     (cause, None)
                 }
             };
+            if trial.attempts == 1 {
+                // How long the server was waited for is no part of the time for repeating.
+                trial.since = Instant::now();
+            }
             if !request.repeatable || !trial.again(&self.retries, asked).await {
                 return Err(lost(&trial, request, cause));
             }
