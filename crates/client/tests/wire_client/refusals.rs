@@ -68,8 +68,12 @@ async fn each_code_is_its_own_error() {
             Code::Mismatch => "Mismatch",
             Code::Expired => "Expired",
             Code::InFlight => "InFlight",
-            Code::RequestTimeout | Code::TooManySignals | Code::Internal => "Transport",
-            Code::Busy | Code::Stopping | Code::StoreStopped => "Transport",
+            Code::RequestTimeout
+            | Code::TooManySignals
+            | Code::Internal
+            | Code::Busy
+            | Code::Stopping
+            | Code::StoreStopped => "Transport",
             _ => "Refused",
         };
         let again = call == "Transport" && code != Code::Internal;
