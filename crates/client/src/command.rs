@@ -1,0 +1,137 @@
+//! What changes something: signals, cancels, decisions, deployments, API keys.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use http::Method;
+use indelible_api::access::{MadeToken, NewToken, Token};
+use indelible_api::component::Deployed;
+use indelible_api::control::{Cancelling, Delivered, Done, Reason, Resolution, Resolve};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::client::Client;
+use crate::error::{Error, Invalid};
+use crate::id::Identity;
+use crate::request::Request;
+
+/// A command that has not been sent: a key, if the caller has one, then `.await`.
+///
+/// Without a key of the caller's, one is minted before the first attempt. Every attempt carries it,
+/// so that a command whose answer was lost is not carried out twice.
+#[must_use = "nothing is sent until it is awaited"]
+pub struct Command<T> {
+    client: Client,
+    request: Result<Request, Invalid>,
+    key: Option<String>,
+    answer: PhantomData<fn() -> T>,
+}
+
+impl<T> fmt::Debug for Command<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl<T: DeserializeOwned> Command<T> {
+    /// Under the caller's own key: a program that asks again after a crash of its own stores it first.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    async fn send(self) -> Result<T, Error> {
+        let identity = self.key.map_or_else(Identity::mint_key, Identity::Key);
+        let request = self.request?.named(identity)?;
+        self.client.fetch(&request).await
+    }
+}
+
+impl<T: DeserializeOwned + 'static> IntoFuture for Command<T> {
+    type Output = Result<T, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+impl Client {
+    /// Sends a signal to an execution. Once answered, it is durable.
+    pub fn signal<P: Serialize + ?Sized>(
+        &self,
+        execution_id: &str,
+        signal: &str,
+        payload: &P,
+    ) -> Command<Delivered> {
+        self.post(&["executions", execution_id, "signals", signal], payload)
+    }
+
+    /// Asks an execution to end. It may clean up first.
+    pub fn cancel(&self, execution_id: &str, reason: &str) -> Command<Cancelling> {
+        self.post(&["executions", execution_id, "cancel"], &why(reason))
+    }
+
+    /// Lets an execution that is held go on.
+    pub fn release(&self, execution_id: &str, reason: &str) -> Command<Done> {
+        self.post(&["executions", execution_id, "release"], &why(reason))
+    }
+
+    /// Ends an execution that is held, as failed.
+    pub fn fail(&self, execution_id: &str, reason: &str) -> Command<Done> {
+        self.post(&["executions", execution_id, "fail"], &why(reason))
+    }
+
+    /// Says how an effect ended of which nobody knew.
+    pub fn resolve(&self, promise_id: &str, resolution: Resolution, reason: &str) -> Command<Done> {
+        let body = Resolve { resolution, reason: reason.to_owned() };
+        self.post(&["unresolved", promise_id, "resolve"], &body)
+    }
+
+    /// Deploys a component: its bytes, as a build leaves them.
+    pub fn deploy(&self, component: &str, bytes: impl Into<Bytes>) -> Command<Deployed> {
+        let uri = self.uri(&["components", component], &[]);
+        let request = uri.map(|uri| {
+            let mut request = Request::change(Method::PUT, uri).wasm(bytes.into());
+            request.timeout = Some(self.inner.timeouts.deploy);
+            request
+        });
+        self.command(request)
+    }
+
+    /// Makes an API key. It is asked for once and never again: the answer is a secret, and is not
+    /// kept. If the answer is lost, look at [`Self::tokens`] and revoke what nobody has.
+    pub async fn make_token(&self, token: &NewToken) -> Result<MadeToken, Error> {
+        let body = body(token)?;
+        let request = Request::change(Method::POST, self.uri(&["tokens"], &[])?).json(body);
+        self.fetch(&request).await
+    }
+
+    /// Revokes an API key.
+    pub fn revoke_token(&self, token_id: &str) -> Command<Token> {
+        let uri = self.uri(&["tokens", token_id], &[]);
+        self.command(uri.map(|uri| Request::change(Method::DELETE, uri)))
+    }
+
+    fn post<B: Serialize + ?Sized, T>(&self, segments: &[&str], payload: &B) -> Command<T> {
+        let request = self
+            .uri(segments, &[])
+            .and_then(|uri| Ok(Request::change(Method::POST, uri).json(body(payload)?)));
+        self.command(request)
+    }
+
+    fn command<T>(&self, request: Result<Request, Invalid>) -> Command<T> {
+        Command { client: self.clone(), request, key: None, answer: PhantomData }
+    }
+}
+
+fn body<B: Serialize + ?Sized>(body: &B) -> Result<Vec<u8>, Invalid> {
+    serde_json::to_vec(body).map_err(|error| Invalid(format!("the body is not JSON: {error}")))
+}
+
+fn why(reason: &str) -> Reason {
+    Reason { reason: reason.to_owned() }
+}

@@ -1,0 +1,200 @@
+//! A function that was started: waiting for what comes of it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use http::StatusCode;
+use indelible_api::Code;
+use indelible_api::call::{GoesOn, Returned, Verdict};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
+
+use crate::client::Client;
+use crate::error::{CallError, FunctionError, InFlight};
+use crate::id::fraction;
+use crate::request::Request;
+use crate::send::{Answer, NoAnswer, Refusal};
+
+/// How long the server is asked to wait at a time: shorter than what stands between lets a
+/// connection be silent.
+const POLL_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// An execution, and what is known of how it was started.
+pub struct Handle<Out> {
+    client: Client,
+    execution_id: String,
+    operation_id: Option<String>,
+    verdict: Option<Verdict>,
+    out: PhantomData<fn() -> Out>,
+}
+
+impl<Out> Clone for Handle<Out> {
+    fn clone(&self) -> Self {
+        let (execution_id, operation_id) = (self.execution_id.clone(), self.operation_id.clone());
+        Self { client: self.client.clone(), execution_id, operation_id, ..*self }
+    }
+}
+
+impl<Out> fmt::Debug for Handle<Out> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("execution_id", &self.execution_id)
+            .field("operation_id", &self.operation_id)
+            .field("verdict", &self.verdict)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<Out> Handle<Out> {
+    /// The execution: with it, another program can attach.
+    pub fn execution_id(&self) -> &str {
+        &self.execution_id
+    }
+
+    /// The operation, unless the handle was made of an execution's id alone.
+    pub fn operation_id(&self) -> Option<&str> {
+        self.operation_id.as_deref()
+    }
+
+    /// What the request met, unless the handle was made of an execution's id alone.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.verdict
+    }
+}
+
+impl<Out: DeserializeOwned> Handle<Out> {
+    pub(crate) fn new(
+        client: Client,
+        execution_id: String,
+        operation_id: Option<String>,
+        verdict: Option<Verdict>,
+    ) -> Self {
+        Self { client, execution_id, operation_id, verdict, out: PhantomData }
+    }
+
+    pub(crate) fn attached(client: Client, execution_id: String) -> Self {
+        Self::new(client, execution_id, None, None)
+    }
+
+    /// Waits until the execution is over, for as long as that takes.
+    pub async fn outcome(&self) -> Result<Out, CallError<Out>> {
+        self.wait_until(None).await
+    }
+
+    /// Waits for at most this long; then it is [`CallError::StillRunning`]. The server counts in
+    /// whole seconds.
+    pub async fn outcome_within(&self, wait: Duration) -> Result<Out, CallError<Out>> {
+        self.wait_until(Instant::now().checked_add(wait)).await
+    }
+
+    /// Asks for the outcome until it is there. Where to ask follows from the execution's id, never
+    /// from a `Location`, which could lead the token elsewhere.
+    pub(crate) async fn wait_until(
+        &self,
+        deadline: Option<Instant>,
+    ) -> Result<Out, CallError<Out>> {
+        let retries = &self.client.inner.retries;
+        let mut early = 0_u32;
+        loop {
+            let wait = poll_wait(deadline);
+            let segments = ["executions", &self.execution_id, "outcome"];
+            let uri = self.client.uri(&segments, &[("wait", seconds(wait))]);
+            let mut request = Request::get(uri.map_err(CallError::Invalid)?);
+            request.timeout = Some(wait.saturating_add(self.client.inner.timeouts.answer));
+            let asked = Instant::now();
+            let answer = self.client.inner.ask(&request).await?;
+            match answer.status {
+                StatusCode::OK => return returned(&answer),
+                StatusCode::ACCEPTED => {
+                    let _: GoesOn = answer.read().map_err(CallError::Malformed)?;
+                }
+                _ => return Err(CallError::refused(answer)),
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(CallError::StillRunning(self.clone()));
+            }
+            // A server that does not wait is not asked in a tight circle.
+            if asked.elapsed() < wait / 2 {
+                early = early.saturating_add(1);
+                sleep(retries.delay(early, answer.retry_after(), fraction())).await;
+            } else {
+                early = 0;
+            }
+        }
+    }
+}
+
+/// How long the server is asked to wait now.
+pub(crate) fn poll_wait(deadline: Option<Instant>) -> Duration {
+    deadline.map_or(POLL_WAIT_MAX, |deadline| {
+        deadline.saturating_duration_since(Instant::now()).min(POLL_WAIT_MAX)
+    })
+}
+
+/// Whole seconds, rounded up: who waits for less would ask all the time.
+pub(crate) fn seconds(wait: Duration) -> String {
+    let whole = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    whole.to_string()
+}
+
+/// What a function returned.
+pub(crate) fn returned<Out: DeserializeOwned>(answer: &Answer) -> Result<Out, CallError<Out>> {
+    let returned: Returned = answer.read().map_err(CallError::Malformed)?;
+    if let Some(payload) = returned.result_payload {
+        return Err(CallError::Output(format!("bytes of codec {:?}, not JSON", payload.codec)));
+    }
+    // JSON's null and nothing at all are one.
+    let text = returned.result.as_deref().map_or("null", |result| result.get());
+    serde_json::from_str(text).map_err(|error| CallError::Output(error.to_string()))
+}
+
+impl<Out> CallError<Out> {
+    /// What an answer that is no result says.
+    pub(crate) fn refused(answer: Answer) -> Self {
+        let retry_after = answer.retry_after();
+        let nameless = answer.malformed("a function failed without saying why");
+        match answer.refusal() {
+            Refusal::Malformed(malformed) => Self::Malformed(malformed),
+            Refusal::Problem(problem) => match problem.code {
+                Code::FunctionFailed => match problem.error {
+                    Some(error) => Self::Function(FunctionError {
+                        kind: error.kind,
+                        message: error.message,
+                        detail: error.detail,
+                        execution_id: problem.execution_id,
+                    }),
+                    None => Self::Malformed(nameless),
+                },
+                Code::Cancelled => Self::Cancelled(problem),
+                Code::Indeterminate => Self::Indeterminate(problem),
+                Code::Conflict => Self::Conflict(problem),
+                Code::Mismatch => Self::Mismatch(problem),
+                Code::Expired => Self::Expired(problem),
+                Code::InFlight => Self::InFlight(InFlight { problem, retry_after }),
+                _ => Self::Refused(problem),
+            },
+        }
+    }
+}
+
+impl<Out> From<NoAnswer> for CallError<Out> {
+    fn from(error: NoAnswer) -> Self {
+        match error {
+            NoAnswer::Lost(lost) => Self::Transport(lost),
+            NoAnswer::Malformed(malformed) => Self::Malformed(malformed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The server counts in seconds, and never in fewer than the caller has.
+    #[test]
+    fn seconds_are_rounded_up() {
+        let text = |millis| seconds(Duration::from_millis(millis));
+        assert_eq!([text(0), text(1), text(1000), text(1001)], ["0", "1", "1", "2"]);
+    }
+}

@@ -1,0 +1,83 @@
+//! The typed client of an Indelible server.
+//!
+//! ```no_run
+//! use indelible_client::{CallError, Client};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize)]
+//! struct Order {
+//!     id: String,
+//!     cents: u64,
+//! }
+//!
+//! #[derive(Deserialize)]
+//! struct Receipt {
+//!     number: String,
+//! }
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::builder("http://127.0.0.1:7070").namespace("eu").build()?;
+//! let order = client.function::<Order, Receipt>("shop", "order");
+//!
+//! let input = Order { id: "A-7".into(), cents: 1250 };
+//! match order.call(&input).idempotency_key("order A-7").await {
+//!     Ok(receipt) => println!("{}", receipt.number),
+//!     Err(CallError::Function(error)) => println!("it failed, for good: {error}"),
+//!     Err(CallError::StillRunning(handle)) => println!("{} goes on", handle.execution_id()),
+//!     Err(error) => return Err(error.into()),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - **A lost answer never leads to a second execution** (V-69). Every call has a name: the caller's
+//!   idempotency key or operation id, or an operation id that the client mints before the first
+//!   attempt. Every attempt carries it and the same bytes.
+//! - **Sent again is only what may be** (V-3): what has a name, and what only reads. That is after a
+//!   connection that failed or broke, a time-out, 408, 429, 502, 503, 504, and problems that the
+//!   server calls retryable; with growing waits, spread at random, `Retry-After` respected, all
+//!   within [`Retries`]. What a function returned, and how it failed, is the last word (V-31).
+//! - **What a program must tell apart is told apart** (V-73): [`CallError`] has failed, cancelled,
+//!   Indeterminate, conflict, mismatch, expired, and an answer that never came, each by itself.
+//! - **Everything is bounded**: answers, events, attempts, waits.
+//! - **The token stays a secret**: it is in no error, in no `Debug`, follows no redirection, and is
+//!   not sent over plain http to another machine unless the program insists.
+//!
+//! The guide is `docs/guides/client.md`. The crate knows the types of the wire
+//! ([`api`]) and nothing of what is behind the server. It runs on tokio.
+
+mod builder;
+mod call;
+mod client;
+mod command;
+mod connect;
+mod error;
+mod handle;
+mod id;
+mod pages;
+mod request;
+mod retry;
+mod send;
+mod sse;
+mod watch;
+
+pub use builder::{ANSWER_BYTES_MAX, Builder, Timeouts};
+pub use call::{Function, IfInFlight, Invocation, ToCall, ToStart};
+pub use client::Client;
+pub use command::Command;
+pub use error::{
+    BuildError, CallError, Cause, Error, FunctionError, InFlight, Invalid, Lost, Malformed,
+    StartError,
+};
+pub use handle::Handle;
+pub use id::{Identity, NoOperationId, OperationId};
+pub use indelible_api as api;
+pub use pages::{Filter, Page, Pages};
+pub use retry::{RETRY_AFTER_MAX, RETRY_HORIZON, Retries};
+pub use rustls::pki_types::CertificateDer;
+pub use watch::{Event, Watch};
+
+/// The guide's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/client.md")]
+mod guide {}

@@ -1,0 +1,170 @@
+//! Lists, a page at a time.
+
+use indelible_api::access::AuditPage;
+use indelible_api::execution::{Events, Executions, State, UnresolvedEffects};
+use serde::de::DeserializeOwned;
+
+use crate::client::Client;
+use crate::error::{Error, Malformed};
+use crate::request::Request;
+
+/// A page of a list. Only this crate has some.
+pub trait Page: DeserializeOwned + sealed::Paged {}
+
+mod sealed {
+    pub trait Paged {
+        /// The name of the cursor in a query.
+        const CURSOR: &'static str;
+
+        /// Where the next page begins.
+        fn following(&self) -> Option<String>;
+    }
+}
+
+macro_rules! page {
+    ($page:ty, $cursor:literal) => {
+        impl Page for $page {}
+
+        impl sealed::Paged for $page {
+            const CURSOR: &'static str = $cursor;
+
+            fn following(&self) -> Option<String> {
+                self.next.as_ref().map(ToString::to_string)
+            }
+        }
+    };
+}
+
+page!(Executions, "cursor");
+page!(UnresolvedEffects, "cursor");
+page!(AuditPage, "before");
+page!(Events, "from");
+
+/// The pages of a list.
+#[derive(Debug)]
+pub struct Pages<P> {
+    client: Client,
+    segments: Vec<String>,
+    query: Vec<(&'static str, String)>,
+    cursor: Option<String>,
+    is_over: bool,
+    page: std::marker::PhantomData<fn() -> P>,
+}
+
+impl<P: Page> Pages<P> {
+    pub(crate) fn new(
+        client: Client,
+        segments: Vec<String>,
+        query: Vec<(&'static str, String)>,
+    ) -> Self {
+        let page = std::marker::PhantomData;
+        Self { client, segments, query, cursor: None, is_over: false, page }
+    }
+
+    /// The most entries of a page; the server has a bound of its own.
+    #[must_use]
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.query.push(("limit", limit.to_string()));
+        self
+    }
+
+    /// Goes on where another left off: see [`Self::cursor`].
+    #[must_use]
+    pub fn starting_at(mut self, cursor: impl Into<String>) -> Self {
+        self.cursor = Some(cursor.into());
+        self
+    }
+
+    /// Where the next page begins. None: at the beginning, or that was all.
+    pub fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+
+    /// The next page; none after the last. A page may be empty although more follow. After an error,
+    /// the same page is asked for again.
+    pub async fn next(&mut self) -> Result<Option<P>, Error> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let mut query = self.query.clone();
+        query.extend(self.cursor.clone().map(|cursor| (P::CURSOR, cursor)));
+        let segments: Vec<_> = self.segments.iter().map(String::as_str).collect();
+        let request = Request::get(self.client.uri(&segments, &query)?);
+        let page: P = self.client.fetch(&request).await?;
+        let next = page.following();
+        if next.is_some() && next == self.cursor {
+            // It would go on for ever.
+            return Err(Error::Malformed(Malformed {
+                status: http::StatusCode::OK,
+                what: "a page is followed by itself".to_owned(),
+                identity: None,
+            }));
+        }
+        self.is_over = next.is_none();
+        self.cursor = next;
+        Ok(Some(page))
+    }
+}
+
+/// Which executions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Filter {
+    states: Vec<State>,
+    function: Option<String>,
+    created_from: Option<String>,
+    created_before: Option<String>,
+}
+
+impl Filter {
+    /// All of them.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Those in this state, or in another that was named.
+    pub fn state(mut self, state: State) -> Self {
+        self.states.push(state);
+        self
+    }
+
+    /// Those of this function.
+    pub fn function(mut self, function: impl Into<String>) -> Self {
+        self.function = Some(function.into());
+        self
+    }
+
+    /// Those started at this time or later, RFC 3339.
+    pub fn created_from(mut self, time: impl Into<String>) -> Self {
+        self.created_from = Some(time.into());
+        self
+    }
+
+    /// Those started before this time, RFC 3339.
+    pub fn created_before(mut self, time: impl Into<String>) -> Self {
+        self.created_before = Some(time.into());
+        self
+    }
+
+    pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
+        let states: Vec<_> = self.states.iter().map(|state| word(*state)).collect();
+        let states = (!states.is_empty()).then(|| states.join(","));
+        [
+            ("state", states),
+            ("function", self.function.clone()),
+            ("created_from", self.created_from.clone()),
+            ("created_before", self.created_before.clone()),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+    }
+}
+
+/// The word of a state, as it stands in answers.
+fn word(state: State) -> String {
+    match serde_json::to_value(state) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => unreachable!("a state is a word"),
+    }
+}
