@@ -141,7 +141,7 @@ fn a_start_in_the_hands_of_who_waits() {
     assert_eq!(house.wait(late.outcome()).unwrap(), ending);
 }
 
-/// V-19, C-24: a persist operation goes on though nobody waits for it.
+/// V-19, V-43, C-24: a persist operation goes on though nobody waits for it.
 #[test]
 fn a_persist_one_goes_on() {
     let house = house();

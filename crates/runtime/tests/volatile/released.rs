@@ -26,7 +26,7 @@ fn is_indeterminate<T: std::fmt::Debug>(refused: Result<T, StartRefused>) {
     assert!(matches!(refused, Err(StartRefused::Indeterminate)), "{refused:?}");
 }
 
-/// V-13, V-18, V-33: nobody waits any more for one that is not `idem`: it goes no further, and
+/// V-13, V-18, V-33, V-42: nobody waits any more for one that is not `idem`: it goes no further, and
 /// whoever asks again is told that nobody knows, every time, also after a crash.
 #[test]
 fn one_that_is_not_idem() {
