@@ -150,7 +150,7 @@ fn the_same_bytes_are_one_version() {
     house.crash();
     let all = house.wait(house.engine().components()).unwrap();
     let (name, active, versions) = &all[0];
-    assert_eq!((all.len(), name.as_str(), *active), (1, "script", back.digest));
+    assert_eq!((all.len(), name.as_str(), *active), (1, "script", back.value.digest));
     assert_eq!(versions.len(), 2);
     let manifest = house.wait(house.engine().manifest(active)).unwrap().unwrap();
     let names: Vec<_> = manifest.functions().iter().map(|f| f.name.as_str()).collect();

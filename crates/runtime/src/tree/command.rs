@@ -308,7 +308,7 @@ impl Tree {
 
     /// Starts the root of this tree; its first run and its start are one commit (D1).
     pub(super) fn begin(&mut self, shared: &Shared, start: Start) {
-        let Some(start) = self.begins_now(start) else { return };
+        let Some(mut start) = self.begins_now(start) else { return };
         let execution = ExecutionId::root_of(start.request.root);
         // A next attempt at a volatile one is nowhere else.
         if let Some(root) = self.in_memory(&execution) {
@@ -344,6 +344,7 @@ impl Tree {
         let Some(key) = self.begins_at(&start) else {
             return self.answer(start.reply, Begun::Indeterminate);
         };
+        start.started.attempts = key.attempts().clone();
         let bytes = start.started.input.bytes.len();
         let volatile = start.started.retry_policy.as_deref().is_some_and(is_volatile);
         let now = shared.clock.now();

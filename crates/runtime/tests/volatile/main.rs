@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod calls;
+mod released;
 mod roots;
 #[path = "../support/mod.rs"]
 mod support;
