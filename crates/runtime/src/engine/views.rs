@@ -3,7 +3,7 @@
 
 use indelible_journal::{
     Ending, Event, ExecutionId, JournalKey, Namespace, OperationId, OperationKey, Outcome, Record,
-    RootHash, Started, Timestamp,
+    RootHash, Started,
 };
 use indelible_operations::retention::Age;
 use indelible_store::Read;
