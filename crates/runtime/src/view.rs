@@ -72,7 +72,8 @@ pub struct GuestWait {
     pub kind: AwaitKind,
     /// The join set whose next result it waits for, or whose rest.
     pub join_set: Option<JoinSetId>,
-    /// The promises that it waits for, if it waits for no join set: at most [`WAITS_MAX`].
+    /// The promises that it waits for, beside a signal or by themselves; none if it waits for a join
+    /// set: at most [`WAITS_MAX`].
     pub promises: Vec<PromiseId>,
     /// How many those are in all.
     pub promises_count: usize,
@@ -235,11 +236,20 @@ impl Waits {
 
 fn guest(journal: &Journal, since: Option<Timestamp>) -> Option<GuestWait> {
     let Some(Status::Blocked { waiting_on, kind }) = journal.status() else { return None };
+    // Among those listed is the one that the signal would take.
+    let signal = match kind {
+        AwaitKind::Signal { promise_id, .. } | AwaitKind::SignalOr { promise_id, .. } => {
+            Some(promise_id)
+        }
+        AwaitKind::Single | AwaitKind::Any | AwaitKind::All => None,
+    };
+    let taken = signal.is_some_and(|signal| waiting_on.lists(signal));
+    let promises = waiting_on.promises().filter(|promise| Some(promise) != signal);
     Some(GuestWait {
         since: since.unwrap_or_else(|| journal.last_timestamp()),
         kind: kind.clone(),
         join_set: waiting_on.join_set(),
-        promises: waiting_on.promises().take(WAITS_MAX).collect(),
-        promises_count: waiting_on.promises().len(),
+        promises: promises.take(WAITS_MAX).collect(),
+        promises_count: waiting_on.promises().len() - usize::from(taken),
     })
 }

@@ -342,9 +342,7 @@ fn payload_bytes(event: &Event) -> usize {
         Event::SignalDelivered { payload, .. } | Event::SignalReceived { payload, .. } => {
             payload.bytes.len()
         }
-        Event::ExecutionAwaiting { waiting_on, .. } => {
-            waiting_on.listed().map_or(0, |listed| listed.len() * size_of::<u32>())
-        }
+        Event::ExecutionAwaiting { waiting_on, .. } => waiting_on.listed().map_or(0, size_of_val),
         Event::CancelRequested { reason } | Event::ExecutionCancelled { reason } => reason.len(),
         _ => 0,
     }
