@@ -1,0 +1,274 @@
+//! One connection: HTTP on it, until it ends, does wrong, or the server stops.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Response, StatusCode, Version};
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use rustix::net::sockopt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+
+use super::sent::{Request, Sent};
+use super::service::Phase;
+use super::watch::{Watch, Why};
+use super::wire::{Socket, Wire};
+use super::{Bounds, Peer, Readings, Service, Tls};
+
+/// A peer that vanished without a word is noticed after two minutes, also by a request that waits:
+/// the kernel asks after one minute of silence, and four times more.
+const SILENCE: Duration = Duration::from_secs(60);
+const QUESTION_EVERY: Duration = Duration::from_secs(15);
+const QUESTIONS: u32 = 4;
+
+/// Held by everything that the server has running.
+pub(super) type Alive = mpsc::Sender<Infallible>;
+
+/// Starts the tasks of HTTP/2 streams, and lets the end of the server wait for them.
+#[derive(Debug, Clone)]
+pub(super) struct Streams(pub(super) Alive);
+
+impl<F> Executor<F> for Streams
+where
+    F: Future + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        let alive = self.0.clone();
+        tokio::spawn(async move {
+            stream.await;
+            drop(alive);
+        });
+    }
+}
+
+/// What all connections share.
+pub(super) struct Shared {
+    pub(super) bounds: Bounds,
+    pub(super) readings: Arc<Readings>,
+    pub(super) tls: Option<Tls>,
+    pub(super) http: auto::Builder<Streams>,
+}
+
+/// How HTTP is spoken.
+pub(super) fn http(bounds: &Bounds, streams: Streams) -> auto::Builder<Streams> {
+    let mut http = auto::Builder::new(streams);
+    let head = u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX);
+    http.http1()
+        .timer(TokioTimer::new())
+        // Its clock does not tell a head that is slow from a connection that is idle; ours does.
+        .header_read_timeout(None)
+        .max_headers(bounds.headers_max)
+        .max_buf_size(bounds.head_bytes_max);
+    http.http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(bounds.streams_max)
+        .max_header_list_size(head)
+        .max_pending_accept_reset_streams(bounds.pending_resets_max)
+        .max_local_error_reset_streams(bounds.mistakes_max)
+        .initial_stream_window_size(bounds.stream_window_bytes)
+        .initial_connection_window_size(bounds.connection_window_bytes)
+        .max_send_buf_size(bounds.stream_send_bytes_max);
+    http
+}
+
+/// Serves a connection to its end.
+pub(super) async fn serve<S: Service>(
+    shared: Arc<Shared>,
+    service: S,
+    stream: TcpStream,
+    peer: Peer,
+) {
+    // An answer is written at once. An error here is a peer that is gone, and shows below.
+    drop(stream.set_nodelay(true));
+    let _ = sockopt::set_socket_keepalive(&stream, true);
+    let _ = sockopt::set_tcp_keepidle(&stream, SILENCE);
+    let _ = sockopt::set_tcp_keepintvl(&stream, QUESTION_EVERY);
+    let _ = sockopt::set_tcp_keepcnt(&stream, QUESTIONS);
+    let watch = Arc::new(Watch::new(Instant::now()));
+    let socket = Socket::new(stream, Arc::clone(&watch));
+    let Some(Tls(acceptor)) = &shared.tls else {
+        return drive(&shared, service, socket, peer, watch).await;
+    };
+    let handshake = timeout(shared.bounds.handshake_time_max, acceptor.accept(socket));
+    let mut draining = peer.draining.clone();
+    let secured = tokio::select! {
+        secured = handshake => secured,
+        // Nothing was asked yet.
+        () = draining.begun() => return,
+    };
+    match secured {
+        // Boxed: the state of TLS is large, and connections without it have none.
+        Ok(Ok(secured)) => drive(&shared, service, Box::new(secured), peer, watch).await,
+        Ok(Err(_)) | Err(_) => shared.readings.tls_failed.add_one(),
+    }
+}
+
+/// Why the driving stops.
+enum Turn {
+    Over,
+    Due(Why),
+}
+
+async fn drive<S: Service, T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    shared: &Shared,
+    service: S,
+    stream: T,
+    peer: Peer,
+    watch: Arc<Watch>,
+) {
+    let Shared { bounds, readings, http, .. } = shared;
+    let mut draining = peer.draining.clone();
+    let io = TokioIo::new(Wire::new(stream, Arc::clone(&watch)));
+    let answering = service_fn(|request: http::Request<Incoming>| {
+        answer(&service, request, &peer, &watch, bounds, readings)
+    });
+    let mut connection = pin!(http.serve_connection(io, answering));
+    let mut timer = pin!(sleep_until(Instant::now() + bounds.idle_time_max));
+    // When it has to be over, once it was told to end.
+    let mut end: Option<Instant> = None;
+    let mut phase = Phase::Serving;
+    loop {
+        let turn = poll_fn(|context| {
+            if connection.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Turn::Over);
+            }
+            due(&watch, bounds, end, timer.as_mut(), context)
+        });
+        tokio::select! {
+            biased;
+            next = draining.after(phase) => {
+                if next == Phase::Cutting {
+                    readings.cut.add_one();
+                    return watch.cut();
+                }
+                phase = next;
+                connection.as_mut().graceful_shutdown();
+            }
+            turn = turn => match turn {
+                Turn::Over => return,
+                Turn::Due(Why::Idle) if end.is_none() => {
+                    readings.idle_too_long.add_one();
+                    end = Some(Instant::now() + bounds.stall_time_max);
+                    connection.as_mut().graceful_shutdown();
+                }
+                // It was told, and is still there.
+                Turn::Due(Why::Idle) => return watch.cut(),
+                Turn::Due(Why::HeadTooSlow) => return readings.heads_too_slow.add_one(),
+                Turn::Due(Why::Stalled) => {
+                    readings.stalled.add_one();
+                    return watch.cut();
+                }
+            },
+        }
+    }
+}
+
+/// Whether something took too long; if not, the timer is set. It is moved forward only: what
+/// happens in good time moves the deadline back, many times a second, and costs nothing.
+fn due(
+    watch: &Watch,
+    bounds: &Bounds,
+    end: Option<Instant>,
+    mut timer: Pin<&mut Sleep>,
+    context: &mut Context<'_>,
+) -> Poll<Turn> {
+    loop {
+        let deadline = match (watch.deadline(bounds), end) {
+            // An idle connection that was told so has until its end.
+            (Some((_, Why::Idle)) | None, Some(end)) => Some((end, Why::Idle)),
+            (deadline, _) => deadline,
+        };
+        if let Some((at, _)) = deadline
+            && at < timer.deadline()
+        {
+            timer.as_mut().reset(at);
+        }
+        std::task::ready!(timer.as_mut().poll(context));
+        let now = Instant::now();
+        match deadline {
+            Some((at, why)) if at <= now => return Poll::Ready(Turn::Due(why)),
+            Some((at, _)) => timer.as_mut().reset(at),
+            None => timer.as_mut().reset(now + bounds.stall_time_max),
+        }
+    }
+}
+
+/// Has the service answer; what it does wrong stays with the request.
+fn answer<S: Service>(
+    service: &S,
+    request: http::Request<Incoming>,
+    peer: &Peer,
+    watch: &Arc<Watch>,
+    bounds: &Bounds,
+    readings: &Arc<Readings>,
+) -> impl Future<Output = Result<Response<Sent<S::Body>>, Infallible>> + Send + 'static + use<S> {
+    let under_way = Request::begin(Arc::clone(watch));
+    // HTTP/1 writes a body as it is; an HTTP/2 stream would keep all that it is given.
+    let piece_bytes_max = match request.version() {
+        Version::HTTP_2 => bounds.stream_send_bytes_max,
+        _ => usize::MAX,
+    };
+    // HTTP/2 bounds the bytes of headers, and HTTP/1 both.
+    let too_many = request.headers().len() > bounds.headers_max;
+    let (service, peer, readings) = (service.clone(), peer.clone(), Arc::clone(readings));
+    async move {
+        let status = if too_many {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+        } else {
+            match caught(async move { service.call(request, peer).await }).await {
+                Some(response) => {
+                    let sent = |body| Sent::new(Some(body), piece_bytes_max, under_way);
+                    return Ok(response.map(sent));
+                }
+                None => {
+                    readings.panicked.add_one();
+                    StatusCode::INTERNAL_SERVER_ERROR
+                }
+            }
+        };
+        let mut response = Response::new(Sent::new(None, piece_bytes_max, under_way));
+        *response.status_mut() = status;
+        Ok(response)
+    }
+}
+
+/// What the future comes to, or none if it panics.
+async fn caught<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        // A future that panicked is not polled again, and nothing else sees what it left behind.
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(polled) => polled.map(Some),
+            Err(_) => Poll::Ready(None),
+        }
+    })
+    .await
+}
+
+/// Counts an open connection for as long as it lives.
+pub(super) struct Open(Arc<Readings>);
+
+impl Open {
+    pub(super) fn new(readings: &Arc<Readings>) -> Self {
+        readings.accepted.add_one();
+        readings.open.add_one();
+        Self(Arc::clone(readings))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.take_one();
+    }
+}

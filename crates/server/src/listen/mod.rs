@@ -1,0 +1,26 @@
+//! Connections: accepted, secured, bounded in number, bytes and time, and ended in good order.
+//!
+//! It knows HTTP and sockets, and nothing of what is asked: requests go to a [`Service`].
+//!
+//! - [`Server`]: takes connections until it is told to stop. [`Bounds`]: every limit, by name.
+//! - [`body`]: reads the body of a request within bounds. [`Tls`]: who the server is.
+//! - `connection`, `watch`, `wire`, `sent`: one connection, what is under way on it and since
+//!   when, its bytes, and the body of an answer.
+
+pub mod body;
+mod bounds;
+mod connection;
+mod descriptors;
+mod readings;
+mod sent;
+mod server;
+mod service;
+mod tls;
+mod watch;
+mod wire;
+
+pub use self::bounds::{Bounds, BoundsError};
+pub use self::readings::{Reading, Readings};
+pub use self::server::{Server, Stopped};
+pub use self::service::{Draining, Peer, Service};
+pub use self::tls::{Tls, TlsError};
