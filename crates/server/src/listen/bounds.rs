@@ -23,6 +23,10 @@ pub struct Bounds {
     pub head_time_max: Duration,
     /// For how long a connection may be without a request. Longer than clients keep theirs.
     pub idle_time_max: Duration,
+    /// After how long without a request an HTTP/1 connection gives its buffers back. It gets them
+    /// again with the next request, which takes a few microseconds; without them, ten thousand
+    /// idle connections take some tens of megabytes.
+    pub park_time: Duration,
     /// For how long a TLS handshake may take: a few round trips.
     pub handshake_time_max: Duration,
     /// For how long a peer may take nothing of what is written to it, before the connection is
@@ -55,6 +59,7 @@ impl Default for Bounds {
             headers_max: 100,
             head_time_max: Duration::from_secs(10),
             idle_time_max: Duration::from_secs(600),
+            park_time: Duration::from_secs(2),
             handshake_time_max: Duration::from_secs(10),
             stall_time_max: Duration::from_secs(30),
             streams_max: 128,

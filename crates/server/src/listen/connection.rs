@@ -2,29 +2,31 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::ops::DerefMut;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::{Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulConnection;
 use rustix::net::sockopt;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::sent::{Request, Sent};
 use super::service::Phase;
-use super::watch::{Watch, Why};
+use super::watch::{Protocol, Watch, Why};
 use super::wire::{Socket, Wire};
-use super::{Bounds, Peer, Readings, Service, Tls};
+use super::{Bounds, Draining, Peer, Readings, Service, Tls};
 
 /// A peer that vanished without a word is noticed after two minutes, also by a request that waits:
 /// the kernel asks after one minute of silence, and four times more.
@@ -57,21 +59,27 @@ pub(super) struct Shared {
     pub(super) bounds: Bounds,
     pub(super) readings: Arc<Readings>,
     pub(super) tls: Option<Tls>,
-    pub(super) http: auto::Builder<Streams>,
+    pub(super) http1: http1::Builder,
+    pub(super) http2: http2::Builder<Streams>,
 }
 
-/// How HTTP is spoken.
-pub(super) fn http(bounds: &Bounds, streams: Streams) -> auto::Builder<Streams> {
-    let mut http = auto::Builder::new(streams);
-    let head = u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX);
-    http.http1()
-        .timer(TokioTimer::new())
+/// How HTTP/1 is spoken.
+pub(super) fn http1(bounds: &Bounds) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
         // Its clock does not tell a head that is slow from a connection that is idle; ours does.
         .header_read_timeout(None)
         .max_headers(bounds.headers_max)
+        .max_header_size(bounds.head_bytes_max)
         .max_buf_size(bounds.head_bytes_max);
-    http.http2()
-        .timer(TokioTimer::new())
+    http
+}
+
+/// How HTTP/2 is spoken.
+pub(super) fn http2(bounds: &Bounds, streams: Streams) -> http2::Builder<Streams> {
+    let mut http = http2::Builder::new(streams);
+    let head = u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX);
+    http.timer(TokioTimer::new())
         .max_concurrent_streams(bounds.streams_max)
         .max_header_list_size(head)
         .max_pending_accept_reset_streams(bounds.pending_resets_max)
@@ -98,9 +106,11 @@ pub(super) async fn serve<S: Service>(
     let watch = Arc::new(Watch::new(Instant::now()));
     let socket = Socket::new(stream, Arc::clone(&watch));
     let Some(Tls(acceptor)) = &shared.tls else {
-        return drive(&shared, service, socket, peer, watch).await;
+        return Box::pin(drive(&shared, service, socket, peer, watch)).await;
     };
-    let handshake = timeout(shared.bounds.handshake_time_max, acceptor.accept(socket));
+    // Boxed, as what follows is: a task takes the room of the largest of its states.
+    let handshake = Box::pin(acceptor.accept(socket));
+    let handshake = timeout(shared.bounds.handshake_time_max, handshake);
     let mut draining = peer.draining.clone();
     let secured = tokio::select! {
         secured = handshake => secured,
@@ -108,18 +118,13 @@ pub(super) async fn serve<S: Service>(
         () = draining.begun() => return,
     };
     match secured {
-        // Boxed: the state of TLS is large, and connections without it have none.
-        Ok(Ok(secured)) => drive(&shared, service, Box::new(secured), peer, watch).await,
+        Ok(Ok(secured)) => Box::pin(drive(&shared, service, secured, peer, watch)).await,
         Ok(Err(_)) | Err(_) => shared.readings.tls_failed.add_one(),
     }
 }
 
-/// Why the driving stops.
-enum Turn {
-    Over,
-    Due(Why),
-}
-
+/// A connection, as a task has it. While nothing is asked it is a socket and a timer; hyper's part
+/// and its buffers, 16 KiB and more, are there while there is something to do.
 async fn drive<S: Service, T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     shared: &Shared,
     service: S,
@@ -127,49 +132,140 @@ async fn drive<S: Service, T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     peer: Peer,
     watch: Arc<Watch>,
 ) {
-    let Shared { bounds, readings, http, .. } = shared;
-    let mut draining = peer.draining.clone();
-    let io = TokioIo::new(Wire::new(stream, Arc::clone(&watch)));
-    let answering = service_fn(|request: http::Request<Incoming>| {
+    let Shared { bounds, readings, http1, http2, .. } = shared;
+    let timer = pin!(sleep_until(Instant::now() + bounds.idle_time_max));
+    let draining = peer.draining.clone();
+    let mut turns = Turns { bounds, readings, watch: &watch, timer, draining, told: None };
+    let mut wire = Wire::new(stream, Arc::clone(&watch));
+    let answering = |request: http::Request<Incoming>| {
         answer(&service, request, &peer, &watch, bounds, readings)
-    });
-    let mut connection = pin!(http.serve_connection(io, answering));
-    let mut timer = pin!(sleep_until(Instant::now() + bounds.idle_time_max));
-    // When it has to be over, once it was told to end.
-    let mut end: Option<Instant> = None;
-    let mut phase = Phase::Serving;
+    };
     loop {
-        let turn = poll_fn(|context| {
-            if connection.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Turn::Over);
+        let parked = Parked::new(readings, &watch);
+        let Some(protocol) = turns.first_bytes(&mut wire).await else {
+            // So that the peer of a TLS session knows that nothing was cut off.
+            drop(timeout(bounds.stall_time_max, wire.shutdown()).await);
+            return;
+        };
+        drop(parked);
+        let io = TokioIo::new(wire);
+        if protocol == Protocol::Http2 {
+            let connection = http2.serve_connection(io, service_fn(answering));
+            turns.run(&mut Box::pin(connection)).await;
+            return;
+        }
+        let mut connection = Box::new(http1.serve_connection(io, service_fn(answering)));
+        match turns.run(&mut Pin::new(&mut *connection)).await {
+            Turn::Over => return,
+            Turn::Park => {
+                let parts = connection.into_parts();
+                wire = parts.io.into_inner();
+                wire.unread(parts.read_buf);
             }
-            due(&watch, bounds, end, timer.as_mut(), context)
-        });
-        tokio::select! {
-            biased;
-            next = draining.after(phase) => {
-                if next == Phase::Cutting {
-                    readings.cut.add_one();
-                    return watch.cut();
+        }
+    }
+}
+
+/// How a connection went on.
+enum Turn {
+    Over,
+    /// Nothing was asked for a while, and all was written.
+    Park,
+}
+
+/// What takes its turn with a connection: its clock, and the end of the server.
+struct Turns<'a> {
+    bounds: &'a Bounds,
+    readings: &'a Readings,
+    watch: &'a Watch,
+    timer: Pin<&'a mut Sleep>,
+    draining: Draining,
+    /// When it has to be over, once it was told to end.
+    told: Option<Instant>,
+}
+
+impl Turns<'_> {
+    /// Waits until the peer says something, and reads as much as shows which protocol it is.
+    async fn first_bytes<T: AsyncRead + Unpin>(&mut self, wire: &mut Wire<T>) -> Option<Protocol> {
+        loop {
+            let reading = poll_fn(|context| {
+                if let Poll::Ready(read) = wire.poll_first(context) {
+                    return Poll::Ready(read.map_err(|_| None));
                 }
-                phase = next;
-                connection.as_mut().graceful_shutdown();
+                due(self.watch, self.bounds, None, self.timer.as_mut(), context)
+                    .map(|why| Err(Some(why)))
+            });
+            let read = tokio::select! {
+                biased;
+                () = self.draining.begun() => return None,
+                read = reading => read,
+            };
+            match read {
+                // The end, or as good as that.
+                Ok(0) | Err(None) => return None,
+                Ok(_) => match self.watch.protocol() {
+                    Protocol::Unknown(_) => {}
+                    protocol => return Some(protocol),
+                },
+                Err(Some(Why::HeadTooSlow)) => {
+                    self.readings.heads_too_slow.add_one();
+                    return None;
+                }
+                // A TLS session that cannot write has nothing to say either.
+                Err(Some(Why::Idle | Why::Quiet | Why::Stalled)) => {
+                    self.readings.idle_too_long.add_one();
+                    return None;
+                }
             }
-            turn = turn => match turn {
-                Turn::Over => return,
-                Turn::Due(Why::Idle) if end.is_none() => {
-                    readings.idle_too_long.add_one();
-                    end = Some(Instant::now() + bounds.stall_time_max);
+        }
+    }
+
+    /// Runs HTTP on it.
+    async fn run<C: GracefulConnection>(
+        &mut self,
+        connection: &mut Pin<impl DerefMut<Target = C>>,
+    ) -> Turn {
+        let mut phase = Phase::Serving;
+        loop {
+            let turn = poll_fn(|context| {
+                if connection.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(None);
+                }
+                due(self.watch, self.bounds, self.told, self.timer.as_mut(), context).map(Some)
+            });
+            let why = tokio::select! {
+                biased;
+                next = self.draining.after(phase) => {
+                    if next == Phase::Cutting {
+                        self.readings.cut.add_one();
+                        self.watch.cut();
+                        return Turn::Over;
+                    }
+                    phase = next;
                     connection.as_mut().graceful_shutdown();
+                    continue;
+                }
+                why = turn => why,
+            };
+            match why {
+                None => return Turn::Over,
+                Some(Why::Quiet) => return Turn::Park,
+                Some(Why::Idle) if self.told.is_none() => {
+                    self.readings.idle_too_long.add_one();
+                    self.told = Some(Instant::now() + self.bounds.stall_time_max);
+                    connection.as_mut().graceful_shutdown();
+                    continue;
                 }
                 // It was told, and is still there.
-                Turn::Due(Why::Idle) => return watch.cut(),
-                Turn::Due(Why::HeadTooSlow) => return readings.heads_too_slow.add_one(),
-                Turn::Due(Why::Stalled) => {
-                    readings.stalled.add_one();
-                    return watch.cut();
+                Some(Why::Idle) => {}
+                Some(Why::HeadTooSlow) => {
+                    self.readings.heads_too_slow.add_one();
+                    return Turn::Over;
                 }
-            },
+                Some(Why::Stalled) => self.readings.stalled.add_one(),
+            }
+            self.watch.cut();
+            return Turn::Over;
         }
     }
 }
@@ -179,14 +275,14 @@ async fn drive<S: Service, T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
 fn due(
     watch: &Watch,
     bounds: &Bounds,
-    end: Option<Instant>,
+    told: Option<Instant>,
     mut timer: Pin<&mut Sleep>,
     context: &mut Context<'_>,
-) -> Poll<Turn> {
+) -> Poll<Why> {
     loop {
-        let deadline = match (watch.deadline(bounds), end) {
+        let deadline = match (watch.deadline(bounds), told) {
             // An idle connection that was told so has until its end.
-            (Some((_, Why::Idle)) | None, Some(end)) => Some((end, Why::Idle)),
+            (Some((_, Why::Idle | Why::Quiet)) | None, Some(end)) => Some((end, Why::Idle)),
             (deadline, _) => deadline,
         };
         if let Some((at, _)) = deadline
@@ -194,13 +290,34 @@ fn due(
         {
             timer.as_mut().reset(at);
         }
-        std::task::ready!(timer.as_mut().poll(context));
+        ready!(timer.as_mut().poll(context));
         let now = Instant::now();
         match deadline {
-            Some((at, why)) if at <= now => return Poll::Ready(Turn::Due(why)),
+            Some((at, why)) if at <= now => return Poll::Ready(why),
             Some((at, _)) => timer.as_mut().reset(at),
             None => timer.as_mut().reset(now + bounds.stall_time_max),
         }
+    }
+}
+
+/// A connection without buffers, for as long as this lives.
+struct Parked<'a> {
+    readings: &'a Readings,
+    watch: &'a Watch,
+}
+
+impl<'a> Parked<'a> {
+    fn new(readings: &'a Readings, watch: &'a Watch) -> Self {
+        readings.parked.add_one();
+        watch.park(true);
+        Self { readings, watch }
+    }
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        self.readings.parked.take_one();
+        self.watch.park(false);
     }
 }
 

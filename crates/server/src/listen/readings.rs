@@ -21,11 +21,13 @@ impl Reading {
     }
 }
 
-/// Numbers about connections. All but `open` only grow.
+/// Numbers about connections. All but `open` and `parked` only grow.
 #[derive(Debug, Default)]
 pub struct Readings {
     /// Connections that there are.
     pub open: Reading,
+    /// Those of them that have no buffers, since nothing was asked for a while.
+    pub parked: Reading,
     /// Connections that were taken.
     pub accepted: Reading,
     /// Times that the system did not hand out a connection.

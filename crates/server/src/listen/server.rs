@@ -67,9 +67,12 @@ impl Server {
         let (alive, mut all_ended) = mpsc::channel(1);
         let connections_max = descriptors::connections_max(bounds.connections_max);
         let drain_time_max = bounds.drain_time_max;
-        let http = connection::http(&bounds, Streams(alive.clone()));
+        let http1 = connection::http1(&bounds);
+        let http2 = connection::http2(&bounds, Streams(alive.clone()));
         let secured = tls.is_some();
-        let shared = Arc::new(Shared { bounds, readings: Arc::clone(&readings), tls, http });
+        let readings_shared = Arc::clone(&readings);
+        let shared = Shared { bounds, readings: readings_shared, tls, http1, http2 };
+        let shared = Arc::new(shared);
         let room = Arc::new(Semaphore::new(connections_max));
         let accepting = async {
             loop {

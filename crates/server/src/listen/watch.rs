@@ -28,13 +28,15 @@ struct State {
     /// Answers of which there is more, and since when nobody asked for it.
     bodies: Vec<(BodyId, Instant)>,
     bodies_made: u64,
+    /// Whether hyper has a part in it.
+    parked: bool,
     /// Whether the peer gets a reset rather than a good end.
     cut: bool,
 }
 
 /// Which protocol is spoken, as far as the bytes show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Protocol {
+pub(super) enum Protocol {
     /// That many bytes are those of HTTP/2's preface.
     Unknown(usize),
     Http1,
@@ -49,6 +51,8 @@ pub(super) struct BodyId(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
     Idle,
+    /// It is idle for so long that it needs no buffers.
+    Quiet,
     HeadTooSlow,
     Stalled,
 }
@@ -63,6 +67,7 @@ impl Watch {
             blocked_since: None,
             bodies: Vec::new(),
             bodies_made: 0,
+            parked: true,
             cut: false,
         }))
     }
@@ -90,6 +95,16 @@ impl Watch {
         } else if state.requests == 0 && state.head_since.is_none() {
             state.head_since = Some(Instant::now());
         }
+    }
+
+    /// Which protocol is spoken, as far as the bytes show.
+    pub(super) fn protocol(&self) -> Protocol {
+        self.state().protocol
+    }
+
+    /// It has buffers, or has none.
+    pub(super) fn park(&self, parked: bool) {
+        self.state().parked = parked;
     }
 
     /// The socket took bytes.
@@ -154,7 +169,15 @@ impl Watch {
         let stalled = stalled.min().map(|since| (since + bounds.stall_time_max, Why::Stalled));
         let waiting = match (state.requests, state.head_since) {
             (0, Some(since)) => Some((since + bounds.head_time_max, Why::HeadTooSlow)),
-            (0, None) => Some((state.idle_since + bounds.idle_time_max, Why::Idle)),
+            (0, None) => {
+                let idle = (state.idle_since + bounds.idle_time_max, Why::Idle);
+                // What is not written yet is in the buffers.
+                let may_park = state.protocol == Protocol::Http1
+                    && !state.parked
+                    && state.blocked_since.is_none();
+                let quiet = (state.idle_since + bounds.park_time, Why::Quiet);
+                Some(if may_park && quiet.0 < idle.0 { quiet } else { idle })
+            }
             _ => None,
         };
         [stalled, waiting].into_iter().flatten().min_by_key(|(at, _)| *at)

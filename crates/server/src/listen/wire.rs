@@ -3,8 +3,9 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -85,11 +86,41 @@ impl AsyncWrite for Socket {
 pub(super) struct Wire<T> {
     inner: T,
     watch: Arc<Watch>,
+    /// Bytes that came before whoever reads now was there.
+    unread: Bytes,
 }
+
+/// As many bytes as show which protocol is spoken.
+const FIRST_BYTES: usize = 24;
 
 impl<T> Wire<T> {
     pub(super) fn new(inner: T, watch: Arc<Watch>) -> Self {
-        Self { inner, watch }
+        Self { inner, watch, unread: Bytes::new() }
+    }
+
+    /// Gives back what was read, to be read again: the beginning of a head, which takes its time
+    /// from now.
+    pub(super) fn unread(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.watch.came(&bytes);
+        }
+        self.unread = bytes;
+    }
+}
+
+impl<T: AsyncRead + Unpin> Wire<T> {
+    /// Reads a few bytes and leaves them to be read: how many there are now. None is the end.
+    pub(super) fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut bytes = [0; FIRST_BYTES];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        ready!(Pin::new(&mut self.inner).poll_read(context, &mut buffer))?;
+        let came = buffer.filled();
+        if came.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        self.watch.came(came);
+        self.unread = [&self.unread, came].concat().into();
+        Poll::Ready(Ok(self.unread.len()))
     }
 }
 
@@ -99,6 +130,11 @@ impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.unread.is_empty() {
+            let part = self.unread.len().min(buffer.remaining());
+            buffer.put_slice(&self.unread.split_to(part));
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.inner).poll_read(context, buffer);
         let came = &buffer.filled()[before..];
