@@ -75,7 +75,8 @@ impl Metrics {
         let end = text.rfind("# EOF").unwrap_or(text.len());
         text.truncate(end);
         let engine = state.engine.readings();
-        let listen = state.budget.readings();
+        let bodies = state.body_bytes_max - state.budget.free_bytes();
+        let connections = &state.connections;
         let gauges = [
             ("trees", "Trees of executions in memory", engine.trees),
             ("trees_runnable", "Trees that have something to do", engine.runnable),
@@ -84,16 +85,19 @@ impl Metrics {
             ("effects_in_flight", "HTTP effects in flight", engine.effects_in_flight),
             ("callers_waiting", "Callers that wait for room in the engine", engine.callers_waiting),
             ("store_batches_waiting", "Batches that wait for the disk", engine.store.waiting),
-            ("body_bytes", "Bytes of request bodies in memory", listen),
+            ("body_bytes", "Bytes of request bodies in memory", bodies),
             ("recovered", "Whether all was looked at that was left", usize::from(engine.recovered)),
         ];
         for (name, help, value) in gauges {
             line(&mut text, name, "gauge", help, value as u64);
         }
+        line(&mut text, "connections", "gauge", "Connections that are open", connections.open.get());
         let counters = [
             ("guests_evicted", "Guests that waited and were dropped", engine.evicted),
             ("replays", "Guests that ran again over what is stored", engine.replays),
             ("guests_started", "Guests that were started", engine.guests.guests_started),
+            ("connections_accepted", "Connections that were taken", connections.accepted.get()),
+            ("connections_cut", "Connections that were cut at a stop", connections.cut.get()),
             ("store_syncs", "Commits of the store: each is one sync", engine.store.groups),
             ("store_batches", "Batches in them", engine.store.batches),
             ("store_writes", "Puts and deletes that reached the disk", engine.store.writes_made),

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use indelible_runtime::Engine;
 use indelible_runtime::world::{Clock, Observer};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use crate::auth::local::Scheme;
 use crate::auth::{Access, OwnHosts, SessionKeys, TokenError, Tokens};
 use crate::dispatch::{Router, dispatch};
-use crate::listen::{self, Bounds, Budget, Tls};
+use crate::listen::body::Budget;
+use crate::listen::{self, Bounds, BoundsError, Tls};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::state::State;
@@ -34,6 +35,8 @@ pub struct Config {
     pub options: Options,
     /// Bounds of connections.
     pub bounds: Bounds,
+    /// The most bytes of bodies in memory, of all requests together.
+    pub body_bytes_max: usize,
 }
 
 /// Who is let in.
@@ -58,6 +61,7 @@ impl Default for Config {
             names: Vec::new(),
             options: Options::default(),
             bounds: Bounds::default(),
+            body_bytes_max: listen::body::BUDGET_BYTES,
         }
     }
 }
@@ -81,6 +85,9 @@ pub enum ServeError {
     /// The API keys cannot be read.
     #[error("the API keys cannot be read: {0}")]
     Tokens(#[from] TokenError),
+    /// The bounds contradict each other.
+    #[error(transparent)]
+    Bounds(#[from] BoundsError),
     /// The store has stopped: nothing is written any more.
     #[error("the store has stopped: {0}")]
     Store(String),
@@ -111,10 +118,9 @@ pub struct Stopped {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    tls: Option<Tls>,
-    bounds: Bounds,
+    scheme: Scheme,
+    listen: listen::Server,
     state: Arc<State>,
-    stopping: watch::Sender<bool>,
 }
 
 impl Server {
@@ -125,7 +131,8 @@ impl Server {
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ServeError> {
-        let Config { listen, tls, letting, behind_proxy, names, options, bounds } = config;
+        let Config { listen, tls, letting, behind_proxy, names, options, bounds, body_bytes_max } =
+            config;
         let tokens = Arc::new(Tokens::open(engine.store().clone())?);
         let access = match letting {
             Letting::Everybody => Access::Open,
@@ -147,14 +154,16 @@ impl Server {
         let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
         let hosts = OwnHosts::new(scheme, address.port(), names.iter().map(String::as_str));
         let hosts = hosts.map_err(|error| ServeError::Name(error.to_string()))?;
-        let (stopping, stopped) = watch::channel(false);
+        let connections = listen::Server::new(bounds, tls)?;
         let state = Arc::new(State {
             waiters: Arc::new(Semaphore::new(options.waiters_max)),
             requests: Semaphore::new(options.requests_max),
             compilers: Arc::new(Semaphore::new(options.compilers_max)),
             metrics: Metrics::new(),
-            budget: Budget::new(bounds.body_bytes_max),
-            stopping: stopped,
+            budget: Budget::new(body_bytes_max),
+            body_bytes_max,
+            draining: connections.draining(),
+            connections: connections.readings(),
             engine,
             access,
             tokens,
@@ -163,7 +172,7 @@ impl Server {
             clock,
             observer,
         });
-        Ok(Self { listener, address, tls, bounds, state, stopping })
+        Ok(Self { listener, address, scheme, listen: connections, state })
     }
 
     /// The address that it has.
@@ -173,18 +182,21 @@ impl Server {
 
     /// Where it is, as a URL.
     pub fn url(&self) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let scheme = match self.scheme {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        };
         format!("{scheme}://{}", self.address)
     }
 
     /// Serves until `stop` resolves; then requests under way come to their answers, and whoever
     /// waits is told where to ask again. It also ends when the store has stopped.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<Stopped, ServeError> {
-        let Self { listener, tls, bounds, state, stopping, .. } = self;
+        let Self { listener, listen, state, .. } = self;
         let router = Arc::new(Router::new());
         let service = {
             let state = Arc::clone(&state);
-            move |request| dispatch(Arc::clone(&state), Arc::clone(&router), request)
+            move |request, _| dispatch(Arc::clone(&state), Arc::clone(&router), request)
         };
         let mut poison = None;
         let ended = async {
@@ -192,10 +204,8 @@ impl Server {
                 () = stop => {}
                 stopped = state.engine.stopped() => poison = Some(stopped.to_string()),
             }
-            // Those who wait are told before connections are closed.
-            let _ = stopping.send(true);
         };
-        let cut = listen::serve(listener, service, tls, bounds, ended).await;
+        let listen::Stopped { cut } = listen.serve(listener, service, ended).await;
         match poison {
             Some(why) => Err(ServeError::Store(why)),
             None => Ok(Stopped { cut }),

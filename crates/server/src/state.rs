@@ -7,10 +7,11 @@ use indelible_api::{Code, Problem};
 use indelible_journal::{ExecutionId, Namespace, OperationId, Timestamp};
 use indelible_runtime::Engine;
 use indelible_runtime::world::{Clock, Observer};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Access, OwnHosts, TokenError, Tokens};
-use crate::listen::Budget;
+use crate::listen::body::Budget;
+use crate::listen::{Draining, Readings};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::refusal::not_found;
@@ -33,8 +34,11 @@ pub(crate) struct State {
     pub(crate) requests: Semaphore,
     /// Components that are compiled at a time.
     pub(crate) compilers: Arc<Semaphore>,
-    /// True when the server stops.
-    pub(crate) stopping: watch::Receiver<bool>,
+    /// All bytes of the budget.
+    pub(crate) body_bytes_max: usize,
+    /// Tells when the server stops.
+    pub(crate) draining: Draining,
+    pub(crate) connections: Arc<Readings>,
 }
 
 /// Whose an execution is.
@@ -83,13 +87,11 @@ impl State {
 
     /// Resolves when the server stops.
     pub(crate) async fn draining(&self) {
-        let mut stopping = self.stopping.clone();
-        // If nobody can say so any more, it has stopped.
-        let _ = stopping.wait_for(|stopping| *stopping).await;
+        self.draining.clone().begun().await;
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        *self.stopping.borrow()
+        self.draining.has_begun()
     }
 
     /// The execution in the path, if the credential may see it. The one way by which an id from

@@ -1,42 +1,71 @@
-//! Reading a body: within its own bound, within the budget of all of them together, and in time.
+//! The body of a request, read within bounds: of its own, and of all bodies together.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt as _;
-use hyper::body::{Body, Incoming};
+use bytes::Bytes;
+use http_body::Body;
+use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
 
-/// Room for the bytes of bodies, of all requests together. It is taken as bytes arrive, so that
-/// whoever only promises them takes none.
+/// For how long the next bytes of a body may take to come, by default.
+pub const CHUNK_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The bytes that all bodies may have in memory, by default: a few large components at a time, or
+/// sixty of the largest payloads.
+pub const BUDGET_BYTES: usize = 256 << 20;
+
+/// What bodies may take: the memory of all of them, and the time between two pieces of one. Clones
+/// share it.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    room: Arc<Semaphore>,
-    bytes_max: usize,
+    bytes: Arc<Semaphore>,
+    chunk_time_max: Duration,
 }
 
 impl Budget {
-    /// Room for so many bytes.
-    pub fn new(bytes_max: usize) -> Self {
-        let bytes_max = bytes_max.min(Semaphore::MAX_PERMITS);
-        Self { room: Arc::new(Semaphore::new(bytes_max)), bytes_max }
+    /// That many bytes.
+    pub fn new(bytes: usize) -> Self {
+        let bytes = Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS)));
+        Self { bytes, chunk_time_max: CHUNK_TIME_MAX }
     }
 
-    /// How many bytes are taken.
-    pub fn readings(&self) -> usize {
-        self.bytes_max - self.room.available_permits()
+    /// With another time than [`CHUNK_TIME_MAX`] for the next piece of a body to come.
+    pub fn chunk_time_max(self, chunk_time_max: Duration) -> Self {
+        Self { chunk_time_max, ..self }
     }
 
-    fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let bytes = u32::try_from(bytes).ok()?;
-        Arc::clone(&self.room).try_acquire_many_owned(bytes).ok()
+    /// How many bytes are free.
+    pub fn free_bytes(&self) -> usize {
+        self.bytes.available_permits()
     }
 }
 
-/// The room that a body has, until it is dropped.
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(BUDGET_BYTES)
+    }
+}
+
+/// Bytes of the budget, given back when this is dropped.
 #[derive(Debug)]
-pub struct Held(#[expect(dead_code, reason = "it is held")] Option<OwnedSemaphorePermit>);
+pub struct Held {
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Held {
+    fn take_more(&mut self, budget: &Budget, bytes: usize) -> Result<(), BodyError> {
+        let bytes = u32::try_from(bytes).map_err(|_| BodyError::Busy)?;
+        let more = Arc::clone(&budget.bytes).try_acquire_many_owned(bytes);
+        let more = more.map_err(|_| BodyError::Busy)?;
+        match &mut self.permit {
+            Some(permit) => permit.merge(more),
+            None => self.permit = Some(more),
+        }
+        Ok(())
+    }
+}
 
 /// Why there is no body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -44,64 +73,53 @@ pub enum BodyError {
     /// It is larger than it may be.
     #[error("the body is too large")]
     TooLarge,
-    /// It did not come in time.
-    #[error("the body came too slowly")]
+    /// It, or a part of it, took too long.
+    #[error("the body comes too slowly")]
     TooSlow,
-    /// It broke off, or made no sense.
+    /// It ended before its end.
     #[error("the body broke off")]
     Broken,
-    /// There are too many bytes of others.
-    #[error("there is no room for the body")]
+    /// The bodies of others take all the memory that there is for them.
+    #[error("bodies take too much memory")]
     Busy,
 }
 
-/// Reads a body.
-pub async fn read(
-    incoming: Incoming,
+/// Reads a body. What says that it is too large is refused unread. The bytes are counted as they
+/// come, so a sender that is slow, or lies about the length, holds what it has sent and no more.
+/// They are copied: a piece of a connection's buffer would hold the whole buffer.
+pub async fn read<B: Body<Data = Bytes> + Unpin>(
+    mut incoming: B,
     bytes_max: usize,
     time_max: Duration,
     budget: &Budget,
 ) -> Result<(Bytes, Held), BodyError> {
-    // What says that it is too large need not be read.
-    if incoming.size_hint().lower() > bytes_max as u64 {
+    let hint = incoming.size_hint();
+    if usize::try_from(hint.lower()).map_or(true, |bytes| bytes > bytes_max) {
         return Err(BodyError::TooLarge);
     }
-    let collected = tokio::time::timeout(time_max, collect(incoming, bytes_max, budget)).await;
-    collected.unwrap_or(Err(BodyError::TooSlow))
-}
-
-async fn collect(
-    mut incoming: Incoming,
-    bytes_max: usize,
-    budget: &Budget,
-) -> Result<(Bytes, Held), BodyError> {
-    let mut held: Option<OwnedSemaphorePermit> = None;
-    let mut first = Bytes::new();
-    let mut rest: Option<BytesMut> = None;
-    while let Some(frame) = incoming.frame().await {
-        let frame = frame.map_err(|_| BodyError::Broken)?;
-        // Trailers say nothing that is heeded.
-        let Ok(data) = frame.into_data() else { continue };
-        let length = rest.as_ref().map_or(first.len(), BytesMut::len) + data.len();
-        if length > bytes_max {
+    let announced = hint.exact().and_then(|bytes| usize::try_from(bytes).ok());
+    // The first chunk allocates what it needs, and a whole body that is announced fits exactly.
+    let capacity_max = announced.unwrap_or(bytes_max);
+    let deadline = Instant::now() + time_max;
+    let mut collected = Vec::new();
+    let mut held = Held { permit: None };
+    loop {
+        let until = deadline.min(Instant::now() + budget.chunk_time_max);
+        let frame = timeout_at(until, incoming.frame()).await.map_err(|_| BodyError::TooSlow)?;
+        let Some(frame) = frame else { break };
+        // Trailers are nothing that anybody asks for.
+        let Ok(bytes) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
+        let needed = collected.len() + bytes.len();
+        if needed > bytes_max {
             return Err(BodyError::TooLarge);
         }
-        let more = budget.take(data.len()).ok_or(BodyError::Busy)?;
-        match &mut held {
-            Some(held) => held.merge(more),
-            none => *none = Some(more),
+        if needed > collected.capacity() {
+            // Doubled, so that a body of many small pieces is not copied for each of them.
+            let capacity = needed.max(capacity_max.min(collected.capacity() * 2));
+            held.take_more(budget, capacity - collected.capacity())?;
+            collected.reserve_exact(capacity - collected.len());
         }
-        // Most bodies come in one piece, which is passed on as it is.
-        match &mut rest {
-            Some(rest) => rest.extend_from_slice(&data),
-            None if first.is_empty() => first = data,
-            None => {
-                let mut both = BytesMut::with_capacity(length * 2);
-                both.extend_from_slice(&first);
-                both.extend_from_slice(&data);
-                rest = Some(both);
-            }
-        }
+        collected.extend_from_slice(&bytes);
     }
-    Ok((rest.map_or(first, BytesMut::freeze), Held(held)))
+    Ok((Bytes::from(collected), held))
 }

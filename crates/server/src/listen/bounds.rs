@@ -1,52 +1,103 @@
-//! What a peer may take of the server before it has said anything of worth.
+//! The limits of connections, each with its reason.
 
 use std::time::Duration;
 
-/// Bounds of connections.
+/// The smallest buffer that hyper takes.
+const HEAD_BYTES_MIN: usize = 8 * 1024;
+
+/// The limits of connections.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    /// The most connections. Further ones wait in the system's queue.
+    /// The most connections at a time. Past it the accept loop waits, and others queue in the
+    /// kernel: a client that comes late is served late, and not refused. Fewer are taken if the
+    /// process may not have as many descriptors.
     pub connections_max: usize,
-    /// The most bytes of a request's head.
+    /// The most bytes of a request's line and headers. A credential and a few headers take one or
+    /// two kilobytes. It is also the most that is buffered of an HTTP/1 connection in either
+    /// direction; at least 8 KiB.
     pub head_bytes_max: usize,
-    /// The most headers.
+    /// The most headers of a request. A hundred is twice what browsers and proxies add up to.
     pub headers_max: usize,
-    /// For how long a head, and a TLS handshake, may take: whoever is slower holds a place that
-    /// others could use.
+    /// For how long a head may take from its first byte, so that whoever sends it byte by byte
+    /// does not hold a connection.
     pub head_time_max: Duration,
-    /// For how long a peer may take nothing of an answer.
-    pub stall_max: Duration,
-    /// HTTP/2: the most requests at once on a connection.
+    /// For how long a connection may be without a request. Longer than clients keep theirs.
+    pub idle_time_max: Duration,
+    /// After how long without a request an HTTP/1 connection gives its buffers back. It gets them
+    /// again with the next request, which takes a few microseconds; without them, ten thousand
+    /// idle connections take some tens of megabytes.
+    pub park_time: Duration,
+    /// For how long a TLS handshake may take: a few round trips.
+    pub handshake_time_max: Duration,
+    /// For how long a peer may take nothing of what is written to it, before the connection is
+    /// cut. What waits to be sent is memory.
+    pub stall_time_max: Duration,
+    /// The most requests at a time on an HTTP/2 connection.
     pub streams_max: u32,
-    /// HTTP/2: how much of a body may come before it is read.
-    pub window_bytes: u32,
-    /// HTTP/2: how much of an answer is kept for a peer that reads slowly.
-    pub send_bytes_max: usize,
-    /// HTTP/2: the most streams that a peer may open and drop before the connection ends.
-    pub resets_max: usize,
-    /// HTTP/2: how often it is looked whether the peer is there.
-    pub ping_every: Duration,
-    /// The most bytes of bodies in memory, of all connections together.
-    pub body_bytes_max: usize,
-    /// For how long a stop waits for requests under way.
-    pub drain_max: Duration,
+    /// The most bytes of a body that come on an HTTP/2 stream before somebody reads them.
+    pub stream_window_bytes: u32,
+    /// The same for all streams of a connection.
+    pub connection_window_bytes: u32,
+    /// The most bytes of an answer that wait in an HTTP/2 stream, and the largest piece in which
+    /// they are handed over.
+    pub stream_send_bytes_max: usize,
+    /// Streams that a peer opened and reset before anybody looked at them (rapid reset): past it,
+    /// the connection ends. What h2 has by default.
+    pub pending_resets_max: usize,
+    /// Streams that were reset for a peer's mistakes: past it, the connection ends. What hyper has
+    /// by default.
+    pub mistakes_max: usize,
+    /// For how long requests under way may go on after the server was told to stop.
+    pub drain_time_max: Duration,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
-            head_bytes_max: 32 << 10,
+            head_bytes_max: 32 * 1024,
             headers_max: 100,
-            head_time_max: Duration::from_secs(30),
-            stall_max: Duration::from_secs(30),
+            head_time_max: Duration::from_secs(10),
+            idle_time_max: Duration::from_secs(600),
+            park_time: Duration::from_secs(2),
+            handshake_time_max: Duration::from_secs(10),
+            stall_time_max: Duration::from_secs(30),
             streams_max: 128,
-            window_bytes: 256 << 10,
-            send_bytes_max: 64 << 10,
-            resets_max: 64,
-            ping_every: Duration::from_secs(60),
-            body_bytes_max: 256 << 20,
-            drain_max: Duration::from_secs(10),
+            stream_window_bytes: 128 * 1024,
+            connection_window_bytes: 256 * 1024,
+            stream_send_bytes_max: 16 * 1024,
+            pending_resets_max: 20,
+            mistakes_max: 1024,
+            drain_time_max: Duration::from_secs(30),
         }
+    }
+}
+
+/// A limit that nothing could be served within.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name} is {given}, and must be from {min} to {max}")]
+pub struct BoundsError {
+    name: &'static str,
+    given: usize,
+    min: usize,
+    max: usize,
+}
+
+impl Bounds {
+    /// Whether something can be served within them.
+    pub(super) fn check(&self) -> Result<(), BoundsError> {
+        let within = |name, given: usize, min, max| {
+            let good = (min..=max).contains(&given);
+            if good { Ok(()) } else { Err(BoundsError { name, given, min, max }) }
+        };
+        let size = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
+        let window_max = (1 << 31) - 1;
+        within("connections_max", self.connections_max, 1, 1 << 20)?;
+        within("head_bytes_max", self.head_bytes_max, HEAD_BYTES_MIN, 1 << 24)?;
+        within("headers_max", self.headers_max, 1, 1 << 14)?;
+        within("streams_max", size(self.streams_max), 1, 1 << 16)?;
+        within("stream_window_bytes", size(self.stream_window_bytes), 1, window_max)?;
+        within("connection_window_bytes", size(self.connection_window_bytes), 65_535, window_max)?;
+        within("stream_send_bytes_max", self.stream_send_bytes_max, 1, window_max)
     }
 }

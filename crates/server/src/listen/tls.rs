@@ -1,60 +1,77 @@
-//! The server's certificate.
+//! TLS: who the server is, and what it offers.
+#![expect(clippy::disallowed_methods, reason = "the certificate and its key are files")]
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig};
 
-/// What a server proves itself with.
+/// In the order of preference.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// A certificate and its key: TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1. There is no early data, which
+/// a stranger could send again.
 #[derive(Clone)]
-pub struct Tls(TlsAcceptor);
+pub struct Tls(pub(super) TlsAcceptor);
 
-/// Why a certificate cannot be used.
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Tls")
+    }
+}
+
+/// Why there is no TLS. No message shows anything of a key.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum TlsError {
-    /// The certificate is none.
-    #[error("the certificate chain is no PEM: {0}")]
-    Certificate(String),
-    /// The key is none. What it was is not said.
-    #[error("the private key is no PEM")]
-    Key,
-    /// They do not belong together, or are of a kind that is not known.
-    #[error("certificate and key cannot be used: {0}")]
-    Rustls(#[from] rustls::Error),
+    /// A file cannot be read.
+    #[error("{} cannot be read", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The chain is none.
+    #[error("the certificate chain has no certificate in PEM")]
+    NoCertificate,
+    /// The key is none.
+    #[error("the key is no private key in PEM")]
+    NoKey,
+    /// They do not go together, or are of a kind that is not known.
+    #[error("the certificate and the key cannot be used")]
+    Unusable(#[source] rustls::Error),
 }
 
 impl Tls {
-    /// A certificate chain and its private key, as PEM.
-    pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
-        let wrong = |error: rustls::pki_types::pem::Error| TlsError::Certificate(error.to_string());
-        let chain = CertificateDer::pem_slice_iter(certificates).collect::<Result<Vec<_>, _>>();
-        let chain = chain.map_err(wrong)?;
+    /// From two PEM files: the chain, the server's own certificate first, and its key.
+    pub fn from_files(chain: &Path, key: &Path) -> Result<Self, TlsError> {
+        let read = |path: &Path| {
+            let failed = |source| TlsError::File { path: path.to_owned(), source };
+            std::fs::read(path).map_err(failed)
+        };
+        Self::from_pem(&read(chain)?, &read(key)?)
+    }
+
+    /// From the text of such files.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+        let chain = chain.map_err(|_| TlsError::NoCertificate)?;
         if chain.is_empty() {
-            return Err(TlsError::Certificate("there is none in it".to_owned()));
+            return Err(TlsError::NoCertificate);
         }
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::Key)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::NoKey)?;
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::Unusable)?
             .with_no_client_auth()
-            .with_single_cert(chain, key)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+            .with_single_cert(chain, key)
+            .map_err(TlsError::Unusable)?;
+        config.alpn_protocols = PROTOCOLS.iter().map(|name| name.to_vec()).collect();
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
-    }
-
-    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        self.0.accept(stream).await
-    }
-}
-
-impl std::fmt::Debug for Tls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Tls")
     }
 }

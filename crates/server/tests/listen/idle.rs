@@ -1,0 +1,98 @@
+//! Ten thousand connections that ask for nothing. The clients are another process: a process may
+//! not have descriptors for both ends.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+
+use indelible_server::listen::Bounds;
+
+use crate::support::{Running, SHORT, echo};
+
+const CONNECTIONS: usize = 10_000;
+const ADDRESS_VARIABLE: &str = "INDELIBLE_TEST_IDLE_ADDRESS";
+
+/// A connection that has no buffers gets them again, and no byte is lost.
+#[tokio::test]
+async fn a_connection_wakes_up() {
+    let bounds = Bounds { park_time: SHORT, ..Bounds::default() };
+    let server = Running::new(bounds, echo).await;
+    let mut client = server.client().await;
+    for round in 0..3 {
+        while server.readings.parked.get() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let path = format!("/{round}");
+        assert_eq!(client.get(&path).await, path);
+        client
+            .send("GET /long HTTP/1.1\r\nhost: a\r\n\r\nGET /next HTTP/1.1\r\nhost: a\r\n\r\n")
+            .await;
+        assert_eq!((client.ok().await, client.ok().await), ("/long".into(), "/next".into()));
+    }
+    assert_eq!(server.readings.accepted.get(), 1);
+}
+
+/// Pages in memory, in bytes.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * rustix::param::page_size()
+}
+
+#[tokio::test]
+async fn ten_thousand_idle_connections_are_cheap() {
+    let bounds = Bounds { park_time: SHORT, ..Bounds::default() };
+    let server = Running::new(bounds, echo).await;
+    server.client().await.get("/warm").await;
+    let before = resident();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "idle::clients", "--nocapture"])
+        .env(ADDRESS_VARIABLE, server.address.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let waiting = tokio::task::spawn_blocking(move || {
+        let mut lines = output.lines();
+        assert!(lines.any(|line| line.unwrap().contains("all have asked")), "the clients ended");
+        lines
+    });
+    // Kept, so that the clients can write their end.
+    let lines = waiting.await.unwrap();
+    while server.readings.parked.get() < u64::try_from(CONNECTIONS).unwrap() {
+        tokio::task::yield_now().await;
+    }
+    let after = resident();
+    let each = (after - before) / CONNECTIONS;
+    println!("RSS {} KiB, then {} KiB: {each} bytes a connection", before >> 10, after >> 10);
+    // 80 MB for all of them.
+    assert!(each < 8_000, "{each} bytes a connection");
+    // Others are served meanwhile.
+    assert_eq!(server.client().await.get("/1").await, "/1");
+    drop(child.stdin.take());
+    let ended = tokio::task::spawn_blocking(move || (lines.count(), child.wait().unwrap())).await;
+    assert!(ended.unwrap().1.success());
+}
+
+/// The other process; alone, it does nothing.
+#[test]
+fn clients() {
+    let Ok(address) = std::env::var(ADDRESS_VARIABLE) else { return };
+    let address: SocketAddr = address.parse().unwrap();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(b"GET /1 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+        let mut answer = [0; 16];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200 OK\r");
+        clients.push(client);
+    }
+    println!("all have asked");
+    let mut rest = Vec::new();
+    std::io::stdin().read_to_end(&mut rest).unwrap();
+}
