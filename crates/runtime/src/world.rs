@@ -5,6 +5,7 @@ use indelible_journal::{Failure, JournalKey, Micros, PromiseId, Timestamp};
 
 pub use crate::guest::host::Level;
 use crate::unresolved::UnresolvedEffect;
+use indelible_store::rows::executions::Standing;
 
 /// The clock. It may be set back: journals do not mind (C-19).
 pub trait Clock: Send + Sync + 'static {
@@ -41,6 +42,11 @@ pub trait Observer: Send + Sync + 'static {
     /// An attempt at an execution came to nothing (C-32).
     fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: Then) {
         let _ = (key, failure, then);
+    }
+
+    /// An execution is over for good, and stands like this: told when that was accepted.
+    fn ended(&self, key: &JournalKey, standing: Standing) {
+        let _ = (key, standing);
     }
 
     /// An execution does not go on by itself: it is stuck (C-25), and somebody should look.

@@ -147,7 +147,7 @@ impl Tree {
             self.delete_timer(Timer { due: retry_at, key: caller.clone(), child });
         }
         let ending = self.execution(key).journal.ending().cloned().expect("it was cancelled");
-        self.changes.ended.push((key.execution_id().clone(), ending));
+        self.changes.ended.push((key.clone(), ending));
         self.settle_cancelled(shared, &caller, &promise, reason);
     }
 

@@ -1,8 +1,8 @@
 //! What changed in a tree since the last time, as one batch: it is on disk whole, or not at all
 //! (D1, D7).
 
-use indelible_journal::JournalKey;
-use indelible_store::rows::executions::{self, AdvanceError, Execution as Row};
+use indelible_journal::{Ending, JournalKey};
+use indelible_store::rows::executions::{self, AdvanceError, Execution as Row, Standing};
 use indelible_store::rows::{audit, queue, timers, unresolved, windows};
 use indelible_store::{Batch, Position, SubmitError};
 
@@ -149,8 +149,14 @@ impl Tree {
         for after in after {
             after(&Ok(position));
         }
-        for (execution, ending) in ended {
-            shared.watchers.ended(&execution, &ending, position);
+        for (key, ending) in ended {
+            let standing = match ending {
+                Ending::Completed(_) => Standing::Completed,
+                Ending::Failed(_) => Standing::Failed,
+                Ending::Cancelled(_) => Standing::Cancelled,
+            };
+            shared.observer.ended(&key, standing);
+            shared.watchers.ended(key.execution_id(), &ending, position);
         }
     }
 

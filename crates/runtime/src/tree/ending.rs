@@ -223,7 +223,7 @@ impl Tree {
     pub(super) fn tell_caller(&mut self, shared: &Shared, key: &JournalKey, outcome: Outcome) {
         let journal = &self.execution(key).journal;
         let ending = journal.ending().cloned().expect("it has just ended");
-        self.changes.ended.push((key.execution_id().clone(), ending.clone()));
+        self.changes.ended.push((key.clone(), ending.clone()));
         let Some(caller) = caller(key) else {
             if self.execution(key).volatile
                 && let Err(violation) = self.leave_end(key)

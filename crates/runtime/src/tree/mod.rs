@@ -31,9 +31,7 @@ mod work;
 
 use std::collections::{HashMap, VecDeque};
 
-use indelible_journal::{
-    Ending, Entry, ExecutionId, JournalKey, OperationKey, Timestamp, Violation,
-};
+use indelible_journal::{Ending, Entry, JournalKey, OperationKey, Timestamp, Violation};
 use indelible_store::rows::timers::Timer;
 use indelible_store::rows::{audit, unresolved as unresolved_rows};
 use indelible_store::{Position, SubmitError};
@@ -96,7 +94,7 @@ struct Changes {
     unresolved: Vec<(unresolved_rows::Effect, Option<Vec<u8>>)>,
     /// What leaves when it is durable.
     outgoing: Vec<Outgoing>,
-    ended: Vec<(ExecutionId, Ending)>,
+    ended: Vec<(JournalKey, Ending)>,
     after: Vec<AfterCommit>,
 }
 
