@@ -1,3 +1,5 @@
 //! Indelible as programs meet it: an HTTP API over the engine.
 //!
 //! It knows the engine and the wire, and neither SQL nor wasmtime.
+
+pub mod traces;
