@@ -48,6 +48,7 @@ fn main() {
             body: vec![Part::Bytes(b"{\"amount\":100}".as_slice().into())],
         },
         idempotency_key: "5b1f3f6e-3c7e-7c62-9d5e-0b5b0f6a7a11".into(),
+        trace_parent: None,
         components: [COMPONENT.to_owned()].into(),
         timeout: Duration::from_secs(30),
         response_bytes_max: 1 << 20,

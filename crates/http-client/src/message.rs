@@ -17,6 +17,7 @@ use crate::target::Target;
 pub const REQUEST_HEADER_BYTES_MAX: usize = 64 * 1024;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 const OWN_USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("indelible/", env!("CARGO_PKG_VERSION")));
 const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
@@ -104,6 +105,13 @@ impl Message {
             let value = HeaderValue::from_str(&attempt.idempotency_key)
                 .map_err(|_| "its idempotency key cannot be sent in a header")?;
             headers.insert(IDEMPOTENCY_KEY, value);
+        }
+        if let Some(trace_parent) = &attempt.trace_parent
+            && !headers.contains_key(TRACE_PARENT)
+        {
+            let value = HeaderValue::from_str(trace_parent)
+                .map_err(|_| "its trace cannot be sent in a header")?;
+            headers.insert(TRACE_PARENT, value);
         }
         headers.entry(USER_AGENT).or_insert(OWN_USER_AGENT);
         headers.entry(ACCEPT).or_insert(ANYTHING);

@@ -13,6 +13,9 @@ pub struct Attempt {
     pub request: Request,
     /// Sent as `Idempotency-Key` unless the request has one of its own: equal on every attempt.
     pub idempotency_key: String,
+    /// Sent as `traceparent` unless the request has one of its own: whoever answers can join the
+    /// trace. It is in no journal, and nothing depends on it.
+    pub trace_parent: Option<String>,
     /// The names of the component that sends it: where it may send and which secrets it has is
     /// what all of them are granted.
     pub components: Arc<[String]>,

@@ -6,7 +6,7 @@
 //!
 //! - [`ids`]: where a call stands in its tree.
 //! - [`event`]: the 20 events. [`wait`], [`policy`], [`payload`], [`names`], [`time`]: their parts.
-//! - [`status`]: the fold over them.
+//! - [`status`]: the fold over them. [`TraceContext`], [`SpanId`]: where they stand in a trace.
 //! - [`Journal`]: what may follow what, and the commands that make it follow.
 //! - [`Replay`]: a guest's way through what is recorded.
 //! - [`binary`]: the stored form. [`json`]: the exported form. [`Event::describe`]: a line for people.
@@ -84,6 +84,7 @@ pub mod status;
 #[cfg(test)]
 mod strategies;
 pub mod time;
+mod trace;
 pub mod violation;
 pub mod wait;
 
@@ -109,5 +110,6 @@ pub use replay::{
 };
 pub use status::Status;
 pub use time::{Micros, Timestamp};
+pub use trace::{SpanId, TraceContext, TraceId};
 pub use violation::{Rule, Violation};
 pub use wait::{AwaitKind, Wait, WaitSet, WaitSetError};

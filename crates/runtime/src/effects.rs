@@ -52,6 +52,7 @@ pub(crate) struct Sending {
     pub(crate) attempt: Attempt,
     pub(crate) request: Payload,
     pub(crate) idempotency_key: String,
+    pub(crate) trace_parent: Option<String>,
     pub(crate) components: Arc<[String]>,
     pub(crate) timeout: Duration,
     pub(crate) response_bytes_max: usize,
@@ -219,6 +220,7 @@ impl Shared {
                 indelible_http::Attempt {
                     request,
                     idempotency_key,
+                    trace_parent: sending.trace_parent,
                     components,
                     timeout: sending.timeout,
                     response_bytes_max: sending.response_bytes_max,

@@ -30,3 +30,6 @@ pub use self::server::{Config, Letting, ServeError, Server, Stopped};
 pub fn openapi() -> bytes::Bytes {
     routes::openapi::text()
 }
+//! It knows the engine and the wire, and neither SQL nor wasmtime.
+
+pub mod traces;

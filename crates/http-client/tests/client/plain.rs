@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use indelible_http::{End, Header, Part};
+use indelible_http::{Attempt, End, Header, Part};
 use indelible_http_client::Client;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Barrier;
@@ -17,12 +17,14 @@ async fn a_request_arrives_as_it_was_wanted() {
     let mut post = request("POST", &peer.url("/orders?a=b"));
     post.headers = vec![header("X-One", "1"), header("x-two", "a"), header("X-Two", "b")];
     post.body = vec![text("{\"n\":"), text("1}")];
-    let end = end(&client, attempt(post)).await;
+    let attempt = Attempt { trace_parent: Some("00-trace".into()), ..attempt(post) };
+    let end = end(&client, attempt).await;
     assert_eq!(answered(&end), (201, "made".to_owned()));
     let seen = peer.arrivals.one();
     assert_eq!(seen.line(), "POST /orders?a=b HTTP/1.1");
     assert_eq!(seen.header("host"), Some(&*peer.address.to_string()));
     assert_eq!(seen.header("idempotency-key"), Some("key-1"));
+    assert_eq!(seen.header("traceparent"), Some("00-trace"));
     assert_eq!(seen.header("user-agent"), Some("indelible/0.1.0"));
     assert_eq!(seen.header("accept"), Some("*/*"));
     assert_eq!(seen.header("x-one"), Some("1"));
@@ -42,10 +44,13 @@ async fn what_a_guest_gives_stands_before_what_is_usual() {
         header("Idempotency-Key", "own"),
         header("USER-AGENT", "me"),
         header("Accept", "text/html"),
+        header("TraceParent", "own"),
     ];
-    assert_eq!(answered(&end(&client, attempt(get)).await).0, 200);
+    let attempt = Attempt { trace_parent: Some("00-trace".into()), ..attempt(get) };
+    assert_eq!(answered(&end(&client, attempt).await).0, 200);
     let seen = peer.arrivals.one();
     assert_eq!(seen.header("idempotency-key"), Some("own"));
+    assert_eq!(seen.header("traceparent"), Some("own"));
     assert_eq!(seen.header("user-agent"), Some("me"));
     assert_eq!(seen.header("accept"), Some("text/html"));
     assert_eq!(seen.header("content-length"), None);

@@ -67,6 +67,7 @@ pub(crate) fn attempt(request: Request) -> Attempt {
     Attempt {
         request,
         idempotency_key: "key-1".into(),
+        trace_parent: None,
         components: [COMPONENT.to_owned()].into(),
         timeout: LONG,
         response_bytes_max: 1 << 20,

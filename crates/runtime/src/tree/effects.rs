@@ -11,7 +11,7 @@ use indelible_idempotency::{ConsumerNamespace, KeyMinter};
 use indelible_journal::{
     Attempt, Codec, ErrorKind, Failure, Found, FunctionName, Idempotency, Invoke, InvokeKind,
     InvokePhase, JournalKey, Micros, OnUnknown, OpenInvoke, Outcome, Payload, PromiseId,
-    RetryCause, RetryPolicy,
+    RetryCause, RetryPolicy, SpanId, Started, TraceContext,
 };
 use indelible_operations::effect::{self, Ended, Next, Situation, Unknown};
 use indelible_store::rows::timers::Timer;
@@ -206,6 +206,7 @@ impl Tree {
         }
         let execution = self.execution(key);
         let own = *execution.journal.component_digest().expect("it has started");
+        let trace_parent = trace_parent(execution.journal.started(), &promise);
         let Some(next) = next_attempt(&open) else { return true };
         let Some(slot) = shared.effects.begin(key, child, next) else { return false };
         let request = match execution.unstarted.remove(&child) {
@@ -238,6 +239,7 @@ impl Tree {
             attempt,
             request,
             idempotency_key: idempotency_key(&promise),
+            trace_parent,
             components: shared.components.names_of(&own),
             timeout: timeout(&open, now.saturating_since(open.scheduled_time)),
             response_bytes_max: shared.guests.options().payload_bytes_max,
@@ -452,6 +454,14 @@ fn timeout(open: &OpenInvoke, since: Micros) -> Duration {
 /// all attempts share, also those of its caller (I-2, C-29, C-32).
 pub(super) fn idempotency_key(promise: &PromiseId) -> String {
     minted([&promise.to_string()])
+}
+
+/// What an effect sends as `traceparent`: the trace of its execution, under the span of this step.
+/// It is computed whenever it is sent, and not journaled: no replay can depend on it.
+fn trace_parent(started: Option<&Started>, promise: &PromiseId) -> Option<String> {
+    let started = started?;
+    let context = TraceContext::of(started.trace_parent.as_ref()?)?;
+    Some(context.under(SpanId::of_step(promise, &started.attempts)).to_string())
 }
 
 /// A name made of parts, none of which is blank.
