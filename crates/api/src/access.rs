@@ -56,7 +56,6 @@ pub struct NewToken {
 
 /// An API key that was made. Its secret is shown this once, and by `Debug` not at all.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct MadeToken {
     /// What is known of it.
     pub token: Token,
@@ -72,7 +71,6 @@ impl fmt::Debug for MadeToken {
 
 /// An API key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Token {
     /// Its id.
     pub id: String,
@@ -94,7 +92,6 @@ pub struct Token {
 
 /// All API keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Tokens {
     /// The oldest first.
     pub tokens: Vec<Token>,
@@ -102,7 +99,6 @@ pub struct Tokens {
 
 /// Who a credential stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct WhoAmI {
     /// `user:…`, `client:…` or `system:…`.
     pub actor: String,
@@ -114,7 +110,6 @@ pub struct WhoAmI {
 
 /// An entry of the audit record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct AuditEntry {
     /// When.
     pub at: String,
@@ -137,7 +132,6 @@ pub struct AuditEntry {
 
 /// A page of the audit record, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct AuditPage {
     /// The page.
     pub entries: Vec<AuditEntry>,

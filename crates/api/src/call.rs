@@ -31,7 +31,6 @@ impl Verdict {
 
 /// A function that was started, or that a request was attached to. It is durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Started {
     /// Its execution.
     pub execution_id: String,
@@ -48,7 +47,6 @@ pub struct Started {
 /// One that failed, was cancelled, or of which nobody knows is a problem document instead: see
 /// [`Failed`].
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Returned {
     /// Its execution.
     pub execution_id: String,
@@ -66,7 +64,6 @@ pub struct Returned {
 
 /// An execution that goes on: where to ask for its outcome is in `Location`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct GoesOn {
     /// Its execution.
     pub execution_id: String,
@@ -77,7 +74,6 @@ pub struct GoesOn {
 
 /// Why a function did not return, as a problem document has it in `error`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Failed {
     /// What a program can match on: `UserError`, `Trap`, `Timeout`, `Indeterminate` and so on.
     pub kind: String,
@@ -90,7 +86,6 @@ pub struct Failed {
 
 /// Bytes that are not JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Payload {
     /// How they are encoded: `raw`, `text`, `cbor` and so on.
     pub codec: String,
@@ -100,7 +95,6 @@ pub struct Payload {
 
 /// What is known of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Operation {
     /// Its id.
     pub operation_id: String,

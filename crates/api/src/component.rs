@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 /// A component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Component {
     /// Its name.
     pub name: String,
@@ -19,7 +18,6 @@ pub struct Component {
 
 /// A version of a component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Version {
     /// The SHA-256 of the component.
     pub digest: String,
@@ -29,7 +27,6 @@ pub struct Version {
 
 /// A function of a component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Function {
     /// Its component.
     pub component: String,
@@ -43,7 +40,6 @@ pub struct Function {
 
 /// All components.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Components {
     /// By name.
     pub components: Vec<Component>,
@@ -51,7 +47,6 @@ pub struct Components {
 
 /// All functions of the active versions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Functions {
     /// By component and name.
     pub functions: Vec<Function>,
@@ -59,7 +54,6 @@ pub struct Functions {
 
 /// A component that was deployed. It is durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Deployed {
     /// Its name.
     pub name: String,

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 /// A signal that was sent. It is durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Delivered {
     /// Its number among those of its name, from 1.
     pub delivery_id: u64,
@@ -23,7 +22,6 @@ pub struct Reason {
 
 /// What a cancel came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Cancelling {
     /// Whether somebody had asked before.
     pub already: bool,
@@ -64,5 +62,4 @@ pub enum Resolution {
 
 /// Nothing to say: it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Done {}

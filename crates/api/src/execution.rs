@@ -35,7 +35,6 @@ impl State {
 
 /// An execution, as lists show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Execution {
     /// Its id.
     pub execution_id: String,
@@ -62,7 +61,6 @@ pub struct Execution {
 
 /// An execution, whole.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Detail {
     /// As lists show it.
     pub execution: Execution,
@@ -97,7 +95,6 @@ pub struct Detail {
 
 /// One thing that an execution waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Wait {
     /// What it is.
     pub kind: WaitKind,
@@ -143,7 +140,6 @@ pub enum WaitKind {
 
 /// A page of executions, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Executions {
     /// The page. It may be shorter than asked for although more follow.
     pub executions: Vec<Execution>,
@@ -154,7 +150,6 @@ pub struct Executions {
 
 /// A page of events of a journal. Each is an object as `docs/formats/journal-jsonl.md` has it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Events {
     /// The page.
     #[schemars(with = "Vec<serde_json::Value>")]
@@ -166,7 +161,6 @@ pub struct Events {
 
 /// An effect of which nobody knows whether it happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct UnresolvedEffect {
     /// Its promise: what is resolved.
     pub promise_id: String,
@@ -186,7 +180,6 @@ pub struct UnresolvedEffect {
 
 /// A page of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct UnresolvedEffects {
     /// The page. It may be shorter than asked for although more follow.
     pub effects: Vec<UnresolvedEffect>,

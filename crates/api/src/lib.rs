@@ -2,7 +2,8 @@
 //! headers, the codes of errors.
 //!
 //! These are wire types: a promise to whoever wrote a client. The rooms behind the server have
-//! their own, and the server converts. The crate is pure and knows neither.
+//! their own, and the server converts. The crate is pure and knows neither. What is asked is read
+//! strictly; answers may get further fields, which older clients pass over.
 //!
 //! - [`call`]: starting functions, and what comes of them.
 //! - [`execution`]: what is shown of executions.

@@ -7,7 +7,7 @@
 //! - [`routes`]: the paths, as one table. `dispatch`: from a request to its answer.
 //! - `request`, `answer`, `wire`, `refusal`: what is read, what is said, and how the engine's words
 //!   become the API's.
-//! - `metrics`: numbers. [`options`]: bounds.
+//! - `metrics`: numbers. [`traces`]: what executions did, told to a collector. [`options`]: bounds.
 
 mod answer;
 pub mod auth;
@@ -20,6 +20,7 @@ mod request;
 pub mod routes;
 mod server;
 mod state;
+pub mod traces;
 mod wire;
 
 pub use self::options::Options;
@@ -30,6 +31,3 @@ pub use self::server::{Config, Letting, ServeError, Server, Stopped};
 pub fn openapi() -> bytes::Bytes {
     routes::openapi::text()
 }
-//! It knows the engine and the wire, and neither SQL nor wasmtime.
-
-pub mod traces;

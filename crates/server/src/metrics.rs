@@ -91,7 +91,13 @@ impl Metrics {
         for (name, help, value) in gauges {
             line(&mut text, name, "gauge", help, value as u64);
         }
-        line(&mut text, "connections", "gauge", "Connections that are open", connections.open.get());
+        line(
+            &mut text,
+            "connections",
+            "gauge",
+            "Connections that are open",
+            connections.open.get(),
+        );
         let counters = [
             ("guests_evicted", "Guests that waited and were dropped", engine.evicted),
             ("replays", "Guests that ran again over what is stored", engine.replays),

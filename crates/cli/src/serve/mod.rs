@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use indelible_http_client::Client;
@@ -21,6 +22,7 @@ use indelible_runtime::world::{Observer, System};
 use indelible_runtime::{Engine, Options, WitnessFile, World};
 use indelible_server::auth::{SessionAlgorithm, SessionKeys};
 use indelible_server::listen::Tls;
+use indelible_server::traces::{self, Exporter, TracingObserver};
 use indelible_server::{Config, Letting, Server};
 use indelible_store::embedded;
 use indelible_store::rows::TABLES;
@@ -98,7 +100,13 @@ pub(crate) struct Serve {
     /// Whom they must be from: the claim `iss`
     #[arg(long, value_name = "NAME", requires = "session_key")]
     session_issuer: Option<String>,
+    /// Where traces are told, by OTLP over HTTP, as http://127.0.0.1:4318/v1/traces
+    #[arg(long, value_name = "URL")]
+    traces: Option<String>,
 }
+
+/// How long a stop waits for traces that were not told yet.
+const TRACES_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Algorithm {
@@ -119,9 +127,23 @@ impl Serve {
         let client = config::client(self.config.as_deref())?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
-        let observer: Arc<dyn Observer> = Arc::new(Lines);
+        let exporter = match &self.traces {
+            None => None,
+            Some(endpoint) => {
+                let exporter = Exporter::new(traces::Config::new(endpoint));
+                Some(exporter.map_err(|error| Failure::new(format!("--traces: {error}")))?)
+            }
+        };
+        let mut observer: Arc<dyn Observer> = Arc::new(Lines);
+        if let Some(exporter) = &exporter {
+            let exporter = Arc::clone(exporter);
+            observer = Arc::new(TracingObserver { inner: observer, exporter });
+        }
         let engine = Arc::new(open(&self.data, client, &observer)?);
         let served = runtime.block_on(async {
+            if let Some(exporter) = &exporter {
+                exporter.start(engine.store().clone());
+            }
             let clock = Arc::new(System);
             let server = Server::bind(config, Arc::clone(&engine), clock, observer).await;
             let server = server.map_err(|error| {
@@ -145,8 +167,8 @@ impl Serve {
                 std::process::exit(AT_ONCE);
             });
             let served = server.serve(async { drop(stopped.await) }).await;
-            if served.is_ok() {
-                note("closing");
+            if let Some(exporter) = &exporter {
+                exporter.close(TRACES_MAX).await;
             }
             Ok::<_, Failure>((served, stopping))
         });
