@@ -66,8 +66,8 @@ async fn ten_thousand_idle_connections_are_cheap() {
     let after = resident();
     let each = (after - before) / CONNECTIONS;
     println!("RSS {} KiB, then {} KiB: {each} bytes a connection", before >> 10, after >> 10);
-    // 80 MB for all of them.
-    assert!(each < 8_000, "{each} bytes a connection");
+    // 100 MB for all of them. With hyper's buffers it would be twice that.
+    assert!(each < 10_000, "{each} bytes a connection");
     // Others are served meanwhile.
     assert_eq!(server.client().await.get("/1").await, "/1");
     drop(child.stdin.take());
