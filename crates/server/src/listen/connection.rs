@@ -19,7 +19,7 @@ use hyper_util::server::graceful::GracefulConnection;
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::sent::{Request, Sent};
@@ -96,6 +96,7 @@ pub(super) async fn serve<S: Service>(
     service: S,
     stream: TcpStream,
     peer: Peer,
+    _held: Held,
 ) {
     // An answer is written at once. An error here is a peer that is gone, and shows below.
     drop(stream.set_nodelay(true));
@@ -109,7 +110,7 @@ pub(super) async fn serve<S: Service>(
         return Box::pin(drive(&shared, service, socket, peer, watch)).await;
     };
     // Boxed, as what follows is: a task takes the room of the largest of its states.
-    let handshake = Box::pin(acceptor.accept(socket));
+    let handshake = Box::pin(async { acceptor.accept(socket).await.map(Box::new) });
     let handshake = timeout(shared.bounds.handshake_time_max, handshake);
     let mut draining = peer.draining.clone();
     let secured = tokio::select! {
@@ -160,7 +161,7 @@ async fn drive<S: Service, T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
             Turn::Park => {
                 let parts = connection.into_parts();
                 wire = parts.io.into_inner();
-                wire.unread(parts.read_buf);
+                wire.unread(&parts.read_buf);
             }
         }
     }
@@ -371,6 +372,14 @@ async fn caught<F: Future>(future: F) -> Option<F::Output> {
         }
     })
     .await
+}
+
+/// What a connection holds until it is over.
+#[expect(dead_code, reason = "it is held, and dropped")]
+pub(super) struct Held {
+    pub(super) open: Open,
+    pub(super) place: OwnedSemaphorePermit,
+    pub(super) alive: Alive,
 }
 
 /// Counts an open connection for as long as it lives.

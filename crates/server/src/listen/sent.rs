@@ -89,11 +89,11 @@ impl<B: Body<Data = Bytes>> Body for Sent<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.as_ref().is_none_or(|body| body.is_end_stream())
+        self.rest.is_empty() && self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let mut hint = self.body.as_ref().map_or(SizeHint::with_exact(0), |body| body.size_hint());
+        let mut hint = self.body.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint);
         let rest = u64::try_from(self.rest.len()).unwrap_or(u64::MAX);
         if rest > 0 {
             let (lower, upper) = (hint.lower(), hint.upper());

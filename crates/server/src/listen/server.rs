@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::connection::{self, Open, Shared, Streams};
+use super::connection::{self, Held, Open, Shared, Streams};
 use super::service::Phase;
 use super::{Bounds, BoundsError, Draining, Peer, Readings, Service, Tls, descriptors};
 
@@ -79,14 +79,10 @@ impl Server {
                 let place = Arc::clone(&room).acquire_owned().await;
                 let place = place.expect("nobody closes the semaphore");
                 let (stream, address) = accept(&listener, &readings).await;
-                let open = Open::new(&readings);
+                let held = Held { open: Open::new(&readings), place, alive: alive.clone() };
                 let peer = Peer { address, tls: secured, draining: draining.clone() };
-                let serving = connection::serve(Arc::clone(&shared), service.clone(), stream, peer);
-                let alive = alive.clone();
-                tokio::spawn(async move {
-                    serving.await;
-                    drop((open, place, alive));
-                });
+                let (shared, service) = (Arc::clone(&shared), service.clone());
+                tokio::spawn(connection::serve(shared, service, stream, peer, held));
             }
         };
         tokio::select! {

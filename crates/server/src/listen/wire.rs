@@ -99,12 +99,12 @@ impl<T> Wire<T> {
     }
 
     /// Gives back what was read, to be read again: the beginning of a head, which takes its time
-    /// from now.
-    pub(super) fn unread(&mut self, bytes: Bytes) {
+    /// from now. It is copied, since even no bytes at all may hold the buffer that they came in.
+    pub(super) fn unread(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
-            self.watch.came(&bytes);
+            self.watch.came(bytes);
         }
-        self.unread = bytes;
+        self.unread = Bytes::copy_from_slice(bytes);
     }
 }
 

@@ -3,6 +3,7 @@
 use http::Request;
 use hyper::body::Incoming;
 use indelible_server::listen::{Bounds, Peer};
+use tokio::io::AsyncWriteExt as _;
 
 use crate::support::{Running, SHORT, echo, http2, request, text};
 
@@ -12,7 +13,7 @@ async fn a_head_that_comes_slowly_ends_its_connection_and_an_idle_one_stays() {
     let server = Running::new(bounds, echo).await;
     let mut idle = server.client().await;
     assert_eq!(idle.get("/1").await, "/1");
-    let fresh = server.client().await;
+    let mut fresh = server.client().await;
     // The first of a connection, and one that comes later.
     let mut slow = server.client().await;
     slow.send("GET / HT").await;
@@ -34,18 +35,12 @@ async fn a_head_that_comes_slowly_ends_its_connection_and_an_idle_one_stays() {
     // A byte now and then does not help.
     let mut slow = server.client().await;
     slow.send("GET / HTTP/1.1\r\nx: ").await;
-    loop {
-        use tokio::io::AsyncWriteExt as _;
-        if slow.0.write_all(b"x").await.is_err() {
-            break;
-        }
+    while slow.0.write_all(b"x").await.is_ok() && server.readings.heads_too_slow.get() < 5 {
         tokio::task::yield_now().await;
-        if server.readings.heads_too_slow.get() == 5 {
-            break;
-        }
     }
+    slow.rest().await;
+    assert_eq!(server.readings.heads_too_slow.get(), 5);
     assert_eq!(idle.get("/3").await, "/3");
-    let mut fresh = fresh;
     assert_eq!(fresh.get("/4").await, "/4");
     assert_eq!(server.readings.open.get(), 2);
 }

@@ -1,5 +1,5 @@
-//! Ten thousand connections that ask for nothing. The clients are another process: a process may
-//! not have descriptors for both ends.
+//! Ten thousand connections that ask for nothing. The server and the clients are processes of their
+//! own: memory is measured, and a process may not have descriptors for both ends.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -10,6 +10,7 @@ use indelible_server::listen::Bounds;
 use crate::support::{Running, SHORT, echo};
 
 const CONNECTIONS: usize = 10_000;
+const SERVER_VARIABLE: &str = "INDELIBLE_TEST_IDLE_SERVER";
 const ADDRESS_VARIABLE: &str = "INDELIBLE_TEST_IDLE_ADDRESS";
 
 /// A connection that has no buffers gets them again, and no byte is lost.
@@ -39,14 +40,32 @@ fn resident() -> usize {
     pages * rustix::param::page_size()
 }
 
+#[test]
+fn ten_thousand_idle_connections_are_cheap() {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "idle::server", "--nocapture"])
+        .env(SERVER_VARIABLE, "1")
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{output}{}", String::from_utf8_lossy(&child.stderr));
+    let measured = output.lines().find(|line| line.contains("bytes a connection"));
+    println!("{}", measured.expect("it says what it measured"));
+}
+
+/// A process whose memory nothing else takes; alone, it does nothing.
 #[tokio::test]
-async fn ten_thousand_idle_connections_are_cheap() {
+async fn server() {
+    if std::env::var(SERVER_VARIABLE).is_err() {
+        return;
+    }
     let bounds = Bounds { park_time: SHORT, ..Bounds::default() };
     let server = Running::new(bounds, echo).await;
     server.client().await.get("/warm").await;
     let before = resident();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "idle::clients", "--nocapture"])
+        .env_remove(SERVER_VARIABLE)
         .env(ADDRESS_VARIABLE, server.address.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -66,8 +85,8 @@ async fn ten_thousand_idle_connections_are_cheap() {
     let after = resident();
     let each = (after - before) / CONNECTIONS;
     println!("RSS {} KiB, then {} KiB: {each} bytes a connection", before >> 10, after >> 10);
-    // 80 MB for all of them.
-    assert!(each < 8_000, "{each} bytes a connection");
+    // 120 MB for all of them. With hyper's buffers it would be twice that.
+    assert!(each < 12_000, "{each} bytes a connection");
     // Others are served meanwhile.
     assert_eq!(server.client().await.get("/1").await, "/1");
     drop(child.stdin.take());

@@ -11,3 +11,7 @@ mod stalled;
 mod stopping;
 mod support;
 mod tls;
+
+/// What the binary has: memory is measured here.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
