@@ -1,4 +1,5 @@
 //! A server process, and a plain HTTP client for it.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses what it needs")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
