@@ -96,7 +96,7 @@ pub(super) async fn resolve(state: Arc<State>, asked: Asked) -> Result<Answer, P
 /// Effects of which nobody knows whether they happened.
 pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
     /// So many rows are looked at for one page: others' are passed over.
-    const LOOKED_AT_MAX: usize = 1_000;
+    const LOOKED_AT_MAX: usize = 500;
     let namespace = domain(&asked.namespace()?);
     let limit = asked.limit();
     let after = match asked.query("cursor") {
@@ -108,11 +108,19 @@ pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer
     let rows = rows.map_err(|error| state.engine_error(&error))?;
     let (mut effects, mut next) = (Vec::new(), None);
     let full = rows.len() == LOOKED_AT_MAX;
-    let mut last = None;
+    let (mut last, mut known) = (None, None);
     for effect in rows {
-        let own = state.engine.namespace_of(effect.execution.execution_id()).await;
-        let own = own.map_err(|error| state.engine_error(&error))?;
-        let is_own = own.is_some_and(|(own, _)| own == namespace);
+        // Effects of a tree stand together.
+        let root = *effect.execution.execution_id().root();
+        let is_own = match &known {
+            Some((known, is_own)) if *known == root => *is_own,
+            _ => {
+                let own = state.engine.namespace_of(effect.execution.execution_id()).await;
+                let own = own.map_err(|error| state.engine_error(&error))?;
+                own.is_some_and(|(own, _)| own == namespace)
+            }
+        };
+        known = Some((root, is_own));
         if is_own && effects.len() == limit {
             next = last.take();
             break;
