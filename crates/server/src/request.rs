@@ -51,7 +51,7 @@ pub(crate) fn query(route: &Route, text: Option<&str>) -> Result<Vec<(String, St
         let decode = |text: &str| {
             let text = text.replace('+', " ");
             let text = percent_decode_str(&text).decode_utf8();
-            text.map(|text| text.into_owned()).map_err(|_| malformed("the query is no UTF-8"))
+            text.map(std::borrow::Cow::into_owned).map_err(|_| malformed("the query is no UTF-8"))
         };
         let (name, value) = (decode(name)?, decode(value)?);
         let Some(parameter) = route.query.iter().find(|parameter| parameter.name == name) else {
