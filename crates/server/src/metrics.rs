@@ -2,7 +2,6 @@
 //! `docs/metrics.md` has them.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -33,7 +32,6 @@ pub(crate) struct Metrics {
     requests: Family<Answered, Counter>,
     seconds: Family<OfRoute, Histogram>,
     in_flight: Gauge,
-    ended: AtomicU64,
 }
 
 /// From a tenth of a millisecond to most of a minute: calls take about one sync of the disk.
@@ -51,7 +49,7 @@ impl Metrics {
         registry.register_with_unit("http_request", about, Unit::Seconds, seconds.clone());
         let in_flight = Gauge::default();
         registry.register("http_requests_in_flight", "Requests under way", in_flight.clone());
-        Self { registry, requests, seconds, in_flight, ended: AtomicU64::new(0) }
+        Self { registry, requests, seconds, in_flight }
     }
 
     /// A request has come.
@@ -64,7 +62,6 @@ impl Metrics {
     pub(crate) fn answered(&self, route: &'static str, status: u16, took: Duration) {
         self.requests.get_or_create(&Answered { route, status }).inc();
         self.seconds.get_or_create(&OfRoute { route }).observe(took.as_secs_f64());
-        self.ended.fetch_add(1, Ordering::Relaxed);
     }
 
     /// All numbers, those of the engine and the store included, as they are now.
@@ -103,6 +100,13 @@ impl Metrics {
             ("replays", "Guests that ran again over what is stored", engine.replays),
             ("guests_started", "Guests that were started", engine.guests.guests_started),
             ("connections_accepted", "Connections that were taken", connections.accepted.get()),
+            (
+                "connections_stalled",
+                "Connections whose peer read nothing",
+                connections.stalled.get(),
+            ),
+            ("tls_failures", "TLS handshakes that failed", connections.tls_failed.get()),
+            ("http_panics", "Requests that met a mistake", connections.panicked.get()),
             ("connections_cut", "Connections that were cut at a stop", connections.cut.get()),
             ("store_syncs", "Commits of the store: each is one sync", engine.store.groups),
             ("store_batches", "Batches in them", engine.store.batches),

@@ -220,6 +220,10 @@ impl Asked {
     /// The body as JSON of a shape.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         check_json(&self.body)?;
+        // A list would be read too, as the fields in their order.
+        if self.body.trim_ascii_start().first() != Some(&b'{') {
+            return Err(malformed("the body is no object"));
+        }
         serde_json::from_slice(&self.body).map_err(|error| malformed(format!("the body: {error}")))
     }
 

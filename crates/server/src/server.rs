@@ -66,6 +66,25 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// Whether it is safe, and makes sense (D11).
+    pub fn check(&self) -> Result<(), ServeError> {
+        let scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
+        OwnHosts::new(scheme, self.listen.port(), self.names.iter().map(String::as_str))
+            .map_err(|error| ServeError::Name(error.to_string()))?;
+        if self.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        if matches!(self.letting, Letting::Everybody) {
+            return Err(ServeError::NoKeys(self.listen));
+        }
+        if self.tls.is_none() && !self.behind_proxy {
+            return Err(ServeError::NoTls(self.listen));
+        }
+        Ok(())
+    }
+}
+
 /// Why a server does not serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -131,8 +150,8 @@ impl Server {
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ServeError> {
-        let Config { listen, tls, letting, behind_proxy, names, options, bounds, body_bytes_max } =
-            config;
+        config.check()?;
+        let Config { listen, tls, letting, names, options, bounds, body_bytes_max, .. } = config;
         let tokens = Arc::new(Tokens::open(engine.store().clone())?);
         let access = match letting {
             Letting::Everybody => Access::Open,
@@ -140,14 +159,6 @@ impl Server {
                 Access::Required { tokens: Arc::clone(&tokens), sessions }
             }
         };
-        if !listen.ip().is_loopback() {
-            if access.is_open() {
-                return Err(ServeError::NoKeys(listen));
-            }
-            if tls.is_none() && !behind_proxy {
-                return Err(ServeError::NoTls(listen));
-            }
-        }
         let failed = |error| ServeError::Listen(listen, error);
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;

@@ -24,7 +24,7 @@ use indelible_journal::{
 };
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::Silent;
-use indelible_runtime::{Engine, Options, Start, World};
+use indelible_runtime::{Asked, Engine, Options, Start, World};
 use indelible_server::traces::{Config, ConfigError, Counters, Exporter, TracingObserver};
 use indelible_store::embedded;
 use indelible_store::rows::{TABLES, journals};
@@ -126,7 +126,7 @@ impl House {
         };
         let engine = Engine::open(store, Options::default(), world).unwrap();
         let bytes = std::fs::read(indelible_guests::component("script")).unwrap();
-        engine.deploy("script", &bytes).await.unwrap();
+        engine.deploy("script", &bytes, Asked::default()).await.unwrap();
         exporter.start(engine.store().clone());
         Self { _folder: folder, engine, exporter }
     }
@@ -140,6 +140,7 @@ impl House {
             function: "main".to_owned(),
             input: Payload::json(program.to_string()),
             trace_parent: trace_parent.map(|text| TraceParent::new(text).unwrap()),
+            actor: None,
         };
         self.engine.start(start).await.unwrap().execution_id
     }
@@ -182,7 +183,7 @@ async fn a_workflow_is_one_tree_under_its_caller() {
     ]);
     let id = house.start("a", &program, Some(&format!("00-{TRACE}-{CALLER}-01"))).await;
     let go = SignalName::new("go").unwrap();
-    house.engine.signal(&id, &go, Payload::json("1"), None).await.unwrap();
+    house.engine.signal(&id, &go, Payload::json("1"), Asked::default()).await.unwrap();
     house.completes(&id).await;
     let counters = house.counters().await;
 

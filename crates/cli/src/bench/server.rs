@@ -113,7 +113,7 @@ pub(super) fn run(
             (target, Some(guest))
         }
     };
-    let bench = Bench { arguments, runtime, place: &place, target: &target };
+    let bench = Bench { arguments, runtime, target: &target };
     bench.deploy(component)?;
     // The first ones load the component; that is not what is measured.
     let once = Windows { length: Duration::from_millis(200), count: 1 };
@@ -121,7 +121,7 @@ pub(super) fn run(
 
     let windows = Windows { length: Duration::from_secs(arguments.seconds.into()), count: 1 };
     let (stretch, fsyncs) = bench.drive(arguments.connections, windows, Keys::Fresh)?;
-    report_line(&mut report, bench.line("call", arguments.connections, &stretch, fsyncs))?;
+    report_line(&mut report, &bench.line("call", arguments.connections, &stretch, fsyncs))?;
 
     let second = Windows { length: Duration::from_secs(1), count: 1 };
     let file = place.join("raw");
@@ -130,17 +130,17 @@ pub(super) fn run(
     syncs.merge(&raw::run(runtime, &file, 1, second)?.driven.all);
     let line = bench.line("call alone", 1, &stretch, fsyncs);
     let raw_sync_us = Some(micros(syncs.latencies.per_mille(500)));
-    report_line(&mut report, Line { raw_sync_us, ..line })?;
+    report_line(&mut report, &Line { raw_sync_us, ..line })?;
 
     let (stretch, fsyncs) = bench.drive(arguments.connections, windows, Keys::Known)?;
-    report_line(&mut report, bench.line("replay", arguments.connections, &stretch, fsyncs))?;
+    report_line(&mut report, &bench.line("replay", arguments.connections, &stretch, fsyncs))?;
     if let Some(server) = server {
         server.kill();
     }
     Ok(())
 }
 
-fn report_line<W: Write>(report: &mut Report<'_, W>, line: Line) -> Result<(), Failure> {
+fn report_line<W: Write>(report: &mut Report<'_, W>, line: &Line) -> Result<(), Failure> {
     let beside = line
         .raw_sync_us
         .map_or(String::new(), |sync| format!(" (a sync of the disk alone: {})", latency(sync)));
@@ -157,7 +157,7 @@ fn report_line<W: Write>(report: &mut Report<'_, W>, line: Line) -> Result<(), F
         latency(line.p99_us),
         latency(line.max_us),
     );
-    report.object(&line, &text)
+    report.object(line, &text)
 }
 
 /// A server of our own: its address, and how long it took to be ready.
@@ -307,7 +307,6 @@ impl Producer for Caller {
 struct Bench<'a> {
     arguments: &'a ServerArguments,
     runtime: &'a Runtime,
-    place: &'a Arc<Place>,
     target: &'a Target,
 }
 
@@ -356,7 +355,6 @@ impl Bench<'_> {
         let before = self.syncs();
         let driven = drive(self.runtime, callers, windows, |_| Ok(()))?.all;
         let fsyncs = before.zip(self.syncs()).map(|(before, after)| after - before);
-        let _ = self.place;
         Ok((driven, fsyncs))
     }
 

@@ -39,7 +39,10 @@ impl Observer for Lines {
     fn unresolved(&self, effect: &UnresolvedEffect) {
         let UnresolvedEffect { promise, label, why, .. } = effect;
         tell(&format!("waits {label}: nobody knows whether it happened: {why}"));
-        tell(&format!("      stop this, and say how it ended: indelible resolve {promise}"));
+        tell(&format!(
+            "      say how it ended: indelible resolve {promise}, if nothing runs here,"
+        ));
+        tell(&format!("      or ask the server: POST /v1/unresolved/{promise}/resolve"));
     }
 
     fn trouble(&self, what: &str) {

@@ -23,7 +23,7 @@ use indelible_runtime::{Engine, Options, WitnessFile, World};
 use indelible_server::auth::{SessionAlgorithm, SessionKeys};
 use indelible_server::listen::Tls;
 use indelible_server::traces::{self, Exporter, TracingObserver};
-use indelible_server::{Config, Letting, Server};
+use indelible_server::{Config, Letting, ServeError, Server};
 use indelible_store::embedded;
 use indelible_store::rows::TABLES;
 use tokio::signal::unix::{SignalKind, signal};
@@ -124,6 +124,7 @@ impl Serve {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot serve: {error}"));
         // Whatever is wrong with what was said is told before the folder is touched.
         let config = self.config()?;
+        config.check().map_err(refused)?;
         let client = config::client(self.config.as_deref())?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
@@ -224,6 +225,14 @@ impl Serve {
         let keys = SessionKeys::new(&algorithm, audience, self.session_issuer.as_deref());
         keys.map(Some)
             .map_err(|error| Failure::new(format!("{} cannot be used: {error}", file.display())))
+    }
+}
+
+fn refused(error: ServeError) -> Failure {
+    let failure = Failure::new(error.to_string());
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 

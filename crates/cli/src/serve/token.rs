@@ -1,6 +1,5 @@
 //! `indelible token`: API keys, in a data folder that no process has open. The first one is made
 //! like this; a running server makes them over HTTP.
-#![expect(clippy::disallowed_methods, reason = "a folder is looked for")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! A server process, and a plain HTTP client for it.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses what it needs")]
+#![allow(clippy::print_stderr, reason = "what a server says belongs to a test's output")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

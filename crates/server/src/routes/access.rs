@@ -5,13 +5,14 @@ use std::sync::Arc;
 use http::StatusCode;
 use indelible_api::Problem;
 use indelible_api::access::{AuditEntry, AuditPage, NewToken, Tokens, WhoAmI};
+use indelible_idempotency::ConsumerNamespace;
 use indelible_journal::Timestamp;
 use indelible_runtime::AuditPlace;
 
 use crate::answer::Answer;
 use crate::auth::TokenId;
 use crate::refusal::not_found;
-use crate::request::{Asked, malformed};
+use crate::request::{Asked, DEFAULT_NAMESPACE, malformed};
 use crate::state::State;
 
 /// Who a credential stands for.
@@ -42,6 +43,8 @@ pub(super) async fn create(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
 pub(super) async fn revoke(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
     let id = asked.param("token").parse::<TokenId>();
     let id = id.map_err(|_| malformed("the token in the path is none"))?;
+    // It makes no difference, but one that is none is refused here as everywhere.
+    asked.key(&ConsumerNamespace::new(DEFAULT_NAMESPACE).expect("it is one"))?;
     let token = state.tokens.revoke(id, state.now(), asked.caller.actor()).await;
     let token = token.map_err(|error| state.token_error(&error))?;
     Ok(Answer::ok(&token.ok_or_else(not_found)?))

@@ -162,8 +162,9 @@ impl Reader {
                     let (sequence, name) = (record.sequence.get(), record.event.name());
                     let head = format!("id: {attempts}:{sequence}\nevent: {name}\ndata: ");
                     text.extend_from_slice(head.as_bytes());
+                    // It ends its line; an empty one ends the event.
                     json::write_line(&place.key, record, &mut text);
-                    text.extend_from_slice(b"\n\n");
+                    text.push(b'\n');
                 }
                 place.next = page.next;
                 return Ok(Some(text.into()));

@@ -187,6 +187,7 @@ pub(super) async fn journal(state: Arc<State>, asked: Asked) -> Result<Answer, P
     let events = page.records.iter().map(|record| {
         let mut line = Vec::new();
         json::write_line(&key, record, &mut line);
+        line.truncate(line.trim_ascii_end().len());
         let line = String::from_utf8(line).expect("the export is text");
         RawValue::from_string(line).expect("the export is JSON")
     });
