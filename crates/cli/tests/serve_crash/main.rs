@@ -5,6 +5,7 @@
 //! - `duplicates`: keys. `operations`: operation ids. `commands`: keys of everything but calls.
 //! - `shown`: nothing that was shown is taken back. `stop`: stop signals, and callers who go.
 #![cfg(target_os = "linux")]
+#![allow(unreachable_pub, reason = "modules of one test binary")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 #![allow(clippy::disallowed_methods, reason = "tests start processes and wait for them")]
 
@@ -12,7 +13,6 @@ mod commands;
 mod duplicates;
 mod kit;
 mod operations;
-#[allow(dead_code, reason = "it is shared, and this binary does not use all of it")]
 #[path = "../serve/process.rs"]
 mod process;
 mod shown;

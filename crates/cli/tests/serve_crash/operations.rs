@@ -146,7 +146,8 @@ fn released_and_lost() {
                 assert_eq!(again.json()["result"]["status"], 200, "{name}");
                 assert_eq!(execution(&again), run, "{name}: under the same id");
                 assert_eq!(arrived(&peer, name), 2, "{name}: again, and then no more");
-                let verdict = if turn == 0 { "Fresh" } else { "PriorResult" };
+                // The operation is the same one: it goes on again.
+                let verdict = if turn == 0 { "InFlight" } else { "PriorResult" };
                 assert_eq!(met(&again).2, verdict, "{name}");
             }
             if turn == 1 {
