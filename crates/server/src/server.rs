@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use indelible_runtime::Engine;
 use indelible_runtime::world::{Clock, Observer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 
 use crate::auth::local::Scheme;
@@ -16,7 +16,12 @@ use crate::listen::body::Budget;
 use crate::listen::{self, Bounds, BoundsError, Tls};
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::seal::Seal;
 use crate::state::State;
+
+/// Connections that the kernel keeps until they are taken: what all clients at once come to after a
+/// restart. Past it one is tried again only after a second. Linux has 4,096 at most, by default.
+const BACKLOG: u32 = 4_096;
 
 /// What a server is.
 #[derive(Debug)]
@@ -72,13 +77,12 @@ impl Config {
         let scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
         OwnHosts::new(scheme, self.listen.port(), self.names.iter().map(String::as_str))
             .map_err(|error| ServeError::Name(error.to_string()))?;
-        if self.listen.ip().is_loopback() {
-            return Ok(());
-        }
-        if matches!(self.letting, Letting::Everybody) {
+        // Behind a proxy requests come from elsewhere, whatever the address says.
+        let outside = self.behind_proxy || !self.listen.ip().is_loopback();
+        if outside && matches!(self.letting, Letting::Everybody) {
             return Err(ServeError::NoKeys(self.listen));
         }
-        if self.tls.is_none() && !self.behind_proxy {
+        if outside && self.tls.is_none() && !self.behind_proxy {
             return Err(ServeError::NoTls(self.listen));
         }
         Ok(())
@@ -90,10 +94,10 @@ impl Config {
 #[non_exhaustive]
 pub enum ServeError {
     /// Whoever can reach it could do everything (D11).
-    #[error("{0} is not loopback, and nobody would need a credential")]
+    #[error("{0} can be reached from elsewhere, and nobody would need a credential")]
     NoKeys(SocketAddr),
     /// Whoever listens on the way could read everything (D11).
-    #[error("{0} is not loopback, and nothing would be encrypted")]
+    #[error("{0} can be reached from elsewhere, and nothing would be encrypted")]
     NoTls(SocketAddr),
     /// A name is none.
     #[error("a name of this server: {0}")]
@@ -143,9 +147,20 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds a server to its address. Nothing is answered before [`Server::serve`].
-    pub async fn bind(
+    /// Takes the address. Before an engine is opened: what cannot be served is not begun.
+    pub fn listen(config: &Config) -> Result<std::net::TcpListener, ServeError> {
+        config.check()?;
+        let failed = |error| ServeError::Listen(config.listen, error);
+        let listener = std::net::TcpListener::bind(config.listen).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(listener)
+    }
+
+    /// A server over an engine, on an address that was taken. Nothing is answered before
+    /// [`Server::serve`]. Within a runtime.
+    pub fn new(
         config: Config,
+        listener: std::net::TcpListener,
         engine: Arc<Engine>,
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
@@ -160,7 +175,7 @@ impl Server {
             }
         };
         let failed = |error| ServeError::Listen(listen, error);
-        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let listener = listener(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
         let hosts = OwnHosts::new(scheme, address.port(), names.iter().map(String::as_str));
@@ -175,6 +190,8 @@ impl Server {
             body_bytes_max,
             draining: connections.draining(),
             connections: connections.readings(),
+            answers: Arc::new(Semaphore::new(options.answer_bytes_max)),
+            seal: Seal::new(),
             engine,
             access,
             tokens,
@@ -228,4 +245,12 @@ impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
     }
+}
+
+fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A server that is started again has its port at once.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
