@@ -14,6 +14,7 @@ use http_body::{Frame, SizeHint};
 use indelible_api::call::Verdict;
 use indelible_api::{Code, Problem, header, problem};
 use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::routes::Stream;
 
@@ -103,6 +104,22 @@ impl Answer {
         self
     }
 
+    /// How many bytes it has, if it is whole.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.body.0 {
+            Kind::Whole(Some(bytes)) => bytes.len(),
+            _ => 0,
+        }
+    }
+
+    /// The room that its bytes take goes with them: until the last is sent, or dropped.
+    pub(crate) fn within(mut self, room: OwnedSemaphorePermit) -> Self {
+        if let Kind::Whole(Some(bytes)) = &mut self.body.0 {
+            *bytes = Bytes::from_owner(Roomed { bytes: std::mem::take(bytes), _room: room });
+        }
+        self
+    }
+
     /// As it is sent.
     pub(crate) fn into_response(self) -> Response<Body> {
         let Self { status, mut headers, body } = self;
@@ -113,6 +130,18 @@ impl Answer {
         *response.status_mut() = status;
         *response.headers_mut() = headers;
         response
+    }
+}
+
+/// Bytes, and the room that they take.
+struct Roomed {
+    bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Roomed {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

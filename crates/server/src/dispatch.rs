@@ -69,9 +69,30 @@ pub(crate) async fn dispatch(
             None => answer,
         }
     });
-    let response = answer.into_response();
+    let response = roomed(&state, answer).into_response();
     state.metrics.answered(name, response.status().as_u16(), began.elapsed());
     response
+}
+
+/// Answers up to this size are not counted: a connection takes as much by itself.
+const SMALL_BYTES: usize = 16 << 10;
+
+/// A large answer takes room until it is sent: those who read slowly share what there is, and
+/// cannot take more.
+fn roomed(state: &State, answer: Answer) -> Answer {
+    let bytes = answer.bytes();
+    if bytes <= SMALL_BYTES {
+        return answer;
+    }
+    let permits = u32::try_from(bytes).ok();
+    let room = permits.map(|count| Arc::clone(&state.answers).try_acquire_many_owned(count));
+    match room {
+        Some(Ok(room)) => answer.within(room),
+        _ => {
+            let detail = "too many bytes of answers wait to be read";
+            Answer::problem(&Problem::new(Code::Busy, detail))
+        }
+    }
 }
 
 type Refused = (Problem, Option<String>);
@@ -108,9 +129,8 @@ async fn answer(
     let caller = let_in(state, route, &headers).map_err(refused)?;
     let params = request::params(&found.params).map_err(refused)?;
     let query = request::query(route, uri.query()).map_err(refused)?;
-    let body = read(state, route, &headers, incoming).await.map_err(refused)?;
-    let (body, _held) = body;
-    let asked = Asked { params, query, headers, caller, body };
+    let (body, held) = read(state, route, &headers, incoming).await.map_err(refused)?;
+    let asked = Asked { params, query, headers, caller, body, held };
     let answered = (route.handler)(Arc::clone(state), asked).await;
     answered.map_err(|problem| {
         debug_assert!(

@@ -7,7 +7,7 @@
 //! - [`routes`]: the paths, as one table. `dispatch`: from a request to its answer.
 //! - `request`, `answer`, `wire`, `refusal`: what is read, what is said, and how the engine's words
 //!   become the API's.
-//! - `metrics`: numbers. [`traces`]: what executions did, told to a collector. [`options`]: bounds.
+//! - `seal`: what callers carry and must not read. `metrics`: numbers. [`traces`]: what executions did, told to a collector. [`options`]: bounds.
 
 mod answer;
 pub mod auth;
@@ -18,6 +18,7 @@ pub mod options;
 mod refusal;
 mod request;
 pub mod routes;
+mod seal;
 mod server;
 mod state;
 pub mod traces;

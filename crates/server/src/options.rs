@@ -14,6 +14,8 @@ pub struct Options {
     pub body_bytes_max: usize,
     /// The most bytes of a component.
     pub component_bytes_max: usize,
+    /// The most bytes of large answers that wait to be read, of all connections together.
+    pub answer_bytes_max: usize,
     /// For how long a body may take.
     pub body_time_max: Duration,
     /// The most components that are compiled at a time.
@@ -27,6 +29,7 @@ impl Default for Options {
             waiters_max: 12_288,
             body_bytes_max: (4 << 20) + (64 << 10),
             component_bytes_max: 32 << 20,
+            answer_bytes_max: 256 << 20,
             body_time_max: Duration::from_secs(30),
             compilers_max: 1,
         }

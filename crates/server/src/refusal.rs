@@ -58,7 +58,7 @@ impl State {
             ControlError::NotDone(NotDone::Full(_) | NotDone::FullBytes(_)) => Code::TooManySignals,
             ControlError::NotDone(NotDone::Broken(why)) => {
                 self.trouble(&format!("an execution cannot go on: {why}"));
-                Code::WrongState
+                return Problem::new(Code::Internal, "the server's log says more");
             }
             ControlError::NotDone(_) => Code::WrongState,
             ControlError::TooLarge { .. } => Code::PayloadTooLarge,

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::auth::Caller;
+use crate::listen::body::Held;
 use crate::routes::{Form, Route};
 
 /// The deepest JSON that is taken: deeper than anybody writes, and shallower than what could
@@ -20,6 +21,12 @@ pub(crate) const JSON_DEPTH_MAX: usize = 128;
 /// The namespace of those who name none.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
+/// Namespaces that begin like this are the server's own.
+const OWN_PREFIX: char = '_';
+
+/// The keys of what belongs to the whole server: nobody can use them for anything else.
+pub(crate) const SERVER_NAMESPACE: &str = "_server";
+
 /// A request that was let in.
 pub(crate) struct Asked {
     pub(crate) params: Vec<(String, String)>,
@@ -27,6 +34,8 @@ pub(crate) struct Asked {
     pub(crate) headers: HeaderMap,
     pub(crate) caller: Caller,
     pub(crate) body: Bytes,
+    /// The body's part of the budget, for as long as its bytes are there.
+    pub(crate) held: Option<Held>,
 }
 
 pub(crate) fn malformed(detail: impl Into<String>) -> Problem {
@@ -169,6 +178,10 @@ impl Asked {
             (None, None) => ConsumerNamespace::new(DEFAULT_NAMESPACE),
         };
         let named = named.map_err(|error| malformed(format!("namespace is none: {error}")))?;
+        if named.as_str().starts_with(OWN_PREFIX) {
+            let detail = "namespaces that begin with _ are the server's own";
+            return Err(Problem::new(Code::Forbidden, detail));
+        }
         if !self.caller.in_namespace(named.as_str()) {
             let detail = "the credential does not belong to the namespace of the request";
             return Err(Problem::new(Code::Forbidden, detail));

@@ -147,20 +147,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the address. Before an engine is opened: what cannot be served is not begun.
-    pub fn listen(config: &Config) -> Result<std::net::TcpListener, ServeError> {
+    /// Takes the address. Before an engine is opened: what cannot be served is not begun. Within a
+    /// runtime.
+    pub fn listen(config: &Config) -> Result<TcpListener, ServeError> {
         config.check()?;
-        let failed = |error| ServeError::Listen(config.listen, error);
-        let listener = std::net::TcpListener::bind(config.listen).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        Ok(listener)
+        listener(config.listen).map_err(|error| ServeError::Listen(config.listen, error))
     }
 
     /// A server over an engine, on an address that was taken. Nothing is answered before
-    /// [`Server::serve`]. Within a runtime.
+    /// [`Server::serve`].
     pub fn new(
         config: Config,
-        listener: std::net::TcpListener,
+        listener: TcpListener,
         engine: Arc<Engine>,
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
@@ -175,7 +173,6 @@ impl Server {
             }
         };
         let failed = |error| ServeError::Listen(listen, error);
-        let listener = listener(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
         let hosts = OwnHosts::new(scheme, address.port(), names.iter().map(String::as_str));

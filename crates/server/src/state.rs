@@ -7,6 +7,7 @@ use indelible_api::{Code, Problem};
 use indelible_journal::{ExecutionId, Namespace, OperationId, Timestamp};
 use indelible_runtime::Engine;
 use indelible_runtime::world::{Clock, Observer};
+use indelible_store::{ReadError, SubmitError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Access, OwnHosts, TokenError, Tokens};
@@ -16,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::refusal::not_found;
 use crate::request::{Asked, malformed};
+use crate::seal::Seal;
 
 /// What all requests share.
 pub(crate) struct State {
@@ -39,6 +41,10 @@ pub(crate) struct State {
     /// Tells when the server stops.
     pub(crate) draining: Draining,
     pub(crate) connections: Arc<Readings>,
+    /// Room for the bytes of large answers.
+    pub(crate) answers: Arc<Semaphore>,
+    /// What cursors are sealed with that others must not read.
+    pub(crate) seal: Seal,
 }
 
 /// Whose an execution is.
@@ -118,6 +124,16 @@ impl State {
         }
     }
 
+    /// A text that only this process can read again.
+    pub(crate) fn seal(&self, text: &str) -> String {
+        self.seal.close(text)
+    }
+
+    /// What [`State::seal`] sealed; nothing else.
+    pub(crate) fn unseal(&self, text: &str) -> Option<String> {
+        self.seal.open(text)
+    }
+
     /// Why an API key was not made, or not revoked.
     pub(crate) fn token_error(&self, error: &TokenError) -> Problem {
         match error {
@@ -126,7 +142,11 @@ impl State {
             | TokenError::ExpiresAt
             | TokenError::Expired
             | TokenError::TooMany(_) => malformed(error.to_string()),
-            TokenError::Lost(_) => Problem::new(Code::StoreStopped, "the store has stopped"),
+            TokenError::Lost(_)
+            | TokenError::Submit(SubmitError::Poisoned(_))
+            | TokenError::Read(ReadError::Poisoned(_)) => {
+                Problem::new(Code::StoreStopped, "the store has stopped")
+            }
             error => {
                 self.trouble(&format!("API keys: {error}"));
                 Problem::new(Code::Internal, "the server's log says more")

@@ -124,7 +124,6 @@ impl Serve {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot serve: {error}"));
         // Whatever is wrong with what was said is told before the folder is touched.
         let config = self.config()?;
-        config.check().map_err(refused)?;
         let client = config::client(self.config.as_deref())?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
@@ -140,20 +139,18 @@ impl Serve {
             let exporter = Arc::clone(exporter);
             observer = Arc::new(TracingObserver { inner: observer, exporter });
         }
+        let listener = {
+            let _within = runtime.enter();
+            Server::listen(&config).map_err(|error| refused(&error))?
+        };
         let engine = Arc::new(open(&self.data, client, &observer)?);
         let served = runtime.block_on(async {
             if let Some(exporter) = &exporter {
                 exporter.start(engine.store().clone());
             }
             let clock = Arc::new(System);
-            let server = Server::bind(config, Arc::clone(&engine), clock, observer).await;
-            let server = server.map_err(|error| {
-                Failure::new(error.to_string()).hint(
-                    error
-                        .hint()
-                        .unwrap_or("another process may have the port; --listen names another"),
-                )
-            })?;
+            let server = Server::new(config, listener, Arc::clone(&engine), clock, observer);
+            let server = server.map_err(|error| refused(&error))?;
             let mut interrupts = signals().map_err(|error| failed(&error))?;
             let told = writeln!(out, "{}", server.url()).and_then(|()| out.flush());
             crate::failure::quiet(told).map_err(|error| Failure::output(&error))?;
@@ -174,7 +171,9 @@ impl Serve {
             Ok::<_, Failure>((served, stopping))
         });
         let (served, stopping) = served?;
-        // Effects in flight are waited for, and what was accepted is committed.
+        // Effects in flight are waited for, and what was accepted is committed, once nobody else has
+        // the engine: a component may still be compiled.
+        let engine = runtime.block_on(alone(engine));
         drop(engine);
         stopping.abort();
         runtime.shutdown_background();
@@ -228,7 +227,19 @@ impl Serve {
     }
 }
 
-fn refused(error: ServeError) -> Failure {
+/// The engine, when nobody else has it, or after a while.
+async fn alone(mut engine: Arc<Engine>) -> Arc<Engine> {
+    const TURNS_MAX: u32 = 1_000;
+    for _ in 0..TURNS_MAX {
+        if Arc::get_mut(&mut engine).is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    engine
+}
+
+fn refused(error: &ServeError) -> Failure {
     let failure = Failure::new(error.to_string());
     match error.hint() {
         Some(hint) => failure.hint(hint),

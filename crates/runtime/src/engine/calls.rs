@@ -202,7 +202,11 @@ impl Engine {
             let (again, started, root) = match lost {
                 Some((attempt, started, root)) => (Some(attempt), started, root),
                 None => {
-                    let (started, root) = self.started(start, &operation)?;
+                    let (started, root) = match self.started(start, &operation) {
+                        Ok(begins) => begins,
+                        // What it says of a component must be durable too.
+                        Err(refused) => return self.refuse(refused).await,
+                    };
                     (None, started, root)
                 }
             };

@@ -77,8 +77,8 @@ async fn begin(state: &State, asked: &Asked) -> Result<Submitted, Problem> {
     if conflict && submitted.started().verdict == Met::InFlight {
         // That it goes on is an answer too (D2).
         submitted.durable().await.map_err(|error| state.engine_error(&error))?;
+        // Whoever asks like this has no interest in it: dropped, not kept.
         let started = submitted.started().clone();
-        submitted.detach();
         let problem = Problem::new(Code::InFlight, "an operation under this key or id goes on");
         return Err(Problem {
             execution_id: Some(started.execution_id.to_string()),

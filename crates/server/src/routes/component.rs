@@ -13,7 +13,7 @@ use indelible_runtime::guest::Manifest;
 use indelible_runtime::{Asked as Wanted, ComponentName, Version};
 
 use crate::answer::Answer;
-use crate::request::{Asked, DEFAULT_NAMESPACE};
+use crate::request::{Asked, SERVER_NAMESPACE};
 use crate::state::State;
 
 type Row = (ComponentName, ComponentDigest, Vec<Version>);
@@ -46,16 +46,21 @@ pub(super) async fn functions(state: Arc<State>, _: Asked) -> Result<Answer, Pro
 
 /// Deploys a component.
 pub(super) async fn deploy(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
-    let _compiling = state.compiling().await?;
+    let compiling = state.compiling().await?;
     let name = asked.param("component").to_owned();
-    // A key of what belongs to the whole server is one of the namespace of those who name none.
-    let namespace = ConsumerNamespace::new(DEFAULT_NAMESPACE).expect("it is one");
+    let namespace = ConsumerNamespace::new(SERVER_NAMESPACE).expect("it is one");
     let key = asked.key(&namespace)?;
     let wanted = Wanted { actor: Some(asked.caller.actor().clone()), reason: String::new(), key };
     let (engine, called, bytes) = (Arc::clone(&state.engine), name.clone(), asked.body);
     let runtime = tokio::runtime::Handle::current();
-    // Compiling takes a second, which connections do not wait for.
-    let deploy = move || runtime.block_on(engine.deploy(&called, &bytes, wanted));
+    // Compiling takes a second, which connections do not wait for. It goes on if the caller goes:
+    // what bounds it goes with it.
+    let bounds = (compiling, asked.held);
+    let deploy = move || {
+        let deployed = runtime.block_on(engine.deploy(&called, &bytes, wanted));
+        drop(bounds);
+        deployed
+    };
     let done = tokio::task::spawn_blocking(deploy).await.map_err(|error| {
         state.trouble(&format!("a deployment panicked: {error}"));
         Problem::new(Code::Internal, "the server's log says more")

@@ -59,7 +59,11 @@ pub(super) async fn fail(state: Arc<State>, asked: Asked) -> Result<Answer, Prob
     let _waiter = state.waiter()?;
     let (execution, found) = state.execution(&asked).await?;
     let decided = decided(&asked, &found, reason(&asked)?)?;
-    let done = state.engine.fail(&execution, decided).await;
+    // It takes as long as what is in flight: a stop does not wait for that.
+    let done = tokio::select! {
+        done = state.engine.fail(&execution, decided) => done,
+        () = state.draining() => return Err(Problem::new(Code::Stopping, "the server stops")),
+    };
     let done = done.map_err(|error| state.not_done(&error))?;
     Ok(answer(&done, &control::Done {}))
 }
@@ -101,7 +105,10 @@ pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer
     let limit = asked.limit();
     let after = match asked.query("cursor") {
         None => None,
-        Some(text) => Some(place(text).ok_or_else(|| malformed("cursor: not one of this list"))?),
+        Some(text) => {
+            let place = state.unseal(text).and_then(|text| place(&text));
+            Some(place.ok_or_else(|| malformed("cursor: not one of this list"))?)
+        }
     };
     let after = after.as_ref().map(|(key, promise)| (key, promise));
     let rows = state.engine.unresolved_after(after, LOOKED_AT_MAX).await;
@@ -125,7 +132,7 @@ pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer
             next = last.take();
             break;
         }
-        last = Some(format!("{}~{}", effect.execution, effect.promise));
+        last = Some(state.seal(&format!("{}~{}", effect.execution, effect.promise)));
         if !is_own {
             continue;
         }

@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use indelible_api::Problem;
 use indelible_journal::{Attempts, ExecutionId, JournalKey, json};
 use indelible_runtime::{EngineError, Follow};
@@ -53,13 +53,20 @@ pub(super) async fn watch(state: Arc<State>, asked: Asked) -> Result<Answer, Pro
         Some(id) => {
             let (key, sequence) = read_id(&execution, id)
                 .ok_or_else(|| malformed("last-event-id: not an id of this stream"))?;
+            // What was never sent cannot be the last that was received.
+            let Some(row) = &first else { return Err(not_found()) };
+            if row.key < key || row.key == key && row.length <= sequence {
+                return Err(malformed("last-event-id: there is no such event"));
+            }
             Some(Place { key, next: sequence.saturating_add(1) })
         }
         None if first.is_some() => None,
         // In memory alone: it has no events before its end.
         None => return Err(not_found()),
     };
-    let reader = Reader { state, execution, follow, place, over: false, _waiter: waiter };
+    let credential = asked.headers.get(http::header::AUTHORIZATION).cloned();
+    let reader =
+        Reader { state, execution, follow, place, credential, over: false, _waiter: waiter };
     Ok(Answer::events(Stream { reader: Some(Box::new(reader)), reading: None }))
 }
 
@@ -113,6 +120,8 @@ struct Reader {
     follow: Follow,
     /// None: before the first event.
     place: Option<Place>,
+    /// Looked at again before each piece: a key that is revoked ends its streams.
+    credential: Option<HeaderValue>,
     /// The last message was sent.
     over: bool,
     _waiter: OwnedSemaphorePermit,
@@ -125,6 +134,10 @@ impl Reader {
             return None;
         }
         loop {
+            let now = self.state.now();
+            if self.state.access.authenticate(self.credential.as_ref(), now).is_err() {
+                return None;
+            }
             match self.read().await {
                 Ok(Some(piece)) => return Some(piece),
                 Ok(None) => {}
@@ -179,13 +192,14 @@ impl Reader {
                 // Retention has removed it.
                 return Ok(Some(self.end()));
             };
-            let whole = row.key == place.key && row.length <= place.next;
-            if whole && row.standing.is_terminal() {
+            if row.key == place.key && row.length <= place.next && row.standing.is_terminal() {
                 return Ok(Some(self.end()));
             }
-            if whole || row.key == place.key {
+            // Only a later attempt is worth another look before something happens.
+            if row.key <= place.key {
                 return Ok(None);
             }
+            tokio::task::consume_budget().await;
         }
     }
 

@@ -111,7 +111,8 @@ const CALLS: &[Code] = &[
     Code::Cancelled,
     Code::Indeterminate,
 ];
-const CONTROLS: &[Code] = &[Code::NotFound, Code::WrongState, Code::Mismatch];
+const CONTROLS: &[Code] =
+    &[Code::NotFound, Code::WrongState, Code::Mismatch, Code::ReservedNamespace];
 
 macro_rules! does {
     ($handler:path) => {
@@ -284,7 +285,13 @@ pub static ROUTES: &[Route] = &[
         headers: &[KEY],
         body: Body::AnyJson,
         answers: &[(200, json::<Delivered>())],
-        codes: &[Code::NotFound, Code::WrongState, Code::Mismatch, Code::TooManySignals],
+        codes: &[
+            Code::NotFound,
+            Code::WrongState,
+            Code::Mismatch,
+            Code::ReservedNamespace,
+            Code::TooManySignals,
+        ],
         handler: does!(control::signal),
     },
     Route {
@@ -434,10 +441,10 @@ pub static ROUTES: &[Route] = &[
         method: Method::DELETE,
         path: "/v1/tokens/{token}",
         name: "revokeToken",
-        summary: "Revoke an API key; again is the same",
+        summary: "Revoke an API key; again is the same, with or without an idempotency key",
         needs: ADMIN,
         query: &[],
-        headers: &[KEY],
+        headers: &[],
         body: Body::None,
         answers: &[(200, json::<Token>())],
         codes: &[Code::NotFound],
