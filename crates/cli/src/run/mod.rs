@@ -229,9 +229,9 @@ fn open(folder: &Path, client: Client) -> Result<Engine, Failure> {
 
 /// Says what became of it so far, and how to come back to it.
 fn told(started: &StartedExecution, row: Option<&Execution>, digest: &ComponentDigest) {
-    let StartedExecution { execution_id, operation_id, attached } = started;
+    let StartedExecution { execution_id, operation_id, .. } = started;
     let over = row.is_some_and(|row| row.standing.is_terminal());
-    let how = match (attached, over) {
+    let how = match (started.attached(), over) {
         (false, _) => "started",
         (true, false) => "goes on",
         (true, true) => "is over, and this is what it led to",
