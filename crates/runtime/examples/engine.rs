@@ -215,7 +215,7 @@ async fn signal(engine: &Engine, token: &str, rest: &str) -> Result<String, Stri
     let name = SignalName::new(words.next().unwrap()).unwrap();
     let payload = Payload::json(words.next().unwrap().to_owned());
     match engine.signal(&execution, &name, payload, Asked::default()).await {
-        Ok(delivery) => Ok(format!("signalled {token} {delivery}")),
+        Ok(delivery) => Ok(format!("signalled {token} {}", delivery.value)),
         Err(ControlError::NotDone(NotDone::Over(_))) => Ok(format!("late {token}")),
         Err(error) => Err(error.to_string()),
     }

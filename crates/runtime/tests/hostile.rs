@@ -179,13 +179,13 @@ fn the_bytes_of_signals_are_bounded() {
         let payload = indelible_journal::Payload::json(json);
         house.wait(house.engine().signal(&id, &name, payload, Asked::default()))
     };
-    assert_eq!(send("go", "\"4567\"").unwrap().get(), 1);
+    assert_eq!(send("go", "\"4567\"").unwrap().value.get(), 1);
     let full = send("go", "12345");
     assert!(matches!(full, Err(ControlError::NotDone(NotDone::FullBytes(10)))), "{full:?}");
-    assert_eq!(send("go", "1234").unwrap().get(), 2);
+    assert_eq!(send("go", "1234").unwrap().value.get(), 2);
     house.pass(indelible_journal::Micros::from_millis(10));
     // What is waited for is read at once, and needs no room.
-    assert_eq!(send("end", "123456789").unwrap().get(), 1);
+    assert_eq!(send("end", "123456789").unwrap().value.get(), 1);
     house.work();
     let noted = returned(&house.ending(&id));
     assert_eq!(noted, "[null,{\"signal\":\"4567\"},{\"signal\":123456789}]");
@@ -205,12 +205,12 @@ fn signals_are_bounded() {
         let payload = indelible_journal::Payload::json("1");
         house.wait(house.engine().signal(id, &name, payload, Asked::default()))
     };
-    assert_eq!(send(&id, "go").unwrap().get(), 1);
-    assert_eq!(send(&id, "go").unwrap().get(), 2);
+    assert_eq!(send(&id, "go").unwrap().value.get(), 1);
+    assert_eq!(send(&id, "go").unwrap().value.get(), 2);
     let full = send(&id, "go");
     assert!(matches!(full, Err(ControlError::NotDone(NotDone::Full(2)))), "{full:?}");
     house.pass(indelible_journal::Micros::from_millis(10));
-    assert_eq!(send(&id, "end").unwrap().get(), 1);
+    assert_eq!(send(&id, "end").unwrap().value.get(), 1);
     house.work();
     assert!(matches!(send(&id, "go"), Err(ControlError::NotDone(NotDone::Over(_)))));
     let nobody: ExecutionId =

@@ -12,6 +12,7 @@ use indelible_operations::Binding;
 use indelible_operations::id;
 use indelible_operations::retention::Age;
 use indelible_store::Position;
+use indelible_store::rows::windows::Id;
 use tokio::sync::oneshot;
 
 use super::submitted::{Interest, Submitted};
@@ -152,16 +153,15 @@ impl Engine {
         let _room = self.room(flow).await?;
         let keyed = start.idempotency_key.as_ref();
         let keyed = keyed.map(|key| Keyed::new(key, &called, &start.input));
+        let key_id = start.idempotency_key.as_ref().map(keys::id_of);
         for _ in 0..RACES_MAX {
             // Before an id is made or a version looked at: neither makes an old request new. What
             // comes under the same key meanwhile waits until this is accepted.
-            let lock = match &keyed {
-                Some(keyed) => Some(shared.key_locks.take(&keys::id_of(&keyed.key)).await),
-                None => None,
-            };
-            let known = match &keyed {
-                Some(keyed) => self.known(keyed).await?,
-                None => None,
+            let (lock, known) = match (&keyed, &key_id) {
+                (Some(keyed), Some(id)) => {
+                    (Some(shared.key_locks.take(id).await), self.known(id, keyed).await?)
+                }
+                _ => (None, None),
             };
             let operation_id = known.clone().unwrap_or_else(|| new.clone());
             let operation = OperationKey { namespace: start.namespace.clone(), operation_id };
@@ -256,8 +256,8 @@ impl Engine {
     }
 
     /// The operation that a request under this key led to.
-    async fn known(&self, keyed: &Keyed) -> Result<Option<OperationId>, StartRefused> {
-        let found = keys::find(&self.shared, &keys::id_of(&keyed.key)).map_err(unreadable)?;
+    async fn known(&self, id: &Id, keyed: &Keyed) -> Result<Option<OperationId>, StartRefused> {
+        let found = keys::find(&self.shared, id).map_err(unreadable)?;
         let Some(record) = found else { return Ok(None) };
         match record.led_to {
             LedTo::Operation(id) if record.hash == keyed.hash => Ok(Some(id)),

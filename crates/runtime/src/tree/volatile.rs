@@ -120,12 +120,12 @@ impl Tree {
         }
         if matches!(execution.phase, Phase::Running { .. }) {
             // It finds nothing at its next call, and stops.
-            self.leaving = Some(key.clone());
+            self.leaving = Some(key);
         }
-        // Attempts before it are over. Nothing else is in the tree of a volatile root.
-        self.executions.remove(&key);
+        // With attempts before it, which are over. Nothing else is in the tree of a volatile root.
+        self.executions.clear();
         self.work.clear();
-        self.changes.dirty.retain(|dirty| *dirty != key);
+        self.changes.dirty.clear();
         self.changes.volatile_timers.clear();
         // What has not left does not leave.
         self.changes.outgoing.clear();

@@ -22,7 +22,7 @@ fn left(house: &House) -> (usize, usize) {
 }
 
 #[track_caller]
-fn is_indeterminate<T: std::fmt::Debug>(refused: Result<T, StartRefused>) {
+fn is_indeterminate<T: std::fmt::Debug>(refused: &Result<T, StartRefused>) {
     assert!(matches!(refused, Err(StartRefused::Indeterminate)), "{refused:?}");
 }
 
@@ -42,8 +42,8 @@ fn one_that_is_not_idem() {
         work(&house);
         assert_eq!((left(&house), rows(&house)), ((0, 0), [0; 5]), "nothing stays in memory");
         assert_eq!(house.engine().next_due(), None, "no timer of it");
-        is_indeterminate(house.wait(house.engine().submit(request.clone())));
-        is_indeterminate(house.wait(house.engine().call(request.clone())));
+        is_indeterminate(&house.wait(house.engine().submit(request.clone())));
+        is_indeterminate(&house.wait(house.engine().call(request.clone())));
         assert_eq!(house.wait(house.engine().outcome(&id)).unwrap(), None);
         let cancel = house.wait(house.engine().cancel(&id, Asked::because("late")));
         assert!(matches!(cancel, Err(ControlError::NotDone(_))), "{cancel:?}");
@@ -52,7 +52,7 @@ fn one_that_is_not_idem() {
         house.work_through();
         is_over(&house);
         house.crash();
-        is_indeterminate(house.wait(house.engine().start(request)));
+        is_indeterminate(&house.wait(house.engine().start(request)));
         house.work_through();
         is_over(&house);
     }
@@ -123,7 +123,7 @@ fn two_who_wait() {
         drop(outcome);
         work(&house);
         assert_eq!(left(&house).0, 0, "nobody does");
-        is_indeterminate(house.wait(house.engine().submit(request)));
+        is_indeterminate(&house.wait(house.engine().submit(request)));
         assert_eq!(wire.count(), 1);
         wire.cut();
         house.work_through();
