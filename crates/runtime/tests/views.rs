@@ -16,8 +16,8 @@ use indelible_journal::{
 use indelible_operations::id;
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{
-    Actor, Cursor, EngineError, Filter, Follow, Open, OperationView, Options, Parking, Stage,
-    Standing, View,
+    Actor, Asked, Cursor, EngineError, Filter, Follow, Open, OperationView, Options, Parking,
+    Stage, Standing, View,
 };
 use indelible_store::rows::windows;
 use serde_json::json;
@@ -450,7 +450,7 @@ fn a_follower_is_not_left_waiting() {
     house.disk.die_now();
     let name = SignalName::new("go").unwrap();
     let payload = Payload::json("1");
-    house.wait(house.engine().signal(&id, &name, payload, None)).unwrap_err();
+    house.wait(house.engine().signal(&id, &name, payload, Asked::default())).unwrap_err();
     house.wait(house.engine().stopped());
     let end = loop {
         if let Poll::Ready(Err(end)) = poll(follow.changed()) {
@@ -474,7 +474,8 @@ fn nothing_is_shown_that_is_not_durable() {
     let name = SignalName::new("go").unwrap();
     let payload = Payload::json("1");
     let engine = house.engine();
-    let mut sent = pin!(engine.signal(&id, &name, payload, Some(Actor::new("ada"))));
+    let asked = Asked { actor: Some(Actor::new("ada")), ..Asked::default() };
+    let mut sent = pin!(engine.signal(&id, &name, payload, asked));
     let mut polled = |house: &House| {
         for _ in 0..20 {
             let poll = sent.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -563,10 +564,13 @@ fn the_audit_record_reads_back() {
     for number in 0..5 {
         let payload = Payload::json("1");
         let actor = Some(Actor::new(&format!("client:{number}")));
-        house.wait(house.engine().signal(&id, &name, payload, actor)).unwrap();
+        house
+            .wait(house.engine().signal(&id, &name, payload, Asked { actor, ..Asked::default() }))
+            .unwrap();
     }
     house.move_clock(Micros::new(1));
-    house.wait(house.engine().cancel(&id, "enough", Some(Actor::new("user:ada")))).unwrap();
+    let asked = Asked { actor: Some(Actor::new("user:ada")), ..Asked::because("enough") };
+    house.wait(house.engine().cancel(&id, asked)).unwrap();
     let (mut all, mut before) = (Vec::new(), Timestamp::MAX.into());
     loop {
         let page = house.wait(house.engine().audit(before, 2)).unwrap();
