@@ -9,7 +9,6 @@
 mod crowd;
 mod hostile;
 mod pages;
-#[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "../serve/process.rs"]
 mod process;
 mod sessions;
