@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::run_queue::Flow;
 use crate::shared::lock;
@@ -18,7 +18,7 @@ const PARTS: usize = 4;
 /// Room for commands that wait to be answered.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    all: Semaphore,
+    all: Arc<Semaphore>,
     flows: Mutex<HashMap<Flow, Arc<Part>>>,
     part: usize,
     waiting: AtomicUsize,
@@ -47,21 +47,22 @@ impl From<AcquireError> for NotAdmitted {
     }
 }
 
-/// Room for one command, until it is dropped.
+/// Room for one command, until it is dropped. It goes with the command: whoever asked may lose
+/// patience, and what was asked is still there to be done.
 #[derive(Debug)]
-pub(crate) struct Admitted<'a> {
-    admission: &'a Admission,
+pub(crate) struct Admitted {
+    admission: Arc<Admission>,
     flow: Flow,
     part: Arc<Part>,
     /// Whether it has room in its part.
     inside: bool,
-    all: Option<SemaphorePermit<'a>>,
+    all: Option<OwnedSemaphorePermit>,
 }
 
 impl Admission {
     pub(crate) fn new(commands_max: usize, waiting_max: usize) -> Self {
         Self {
-            all: Semaphore::new(commands_max),
+            all: Arc::new(Semaphore::new(commands_max)),
             flows: Mutex::default(),
             part: (commands_max / PARTS).max(1),
             waiting: AtomicUsize::new(0),
@@ -70,14 +71,15 @@ impl Admission {
     }
 
     /// Waits for room.
-    pub(crate) async fn admit(&self, flow: Flow) -> Result<Admitted<'_>, NotAdmitted> {
+    pub(crate) async fn admit(self: &Arc<Self>, flow: Flow) -> Result<Admitted, NotAdmitted> {
         let part = {
             let mut flows = lock(&self.flows);
             let part = || Part { room: Semaphore::new(self.part), waiting: AtomicUsize::new(0) };
             Arc::clone(flows.entry(flow).or_insert_with(|| Arc::new(part())))
         };
         // Made before anything is awaited: whoever loses patience leaves nothing behind.
-        let mut admitted = Admitted { admission: self, flow, part, inside: false, all: None };
+        let admission = Arc::clone(self);
+        let mut admitted = Admitted { admission, flow, part, inside: false, all: None };
         let part = &admitted.part;
         // Its own part first: whoever waits for that takes no room from others.
         match part.room.try_acquire() {
@@ -92,12 +94,12 @@ impl Admission {
             }
         }
         admitted.inside = true;
-        admitted.all = Some(match self.all.try_acquire() {
+        admitted.all = Some(match Arc::clone(&self.all).try_acquire_owned() {
             Ok(all) => all,
             Err(_) => {
                 // No more than all parts together.
                 let _waiting = Waiting::begin(&self.waiting);
-                self.all.acquire().await?
+                Arc::clone(&self.all).acquire_owned().await?
             }
         });
         Ok(admitted)
@@ -117,7 +119,7 @@ impl Admission {
     }
 }
 
-impl Drop for Admitted<'_> {
+impl Drop for Admitted {
     fn drop(&mut self) {
         self.all = None;
         if self.inside {

@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) key_locks: Arc<KeyLocks>,
     pub(crate) witness: Arc<dyn Witness>,
     pub(crate) replays: Replays,
-    pub(crate) admission: Admission,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) recovery: Recovery,
     pub(crate) effects: Effects,
     /// Itself, for what comes back from outside.

@@ -150,11 +150,11 @@ impl Engine {
         let binding = Binding::of(&called, &start.input);
         let new = start.operation_id.clone().unwrap_or_else(|| mint(shared));
         let flow = flow(&called);
-        let _room = self.room(flow).await?;
         let keyed = start.idempotency_key.as_ref();
         let keyed = keyed.map(|key| Keyed::new(key, &called, &start.input));
         let key_id = start.idempotency_key.as_ref().map(keys::id_of);
         for _ in 0..RACES_MAX {
+            let room = self.room(flow).await?;
             // Before an id is made or a version looked at: neither makes an old request new. What
             // comes under the same key meanwhile waits until this is accepted.
             let (lock, known) = match (&keyed, &key_id) {
@@ -224,7 +224,7 @@ impl Engine {
             let (reply, answer) = oneshot::channel();
             let command =
                 crate::tree::command::Start { started, request, again, actor, kept, lock, reply };
-            shared.send_in(flow, &root, Command::Start(Box::new(command)));
+            shared.send_in(flow, &root, Command::Start(Box::new(command)).within(room));
             let Answer { value, position } = answer.await.map_err(|_| self.stopped_why())?;
             let refused = match value {
                 Begun::New(execution) => {

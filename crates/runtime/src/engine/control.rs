@@ -256,7 +256,7 @@ impl Engine {
         checked: Result<(), ControlError>,
         command: impl FnOnce(ExecutionId, Option<UnderKey>, Reply<Result<T, NotDone>>) -> Command,
     ) -> Result<Done<T>, ControlError> {
-        let _room = self.room(flow).await?;
+        let room = self.room(flow).await?;
         // Before anything else: what is wrong with a request now does not make an old one new
         // (C-31).
         let under = match key {
@@ -272,7 +272,8 @@ impl Engine {
         };
         checked?;
         let (reply, answer) = oneshot::channel();
-        self.shared.send(execution.root(), command(execution.clone(), under, reply));
+        let command = command(execution.clone(), under, reply);
+        self.shared.send(execution.root(), command.within(room));
         let value = answered(&self.shared, answer).await??;
         Ok(Done { value, prior: false })
     }

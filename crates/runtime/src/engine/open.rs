@@ -88,7 +88,7 @@ impl Engine {
             volatile_runs: AtomicU64::new(0),
             trees: Mutex::new(HashMap::new()),
             replayed: AtomicU64::new(0),
-            admission: Admission::new(options.commands_max, options.callers_waiting_max),
+            admission: Arc::new(Admission::new(options.commands_max, options.callers_waiting_max)),
             recovery: Recovery::new(),
             failed: AtomicBool::new(false),
             stopping: Mutex::default(),

@@ -42,7 +42,7 @@ impl Engine {
     }
 
     /// Waits for room: so many commands are under way at most.
-    pub(super) async fn room(&self, flow: Flow) -> Result<Admitted<'_>, EngineError> {
+    pub(super) async fn room(&self, flow: Flow) -> Result<Admitted, EngineError> {
         self.shared.room(flow).await
     }
 
@@ -89,10 +89,10 @@ impl Shared {
 
     /// Whether an execution goes on in memory alone (C-39).
     async fn is_volatile(&self, execution: &ExecutionId) -> Result<bool, EngineError> {
-        let _room = self.room(Flow::GOING_ON).await?;
+        let room = self.room(Flow::GOING_ON).await?;
         let (reply, answer) = oneshot::channel();
         let command = Command::IsVolatile(execution.clone(), reply);
-        self.send(execution.root(), command);
+        self.send(execution.root(), command.within(room));
         answered(self, answer).await
     }
 
@@ -115,7 +115,7 @@ impl Shared {
         }
     }
 
-    async fn room(&self, flow: Flow) -> Result<Admitted<'_>, EngineError> {
+    async fn room(&self, flow: Flow) -> Result<Admitted, EngineError> {
         self.admission.admit(flow).await.map_err(|why| match why {
             NotAdmitted::Busy(waiting) => EngineError::Busy { waiting },
             NotAdmitted::Closed => stopped(self),

@@ -114,10 +114,10 @@ impl Engine {
                 }
             }
         }
-        let _room = self.room(Flow::GOING_ON).await?;
+        let room = self.room(Flow::GOING_ON).await?;
         let (reply, answer) = oneshot::channel();
         let command = Command::View(execution.clone(), reply);
-        self.shared.send(execution.root(), command);
+        self.shared.send(execution.root(), command.within(room));
         answered(&self.shared, answer).await?.map_err(EngineError::Malformed)
     }
 
@@ -165,9 +165,9 @@ impl Engine {
             return Ok(stored);
         }
         // A root that is volatile is in memory alone (C-39).
-        let _room = self.room(Flow::GOING_ON).await?;
+        let room = self.room(Flow::GOING_ON).await?;
         let (reply, answer) = oneshot::channel();
-        self.shared.send(root, Command::RootOperation(reply));
+        self.shared.send(root, Command::RootOperation(reply).within(room));
         match answered(&self.shared, answer).await? {
             Some(operation) => Ok(Some(operation)),
             // It may have ended since it was looked up.

@@ -18,6 +18,7 @@ use super::unresolved::Resolution;
 use super::view::Viewed;
 use super::volatile::is_volatile;
 use super::{LoadError, Tree, Work};
+use crate::admission::Admitted;
 use crate::audit::{About, Actor};
 use crate::effects::Slot;
 use crate::key_locks::KeyLock;
@@ -67,6 +68,15 @@ pub(crate) enum Command {
     Reconciled(Box<Reconciled>),
     /// A person says how an effect ended of which nobody knew.
     Resolve(Box<Resolve>),
+    /// Any of these, and the room that it takes until what comes of it is accepted.
+    Within(Box<Self>, Admitted),
+}
+
+impl Command {
+    /// It takes this room.
+    pub(crate) fn within(self, room: Admitted) -> Self {
+        Self::Within(Box::new(self), room)
+    }
 }
 
 /// An attempt at an effect has ended.
@@ -223,6 +233,10 @@ impl Tree {
     /// Does what came from outside.
     pub(crate) fn obey(&mut self, shared: &Shared, command: Command) {
         match command {
+            Command::Within(command, room) => {
+                self.obey(shared, *command);
+                self.after_commit(Box::new(move |_| drop(room)));
+            }
             Command::Start(start) => self.begin(shared, *start),
             Command::Signal(signal) => {
                 let done = self.signal(shared, &signal);
