@@ -41,16 +41,17 @@ impl Role {
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
     /// What it is for, for people; the actor is `client:NAME`.
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(length(min = 1, max = 64), regex(pattern = "^[!-~]+$"))]
     pub name: String,
     /// What it may do.
     #[schemars(length(min = 1))]
     pub roles: Vec<Role>,
     /// In which namespaces; `*` is all of them.
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(length(min = 1, max = 64), inner(regex(pattern = r"^([a-z0-9_-]{1,64}|\*)$")))]
     pub namespaces: Vec<String>,
     /// When it ends, RFC 3339; never, if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub expires_at: Option<String>,
 }
 
