@@ -166,7 +166,7 @@ mod tests {
     /// of those who lost patience.
     #[test]
     fn a_flow_has_its_part() {
-        let admission = Admission::new(8, 100);
+        let admission = Arc::new(Admission::new(8, 100));
         let (one, other) = (Flow::of(1), Flow::of(3));
         let Poll::Ready(Ok(first)) = poll(pin!(admission.admit(one))) else { panic!() };
         let Poll::Ready(Ok(_second)) = poll(pin!(admission.admit(one))) else { panic!() };
@@ -184,7 +184,7 @@ mod tests {
     /// A flood of one gets itself refused, and nobody else.
     #[test]
     fn a_flood_of_one_does_not_get_others_refused() {
-        let admission = Admission::new(8, 12);
+        let admission = Arc::new(Admission::new(8, 12));
         let one = Flow::of(1);
         let inside: Vec<_> = (0..2).map(|_| poll(pin!(admission.admit(one)))).collect();
         let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(admission.admit(one))).collect();
@@ -199,7 +199,7 @@ mod tests {
     /// All together have what there is, and whoever waits when it is closed is told.
     #[test]
     fn there_is_so_much_room() {
-        let admission = Admission::new(4, 12);
+        let admission = Arc::new(Admission::new(4, 12));
         let all: Vec<_> = (0..4)
             .map(|number| match poll(pin!(admission.admit(Flow::of(2 * number)))) {
                 Poll::Ready(Ok(admitted)) => admitted,
