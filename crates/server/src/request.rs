@@ -86,7 +86,7 @@ fn check(name: &str, form: Form, value: &str) -> Result<(), Problem> {
         Form::Text(chars_max) if value.chars().count() > chars_max => {
             range(format!("has more than {chars_max} characters"))
         }
-        Form::Text(_) | Form::Uuid => Ok(()),
+        Form::Any | Form::Text(_) | Form::Uuid => Ok(()),
         Form::Namespace => match ConsumerNamespace::new(value) {
             Ok(_) => Ok(()),
             Err(error) => range(format!("is none: {error}")),

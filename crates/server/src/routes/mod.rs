@@ -87,6 +87,8 @@ pub struct Parameter {
 /// What a parameter can be.
 #[derive(Debug, Clone, Copy)]
 pub enum Form {
+    /// Any text.
+    Any,
     /// Text of at most so many characters.
     Text(usize),
     /// A namespace.

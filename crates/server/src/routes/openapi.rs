@@ -136,6 +136,7 @@ fn path_schema(name: &str) -> Value {
 
 fn form(form: Form) -> Value {
     match form {
+        Form::Any => json!({ "type": "string" }),
         Form::Text(chars_max) => json!({ "type": "string", "maxLength": chars_max }),
         Form::Namespace => {
             json!({ "type": "string", "pattern": "^[a-z0-9_-]{1,64}$", "default": "default" })

@@ -68,7 +68,7 @@ const IF_IN_FLIGHT: Parameter = Parameter {
 const TRACE_PARENT: Parameter = Parameter {
     name: header::TRACE_PARENT,
     about: "The trace that the request belongs to (W3C); what makes no sense is ignored.",
-    form: Form::Text(255),
+    form: Form::Any,
 };
 const LAST_EVENT_ID: Parameter = Parameter {
     name: "last-event-id",
