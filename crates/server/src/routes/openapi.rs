@@ -139,7 +139,7 @@ fn form(form: Form) -> Value {
         Form::Any => json!({ "type": "string" }),
         Form::Text(chars_max) => json!({ "type": "string", "maxLength": chars_max }),
         Form::Namespace => {
-            json!({ "type": "string", "pattern": "^[a-z0-9_-]{1,64}$", "default": "default" })
+            json!({ "type": "string", "pattern": "^[a-z0-9-][a-z0-9_-]{0,63}$", "default": "default" })
         }
         Form::Number(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Form::Seconds(min, max) => json!({ "type": "number", "minimum": min, "maximum": max }),
