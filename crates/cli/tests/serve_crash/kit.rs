@@ -13,7 +13,7 @@ use super::process::{Answer, Server, request};
 
 /// How long is waited for what must happen: far longer than it takes, so that a test that fails
 /// ends.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A data folder, and the server that has it now.
 pub struct House {

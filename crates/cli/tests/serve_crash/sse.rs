@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use super::kit::Place;
 
+/// So often in a row a stream may say that it is alive, and nothing else: a test that fails ends.
+const SILENCES_MAX: usize = 2;
+
 /// What one client has seen of one execution.
 pub struct Watcher {
     path: String,
@@ -15,12 +18,13 @@ pub struct Watcher {
     pub events: Vec<(String, Value)>,
     /// How many connections broke.
     pub broken: usize,
+    silences: usize,
 }
 
 impl Watcher {
     pub fn new(execution: &str) -> Self {
         let path = format!("/v1/executions/{execution}/events");
-        Self { path, events: Vec::new(), broken: 0 }
+        Self { path, events: Vec::new(), broken: 0, silences: 0 }
     }
 
     /// Watches to the end; a connection that breaks is resumed behind the last event.
@@ -80,10 +84,17 @@ impl Watcher {
                 let event: Value = serde_json::from_str(data).unwrap();
                 assert_eq!(event["event"], name);
                 self.events.push((id.to_owned(), event));
+                self.silences = 0;
                 false
             }
             _ => {
                 assert!(message.starts_with(':'), "{message}");
+                self.silences += 1;
+                assert!(
+                    self.silences < SILENCES_MAX,
+                    "nothing comes behind {:?}",
+                    self.events.last()
+                );
                 false
             }
         }
