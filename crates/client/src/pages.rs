@@ -37,7 +37,7 @@ macro_rules! page {
 
 page!(Executions, "cursor");
 page!(UnresolvedEffects, "cursor");
-page!(AuditPage, "before");
+page!(AuditPage, "cursor");
 page!(Events, "from");
 
 /// The pages of a list.

@@ -107,7 +107,7 @@ async fn the_rest() {
         "/v1/tokens",
         "/v1/whoami",
         "/v1/audit",
-        "/v1/audit?before=b",
+        "/v1/audit?cursor=b",
         "/v1/unresolved?cursor=u",
         "/v1/executions/abab/tree",
     ];
