@@ -16,9 +16,9 @@ const CALLERS: usize = 4;
 /// Calls that go on when the server is killed.
 const UNDER_WAY: usize = 2;
 /// Signals of each life of the server.
-const SIGNALS: usize = 5;
+const SIGNALS: usize = 8;
 /// Calls that come to their end in each life of the server.
-const CALLS: usize = 6;
+const CALLS: usize = 12;
 
 fn is_over(row: &Value) -> bool {
     matches!(row["state"].as_str().unwrap(), "completed" | "failed" | "cancelled")
