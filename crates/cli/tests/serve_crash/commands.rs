@@ -16,7 +16,7 @@ fn signals(events: &[Value]) -> usize {
     events.iter().filter(|event| event["event"] == "SignalDelivered").count()
 }
 
-/// I-11, C-31: a signal under a key is delivered once: sent twice, sent by many at once while the
+/// I-11: a signal under a key is delivered once: sent twice, sent by many at once while the
 /// server is killed, sent again when the execution is over.
 #[test]
 fn a_signal_is_delivered_once() {
@@ -90,7 +90,7 @@ fn a_cancel_is_asked_for_once() {
     assert_eq!(house.place.audited("cancel", &run), 1);
 }
 
-/// I-11, C-31: a deployment that is repeated under its key does not undo the one that came after it.
+/// I-11: a deployment that is repeated under its key does not undo the one that came after it.
 #[test]
 fn a_deployment_is_not_repeated() {
     let mut house = House::new();

@@ -21,7 +21,7 @@ fn long(end: &str) -> String {
     )
 }
 
-/// I-8, I-11, V-29, V-30, V-31, V-20, C-31: 64 callers with one key, and others with one operation
+/// I-8, I-11, V-29, V-30, V-31, V-20: 64 callers with one key, and others with one operation
 /// id, while the server is killed at one point or another: one execution for each, started once,
 /// and one outcome for everybody, good or bad.
 #[test]

@@ -91,7 +91,7 @@ impl Reader {
     }
 }
 
-/// D2, V-21, C-10: whatever a list, a detail, a journal or a stream of events has shown is there
+/// D2, V-21: whatever a list, a detail, a journal or a stream of events has shown is there
 /// after `kill -9`: the same executions, journals that begin with what was seen, ends that do not
 /// change. A stream that is resumed has every event once, in order.
 #[test]

@@ -73,7 +73,7 @@ fn half(house: &House) -> TcpStream {
     stream
 }
 
-/// C-10, V-20, V-22: a second signal ends the process at once, with a code of its own, though a
+/// V-20, V-22: a second signal ends the process at once, with a code of its own, though a
 /// request is under way; everything that was acknowledged is there in the next one.
 #[test]
 fn a_second_signal_ends_at_once() {
