@@ -33,9 +33,6 @@ impl Target {
         server.deploy(None);
         let waits = server.begin(None, "listen", "default", "9").0;
         let over = server.begin(None, "echo", "default", "1").0;
-        // It is seen waiting, or a snapshot would change by itself.
-        let detail = format!("/v1/executions/{waits}");
-        while server.ask("GET", &detail, None, None).json()["execution"]["state"] != "blocked" {}
         Self { server, _folder: folder, waits, over }
     }
 

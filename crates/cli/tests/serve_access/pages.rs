@@ -29,6 +29,7 @@ fn no_web_page_drives_a_server_without_keys() {
     let server = Running::start(folder.path(), &[]);
     server.deploy(None);
     let (execution, operation) = server.begin(None, "listen", "default", "9");
+    let over = server.begin(None, "echo", "default", "1").0;
     let promise = format!("{execution}.1");
     let made = br#"{"name":"x","roles":["admin"],"namespaces":["*"]}"#;
     let made = Some(("application/json", &made[..]));
@@ -36,9 +37,11 @@ fn no_web_page_drives_a_server_without_keys() {
     let token = token["token"]["id"].as_str().unwrap().to_owned();
     let own = server.address.clone();
     let port = own.rsplit_once(':').unwrap().1;
-    let path_of = |path: &str| {
+    let path_of = |method: &http::Method, path: &str| {
+        // What is over is shown at once, if it is.
+        let execution = if *method == http::Method::GET { &over } else { &execution };
         let path = path.replace("{component}", "bench").replace("{function}", "echo");
-        let path = path.replace("{execution}", &execution).replace("{operation}", &operation);
+        let path = path.replace("{execution}", execution).replace("{operation}", &operation);
         let path = path.replace("{promise}", &promise).replace("{signal}", "go");
         path.replace("{token}", &token)
     };
@@ -77,7 +80,8 @@ fn no_web_page_drives_a_server_without_keys() {
             if route.method != http::Method::GET {
                 headers.push(("content-type", kind));
             }
-            let bytes = sent(route.method.as_str(), &path_of(route.path), &headers, b"{}");
+            let bytes =
+                sent(route.method.as_str(), &path_of(&route.method, route.path), &headers, b"{}");
             let answers = server.raw(&bytes, false);
             let status = answers.first().map_or(0, |answer| answer.status);
             let said =
@@ -87,7 +91,7 @@ fn no_web_page_drives_a_server_without_keys() {
             }
         }
         // What a browser asks before it sends what is not simple, with an origin and without.
-        let path = path_of(route.path);
+        let path = path_of(&route.method, route.path);
         let ask = [("host", own.as_str()), ("access-control-request-method", "POST")];
         let asked = server.raw(&sent("OPTIONS", &path, &ask, b""), false);
         if asked[0].status != 405 || asked[0].header("allow").is_none() {

@@ -109,7 +109,8 @@ impl Running {
         assert_eq!(answer.status, 200, "{}", text(&answer));
     }
 
-    /// Starts a function of it; the ids of execution and operation.
+    /// Starts a function of it, and sees `echo` end, or another wait; the ids of execution and
+    /// operation.
     pub(crate) fn begin(
         &self,
         credential: Option<&str>,
@@ -126,6 +127,11 @@ impl Running {
         if function == "echo" {
             let outcome = format!("/v1/executions/{execution}/outcome");
             assert_eq!(self.ask("GET", &outcome, credential, None).status, 200);
+        } else {
+            // It is seen waiting, or what is shown of it would change by itself.
+            let detail = format!("/v1/executions/{execution}");
+            let state = || self.ask("GET", &detail, credential, None).json();
+            while state()["execution"]["state"] != "blocked" {}
         }
         (execution, operation)
     }
