@@ -55,11 +55,33 @@ pub enum Resolution {
         body: String,
     },
     /// It did not happen.
-    DidNotHappen,
+    // With braces: otherwise serde passes over fields that do not belong here.
+    DidNotHappen {},
     /// It is sent again: it may happen twice.
-    RunAgain,
+    RunAgain {},
 }
 
 /// Nothing to say: it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A decision that says more than belongs to it is none.
+    #[test]
+    fn decisions_are_read_strictly() {
+        let read = |text: &str| serde_json::from_str::<Resolution>(text);
+        assert_eq!(read(r#"{"kind":"run_again"}"#).unwrap(), Resolution::RunAgain {});
+        assert_eq!(read(r#"{"kind":"did_not_happen"}"#).unwrap(), Resolution::DidNotHappen {});
+        for wrong in [
+            r#"{"kind":"run_again","status":200}"#,
+            r#"{"kind":"did_not_happen","body":""}"#,
+            r#"{"kind":"happened","status":200,"x":1}"#,
+            r#"{"kind":"other"}"#,
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -188,7 +188,8 @@ async fn commands(client: &Client) {
     let late = client.signal(id, "go", &json!(1)).await.unwrap_err();
     assert_eq!(code(&late), Code::WrongState);
     let promise = format!("{id}.1");
-    let resolve = client.resolve(&promise, Resolution::DidNotHappen, "looked").await.unwrap_err();
+    let resolve =
+        client.resolve(&promise, Resolution::DidNotHappen {}, "looked").await.unwrap_err();
     assert!([Code::NotFound, Code::WrongState].contains(&code(&resolve)));
     let made = client.make_token(&key("caller", Role::Call, "elsewhere")).await.unwrap();
     assert!(client.tokens().await.unwrap().tokens.contains(&made.token));

@@ -511,6 +511,7 @@ fn bodies() {
         r#"{"resolution":{"kind":"did_not_happen"},"reason":""}"#,
         r#"{"resolution":{"kind":"did_not_happen"},"reason":" "}"#,
         r#"{"resolution":{"kind":"did_not_happen"}}"#,
+        r#"{"resolution":{"kind":"run_again","status":200},"reason":"a"}"#,
         r#"{"resolution":{"kind":"happened","status":99},"reason":"a"}"#,
         r#"{"resolution":{"kind":"happened","status":1e400},"reason":"a"}"#,
         r#"{"resolution":{"kind":"happened","status":99999999999999999999},"reason":"a"}"#,

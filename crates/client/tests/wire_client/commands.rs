@@ -47,7 +47,7 @@ async fn commands_are_repeated_under_one_key() {
     assert_eq!(thrice(&server).target, "/v1/executions/abab/fail");
 
     let server = peer(&json!({})).await;
-    let resolve = server.client().resolve("abab.1", Resolution::DidNotHappen, "looked");
+    let resolve = server.client().resolve("abab.1", Resolution::DidNotHappen {}, "looked");
     resolve.idempotency_key("decision 1").await.unwrap();
     let seen = thrice(&server);
     assert_eq!(seen.header("idempotency-key"), Some("decision 1"));

@@ -80,8 +80,8 @@ pub(super) async fn resolve(state: Arc<State>, asked: Asked) -> Result<Answer, P
         return Err(malformed("reason: a decision has one"));
     }
     let resolution = match resolution {
-        control::Resolution::DidNotHappen => Resolution::DidNotHappen,
-        control::Resolution::RunAgain => Resolution::RunAgain,
+        control::Resolution::DidNotHappen {} => Resolution::DidNotHappen,
+        control::Resolution::RunAgain {} => Resolution::RunAgain,
         control::Resolution::Happened { status, headers, body } => {
             if !(100..=999).contains(&status) {
                 return Err(malformed("status: a number from 100 to 999"));
