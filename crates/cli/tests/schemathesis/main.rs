@@ -4,7 +4,6 @@
 #![allow(clippy::disallowed_methods, reason = "tests start processes and read their files")]
 
 mod environment;
-#[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "../serve/process.rs"]
 mod process;
 
