@@ -165,8 +165,8 @@ async fn calls(client: &Client) {
     let signal = client.signal(handle.execution_id(), "go", &json!("now"));
     assert_eq!(signal.idempotency_key("s").await.unwrap().delivery_id, 1);
     let signal = client.signal(handle.execution_id(), "go", &json!("now"));
-    let _ =
-        signal.idempotency_key("s").await.map(|again| assert_eq!(again.delivery_id, 1)).unwrap();
+    let again = signal.idempotency_key("s").await.unwrap();
+    assert_eq!(again.delivery_id, 1);
     handle.outcome().await.unwrap();
 }
 
