@@ -273,6 +273,11 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))
 }
 
+/// How much of a table is in memory before it is written out, and how much of what was read is kept:
+/// there are fifteen tables, and a server under load is to fit into 250 MB.
+const MEMTABLE_BYTES: u64 = 4 << 20;
+const CACHE_BYTES: u64 = 48 << 20;
+
 /// An engine over a data folder.
 pub(crate) fn open(
     folder: &Path,
@@ -281,7 +286,10 @@ pub(crate) fn open(
 ) -> Result<Engine, Failure> {
     let failed = |error: &dyn std::fmt::Display| unopened(folder, error);
     fs::create_dir_all(folder).map_err(|error| failed(&error))?;
-    let store = embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default());
+    let mut options = embedded::Options::default();
+    options.memtable_bytes = Some(MEMTABLE_BYTES);
+    options.cache_bytes = CACHE_BYTES;
+    let store = embedded::open(&folder.join("store"), &TABLES, &options);
     let store = store.map_err(|error| failed(&error))?;
     let artifacts = Artifacts::folder(folder.join("artifacts")).map_err(|error| failed(&error))?;
     let guests = Guests::new(GuestOptions::default(), artifacts).map_err(|error| failed(&error))?;
