@@ -1,6 +1,6 @@
 //! Who may do what: API keys over a real store, session tokens that are forged in every way we
 //! know, and requests that a web page would send.
-#![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod access;
 mod local;
