@@ -22,6 +22,7 @@ fn last_index(members: &[u32]) -> u32 {
 impl Journal {
     pub(super) fn apply(&mut self, record: &Record) {
         let at = record.sequence;
+        let calls = (self.children.len(), self.submitted, self.taken);
         match &record.event {
             Event::ExecutionStarted(started) => self.started = Some(started.clone()),
             Event::ExecutionCompleted { result } => {
@@ -120,6 +121,11 @@ impl Journal {
             Event::JoinSetAwaited { join_set_id, promise_id, .. } => {
                 self.take(self.number(join_set_id.place()), promise_id);
             }
+        }
+        if matches!(record.event, Event::ExecutionAwaiting { .. }) {
+            self.awaited_at = Some(at);
+        } else if calls != (self.children.len(), self.submitted, self.taken) {
+            self.awaited_at = None;
         }
         self.length += 1;
         self.last_timestamp = record.timestamp;

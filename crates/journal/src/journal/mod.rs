@@ -57,6 +57,9 @@ pub struct Journal {
     signals: Signals,
     /// Some exactly while the status is Blocked on listed members.
     wait: Option<LiveWait>,
+    /// Where the last wait was written, if the guest has made no call since: a replay that has not
+    /// come past it repeats what was done before.
+    awaited_at: Option<Sequence>,
     cancel: Option<Cancel>,
     /// Whether any InvokeStarted was written: what a retry of this attempt may depend on (C-32).
     effect_started: bool,
@@ -97,6 +100,7 @@ impl Journal {
             taken: 0,
             signals: Signals::default(),
             wait: None,
+            awaited_at: None,
             cancel: None,
             effect_started: false,
             ending: None,
@@ -295,6 +299,10 @@ impl Journal {
 
     pub(crate) fn join_set_totals(&self) -> (u64, u64) {
         (self.submitted, self.taken)
+    }
+
+    pub(crate) fn awaited_at(&self) -> Option<Sequence> {
+        self.awaited_at
     }
 
     pub(crate) fn child(&self, promise: &PromiseId) -> Option<&Child> {

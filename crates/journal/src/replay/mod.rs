@@ -138,6 +138,8 @@ pub struct Replay {
     /// Submissions and results of all sets that this run has seen.
     submitted: u64,
     taken: u64,
+    /// The last event that an await of this run was satisfied by.
+    satisfied_at: Option<Sequence>,
     /// Whether this run has been told that it is being cancelled.
     told_cancelled: bool,
 }
@@ -165,6 +167,7 @@ impl Replay {
             sets: HashMap::new(),
             submitted: 0,
             taken: 0,
+            satisfied_at: None,
             told_cancelled: false,
         })
     }
@@ -173,6 +176,17 @@ impl Replay {
     pub fn is_live(&self, journal: &Journal) -> bool {
         self.next_child >= journal.next_child()
             && (self.submitted, self.taken) == journal.join_set_totals()
+    }
+
+    /// Whether what the guest does now was not done by a run before it: it runs live, and is past
+    /// the last wait that was written. What was awaited before that wait was there when it was
+    /// written; so whoever has met something that came later is past it.
+    ///
+    /// It may say yes for what was done before: between the last event that is kept and the end of
+    /// a process, nobody knows how far a run came. It never says no for what is new.
+    pub fn is_new(&self, journal: &Journal) -> bool {
+        let past = |wait| self.told_cancelled || self.satisfied_at > Some(wait);
+        self.is_live(journal) && journal.awaited_at().is_none_or(past)
     }
 
     /// Whether this run was told that it is being cancelled: what it does from then on is cleaning
@@ -330,10 +344,14 @@ impl Replay {
     /// Whether an await that was satisfied there, or not at all, is the one that tells the guest
     /// of its cancelling: the first not satisfied before the CancelRequested (C-22).
     fn tells_cancelled(&mut self, journal: &Journal, satisfied_at: Option<Sequence>) -> bool {
-        let Some((requested_at, _)) = journal.cancel_requested() else { return false };
-        let in_time = satisfied_at.is_some_and(|at| at < requested_at);
-        let tells = !self.told_cancelled && !in_time;
+        let tells = journal.cancel_requested().is_some_and(|(requested_at, _)| {
+            let in_time = satisfied_at.is_some_and(|at| at < requested_at);
+            !self.told_cancelled && !in_time
+        });
         self.told_cancelled |= tells;
+        if !tells {
+            self.satisfied_at = self.satisfied_at.max(satisfied_at);
+        }
         tells
     }
 }

@@ -47,6 +47,8 @@ pub struct Guest {
     replay: Replay,
     /// What it saw, in order.
     pub seen: Vec<String>,
+    /// Whether it was new, before each call.
+    pub news: Vec<bool>,
     pending: Option<Op>,
     handles: Vec<PromiseId>,
     calls: Vec<PromiseId>,
@@ -62,6 +64,7 @@ impl Guest {
             rng: Prng::new(seed),
             replay: Replay::begin(journal, &kit::digest()).unwrap(),
             seen: Vec::new(),
+            news: Vec::new(),
             pending: None,
             handles: Vec::new(),
             calls: Vec::new(),
@@ -164,7 +167,13 @@ impl Guest {
         mut world: impl FnMut(&mut Journal, &mut Vec<Entry>),
     ) -> Stop {
         loop {
-            let op = self.pending.take().unwrap_or_else(|| self.choose());
+            let op = match self.pending.take() {
+                Some(op) => op,
+                None => {
+                    self.news.push(self.replay.is_new(journal));
+                    self.choose()
+                }
+            };
             if op == Op::Return {
                 self.pending = Some(op);
                 return if self.told_cancelled { Stop::Cancelled } else { Stop::Returned };
