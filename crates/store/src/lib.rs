@@ -5,6 +5,7 @@
 //! and say at which position. The rule for callers is output commit (D2): before anything leaves
 //! the process, the position it depends on is durable.
 
+pub mod backup;
 mod batch;
 mod bounds;
 pub mod check;

@@ -12,7 +12,7 @@ use indelible_journal::{FunctionName, Journal, JournalKey, Micros, Namespace, Ti
 use indelible_store::check::{self, Findings};
 use indelible_store::embedded;
 use indelible_store::memory::MemoryEngine;
-use indelible_store::retention::{self, Retention};
+use indelible_store::retention::{self, Keeper, Plan, Retention};
 use indelible_store::rows::executions::{self, AdvanceError, Execution, Standing};
 use indelible_store::rows::listing::{self, Cursor, Filter, LOOKED_AT_MAX};
 use indelible_store::rows::windows::{self, Id, Kind, Windowed};
@@ -622,6 +622,14 @@ fn the_check_finds_what_does_not_fit() {
     assert_sound(store);
 }
 
+struct Clock;
+
+impl Keeper for Clock {
+    fn now(&self) -> Timestamp {
+        at(1000)
+    }
+}
+
 /// The background sweeps what is due, without being asked, and stops when it is dropped.
 #[test]
 fn the_background_sweeps() {
@@ -633,7 +641,8 @@ fn the_background_sweeps() {
     }
     let retention = Retention { failed: Some(Micros::new(5)), ..Retention::default() };
     let hour = std::time::Duration::from_secs(3600);
-    let background = retention::Background::start(&store, retention, hour, || at(1000)).unwrap();
+    let plan = Plan { retention, interval: hour, records_later: Micros::ZERO };
+    let background = retention::Background::start(&store, plan, Clock).unwrap();
     background.wait_for_rounds(1);
     assert_eq!(background.rounds(), (1, None));
     drop(background);

@@ -164,6 +164,11 @@ impl Snapshot {
         self.position
     }
 
+    /// The tables that the store was opened with, the pipeline's own first.
+    pub fn tables(&self) -> &[Table] {
+        &self.shared.list
+    }
+
     /// The value of a key.
     pub fn get(&self, table: Table, key: &[u8]) -> Result<Seen<Option<Bytes>>, ReadError> {
         self.check(&table)?;

@@ -1,7 +1,8 @@
 //! Lists of executions: by namespace, status, function and time, newest first, page by page. A page
 //! costs what it shows, whatever the history: each status has its own part of an index, and a list
 //! that wants several takes them by turns. A list by namespace and function is the exception: it
-//! looks at what is of that namespace, and at a bounded number for a page.
+//! looks at what is of that namespace, and at a bounded number for a page. Those whose id begins in
+//! some way are found without an index (`beginning`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,6 +14,7 @@ use bytes::{Bytes, BytesMut};
 use data_encoding::BASE64URL_NOPAD;
 use indelible_journal::{FunctionName, Namespace, Timestamp};
 
+use super::beginning::{self, IdPrefix};
 use super::executions::{self, Execution, Standing};
 use super::index::{self, By, Partition, Scope};
 use super::{EXECUTIONS, codec};
@@ -44,12 +46,15 @@ pub struct Filter {
     pub created_before: Option<Timestamp>,
     /// Also those that other executions called.
     pub with_children: bool,
+    /// Roots whose id begins so, each as its last attempt stands; what they called is not among
+    /// them, whatever `with_children` says. At most [`beginning::TREES_MAX`] trees are looked at.
+    pub id_prefix: Option<IdPrefix>,
 }
 
 /// Where a page ended. It stays good whatever happens to executions meanwhile: what was on an
 /// earlier page does not come again, and what stays as it is, is not passed over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cursor(Bytes);
+pub struct Cursor(pub(super) Bytes);
 
 /// A text that is not a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -90,6 +95,8 @@ pub struct Listing {
     pub executions: Vec<Execution>,
     /// Where to go on; none at the end. A page that is not full is not the last one if this says so.
     pub next: Option<Cursor>,
+    /// More trees begin like the filter's beginning of an id than are looked at: none is listed.
+    pub crowded: bool,
 }
 
 /// A page of executions after a cursor, at most `limit` (and [`PAGE_MAX`]) of them.
@@ -99,6 +106,9 @@ pub fn list(
     after: Option<&Cursor>,
     limit: usize,
 ) -> Result<Seen<Listing>, ReadError> {
+    if let Some(prefix) = &filter.id_prefix {
+        return beginning::list(snapshot, filter, prefix, after, limit);
+    }
     let limit = limit.clamp(1, PAGE_MAX);
     let mut parts = Vec::new();
     for scope in Scope::ALL {

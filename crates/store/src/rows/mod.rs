@@ -1,6 +1,7 @@
 //! The tables that rooms share, each with the one place where its keys and values are made and
 //! read. Bytes are described in `docs/formats/store-rows.md`.
 
+pub mod beginning;
 pub(crate) mod codec;
 pub mod executions;
 pub(crate) mod index;

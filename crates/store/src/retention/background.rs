@@ -1,0 +1,219 @@
+//! Sweeping and purging by themselves, now and then, on a thread of their own.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use indelible_journal::{Micros, Timestamp};
+
+use super::{Retention, SweepError, Swept, sweep_keeping};
+use crate::batch::Batch;
+use crate::error::{ReadError, SubmitError};
+use crate::pipeline::{Snapshot, Store, blocking};
+use crate::rows::executions::Execution;
+use crate::rows::windows::{self, PurgeError, Purged};
+use crate::rows::{BY_FUNCTION, BY_NAMESPACE, BY_STATUS, EXECUTIONS, FINISHED, JOURNALS};
+
+/// How many rows a step deletes.
+const STEP_ROWS: usize = 2_000;
+/// Space is given back when this many bytes were deleted,
+const RECLAIM_BYTES_MIN: u64 = 16 << 20;
+/// and when they were this part of what a table takes on disk: it rewrites the table.
+const RECLAIM_PART: u64 = 4;
+/// How long a stop waits. A step takes less; a table that is being rewritten may take longer, and
+/// nothing is lost when the process ends over it.
+const STOP_MAX: Duration = Duration::from_secs(2);
+
+/// What goes, and when it is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Which trees.
+    pub retention: Retention,
+    /// How long a round is waited for after the one before.
+    pub interval: Duration,
+    /// How much later than they may go records of operations and keys do.
+    pub records_later: Micros,
+}
+
+/// What the background needs of others, and tells them. Called on its thread.
+pub trait Keeper: Send + 'static {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+
+    /// A tree goes with this batch, and this was the last attempt at its root: what is to be kept
+    /// of it is added.
+    fn keep(
+        &self,
+        snapshot: &Snapshot,
+        root: &Execution,
+        batch: &mut Batch,
+    ) -> Result<(), ReadError> {
+        let _ = (snapshot, root, batch);
+        Ok(())
+    }
+
+    /// Something has gone, for good.
+    fn gone(&self, swept: &Swept, purged: &Purged) {
+        let _ = (swept, purged);
+    }
+
+    /// A round did not come to its end, for this reason; the next one goes on.
+    fn failed(&self, why: &str) {
+        let _ = why;
+    }
+}
+
+/// Sweeps in the background, from when it is started until it is dropped.
+#[derive(Debug)]
+pub struct Background {
+    control: Arc<Control>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Control {
+    state: Mutex<ControlState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct ControlState {
+    stop: bool,
+    /// The thread is at its end.
+    ended: bool,
+    rounds: u64,
+    failure: Option<String>,
+}
+
+impl Background {
+    /// Starts sweeping: a round at once and one each interval, each in steps with the disk's
+    /// other users in between.
+    pub fn start(store: &Store, plan: Plan, keeper: impl Keeper) -> std::io::Result<Self> {
+        let control = Arc::new(Control::default());
+        let thread = std::thread::Builder::new().name("store retention".to_owned()).spawn({
+            let (store, control) = (store.clone(), Arc::clone(&control));
+            move || {
+                // Also when it ends by a panic: nobody waits for what does not come.
+                let _ended = Ended(&control);
+                control.run(&store, &plan, &keeper);
+            }
+        })?;
+        Ok(Self { control, thread: Some(thread) })
+    }
+
+    /// How many rounds are done, and why the last one failed if it did.
+    pub fn rounds(&self) -> (u64, Option<String>) {
+        let state = self.control.lock();
+        (state.rounds, state.failure.clone())
+    }
+
+    /// Waits until so many rounds are done.
+    pub fn wait_for_rounds(&self, rounds: u64) {
+        let state = self.control.lock();
+        let waited =
+            self.control.changed.wait_while(state, |state| state.rounds < rounds && !state.ended);
+        drop(waited);
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let mut state = self.control.lock();
+        state.stop = true;
+        self.control.changed.notify_all();
+        let waited = self.control.changed.wait_timeout_while(state, STOP_MAX, |state| !state.ended);
+        let ended = waited.unwrap_or_else(PoisonError::into_inner).0.ended;
+        if let Some(thread) = self.thread.take()
+            && ended
+        {
+            _ = thread.join();
+        }
+    }
+}
+
+struct Ended<'a>(&'a Control);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.lock().ended = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Control {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ControlState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, store: &Store, plan: &Plan, keeper: &dyn Keeper) {
+        let mut garbage = 0;
+        loop {
+            let result = self.round(store, plan, keeper, &mut garbage);
+            if let Err(why) = &result {
+                keeper.failed(why);
+            }
+            let mut state = self.lock();
+            state.rounds += 1;
+            state.failure = result.err();
+            self.changed.notify_all();
+            let waited = self.changed.wait_timeout_while(state, plan.interval, |state| !state.stop);
+            if waited.unwrap_or_else(PoisonError::into_inner).0.stop {
+                return;
+            }
+        }
+    }
+
+    /// Everything that is due now.
+    fn round(
+        &self,
+        store: &Store,
+        plan: &Plan,
+        keeper: &dyn Keeper,
+        garbage: &mut u64,
+    ) -> Result<(), String> {
+        let keep = |snapshot: &Snapshot, root: &Execution, batch: &mut Batch| {
+            keeper.keep(snapshot, root, batch)
+        };
+        loop {
+            let now = keeper.now();
+            let late = now.as_micros().saturating_sub(plan.records_later.get());
+            let late = Timestamp::from_micros(late).unwrap_or(now);
+            let purged = match blocking::block_on(windows::purge(store, late, STEP_ROWS)) {
+                Ok(purged) => purged,
+                Err(PurgeError::Submit(SubmitError::Refused(_))) => Purged::default(),
+                Err(error) => return Err(error.to_string()),
+            };
+            let swept = sweep_keeping(store, now, &plan.retention, STEP_ROWS, &keep);
+            let swept = match blocking::block_on(swept) {
+                Ok(swept) => swept,
+                // A record changed under the sweep: the next round gets the rest.
+                Err(SweepError::Submit(SubmitError::Refused(_))) => Swept::default(),
+                Err(error) => return Err(error.to_string()),
+            };
+            *garbage += swept.bytes as u64;
+            // Each step waits for the disk, so that those who run ahead of it get their turn.
+            if let Some(position) = swept.position.max(purged.position) {
+                store.durable(position).wait().map_err(|lost| lost.to_string())?;
+            }
+            keeper.gone(&swept, &purged);
+            if self.lock().stop {
+                return Ok(());
+            }
+            if !swept.more && !purged.more {
+                break;
+            }
+        }
+        let tables = [JOURNALS, EXECUTIONS, BY_STATUS, BY_FUNCTION, BY_NAMESPACE, FINISHED];
+        let on_disk: u64 = tables.iter().map(|table| store.disk_bytes(*table)).sum();
+        if *garbage >= RECLAIM_BYTES_MIN && *garbage >= on_disk / RECLAIM_PART {
+            *garbage = 0;
+            for table in tables {
+                if self.lock().stop {
+                    return Ok(());
+                }
+                store.reclaim(table).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
