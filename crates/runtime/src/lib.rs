@@ -40,7 +40,7 @@
 //! - `view`, `audit_log`, `followers`: what others are shown, and who is told when it changes.
 //! - `turn`, `cell`, `run_queue`, `timers`, `ticks`, `watchers`, `parking`: trees, threads, time.
 //! - `admission`: who may ask. `keys`, `key_locks`: a repeated request has one effect. `recovery`: what another process left.
-//! - `replays`, `witness`: which execution killed it.
+//! - `replays`, `witness`: which execution killed it. `retention`: what goes after its time.
 
 mod admission;
 mod audit;
@@ -58,6 +58,7 @@ mod options;
 mod parking;
 mod recovery;
 mod replays;
+mod retention;
 mod run_queue;
 mod shared;
 mod ticks;
@@ -82,10 +83,14 @@ pub use engine::{
     TreePage, Verdict, World,
 };
 pub use followers::Follow;
+/// How long finished trees are kept.
+pub use indelible_store::retention::Retention;
+pub use indelible_store::rows::beginning::{IdPrefix, IdPrefixError};
 /// What lists and views show of an execution, and how lists are asked for.
 pub use indelible_store::rows::executions::{Execution, Standing};
 pub use indelible_store::rows::listing::{Cursor, CursorError, Filter, Listing};
 pub use options::{Options, Pace, Parking, Room};
+pub use retention::{GoneReadings, interval as retention_interval};
 pub use tree::command::{Cancelling, NotDone};
 pub use tree::unresolved::Resolution;
 pub use unresolved::UnresolvedEffect;

@@ -4,13 +4,18 @@
 //! ```text
 //! body, version 1:   01 ‖ root hash (32) ‖ request hash (32) ‖ accepted at (8) ‖ attempt (4)
 //! body, version 2:   02 ‖ as above ‖ the caller's idempotency key
+//! body, version 3:   03 ‖ as version 1 ‖ length of the key (2) ‖ the key, or nothing ‖ the end
 //! ```
-//! Version 2 is that of an operation which a key led to, version 1 that of all others.
-//! Numbers are big-endian; the request hash is [`Binding`]. It is looked up before any id is made of the component's digest, so
-//! that a new version does not make an old request new.
+//! Version 2 is that of an operation which a key led to, version 1 that of all others, and version 3
+//! that of either when its tree is gone: the record outlives the execution, with its outcome (C-3).
+//! The end is the last event of the root's journal, as a line of the export.
+//! Numbers are big-endian; the request hash is [`Binding`]. It is looked up before any id is made of
+//! the component's digest, so that a new version does not make an old request new.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use indelible_journal::{Attempt, ExecutionId, JournalKey, OperationKey, RootHash, Timestamp};
+use indelible_journal::{
+    Attempt, Ending, Event, ExecutionId, JournalKey, OperationKey, RootHash, Timestamp, json,
+};
 use indelible_operations::retention::{Age, Retention};
 use indelible_operations::{Binding, id};
 use indelible_store::ReadError;
@@ -22,6 +27,7 @@ use crate::tree::Tree;
 
 const VERSION: u8 = 1;
 const VERSION_WITH_KEY: u8 = 2;
+const VERSION_WITH_END: u8 = 3;
 
 /// The bytes that every record has.
 const BODY_BYTES: usize = 77;
@@ -48,22 +54,33 @@ pub(crate) struct Record {
     pub(crate) attempt: Attempt,
     /// The caller's key that led to it: its record goes when this one does.
     pub(crate) key: Option<String>,
+    /// The last event of its root's journal, as a line of the export, if its tree is gone.
+    pub(crate) end: Option<Bytes>,
 }
 
 impl Record {
-    fn encode(&self) -> Bytes {
+    pub(crate) fn encode(&self) -> Bytes {
         let key = self.key.as_deref().unwrap_or("");
-        let mut body = BytesMut::with_capacity(BODY_BYTES + key.len());
-        body.put_u8(if self.key.is_some() { VERSION_WITH_KEY } else { VERSION });
+        let end = self.end.as_deref().unwrap_or(&[]);
+        let mut body = BytesMut::with_capacity(BODY_BYTES + 2 + key.len() + end.len());
+        body.put_u8(match (&self.key, &self.end) {
+            (_, Some(_)) => VERSION_WITH_END,
+            (Some(_), None) => VERSION_WITH_KEY,
+            (None, None) => VERSION,
+        });
         body.put_slice(self.root.as_bytes());
         body.put_slice(self.binding.as_bytes());
         body.put_u64(self.accepted_at.as_micros());
         body.put_u32(self.attempt.get());
+        if self.end.is_some() {
+            body.put_u16(u16::try_from(key.len()).expect("a key has at most 255 characters"));
+        }
         body.put_slice(key.as_bytes());
+        body.put_slice(end);
         body.freeze()
     }
 
-    fn decode(body: &Bytes) -> Option<Self> {
+    pub(crate) fn decode(body: &Bytes) -> Option<Self> {
         let mut body = body.clone();
         if body.len() < BODY_BYTES {
             return None;
@@ -76,12 +93,37 @@ impl Record {
         let binding = Binding::from_bytes(bytes);
         let accepted_at = Timestamp::from_micros(body.get_u64())?;
         let attempt = Attempt::new(body.get_u32())?;
-        let key = match (version, body.is_empty()) {
-            (VERSION, true) => None,
-            (VERSION_WITH_KEY, false) => Some(str::from_utf8(&body).ok()?.to_owned()),
+        let text = |bytes: &[u8]| Some(str::from_utf8(bytes).ok()?.to_owned());
+        let (key, end) = match (version, body.is_empty()) {
+            (VERSION, true) => (None, None),
+            (VERSION_WITH_KEY, false) => (Some(text(&body)?), None),
+            (VERSION_WITH_END, false) => {
+                let length = usize::from(body.try_get_u16().ok()?);
+                if body.len() <= length {
+                    return None;
+                }
+                let key = body.split_to(length);
+                (if key.is_empty() { None } else { Some(text(&key)?) }, Some(body))
+            }
             _ => return None,
         };
-        Some(Self { root, binding, accepted_at, attempt, key })
+        Some(Self { root, binding, accepted_at, attempt, key, end })
+    }
+
+    /// How the operation ended, if the record has that: its tree is gone.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        let line = str::from_utf8(self.end.as_ref()?).ok()?;
+        ending(json::parse_line(line).ok()?.1.event)
+    }
+}
+
+/// The end of an execution that this event is.
+pub(crate) fn ending(event: Event) -> Option<Ending> {
+    match event {
+        Event::ExecutionCompleted { result } => Some(Ending::Completed(result)),
+        Event::ExecutionFailed { error } => Some(Ending::Failed(error)),
+        Event::ExecutionCancelled { reason } => Some(Ending::Cancelled(reason)),
+        _ => None,
     }
 }
 
@@ -96,7 +138,7 @@ pub(crate) enum RecordError {
     UnknownKey(String),
 }
 
-fn row(operation: &OperationKey) -> Id {
+pub(crate) fn row(operation: &OperationKey) -> Id {
     let (namespace, name) = (operation.namespace.clone(), operation.operation_id.to_string());
     Id { kind: Kind::Operation, namespace, name }
 }
@@ -157,6 +199,7 @@ impl Change {
             accepted_at: now,
             attempt: Attempt::FIRST,
             key: request.keyed.as_ref().map(|keyed| keyed.key.value().to_owned()),
+            end: None,
         };
         let after = Windowed { expires_at: None, body: record.encode() };
         Self { id: row(&request.operation), before: None, after }
@@ -243,15 +286,16 @@ pub(crate) fn execution(record: &Record) -> ExecutionId {
 mod tests {
     use super::*;
 
-    /// The bytes of both versions, as they are described: they must still read.
+    /// The bytes of all versions, as they are described: they must still read.
     #[test]
-    fn records_of_both_versions_read() {
+    fn records_of_all_versions_read() {
         let record = Record {
             root: RootHash::from_bytes([0xaa; 32]),
             binding: Binding::from_bytes([0xbb; 32]),
             accepted_at: Timestamp::from_micros(0x0102).expect("it is a time"),
             attempt: Attempt::new(3).expect("it is one"),
             key: None,
+            end: None,
         };
         let read = |bytes: &[u8]| Record::decode(&Bytes::copy_from_slice(bytes));
         let mut bytes = vec![1];
@@ -267,10 +311,33 @@ mod tests {
         bytes.extend("key 1 ✓".as_bytes());
         let record = Record { key: Some("key 1 ✓".to_owned()), ..record };
         assert_eq!(record.encode(), bytes);
-        assert_eq!(read(&bytes), Some(record));
+        assert_eq!(read(&bytes), Some(record.clone()));
         bytes.push(0xff);
         assert_eq!(read(&bytes), None, "a key is text");
-        bytes[0] = 3;
+        bytes[0] = 4;
         assert_eq!(read(&bytes), None);
+        // With the end, and the key or none.
+        let root = "aa".repeat(32);
+        let line = format!(
+            "{{\"v\":1,\"execution\":\"{root}@3\",\"sequence\":7,\
+             \"timestamp\":\"2026-01-02T03:04:05.000006Z\",\"event\":\"ExecutionCompleted\",\
+             \"data\":{{\"result\":{{\"codec\":\"json\",\"value\":[1]}}}}}}\n"
+        );
+        for key in [Some("key 1 ✓"), None] {
+            bytes.truncate(77);
+            bytes[0] = 3;
+            let text = key.unwrap_or_default();
+            bytes.extend([0, u8::try_from(text.len()).expect("it is short")]);
+            bytes.extend(text.as_bytes());
+            assert_eq!(read(&bytes), None, "version 3 has an end");
+            bytes.extend(line.as_bytes());
+            let end = Some(Bytes::from(line.clone()));
+            let record = Record { key: key.map(str::to_owned), end, ..record.clone() };
+            assert_eq!(record.encode(), bytes);
+            assert_eq!(read(&bytes), Some(record.clone()));
+            let result = indelible_journal::Payload::json("[1]");
+            assert_eq!(record.ending(), Some(Ending::Completed(result)));
+            assert_eq!(read(&bytes[..78]), None);
+        }
     }
 }

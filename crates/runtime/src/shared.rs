@@ -19,6 +19,7 @@ use crate::options::{Options, Pace};
 use crate::parking::ParkingLot;
 use crate::recovery::Recovery;
 use crate::replays::Replays;
+use crate::retention::Gone;
 use crate::run_queue::{Flow, RunQueue};
 use crate::timers::Timers;
 use crate::tree::command::Command;
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) stopping: Mutex<()>,
     /// The trees that are in memory.
     pub(crate) trees: Mutex<HashMap<RootHash, Arc<Cell>>>,
+    /// What retention has taken.
+    pub(crate) gone: Gone,
     /// How many guests ran again over what is stored.
     pub(crate) replayed: AtomicU64,
 }

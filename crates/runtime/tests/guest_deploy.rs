@@ -167,6 +167,22 @@ fn functions_of_another_type_are_refused() {
     check(&component(&core, &wit), &["the component is not valid", "now"]);
 }
 
+/// A guest of another contract is told which, and which this server knows, and nothing else.
+#[test]
+fn another_version_of_the_contract_is_told_apart() {
+    let wit = WIT.replace("package indelible:guest@0.1.0;", "package indelible:guest@0.2.0;");
+    let core = Source::waits().core().replace("host@0.1.0", "host@0.2.0");
+    let (error, text) = refused(&component(&core, &wit));
+    assert!(matches!(error, DeployError::Version { .. }), "{error:?}");
+    assert!(text.contains("version 0.2.0 of the SDK's contract"), "{text}");
+    assert!(text.contains("this server knows 0.1: rebuild it with `indelible build`"), "{text}");
+    // With anything else that is wrong, all of it is named.
+    let mixed = r#"(component
+        (import "indelible:guest/host@0.2.0" (instance (export "now" (func (result u64)))))
+        (import "fetch" (func)))"#;
+    check(&wat(mixed), &["`indelible:guest/host@0.2.0` is of another version", "`fetch` is not"]);
+}
+
 /// A guest of a later 0.1 runs here as long as it uses what is here.
 #[test]
 fn a_later_version_of_the_contract_is_linked() {

@@ -126,6 +126,16 @@ fn lists_go_by_namespace() {
     assert_eq!(by(Standing::Blocked, "main"), 4);
     assert_eq!(by(Standing::Completed, "main"), 9);
     assert_eq!(by(Standing::Completed, "idem"), 0);
+    let begins = |id: &ExecutionId| {
+        let id_prefix = Some(id.root().to_string()[..6].parse().unwrap());
+        let filter = Filter { id_prefix, with_children: true, ..filter.clone() };
+        let page = house.wait(house.engine().list(&filter, None, 100)).unwrap();
+        page.executions.iter().map(|row| row.key.execution_id().clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(begins(&own[3]), [own[3].clone()], "without what it called");
+    let foreign = start_in(&house, "shop2", "foreign", &waits);
+    house.work();
+    assert_eq!(begins(&foreign), [], "it is another's");
     let none = Filter { namespace: Some(namespace("sho")), ..Filter::default() };
     assert!(house.wait(house.engine().list(&none, None, 100)).unwrap().executions.is_empty());
 }

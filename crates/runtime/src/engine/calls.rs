@@ -130,7 +130,7 @@ impl Engine {
         let BegunStart { started, position, interest } = self.begin(&start, Waits::Yes).await?;
         let interest = interest
             .unwrap_or_else(|| Interest::idle(Arc::clone(&self.shared), &started.execution_id));
-        Ok(Submitted::new(started, position, interest))
+        Ok(Submitted::new(started, start.namespace, position, interest))
     }
 
     /// Starts a function, or finds that it was started.

@@ -4,7 +4,7 @@
 //! - `open`: starting and stopping, with what was left to be done.
 //! - `calls`: starts. `submitted`: one in the hands of whoever waits. `outcome`: what became of it.
 //! - `control`: signals, cancels, held executions.
-//! - `deploy`: components. `views`: what others are shown.
+//! - `deploy`: components. `views`: what others are shown. `retain`: what goes after its time.
 
 mod calls;
 mod control;
@@ -12,6 +12,7 @@ mod deploy;
 mod error;
 mod open;
 mod outcome;
+mod retain;
 mod submitted;
 mod views;
 
@@ -20,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use indelible_journal::{ExecutionId, Timestamp};
+use indelible_store::retention::Background;
 use indelible_store::{Poison, Store};
 
 pub use self::calls::{Start, StartedExecution, Verdict};
@@ -32,6 +34,7 @@ pub use self::views::{
     AUDIT_PAGE_MAX, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, EventsPage, TREE_PAGE_MAX, TreePage,
 };
 use crate::guest;
+use crate::retention::GoneReadings;
 use crate::run_queue::{RunQueue, Taken};
 use crate::shared::{Shared, lock};
 use crate::ticks::Ticks;
@@ -47,6 +50,8 @@ pub struct Engine {
     threads: Vec<JoinHandle<()>>,
     /// The thread that makes guests' time pass, longer than any guest runs.
     ticks: Option<Ticks>,
+    /// Lets go of what is past its time, if somebody wants that.
+    retention: Option<Background>,
 }
 
 /// What happens now, and what has happened so far.
@@ -78,6 +83,8 @@ pub struct Readings {
     pub replays: u64,
     /// Guests.
     pub guests: guest::Readings,
+    /// What retention has taken, so far.
+    pub gone: GoneReadings,
     /// The store.
     pub store: indelible_store::Readings,
 }
@@ -167,6 +174,7 @@ impl Engine {
             evicted: self.shared.parking.evicted(),
             replays: self.shared.replayed.load(Ordering::Relaxed),
             guests: self.shared.guests.readings(),
+            gone: self.shared.gone.readings(),
             store: self.shared.store.readings(),
         }
     }

@@ -86,6 +86,7 @@ impl Engine {
             followers: Default::default(),
             key_locks: Default::default(),
             volatile_runs: AtomicU64::new(0),
+            gone: Default::default(),
             trees: Mutex::new(HashMap::new()),
             replayed: AtomicU64::new(0),
             admission: Arc::new(Admission::new(options.commands_max, options.callers_waiting_max)),
@@ -98,7 +99,7 @@ impl Engine {
         // So that what cannot be read at all is told here. The rest is read as there is time.
         let _ = queue::next(&shared.store, None, 1)?;
         shared.timers.look();
-        let mut engine = Self { shared, threads: Vec::new(), ticks: None };
+        let mut engine = Self { shared, threads: Vec::new(), ticks: None, retention: None };
         // If one cannot be started, the others are stopped when the engine is dropped.
         engine.start_threads()?;
         Ok(engine)
@@ -109,6 +110,7 @@ impl Engine {
     pub fn close(self) {}
 
     fn stop(&mut self) {
+        self.retention = None;
         if !self.threads.is_empty() {
             let at_most = Duration::from_micros(self.shared.options.drain_max.get());
             self.shared.effects.drain(at_most);

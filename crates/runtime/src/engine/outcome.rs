@@ -1,7 +1,7 @@
 //! What became of executions, and waiting: for their ends, for the disk, for room among the commands
 //! under way.
 
-use indelible_journal::{Ending, Event, ExecutionId};
+use indelible_journal::{Ending, ExecutionId, OperationKey};
 use indelible_store::Position;
 use indelible_store::rows::executions::{self, Execution as Row};
 use indelible_store::rows::journals;
@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::submitted::Interest;
 use super::{Engine, EngineError};
 use crate::admission::{Admitted, NotAdmitted};
+use crate::operation;
 use crate::run_queue::Flow;
 use crate::shared::Shared;
 use crate::tree::command::{Answer, Command};
@@ -81,10 +82,15 @@ impl Shared {
                 None => return Ok(Standing::Absent),
             },
         };
-        if row.standing.is_terminal() {
-            return Ok(Standing::Ended(self.ending(&row).await?));
+        if !row.standing.is_terminal() {
+            return Ok(Standing::GoesOn { volatile: false });
         }
-        Ok(Standing::GoesOn { volatile: false })
+        match self.ending(&row).await? {
+            Some(ending) => Ok(Standing::Ended(ending)),
+            // Retention has taken it meanwhile.
+            None if self.row(execution).await?.is_none() => Ok(Standing::Absent),
+            None => Err(EngineError::Malformed(format!("the journal of {} has no end", row.key))),
+        }
     }
 
     /// Whether an execution goes on in memory alone (C-39).
@@ -103,16 +109,22 @@ impl Shared {
     }
 
     /// How an execution ended, from its last event.
-    async fn ending(&self, row: &Row) -> Result<Ending, EngineError> {
+    async fn ending(&self, row: &Row) -> Result<Option<Ending>, EngineError> {
         let last = row.length.saturating_sub(1);
         let seen = journals::read(&self.store, &row.key, last, 1)?;
         self.store.durable(seen.position).await?;
-        match seen.value.records.into_iter().last().map(|record| record.event) {
-            Some(Event::ExecutionCompleted { result }) => Ok(Ending::Completed(result)),
-            Some(Event::ExecutionFailed { error }) => Ok(Ending::Failed(error)),
-            Some(Event::ExecutionCancelled { reason }) => Ok(Ending::Cancelled(reason)),
-            _ => Err(EngineError::Malformed(format!("the journal of {} has no end", row.key))),
-        }
+        let last = seen.value.records.into_iter().last();
+        Ok(last.and_then(|record| operation::ending(record.event)))
+    }
+
+    /// How an operation ended whose tree is gone: its record outlives that (C-3).
+    pub(super) async fn kept_ending(
+        &self,
+        operation: &OperationKey,
+    ) -> Result<Option<Ending>, EngineError> {
+        let known = operation::find(self, operation).map_err(super::calls::unreadable)?;
+        self.store.durable(self.store.accepted()).await?;
+        Ok(known.and_then(|known| known.record.ending()))
     }
 
     async fn room(&self, flow: Flow) -> Result<Admitted, EngineError> {

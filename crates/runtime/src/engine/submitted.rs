@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use indelible_journal::{Ending, ExecutionId};
+use indelible_journal::{Ending, ExecutionId, Namespace, OperationKey};
 use indelible_store::Position;
 use tokio::sync::oneshot::Receiver;
 
@@ -27,13 +27,19 @@ use crate::watchers::Ended;
 #[must_use = "dropping it ends the caller's interest, and may release a volatile operation"]
 pub struct Submitted {
     started: StartedExecution,
+    namespace: Namespace,
     position: Position,
     interest: Interest,
 }
 
 impl Submitted {
-    pub(super) fn new(started: StartedExecution, position: Position, interest: Interest) -> Self {
-        Self { started, position, interest }
+    pub(super) fn new(
+        started: StartedExecution,
+        namespace: Namespace,
+        position: Position,
+        interest: Interest,
+    ) -> Self {
+        Self { started, namespace, position, interest }
     }
 
     /// What was started.
@@ -49,9 +55,15 @@ impl Submitted {
     /// Resolves with the end, when that is durable. Nothing is lost if this is dropped before, and
     /// it may be asked for as often as one likes.
     pub async fn outcome(&mut self) -> Result<Ending, EngineError> {
-        let execution = &self.started.execution_id;
-        let gone = || EngineError::Malformed(format!("{execution} is gone"));
-        self.interest.outcome().await?.ok_or_else(gone)
+        if let Some(ending) = self.interest.outcome().await? {
+            return Ok(ending);
+        }
+        // Retention has taken the tree, and left its end to the record (V-31, C-3).
+        let StartedExecution { execution_id, operation_id, .. } = &self.started;
+        let (namespace, operation_id) = (self.namespace.clone(), operation_id.clone());
+        let operation = OperationKey { namespace, operation_id };
+        let kept = self.interest.shared.kept_ending(&operation).await?;
+        kept.ok_or_else(|| EngineError::Malformed(format!("{execution_id} is gone")))
     }
 
     /// Ends the caller's interest, and releases nothing: for a start that does not wait, whose caller

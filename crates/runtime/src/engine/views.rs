@@ -2,7 +2,7 @@
 //! is shown is durable (D2): each of these waits for the position that it has seen.
 
 use indelible_journal::{
-    Ending, Event, ExecutionId, JournalKey, Namespace, OperationId, OperationKey, Outcome, Record,
+    Event, ExecutionId, JournalKey, Namespace, OperationId, OperationKey, Outcome, Record,
     RootHash, Started,
 };
 use indelible_operations::retention::Age;
@@ -133,17 +133,8 @@ impl Engine {
         };
         self.durable_now().await?;
         let (Some(started), Some(last)) = (started, ending) else { return Ok(None) };
-        let ending = match last {
-            Event::ExecutionCompleted { result } => Ending::Completed(result),
-            Event::ExecutionFailed { error } => Ending::Failed(error),
-            Event::ExecutionCancelled { reason } => Ending::Cancelled(reason),
-            _ => {
-                return Err(EngineError::Malformed(format!(
-                    "the journal of {} has no end",
-                    row.key
-                )));
-            }
-        };
+        let no_end = || EngineError::Malformed(format!("the journal of {} has no end", row.key));
+        let ending = operation::ending(last).ok_or_else(no_end)?;
         Ok(Some(View { ending: Some(ending), ..View::new(row, &started) }))
     }
 

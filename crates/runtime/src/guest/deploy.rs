@@ -11,7 +11,9 @@ use super::failure::trapped;
 use super::guests::Guests;
 use super::host::{Context, Got, Host, Level, Refusal, Want};
 use super::imports::FUNCTIONS;
-use super::interface::{Misfits, foreign_imports, missing_exports};
+use super::interface::{
+    CONTRACT_VERSION, Misfits, foreign_imports, missing_exports, other_version,
+};
 use super::manifest::{Manifest, ManifestError, check};
 use super::program::{Program, Slot};
 use super::run::{Done, Progress, StartError, Stop};
@@ -50,6 +52,18 @@ pub enum DeployError {
     /// It is malformed, or uses what guests cannot have.
     #[error("the component is not valid: {0}")]
     Invalid(String),
+    /// It was built for another version of the contract.
+    #[error(
+        "the component was built for version {theirs} of the SDK's contract, and this server knows \
+         {ours}: rebuild it with `indelible build`, with the `sdk` folder that this server's \
+         `indelible new` brings"
+    )]
+    Version {
+        /// For which.
+        theirs: String,
+        /// Which this server knows.
+        ours: &'static str,
+    },
     /// It wants what is not there.
     #[error("the component imports what guests do not have: {0}")]
     Imports(Misfits),
@@ -121,6 +135,9 @@ impl Guests {
         let component =
             self.compile(bytes).map_err(|error| DeployError::Invalid(format!("{error:#}")))?;
         let foreign = foreign_imports(&self.engine, &component, |name| FUNCTIONS.contains(&name));
+        if let Some(theirs) = other_version(&foreign) {
+            return Err(DeployError::Version { theirs, ours: CONTRACT_VERSION });
+        }
         if !foreign.is_empty() {
             return Err(DeployError::Imports(Misfits(foreign)));
         }

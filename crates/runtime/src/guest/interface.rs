@@ -17,6 +17,12 @@ const HOST: &str = "indelible:guest/host@0.1.";
 const TYPES: &str = "indelible:guest/types@0.1.";
 const HTTP: &str = "indelible:guest/http@0.1.";
 
+/// What all interfaces of the contract begin with, whatever their version.
+const CONTRACT: &str = "indelible:guest/";
+
+/// The versions of the contract that this server speaks, as people say it.
+pub(super) const CONTRACT_VERSION: &str = "0.1";
+
 /// What every guest exports.
 pub(super) const DESCRIBE: &str = "describe";
 /// What every guest exports.
@@ -98,6 +104,17 @@ pub(super) fn foreign_imports(
     misfits
 }
 
+/// The version of the contract that a component was built for, if nothing else is wrong with what it
+/// imports.
+pub(super) fn other_version(misfits: &[Misfit]) -> Option<String> {
+    let mut versions = misfits.iter().map(|misfit| {
+        let (_, version) = misfit.name.strip_prefix(CONTRACT)?.split_once('@')?;
+        (misfit.problem == foreign(CONTRACT)).then(|| version.to_owned())
+    });
+    let first = versions.next()??;
+    versions.all(|version| version.as_ref() == Some(&first)).then_some(first)
+}
+
 fn only_types_missing<'a>(
     engine: &'a Engine,
     interface: &'a types::ComponentInstance,
@@ -109,7 +126,7 @@ fn only_types_missing<'a>(
 fn foreign(name: &str) -> &'static str {
     if name.starts_with("wasi:") {
         "is part of WASI, which guests do not have: it could not be replayed"
-    } else if name.starts_with("indelible:guest/") {
+    } else if name.starts_with(CONTRACT) {
         "is of another version of the contract; this server speaks 0.1"
     } else {
         "is not offered to guests"

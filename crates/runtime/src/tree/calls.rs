@@ -1,6 +1,6 @@
 //! What a running guest asks for, answered from its journal or appended to it (J-72, C-30).
 //!
-//! Every call asks [`Replay`](indelible_journal::Replay) first. What is recorded is returned; what is absent is appended.
+//! Every call asks [`Replay`] first. What is recorded is returned; what is absent is appended.
 //! Live and replayed runs take the same way.
 
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use std::task::Poll;
 use bytes::Bytes;
 use indelible_http::Request;
 use indelible_journal::{
-    ErrorKind, Failure, Found, FunctionName, Idempotency, Invoke, InvokeKind, JoinSetId,
-    JournalKey, Micros, Outcome, Payload, PromiseId, Recorded, ReplayError, RetryPolicy, Rule,
-    Timestamp, Violation,
+    ErrorKind, Failure, Found, FunctionName, Idempotency, Invoke, InvokeKind, JoinSetId, Journal,
+    JournalKey, Micros, Outcome, Payload, PromiseId, Recorded, Replay, ReplayError, RetryPolicy,
+    Rule, Timestamp, Violation,
 };
 
 use indelible_store::rows::timers::Timer;
@@ -81,6 +81,14 @@ impl GuestCalls {
                 Refusal::Stop
             }
         })
+    }
+
+    /// Something about the guest's place in its journal.
+    fn at(&self, place: impl FnOnce(&Replay, &Journal) -> bool) -> bool {
+        let mut tree = self.cell.tree();
+        let Some(execution) = tree.find(&self.key) else { return false };
+        let journal = &execution.journal;
+        execution.replay.as_ref().is_some_and(|replay| place(replay, journal))
     }
 }
 
@@ -328,7 +336,7 @@ impl Host for GuestCalls {
         message: String,
         fields: Vec<(String, String)>,
     ) -> Result<(), Refusal> {
-        if self.is_live() {
+        if self.at(Replay::is_new) {
             let line = LogLine { key: &self.key, level, message: &message, fields: &fields };
             self.shared.observer.logged(line);
         }
@@ -336,9 +344,6 @@ impl Host for GuestCalls {
     }
 
     fn is_live(&mut self) -> bool {
-        let mut tree = self.cell.tree();
-        let Some(execution) = tree.find(&self.key) else { return false };
-        let journal = &execution.journal;
-        execution.replay.as_ref().is_some_and(|replay| replay.is_live(journal))
+        self.at(Replay::is_live)
     }
 }

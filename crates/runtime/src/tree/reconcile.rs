@@ -149,8 +149,8 @@ pub(super) fn ask(
     let namespace = Namespace::new(NAMESPACE).expect("it is a name");
     let operation = OperationKey { namespace, operation_id: operation_id(which) };
     let record = operation::find(shared, &operation).map_err(|error| error.to_string())?;
-    if let Some(record) = record {
-        return found(shared, &operation::execution(&record.record));
+    if let Some(known) = record {
+        return found(shared, &known.record);
     }
     let nobody = Asked::Answered(Answered::NotKnownYet);
     let Some(reconciler) = &open.retry_policy.reconciler else { return Ok(nobody) };
@@ -179,6 +179,11 @@ pub(super) fn ask(
     let asker = which.key.execution_id();
     let root = RootHash::derive(&own, Some(asker), &operation);
     let first = JournalKey::first(ExecutionId::root_of(root));
+    // Its record may be forgotten, and its execution not.
+    let stored = executions::latest(&shared.store, first.execution_id());
+    if let Some(row) = stored.map_err(|error| error.to_string())?.value {
+        return stands(shared, &row);
+    }
     let binding = Binding::of(name, &input);
     let started = Started {
         component_digest: own,
@@ -210,9 +215,21 @@ fn key_sent(request: &Request, open: &OpenInvoke) -> String {
 }
 
 /// What became of a question that was asked before.
-fn found(shared: &Shared, execution: &ExecutionId) -> Result<Asked, String> {
-    let row = executions::latest(&shared.store, execution).map_err(|error| error.to_string())?;
-    let Some(row) = row.value else { return Ok(Asked::Answered(Answered::NotKnownYet)) };
+fn found(shared: &Shared, record: &operation::Record) -> Result<Asked, String> {
+    let execution = operation::execution(record);
+    let row = executions::latest(&shared.store, &execution).map_err(|error| error.to_string())?;
+    match row.value {
+        Some(row) => stands(shared, &row),
+        // Retention has taken its tree, and left the end to its record.
+        None => Ok(Asked::Answered(match record.ending() {
+            Some(Ending::Completed(result)) => read(&result),
+            _ => Answered::NotKnownYet,
+        })),
+    }
+}
+
+/// What a question came to that stands like this.
+fn stands(shared: &Shared, row: &executions::Execution) -> Result<Asked, String> {
     if !row.standing.is_terminal() {
         return Ok(Asked::UnderWay);
     }

@@ -171,6 +171,11 @@ impl House {
         self.engine.as_ref().unwrap()
     }
 
+    /// Lets go of what is past its time, in the background.
+    pub fn retain(&mut self, retention: indelible_runtime::Retention) {
+        self.engine.as_mut().unwrap().retain(retention).unwrap();
+    }
+
     /// Runs the engine on this thread until a future is over.
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
         self.wait_and(future, || self.engine().step())
