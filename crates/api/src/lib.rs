@@ -7,6 +7,7 @@
 //!
 //! - [`call`]: starting functions, and what comes of them.
 //! - [`execution`]: what is shown of executions.
+//! - [`log`]: what functions logged.
 //! - [`control`]: signals, cancels, and what people decide.
 //! - [`component`]: what is deployed.
 //! - [`access`]: API keys, roles, and the record of who did what.
@@ -20,6 +21,7 @@ pub mod component;
 pub mod control;
 pub mod execution;
 pub mod header;
+pub mod log;
 pub mod problem;
 
 pub use self::code::Code;

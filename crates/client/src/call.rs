@@ -15,8 +15,9 @@ use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::error::{CallError, Invalid, StartError};
-use crate::handle::{Handle, poll_wait, returned, seconds};
+use crate::handle::{Handle, poll_wait, seconds};
 use crate::id::{Identity, OperationId};
+use crate::reply::Reply;
 use crate::request::Request;
 use crate::send::{NoAnswer, Refusal};
 
@@ -178,6 +179,12 @@ impl<Out: DeserializeOwned> Invocation<Out, ToCall> {
     }
 
     async fn send(self) -> Result<Out, CallError<Out>> {
+        self.reply().await?.read().map_err(CallError::Output)
+    }
+
+    /// Sends it as `.await` does, and gives what the function returned with all that the server says:
+    /// the execution, the operation, and whether this is the result of an earlier request.
+    pub async fn reply(self) -> Result<Reply, CallError<Out>> {
         let wait = self.wait.unwrap_or(self.client.inner.timeouts.call);
         // None: so far in the future that no clock has it.
         let deadline = Instant::now().checked_add(wait);
@@ -187,7 +194,7 @@ impl<Out: DeserializeOwned> Invocation<Out, ToCall> {
         request.timeout = Some(first.saturating_add(client.inner.timeouts.answer));
         let answer = client.inner.ask(&request).await?;
         match answer.status {
-            StatusCode::OK => returned(&answer),
+            StatusCode::OK => Reply::of(&answer).map_err(CallError::Malformed),
             StatusCode::ACCEPTED => {
                 let on: GoesOn = answer.read().map_err(CallError::Malformed)?;
                 let own = match request.identity {

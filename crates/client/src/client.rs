@@ -12,11 +12,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
+use crate::backup::Backup;
 use crate::builder::{Builder, Timeouts, is_namespace};
 use crate::call::Function;
 use crate::connect::Connections;
 use crate::error::{BuildError, Error, Invalid};
 use crate::handle::Handle;
+use crate::logs::Logs;
 use crate::pages::{Filter, Pages};
 use crate::request::{Request, uri};
 use crate::retry::Retries;
@@ -111,6 +113,20 @@ impl Client {
     ) -> Result<Pages<Events>, Error> {
         let query = attempts.map(|attempts| ("attempts", attempts.to_owned()));
         self.pages(&["executions", execution_id, "journal"], query.into_iter().collect())
+    }
+
+    /// What an execution and everything that it called have logged, oldest first, and what they log
+    /// from now on.
+    pub fn logs(&self, execution_id: &str) -> Result<Logs, Error> {
+        // An id that is none is told of here.
+        self.uri(&["executions", execution_id, "logs"], &[])?;
+        Ok(Logs::new(self.clone(), execution_id.to_owned()))
+    }
+
+    /// A copy of everything in the store, as it was at one moment, while the server goes on. For
+    /// admins.
+    pub async fn backup(&self) -> Result<Backup, Error> {
+        Backup::begin(self.clone()).await
     }
 
     /// What is known of an operation of the namespace. [`Error::Expired`]: nothing any more (V-59).

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use indelible_api::Problem;
+use indelible_api::call::Verdict;
 
 use crate::handle::Handle;
 use crate::id::Identity;
@@ -146,6 +147,11 @@ pub struct FunctionError {
     pub detail: Option<serde_json::Value>,
     /// The execution that failed.
     pub execution_id: Option<String>,
+    /// The operation that led to it.
+    pub operation_id: Option<String>,
+    /// What the request met: whether it was new, or this is the error of an earlier one. None where
+    /// the execution was asked for by its id.
+    pub verdict: Option<Verdict>,
 }
 
 /// The operation goes on: it was not started a second time.

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use http::StatusCode;
 use indelible_api::Code;
-use indelible_api::call::{GoesOn, Returned, Verdict};
+use indelible_api::call::{GoesOn, Verdict};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
 use crate::client::Client;
 use crate::error::{CallError, FunctionError, InFlight};
 use crate::id::fraction;
+use crate::reply::Reply;
 use crate::request::Request;
 use crate::send::{Answer, NoAnswer, Refusal};
 
@@ -79,12 +80,22 @@ impl<Out: DeserializeOwned> Handle<Out> {
 
     /// Waits until the execution is over, for as long as that takes.
     pub async fn outcome(&self) -> Result<Out, CallError<Out>> {
-        self.wait_until(None).await
+        self.reply().await?.read().map_err(CallError::Output)
     }
 
     /// Waits for at most this long; then it is [`CallError::StillRunning`]. The server counts in
     /// whole seconds.
     pub async fn outcome_within(&self, wait: Duration) -> Result<Out, CallError<Out>> {
+        self.reply_within(wait).await?.read().map_err(CallError::Output)
+    }
+
+    /// As [`Self::outcome`], with all that the server says, and before it is read as a type.
+    pub async fn reply(&self) -> Result<Reply, CallError<Out>> {
+        self.wait_until(None).await
+    }
+
+    /// As [`Self::outcome_within`], with all that the server says, and before it is read as a type.
+    pub async fn reply_within(&self, wait: Duration) -> Result<Reply, CallError<Out>> {
         self.wait_until(Instant::now().checked_add(wait)).await
     }
 
@@ -93,7 +104,7 @@ impl<Out: DeserializeOwned> Handle<Out> {
     pub(crate) async fn wait_until(
         &self,
         deadline: Option<Instant>,
-    ) -> Result<Out, CallError<Out>> {
+    ) -> Result<Reply, CallError<Out>> {
         let retries = &self.client.inner.retries;
         let mut early = 0_u32;
         loop {
@@ -105,7 +116,10 @@ impl<Out: DeserializeOwned> Handle<Out> {
             let asked = Instant::now();
             let answer = self.client.inner.ask(&request).await?;
             match answer.status {
-                StatusCode::OK => return returned(&answer),
+                StatusCode::OK => {
+                    let reply = Reply::of(&answer).map_err(CallError::Malformed)?;
+                    return Ok(Reply { verdict: self.verdict, ..reply });
+                }
                 StatusCode::ACCEPTED => {
                     let _: GoesOn = answer.read().map_err(CallError::Malformed)?;
                 }
@@ -138,17 +152,6 @@ pub(crate) fn seconds(wait: Duration) -> String {
     whole.to_string()
 }
 
-/// What a function returned.
-pub(crate) fn returned<Out: DeserializeOwned>(answer: &Answer) -> Result<Out, CallError<Out>> {
-    let returned: Returned = answer.read().map_err(CallError::Malformed)?;
-    if let Some(payload) = returned.result_payload {
-        return Err(CallError::Output(format!("bytes of codec {:?}, not JSON", payload.codec)));
-    }
-    // JSON's null and nothing at all are one.
-    let text = returned.result.as_deref().map_or("null", |result| result.get());
-    serde_json::from_str(text).map_err(|error| CallError::Output(error.to_string()))
-}
-
 impl<Out> CallError<Out> {
     /// What an answer that is no result says.
     pub(crate) fn refused(answer: Answer) -> Self {
@@ -163,6 +166,8 @@ impl<Out> CallError<Out> {
                         message: error.message,
                         detail: error.detail,
                         execution_id: problem.execution_id,
+                        operation_id: problem.operation_id,
+                        verdict: problem.verdict,
                     }),
                     None => Self::Malformed(nameless),
                 },

@@ -46,6 +46,7 @@
 //! The guide is `docs/guides/client.md`. The crate knows the types of the wire
 //! ([`api`]) and nothing of what is behind the server. It runs on tokio.
 
+mod backup;
 mod builder;
 mod call;
 mod client;
@@ -54,13 +55,16 @@ mod connect;
 mod error;
 mod handle;
 mod id;
+mod logs;
 mod pages;
+mod reply;
 mod request;
 mod retry;
 mod send;
 mod sse;
 mod watch;
 
+pub use backup::Backup;
 pub use builder::{ANSWER_BYTES_MAX, Builder, Timeouts};
 pub use call::{Function, IfInFlight, Invocation, ToCall, ToStart};
 pub use client::Client;
@@ -72,7 +76,9 @@ pub use error::{
 pub use handle::Handle;
 pub use id::{Identity, NoOperationId, OperationId};
 pub use indelible_api as api;
+pub use logs::Logs;
 pub use pages::{Filter, Page, Pages};
+pub use reply::Reply;
 pub use retry::{RETRY_AFTER_MAX, RETRY_HORIZON, Retries};
 pub use rustls::pki_types::CertificateDer;
 pub use watch::{Event, Watch};

@@ -114,6 +114,7 @@ pub struct Filter {
     function: Option<String>,
     created_from: Option<String>,
     created_before: Option<String>,
+    id_prefix: Option<String>,
 }
 
 impl Filter {
@@ -146,6 +147,12 @@ impl Filter {
         self
     }
 
+    /// Only those whose id begins so: 6 hexadecimal digits or more.
+    pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.id_prefix = Some(prefix.into());
+        self
+    }
+
     pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
         let states: Vec<_> = self.states.iter().map(|state| word(*state)).collect();
         let states = (!states.is_empty()).then(|| states.join(","));
@@ -154,6 +161,7 @@ impl Filter {
             ("function", self.function.clone()),
             ("created_from", self.created_from.clone()),
             ("created_before", self.created_before.clone()),
+            ("id_prefix", self.id_prefix.clone()),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))

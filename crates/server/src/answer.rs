@@ -1,6 +1,5 @@
 //! Answers: a status, headers, and a body that is whole or comes as it happens.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -16,7 +15,7 @@ use indelible_api::{Code, Problem, header, problem};
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::routes::Stream;
+use crate::routes::{BackupStream, Cut, Stream};
 
 /// An answer.
 pub(crate) struct Answer {
@@ -63,6 +62,13 @@ impl Answer {
         let buffering = HeaderName::from_static("x-accel-buffering");
         headers.insert(buffering, HeaderValue::from_static("no"));
         Self { status: StatusCode::OK, headers, body: Body(Kind::Events(Box::new(stream))) }
+    }
+
+    /// A backup, piece by piece.
+    pub(crate) fn backup(stream: BackupStream) -> Self {
+        let mut headers = HeaderMap::with_capacity(6);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        Self { status: StatusCode::OK, headers, body: Body(Kind::Backup(Box::new(stream))) }
     }
 
     /// A problem document.
@@ -151,20 +157,24 @@ pub(crate) struct Body(Kind);
 enum Kind {
     Whole(Option<Bytes>),
     Events(Box<Stream>),
+    Backup(Box<BackupStream>),
 }
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Cut;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         match &mut self.0 {
             Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Kind::Events(stream) => {
                 stream.poll_next(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+            }
+            Kind::Backup(stream) => {
+                stream.poll_next(context).map(|next| next.map(|piece| piece.map(Frame::data)))
             }
         }
     }
@@ -176,7 +186,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Kind::Events(_) => SizeHint::default(),
+            Kind::Events(_) | Kind::Backup(_) => SizeHint::default(),
         }
     }
 }

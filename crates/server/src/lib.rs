@@ -7,12 +7,14 @@
 //! - [`routes`]: the paths, as one table. `dispatch`: from a request to its answer.
 //! - `request`, `answer`, `wire`, `refusal`: what is read, what is said, and how the engine's words
 //!   become the API's.
-//! - `seal`: what callers carry and must not read. `metrics`: numbers. [`traces`]: what executions did, told to a collector. [`options`]: bounds.
+//! - `seal`: what callers carry and must not read. `metrics`: numbers. [`traces`]: what executions did,
+//!   told to a collector. [`logs`]: what functions log, in files. [`options`]: bounds.
 
 mod answer;
 pub mod auth;
 mod dispatch;
 pub mod listen;
+pub mod logs;
 mod metrics;
 pub mod options;
 mod refusal;

@@ -99,6 +99,9 @@ impl Metrics {
             ("guests_evicted", "Guests that waited and were dropped", engine.evicted),
             ("replays", "Guests that ran again over what is stored", engine.replays),
             ("guests_started", "Guests that were started", engine.guests.guests_started),
+            ("swept_trees", "Finished trees that retention has taken", engine.gone.trees),
+            ("swept_rows", "Rows of these", engine.gone.rows),
+            ("records_purged", "Records of operations and keys that went", engine.gone.records),
             ("connections_accepted", "Connections that were taken", connections.accepted.get()),
             (
                 "connections_stalled",
@@ -115,6 +118,12 @@ impl Metrics {
         ];
         for (name, help, value) in counters {
             line(&mut text, name, "counter", help, value);
+        }
+        if let Some(logs) = &state.logs {
+            let kept = "Lines that functions logged and that are kept";
+            line(&mut text, "log_lines", "counter", kept, logs.written());
+            let dropped = "Lines that functions logged and that could not be kept";
+            line(&mut text, "log_lines_dropped", "counter", dropped, logs.dropped());
         }
         text.push_str("# EOF\n");
         text

@@ -20,6 +20,16 @@ pub struct Options {
     pub body_time_max: Duration,
     /// The most components that are compiled at a time.
     pub compilers_max: usize,
+    /// For how long a backup may be taken: so long it keeps from being cleaned up what it shows.
+    pub backup_time_max: Duration,
+    /// The most bytes of a file in which the lines are kept that functions log.
+    pub log_segment_bytes: u64,
+    /// The most such files; the oldest goes.
+    pub log_segments_max: usize,
+    /// The most bytes of such a line; what is longer is cut.
+    pub log_line_bytes_max: usize,
+    /// The most requests for such lines that are looked for at a time: each reads files.
+    pub log_readers_max: usize,
 }
 
 impl Default for Options {
@@ -32,6 +42,11 @@ impl Default for Options {
             answer_bytes_max: 256 << 20,
             body_time_max: Duration::from_secs(30),
             compilers_max: 1,
+            backup_time_max: Duration::from_secs(3_600),
+            log_segment_bytes: 8 << 20,
+            log_segments_max: 8,
+            log_line_bytes_max: 32 << 10,
+            log_readers_max: 2,
         }
     }
 }

@@ -6,6 +6,7 @@ use indelible_api::{Code, Problem, header};
 use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
 use indelible_journal::{Namespace, OperationId, Payload, Timestamp, TraceParent};
 use indelible_operations::id;
+use indelible_store::rows::beginning::IdPrefix;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -110,6 +111,10 @@ fn check(name: &str, form: Form, value: &str) -> Result<(), Problem> {
                  failed, cancelled"
                     .to_owned(),
             ),
+        },
+        Form::IdPrefix => match value.parse::<IdPrefix>() {
+            Ok(_) => Ok(()),
+            Err(error) => range(format!("is {error}")),
         },
         Form::Words(words) if words.contains(&value) => Ok(()),
         Form::Words(words) => range(format!("is none of {}", words.join(", "))),

@@ -14,6 +14,7 @@ use crate::auth::{Access, OwnHosts, SessionKeys, TokenError, Tokens};
 use crate::dispatch::{Router, dispatch};
 use crate::listen::body::Budget;
 use crate::listen::{self, Bounds, BoundsError, Tls};
+use crate::logs::LogFile;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::seal::Seal;
@@ -38,6 +39,8 @@ pub struct Config {
     pub names: Vec<String>,
     /// Bounds of requests.
     pub options: Options,
+    /// What functions logged, if it is kept: it can be read.
+    pub logs: Option<Arc<LogFile>>,
     /// Bounds of connections.
     pub bounds: Bounds,
     /// The most bytes of bodies in memory, of all requests together.
@@ -65,6 +68,7 @@ impl Default for Config {
             behind_proxy: false,
             names: Vec::new(),
             options: Options::default(),
+            logs: None,
             bounds: Bounds::default(),
             body_bytes_max: listen::body::BUDGET_BYTES,
         }
@@ -120,11 +124,28 @@ impl ServeError {
     /// What to do.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NoKeys(_) => Some("--keys lets in only those who have one"),
+            Self::NoKeys(_) => {
+                Some("--keys lets in only those who have one; 127.0.0.1 is loopback")
+            }
+            Self::Name(_) => {
+                Some("--host-name takes HOST or HOST:PORT, without a scheme or a path")
+            }
             Self::NoTls(_) => Some(
                 "--tls-cert and --tls-key encrypt; --behind-proxy says that a proxy in front does",
             ),
-            Self::Listen(..) => Some("another process may have the port; --listen names another"),
+            Self::Listen(_, error) => Some(match error.kind() {
+                io::ErrorKind::AddrInUse => {
+                    "another process has the port: stop it, or name another with --listen; port 0 \
+                     is any that is free"
+                }
+                io::ErrorKind::PermissionDenied => {
+                    "ports below 1024 are not for everybody; --listen names another"
+                }
+                io::ErrorKind::AddrNotAvailable => {
+                    "this machine does not have the address; 0.0.0.0 is all that it has"
+                }
+                _ => "--listen names another address",
+            }),
             _ => None,
         }
     }
@@ -164,7 +185,8 @@ impl Server {
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ServeError> {
         config.check()?;
-        let Config { listen, tls, letting, names, options, bounds, body_bytes_max, .. } = config;
+        let Config { listen, tls, letting, names, options, logs, bounds, body_bytes_max, .. } =
+            config;
         let tokens = Arc::new(Tokens::open(engine.store().clone())?);
         let access = match letting {
             Letting::Everybody => Access::Open,
@@ -182,6 +204,10 @@ impl Server {
             waiters: Arc::new(Semaphore::new(options.waiters_max)),
             requests: Semaphore::new(options.requests_max),
             compilers: Arc::new(Semaphore::new(options.compilers_max)),
+            log_readers: Arc::new(Semaphore::new(options.log_readers_max)),
+            // Each holds a snapshot.
+            backups: Arc::new(Semaphore::new(1)),
+            logs,
             metrics: Metrics::new(),
             budget: Budget::new(body_bytes_max),
             body_bytes_max,

@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::auth::{Access, OwnHosts, TokenError, Tokens};
 use crate::listen::body::Budget;
 use crate::listen::{Draining, Readings};
+use crate::logs::LogFile;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::refusal::not_found;
@@ -36,6 +37,12 @@ pub(crate) struct State {
     pub(crate) requests: Semaphore,
     /// Components that are compiled at a time.
     pub(crate) compilers: Arc<Semaphore>,
+    /// What functions logged.
+    pub(crate) logs: Option<Arc<LogFile>>,
+    /// Requests that look for that at a time.
+    pub(crate) log_readers: Arc<Semaphore>,
+    /// Backups that are taken at a time.
+    pub(crate) backups: Arc<Semaphore>,
     /// All bytes of the budget.
     pub(crate) body_bytes_max: usize,
     /// Tells when the server stops.

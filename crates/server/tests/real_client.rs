@@ -12,13 +12,16 @@ use indelible_client::api::access::{NewToken, Role};
 use indelible_client::api::call::Verdict;
 use indelible_client::api::control::Resolution;
 use indelible_client::api::execution::State;
-use indelible_client::{CallError, Client, Error, Filter, IfInFlight, OperationId, StartError};
+use indelible_client::{
+    Backup, CallError, Client, Error, Filter, IfInFlight, OperationId, StartError,
+};
 use indelible_journal::Timestamp;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Silent, System};
 use indelible_runtime::{Actor, Engine, Options, World};
 use indelible_server::auth::Tokens;
 use indelible_server::{Config, Letting, Server};
+use indelible_store::backup::Reader;
 use indelible_store::embedded;
 use indelible_store::rows::TABLES;
 use serde_json::{Value, json};
@@ -35,6 +38,10 @@ struct House {
 
 impl House {
     async fn new() -> Self {
+        Self::with(indelible_server::Options::default()).await
+    }
+
+    async fn with(server_options: indelible_server::Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let store = embedded::open(&path, &TABLES, &embedded::Options::default()).unwrap();
@@ -50,6 +57,7 @@ impl House {
         let config = Config {
             listen: "127.0.0.1:0".parse().unwrap(),
             letting: Letting::Keys { sessions: None },
+            options: server_options,
             ..Config::default()
         };
         let listener = Server::listen(&config).unwrap();
@@ -235,6 +243,8 @@ async fn lists(client: &Client) {
     let whole = every(client, &filter, 500).await;
     assert!(whole.len() >= 3, "{whole:?}");
     assert_eq!(every(client, &filter, 1).await, whole);
+    let begins = Filter::all().id_prefix(&whole[0][..8]);
+    assert_eq!(every(client, &begins, 500).await, whole[..1]);
     let detail = client.execution(&whole[0]).await.unwrap();
     assert_eq!(detail.execution.state, State::Completed);
     assert!(client.unresolved().unwrap().next().await.unwrap().unwrap().effects.is_empty());
@@ -293,4 +303,46 @@ async fn refusals_reach_the_client() {
     let gone = caller.whoami().await.unwrap_err();
     assert_eq!(code(&gone), Code::Unauthenticated);
     assert!(!format!("{gone:?} {caller:?}").contains(&made.secret));
+}
+
+/// The bytes of a backup.
+async fn bytes(backup: &mut Backup) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = backup.next().await? {
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+/// A backup comes whole over both protocols, for admins; and one that takes longer than it may ends
+/// as a broken connection, so that nobody takes what was sent for all of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_is_whole_or_broken() {
+    let house = House::new().await;
+    for http2 in [false, true] {
+        let client = house.client(&house.admin, http2);
+        let bytes = bytes(&mut client.backup().await.unwrap()).await.unwrap();
+        let (header, counts) = Reader::open(&bytes[..]).unwrap().verify().unwrap();
+        assert!(header.position.number() > 0 && counts.rows > 0);
+    }
+    let admin = house.client(&house.admin, false);
+    let made = admin.make_token(&key("caller", Role::Operate, "own")).await.unwrap();
+    let denied = house.client(&made.secret, false).backup().await.unwrap_err();
+    assert_eq!(code(&denied), Code::Forbidden);
+
+    let options = indelible_server::Options {
+        backup_time_max: Duration::ZERO,
+        ..indelible_server::Options::default()
+    };
+    let house = House::with(options).await;
+    for http2 in [false, true] {
+        let client = house.client(&house.admin, http2);
+        let error = match client.backup().await {
+            Ok(mut backup) => bytes(&mut backup).await.unwrap_err(),
+            Err(error) => error,
+        };
+        assert!(matches!(error, Error::Transport(_)), "{error:?}");
+        // It holds nothing any more.
+        client.health().await.unwrap();
+    }
 }

@@ -69,6 +69,43 @@ async fn a_start_and_its_outcome() {
     assert_eq!((attached.operation_id(), attached.verdict()), (None, None));
 }
 
+/// Who wants to know is told what the request met, also if the answer came later, and gets the result
+/// as it is on the wire (V-30, V-31).
+#[tokio::test]
+async fn a_reply_says_what_the_request_met() {
+    let body = r#"{"execution_id":"abab","operation_id":"o","result":{"b": 1.50}}"#;
+    let json = "content-type: application/json\r\n";
+    let prior = format!("{json}indelible-verdict: PriorResult\r\n");
+    let in_flight = format!("{json}indelible-verdict: InFlight\r\n");
+    let script = vec![
+        raw(200, &prior, body),
+        raw(202, &in_flight, r#"{"execution_id":"abab","operation_id":"o"}"#),
+        raw(200, json, body),
+        raw(200, json, body),
+    ];
+    let peer = Peer::start(script).await;
+    let call = || peer.function().call(&json!(1)).idempotency_key("k");
+    for verdict in [Verdict::PriorResult, Verdict::InFlight] {
+        let reply = call().reply().await.unwrap();
+        assert_eq!(reply.verdict, Some(verdict));
+        assert_eq!(
+            (reply.execution_id.as_str(), reply.operation_id.as_deref()),
+            ("abab", Some("o"))
+        );
+        assert_eq!(reply.result.as_ref().unwrap().get(), r#"{"b": 1.50}"#);
+        assert_eq!(reply.read::<Value>().unwrap(), json!({"b": 1.5}));
+        assert!(reply.read::<u8>().is_err());
+    }
+    let attached = peer.client().attach::<Value>("abab").reply().await.unwrap();
+    assert_eq!(attached.verdict, None);
+    let payload = json!({"codec": "cbor", "base64": "AA=="});
+    let peer =
+        Peer::start(vec![answer(200, &json!({"execution_id": "a", "result_payload": payload}))]);
+    let reply = peer.await.function().call(&json!(1)).reply().await.unwrap();
+    assert_eq!(reply.payload.as_ref().unwrap().base64, "AA==");
+    assert!(reply.read::<Value>().is_err());
+}
+
 /// Nothing, JSON's null, something else, and what is not JSON.
 #[tokio::test]
 async fn what_is_returned() {

@@ -2,6 +2,7 @@
 
 use indelible_client::api::Code;
 use indelible_client::api::execution::State;
+use indelible_client::api::log::Level;
 use indelible_client::{Error, Filter};
 use serde_json::json;
 
@@ -42,6 +43,32 @@ async fn a_page_that_follows_itself() {
     let error = pages.next().await.unwrap_err();
     assert!(matches!(error, Error::Malformed(_)), "{error:?}");
     assert_eq!(peer.seen()[1].target, "/v1/executions/abab/journal?attempts=1.2&from=7");
+}
+
+/// Logs have no end: a page is asked for again where the one before ended, also if nothing came.
+#[tokio::test]
+async fn logs_are_followed() {
+    let line = json!({"at": "2026-01-01T00:00:00Z", "execution_id": "abab.0", "attempts": "1.1",
+        "level": "warn", "message": "m", "fields": {"a": "b"}, "new": 1});
+    let peer = Peer::start(vec![
+        answer(200, &json!({"lines": [], "next": "1_7", "more": true})),
+        Act::DropAfter,
+        answer(200, &json!({"lines": [line], "next": "2_0", "more": false})),
+        answer(200, &json!({"lines": [], "next": "2_0", "more": false})),
+    ])
+    .await;
+    let mut logs = peer.client().logs("abab").unwrap().limit(5);
+    assert_eq!(logs.cursor(), None);
+    assert!(logs.next().await.unwrap().more);
+    let page = logs.next().await.unwrap();
+    assert_eq!((page.lines[0].level, page.more), (Level::Warn, false));
+    assert_eq!(page.lines[0].fields["a"], "b");
+    assert!(logs.next().await.unwrap().lines.is_empty());
+    assert_eq!(logs.cursor(), Some("2_0"));
+    let targets: Vec<_> = peer.seen().into_iter().map(|seen| seen.target).collect();
+    let path = "/v1/executions/abab/logs?limit=5";
+    let after = |from| format!("{path}&from={from}");
+    assert_eq!(targets, [path.to_owned(), after("1_7"), after("1_7"), after("2_0")]);
 }
 
 /// V-59: of an id that is too old, nothing is known, and that is said.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use indelible_api::Problem;
-use indelible_journal::{Attempts, ExecutionId, JournalKey, json};
+use indelible_journal::{Attempts, Event, ExecutionId, JournalKey, json};
 use indelible_runtime::{EngineError, Follow};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -58,7 +58,7 @@ pub(super) async fn watch(state: Arc<State>, asked: Asked) -> Result<Answer, Pro
             if row.key < key || row.key == key && row.length <= sequence {
                 return Err(malformed("last-event-id: there is no such event"));
             }
-            Some(Place { key, next: sequence.saturating_add(1) })
+            Some(Place { key, next: sequence.saturating_add(1), ended: false })
         }
         None if first.is_some() => None,
         // In memory alone: it has no events before its end.
@@ -112,6 +112,22 @@ impl Stream {
 struct Place {
     key: JournalKey,
     next: u64,
+    /// The last event that was sent is the last there is.
+    ended: bool,
+}
+
+/// What a stream does next.
+enum Next {
+    Piece(Bytes),
+    /// There is nothing until something happens.
+    Wait,
+    /// The execution is not there any more.
+    Gone,
+}
+
+/// Whether nothing can follow an event. A failure may be followed by another attempt.
+fn is_last(event: &Event) -> bool {
+    matches!(event, Event::ExecutionCompleted { .. } | Event::ExecutionCancelled { .. })
 }
 
 struct Reader {
@@ -139,8 +155,10 @@ impl Reader {
                 return None;
             }
             match self.read().await {
-                Ok(Some(piece)) => return Some(piece),
-                Ok(None) => {}
+                Ok(Next::Piece(piece)) => return Some(piece),
+                Ok(Next::Wait) => {}
+                // The client asks again, and is told that it is gone.
+                Ok(Next::Gone) => return None,
                 Err(error) => {
                     // The client is told nothing: it asks again, and then it is.
                     self.state.engine_error(&error);
@@ -157,14 +175,15 @@ impl Reader {
     }
 
     /// What there is to send now.
-    async fn read(&mut self) -> Result<Option<Bytes>, EngineError> {
+    async fn read(&mut self) -> Result<Next, EngineError> {
         let engine = Arc::clone(&self.state.engine);
         loop {
             let place = match &mut self.place {
                 Some(place) => place,
                 none => match engine.attempt_after(&self.execution, None).await? {
-                    Some(row) => none.insert(Place { key: row.key, next: 0 }),
-                    None => return Ok(None),
+                    Some(row) => none.insert(Place { key: row.key, next: 0, ended: false }),
+                    // It was there when the stream began.
+                    None => return Ok(Next::Gone),
                 },
             };
             let page = engine.events(&place.key, place.next, PIECE_EVENTS, PIECE_BYTES).await?;
@@ -180,24 +199,27 @@ impl Reader {
                     text.push(b'\n');
                 }
                 place.next = page.next;
-                return Ok(Some(text.into()));
+                place.ended = page.records.last().is_some_and(|record| is_last(&record.event));
+                return Ok(Next::Piece(text.into()));
             }
             // This journal has no more: another attempt follows, or it is the last.
             if let Some(row) = engine.attempt_after(&self.execution, Some(&place.key)).await? {
-                *place = Place { key: row.key, next: 0 };
+                *place = Place { key: row.key, next: 0, ended: false };
                 continue;
             }
+            let ended = place.ended;
             let row = engine.execution(&self.execution).await?;
             let Some(row) = row else {
-                // Retention has removed it.
-                return Ok(Some(self.end()));
+                // Retention has removed it. Whoever may not have seen its end is not told that
+                // there is no more.
+                return Ok(if ended { Next::Piece(self.end()) } else { Next::Gone });
             };
             if row.key == place.key && row.length <= place.next && row.standing.is_terminal() {
-                return Ok(Some(self.end()));
+                return Ok(Next::Piece(self.end()));
             }
             // Only a later attempt is worth another look before something happens.
             if row.key <= place.key {
-                return Ok(None);
+                return Ok(Next::Wait);
             }
             tokio::task::consume_budget().await;
         }

@@ -10,6 +10,7 @@ use indelible_journal::{
     Attempts, AwaitKind, Ending, FunctionName, JournalKey, Namespace, PromiseId, Timestamp, json,
 };
 use indelible_runtime::{Open, Stage, View};
+use indelible_store::rows::beginning::TREES_MAX;
 use indelible_store::rows::listing::{Cursor, Filter};
 use serde_json::value::RawValue;
 
@@ -34,11 +35,17 @@ pub(super) async fn list(state: Arc<State>, asked: Asked) -> Result<Answer, Prob
         created_from: asked.time("created_from"),
         created_before: asked.time("created_before"),
         with_children: false,
+        id_prefix: asked.query("id_prefix").and_then(|digits| digits.parse().ok()),
     };
     let cursor = asked.query("cursor").map(str::parse::<Cursor>).transpose();
     let cursor = cursor.map_err(|error| malformed(format!("cursor: {error}")))?;
     let page = state.engine.list(&filter, cursor.as_ref(), asked.limit()).await;
     let page = page.map_err(|error| state.engine_error(&error))?;
+    if page.crowded {
+        return Err(malformed(format!(
+            "id_prefix: more than {TREES_MAX} executions begin so; give more digits"
+        )));
+    }
     let rows = page.executions.iter().map(|row| wire::execution(row, namespace.as_str()));
     Ok(Answer::ok(&Executions {
         executions: rows.collect(),

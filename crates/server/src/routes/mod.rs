@@ -2,18 +2,20 @@
 //! made, and the tests know who may do what.
 //!
 //! - `call`: starting functions, and their outcomes. `execution`: what is shown of executions.
-//!   `events`: the same as it happens.
+//!   `events`: the same as it happens. `logs`: what functions logged.
 //! - `control`: signals, cancels, what people decide. `component`: what is deployed.
-//! - `access`: API keys and the audit record. `health`: whether the server is well.
+//! - `access`: API keys and the audit record. `backup`: a copy of everything. `health`: whether the server is well.
 //! - `table`: which there are. `openapi`: the document.
 
 mod access;
+mod backup;
 mod call;
 mod component;
 mod control;
 mod events;
 mod execution;
 mod health;
+mod logs;
 pub(crate) mod openapi;
 mod table;
 
@@ -24,6 +26,7 @@ use http::Method;
 use indelible_api::access::Role;
 use indelible_api::{Code, Problem};
 
+pub(crate) use self::backup::{Cut, Stream as BackupStream};
 pub(crate) use self::events::Stream;
 pub use self::table::ROUTES;
 pub(crate) use self::table::{LIMIT, WAIT_SECONDS};
@@ -101,6 +104,8 @@ pub enum Form {
     Time,
     /// States of executions, with commas between them.
     States,
+    /// The beginning of the id of a root.
+    IdPrefix,
     /// One of these words.
     Words(&'static [&'static str]),
     /// A UUIDv7.
@@ -135,6 +140,8 @@ pub enum Shown {
     Events,
     /// Plain text.
     Text,
+    /// Bytes.
+    Bytes,
 }
 
 /// Makes the schema of a type.

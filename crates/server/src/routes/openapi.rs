@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use indelible_api::{Code, Problem, header, problem};
+use indelible_store::rows::beginning::{DIGITS_MAX, DIGITS_MIN};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -148,6 +149,10 @@ fn form(form: Form) -> Value {
             let word = "(running|blocked|cancelling|held|completed|failed|cancelled)";
             json!({ "type": "string", "pattern": format!("^{word}(,{word})*$") })
         }
+        Form::IdPrefix => json!({
+            "type": "string",
+            "pattern": format!("^[0-9a-f]{{{DIGITS_MIN},{DIGITS_MAX}}}$"),
+        }),
         Form::Words(words) => json!({ "type": "string", "enum": words }),
         Form::Uuid => json!({
             "type": "string",
@@ -188,6 +193,9 @@ fn responses(route: &Route, generator: &mut SchemaGenerator, problem: &Value) ->
             Shown::Events => {
                 Some(json!({ "text/event-stream": { "schema": { "type": "string" } } }))
             }
+            Shown::Bytes => Some(json!({
+                "application/octet-stream": { "schema": { "type": "string", "format": "binary" } }
+            })),
             Shown::Text => Some(json!({
                 "application/openmetrics-text": { "schema": { "type": "string" } }
             })),

@@ -6,11 +6,12 @@ use indelible_api::call::{GoesOn, Operation, Returned, Started};
 use indelible_api::component::{Component, Components, Deployed, Functions};
 use indelible_api::control::{Cancelling, Delivered, Done, Reason, Resolve};
 use indelible_api::execution::{Detail, Events, Executions, UnresolvedEffects};
+use indelible_api::log::Logs;
 use indelible_api::{Code, header};
 use schemars::{JsonSchema, SchemaGenerator};
 
-use super::{Body, Form, Needs, Parameter, Route, Shown, access, call, component, control};
-use super::{events, execution, health, openapi};
+use super::{Body, Form, Needs, Parameter, Route, Shown};
+use super::{access, backup, call, component, control, events, execution, health, logs, openapi};
 
 /// Those who may see executions.
 const SEE: Needs = Needs::Role(&[Role::Call, Role::Operate]);
@@ -180,6 +181,12 @@ pub static ROUTES: &[Route] = &[
                 form: Form::Text(255),
             },
             Parameter {
+                name: "id_prefix",
+                about: "Only those whose id begins with these digits, each as its last attempt \
+                        stands.",
+                form: Form::IdPrefix,
+            },
+            Parameter {
                 name: "created_from",
                 about: "Only those started at this time or later.",
                 form: Form::Time,
@@ -274,6 +281,26 @@ pub static ROUTES: &[Route] = &[
         answers: &[(200, Shown::Events), (204, Shown::Nothing)],
         codes: &[Code::NotFound],
         handler: does!(events::watch),
+    },
+    Route {
+        method: Method::GET,
+        path: "/v1/executions/{execution}/logs",
+        name: "getLogs",
+        summary: "What an execution and everything that it called have logged, oldest first",
+        needs: SEE,
+        query: &[
+            Parameter {
+                name: "from",
+                about: "Where to go on: `next` of the page before, now or later.",
+                form: Form::Text(64),
+            },
+            LIMITED,
+        ],
+        headers: &[],
+        body: Body::None,
+        answers: &[(200, json::<Logs>())],
+        codes: &[Code::NotFound],
+        handler: does!(logs::logs),
     },
     Route {
         method: Method::POST,
@@ -470,6 +497,19 @@ pub static ROUTES: &[Route] = &[
         answers: &[(200, json::<AuditPage>())],
         codes: &[],
         handler: does!(access::audit),
+    },
+    Route {
+        method: Method::GET,
+        path: "/v1/backup",
+        name: "backup",
+        summary: "A copy of everything in the store, as it was at one moment",
+        needs: ADMIN,
+        query: &[],
+        headers: &[],
+        body: Body::None,
+        answers: &[(200, Shown::Bytes)],
+        codes: &[],
+        handler: does!(backup::backup),
     },
     Route {
         method: Method::GET,

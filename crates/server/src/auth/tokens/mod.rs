@@ -16,6 +16,7 @@ use indelible_store::rows::{SETTINGS, audit, settings};
 use indelible_store::{Batch, Expect, Lost, Position, ReadError, Scan, Store, SubmitError};
 use subtle::Choice;
 
+pub(crate) use self::record::audit;
 use self::secret::SecretHash;
 pub use self::secret::{KEY_PREFIX, TokenId, TokenIdError};
 use super::caller::{Caller, Grant, GrantError, is_name};
@@ -209,7 +210,7 @@ impl Tokens {
             if let Some(gone) = gone {
                 settings::delete(&mut batch, &record::name_of(gone));
             }
-            audit::put(&mut batch, &record::audit(now, actor, "token create", id));
+            audit::put(&mut batch, &record::audit(now, actor, "token create", &id));
             // Once the batch is accepted nothing waits until memory says the same, so that a
             // caller who gives up in between does no harm.
             let position = self.store.submit(batch).await?;
@@ -251,7 +252,7 @@ impl Tokens {
                 key.revoked_at = Some(now);
                 let mut batch = Batch::new();
                 settings::put(&mut batch, &record::name_of(id), &record::write(&key));
-                audit::put(&mut batch, &record::audit(now, actor, "token revoke", id));
+                audit::put(&mut batch, &record::audit(now, actor, "token revoke", &id));
                 position = self.store.submit(batch).await?;
                 self.write().insert(id, Held::new(key.clone(), position));
             }

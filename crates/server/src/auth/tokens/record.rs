@@ -83,9 +83,14 @@ struct AuditBody<'a> {
     reason: &'a str,
 }
 
-/// The record that somebody did something to a key.
-pub(super) fn audit(at: Timestamp, actor: &Actor, action: &str, id: TokenId) -> audit::Entry {
-    let (actor, subject) = (actor.as_str(), id.to_string());
+/// The record that somebody did something to what is no execution.
+pub(crate) fn audit(
+    at: Timestamp,
+    actor: &Actor,
+    action: &str,
+    subject: &dyn std::fmt::Display,
+) -> audit::Entry {
+    let (actor, subject) = (actor.as_str(), subject.to_string());
     let body = AuditBody { version: 1, actor, action, subject, reason: "" };
     let body = serde_json::to_vec(&body).expect("texts and numbers are JSON").into();
     audit::Entry { at, id: random(), body }
@@ -146,8 +151,8 @@ mod tests {
     /// C-38: an entry of the audit record reads as it is described.
     #[test]
     fn an_audit_entry_of_version_1() {
-        let id = "0123456789abcdef".parse().unwrap();
-        let entry = audit(Timestamp::EPOCH, &Actor::new("user:ada"), "token create", id);
+        let id: TokenId = "0123456789abcdef".parse().unwrap();
+        let entry = audit(Timestamp::EPOCH, &Actor::new("user:ada"), "token create", &id);
         let text = "{\"version\":1,\"actor\":\"user:ada\",\"action\":\"token create\",\
             \"subject\":\"0123456789abcdef\",\"reason\":\"\"}";
         assert_eq!(entry.body.as_ref(), text.as_bytes());

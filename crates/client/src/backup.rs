@@ -1,0 +1,80 @@
+//! A copy of everything that a server has, as it comes.
+
+use bytes::Bytes;
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::time::timeout;
+
+use crate::client::Client;
+use crate::error::{Cause, Error, Lost};
+use crate::request::Request;
+use crate::retry::is_final;
+use crate::send::{Failure, media_type};
+
+/// The bytes of a backup, from [`Client::backup`]: what they mean is in `docs/formats/backup.md`.
+///
+/// They are the whole backup only if [`Backup::next`] has given none; and whether it is a good one
+/// tells whoever reads it.
+#[derive(Debug)]
+pub struct Backup {
+    client: Client,
+    body: Option<Incoming>,
+}
+
+impl Backup {
+    /// Asks once: a server takes one backup at a time, and says so (503, `busy`).
+    pub(crate) async fn begin(client: Client) -> Result<Self, Error> {
+        let request = Request::get(client.uri(&["backup"], &[])?);
+        let time = client.inner.timeouts.answer;
+        let response = match timeout(time, client.inner.send(&request)).await {
+            Err(_) => return Err(lost(Cause::TimedOut(time))),
+            Ok(Err(Failure::Cause(cause))) => return Err(lost(cause)),
+            Ok(Err(Failure::Malformed(malformed))) => return Err(Error::Malformed(malformed)),
+            Ok(Ok(response)) => response,
+        };
+        let status = response.status();
+        if status == StatusCode::OK {
+            if media_type(response.headers()) != Some("application/octet-stream") {
+                return Err(Error::Malformed(request.malformed(status, "it is no backup")));
+            }
+            return Ok(Self { client, body: Some(response.into_body()) });
+        }
+        let collected = timeout(time, client.inner.collect(&request, response)).await;
+        let answer = match collected {
+            Err(_) => return Err(lost(Cause::TimedOut(time))),
+            Ok(Err(Failure::Cause(cause))) => return Err(lost(cause)),
+            Ok(Err(Failure::Malformed(malformed))) => return Err(Error::Malformed(malformed)),
+            Ok(Ok(answer)) => answer,
+        };
+        if is_final(status, answer.problem()) {
+            return Err(answer.refusal().into());
+        }
+        Err(lost(Cause::Unavailable { status, problem: answer.into_problem() }))
+    }
+
+    /// The next bytes; none at the end. After an error there are no more.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        let silence = self.client.inner.timeouts.silence;
+        while let Some(body) = &mut self.body {
+            let frame = timeout(silence, body.frame()).await;
+            if !matches!(frame, Ok(Some(Ok(_)))) {
+                self.body = None;
+            }
+            match frame {
+                Err(_) => return Err(lost(Cause::TimedOut(silence))),
+                Ok(None) => {}
+                Ok(Some(Err(error))) => return Err(lost(Cause::Broken(Box::new(error)))),
+                Ok(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
+                    _ => {}
+                },
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn lost(source: Cause) -> Error {
+    Error::Transport(Lost { attempts: 1, identity: None, source })
+}

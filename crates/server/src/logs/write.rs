@@ -1,0 +1,152 @@
+//! Lines on their way into the files. A line is one `write`: it is there after the process was
+//! killed, and perhaps not after a power cut. Nothing here waits for a disk to be ready, and a line
+//! that cannot be written is dropped.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::PathBuf;
+
+use indelible_journal::{Micros, Timestamp};
+
+use super::segments;
+
+/// After a write that failed, lines are dropped for so long before another is tried: a disk that is
+/// full stays so for a while, and each attempt costs a call.
+const PAUSE: Micros = Micros::from_millis(1_000);
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) segment_bytes: u64,
+    pub(super) segments_max: usize,
+}
+
+/// What came of a line.
+#[derive(Debug)]
+pub(super) enum Wrote {
+    /// It is there.
+    Line,
+    /// It was dropped, as others before it.
+    Dropped,
+    /// It was dropped, and those before it were not.
+    Failed(io::Error),
+    /// It is there, and so many before it were dropped.
+    Again(u64),
+}
+
+/// Writes to the newest segment.
+pub(super) struct Writer {
+    folder: PathBuf,
+    bounds: Bounds,
+    /// Opened with the first line: before that, the folder may be another process's.
+    open: Option<Segment>,
+    /// Since when lines are dropped, and how many were.
+    failing: Option<(Timestamp, u64)>,
+}
+
+struct Segment {
+    number: u64,
+    file: File,
+    bytes: u64,
+    /// What is there last is no whole line: a line feed comes before the next one.
+    torn: bool,
+}
+
+impl Writer {
+    pub(super) fn new(folder: PathBuf, bounds: Bounds) -> Self {
+        Self { folder, bounds, open: None, failing: None }
+    }
+
+    /// Writes a line, or drops it.
+    pub(super) fn write(&mut self, now: Timestamp, line: &[u8]) -> Wrote {
+        if let Some((since, dropped)) = &mut self.failing
+            // A clock that was set back does not make the pause longer.
+            && (*since..since.saturating_add(PAUSE)).contains(&now)
+        {
+            *dropped += 1;
+            return Wrote::Dropped;
+        }
+        let wrote = self.try_write(line);
+        if wrote.is_err() {
+            // Looked at anew when it is tried again: the file may be gone, or half a line in it.
+            self.open = None;
+        }
+        match (wrote, self.failing.take()) {
+            (Ok(()), None) => Wrote::Line,
+            (Ok(()), Some((_, dropped))) => Wrote::Again(dropped),
+            (Err(error), None) => {
+                self.failing = Some((now, 1));
+                Wrote::Failed(error)
+            }
+            (Err(_), Some((_, dropped))) => {
+                self.failing = Some((now, dropped + 1));
+                Wrote::Dropped
+            }
+        }
+    }
+
+    fn try_write(&mut self, line: &[u8]) -> io::Result<()> {
+        let segment = match &mut self.open {
+            Some(segment) => segment,
+            none => none.insert(Segment::last(&self.folder)?),
+        };
+        if segment.bytes > 0 && segment.bytes + line.len() as u64 > self.bounds.segment_bytes {
+            *segment = Segment::next(&self.folder, segment.number, self.bounds.segments_max)?;
+        }
+        segment.append(line)
+    }
+}
+
+impl Segment {
+    /// The newest that is there, or the first.
+    fn last(folder: &std::path::Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let number = segments::list(folder)?.pop().unwrap_or(1);
+        let path = segments::path(folder, number);
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let bytes = file.seek(SeekFrom::End(0))?;
+        let mut last = [b'\n'];
+        if bytes > 0 {
+            file.seek(SeekFrom::Start(bytes - 1))?;
+            file.read_exact(&mut last)?;
+        }
+        Ok(Self { number, file, bytes, torn: last != *b"\n" })
+    }
+
+    /// The one after a segment that is full. The oldest go first: they make room for it.
+    fn next(folder: &std::path::Path, full: u64, segments_max: usize) -> io::Result<Self> {
+        let there = segments::list(folder)?;
+        let too_many = (there.len() + 1).saturating_sub(segments_max.max(1));
+        for oldest in there.iter().take(too_many) {
+            fs::remove_file(segments::path(folder, *oldest))?;
+        }
+        let path = segments::path(folder, full + 1);
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        Ok(Self { number: full + 1, file, bytes: 0, torn: false })
+    }
+
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        let mut ended;
+        let mut rest = line;
+        if self.torn {
+            ended = Vec::with_capacity(line.len() + 1);
+            ended.push(b'\n');
+            ended.extend_from_slice(line);
+            rest = &ended;
+        }
+        while !rest.is_empty() {
+            match self.file.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.bytes += count as u64;
+                    rest = &rest[count..];
+                    // Until the last byte is there.
+                    self.torn = !rest.is_empty();
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
