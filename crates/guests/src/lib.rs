@@ -7,10 +7,12 @@
 
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use indelible_build::{Component, Error, Lock, Request};
+use sha2::{Digest as _, Sha256};
 
 /// Builds all guests, into `target/guests/NAME.wasm`, and returns them sorted by name. Quick when
 /// nothing changed.
@@ -73,6 +75,45 @@ pub fn component(name: &str) -> PathBuf {
     }
 }
 
+/// What the component of `indelible demo` is built from, as one hash: `examples/shop`, the SDK and its
+/// contract. It stands beside the component, so that a test can tell when that is stale.
+///
+/// # Errors
+/// The sources cannot be read.
+pub fn demo_sources() -> io::Result<String> {
+    const SOURCES: [&str; 5] = [
+        "crates/sdk-macros/src",
+        "crates/sdk/src",
+        "crates/sdk/wit",
+        "examples/shop/Cargo.toml",
+        "examples/shop/src",
+    ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut hash = Sha256::new();
+    for source in SOURCES {
+        for file in files(&root.join(source))? {
+            let bytes = fs::read(&file)?;
+            let name = file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned();
+            hash.update(format!("{name} {}\n", bytes.len()));
+            hash.update(bytes);
+        }
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The files of a folder, all the way down, sorted; or the one file that it is.
+fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path)? {
+        found.extend(files(&entry?.path())?);
+    }
+    found.sort();
+    Ok(found)
+}
+
 /// An error with its causes and what to do about it.
 #[must_use]
 pub fn explain(error: &Error) -> String {
@@ -95,6 +136,15 @@ pub struct Guide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/http.md")]
 pub struct HttpGuide;
+
+/// The guides that are typed along: what is put into files compiles, too.
+#[cfg(doctest)]
+#[allow(rustdoc::invalid_codeblock_attributes, reason = "other words are for who types them along")]
+#[doc = include_str!("../../../docs/guides/first-workflow.md")]
+#[doc = include_str!("../../../docs/guides/signals.md")]
+#[doc = include_str!("../../../docs/guides/sagas.md")]
+#[doc = include_str!("../../../docs/guides/effects.md")]
+pub struct TypedGuides;
 
 /// Where cargo builds the project.
 fn target_folder(root: &Path) -> PathBuf {

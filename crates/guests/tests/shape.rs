@@ -47,7 +47,8 @@ fn shape(name: &str) -> Shape {
 
 #[test]
 fn all_guests() {
-    for guest in ["approval", "behaviours", "fan-out", "order-saga", "other", "polling", "trivial"]
+    for guest in
+        ["approval", "behaviours", "fan-out", "order-saga", "other", "polling", "shop", "trivial"]
     {
         let shape = shape(guest);
         // Those that send requests know what one is.
@@ -56,7 +57,7 @@ fn all_guests() {
         imports.extend(sends.then_some("indelible:guest/http@0.1.0"));
         imports.push("indelible:guest/host@0.1.0");
         assert_eq!(shape.imports, imports, "{guest}");
-        assert_eq!(sends, guest == "behaviours", "{guest}");
+        assert_eq!(sends, ["behaviours", "shop"].contains(&guest), "{guest}");
         assert_eq!(shape.exports, ["describe", "run"], "{guest}");
         assert!(shape.has_names, "a trap in {guest} can say where it happened");
     }
