@@ -1,9 +1,11 @@
-//! `cargo xtask guests` and `bindings`: what is built for, and generated from, the contract with
-//! guests.
+//! `cargo xtask guests`, `demo-component` and `bindings`: what is built for, and generated from, the
+//! contract with guests.
+#![expect(clippy::disallowed_methods, reason = "xtask is a shell: it writes what it has built")]
 
+use std::fs;
 use std::io::{Write, stderr};
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, anyhow};
 
@@ -16,6 +18,36 @@ pub(crate) fn build(out: &mut dyn Write) -> anyhow::Result<bool> {
         let size = component.path.metadata().context("a guest is gone")?.len();
         writeln!(out, "{size:>8} {}", component.path.display())?;
     }
+    Ok(true)
+}
+
+/// Builds the component that `indelible demo` brings along, and notes what it was built from. In a
+/// folder of its own, because its flags are: it says nothing of the machine that it was built on.
+pub(crate) fn demo_component(root: &Path, out: &mut dyn Write) -> anyhow::Result<bool> {
+    // Read first: what changes while it is built is not in it.
+    let sources = indelible_guests::demo_sources().context("cannot read the sources")?;
+    let home = |name| std::env::var_os(name).map(PathBuf::from);
+    let cargo = home("CARGO_HOME").or_else(|| home("HOME").map(|home| home.join(".cargo")));
+    let cargo = cargo.context("neither CARGO_HOME nor HOME is set")?;
+    let remap = |from: &Path, to| format!("--remap-path-prefix={}={to}", from.display());
+    let flags = [remap(root, "indelible"), remap(&cargo, "cargo")].join(" ");
+    let target = root.join("target/demo-component");
+    let status = Command::new(std::env::current_exe()?)
+        .arg("guests")
+        .env("CARGO_TARGET_DIR", &target)
+        .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", flags)
+        .current_dir(root)
+        .stdout(Stdio::null())
+        .status()
+        .context("cannot build the guests")?;
+    if !status.success() {
+        return Ok(false);
+    }
+    let shop = fs::read(target.join("guests/shop.wasm")).context("there is no guest shop")?;
+    let folder = root.join("crates/cli/demo");
+    fs::write(folder.join("shop.wasm"), &shop)?;
+    fs::write(folder.join("shop.sources.sha256"), format!("{sources}\n"))?;
+    writeln!(out, "{:>8} {}", shop.len(), folder.join("shop.wasm").display())?;
     Ok(true)
 }
 

@@ -1,9 +1,11 @@
-//! The project's own tools: `cargo xtask verify | fix | bindings | conformance | guests |
-//! instructions | sim | torture | traces`.
+//! The project's own tools: `cargo xtask verify | fix | bindings | conformance | demo-component |
+//! guests | instructions | one-build | package | sim | torture | traces`.
 
 mod conformance;
 mod guests;
 mod instructions;
+mod one_build;
+mod package;
 mod sim;
 mod torture;
 mod traces;
@@ -41,10 +43,16 @@ enum Command {
     },
     /// Regenerates the SDK's bindings from `crates/sdk/wit`.
     Bindings,
+    /// Rebuilds the component that `indelible demo` brings along: `crates/cli/demo/shop.wasm`.
+    DemoComponent,
     /// Builds the guests of `examples` and `guests` into `target/guests`.
     Guests,
     /// Counts the instructions of an append at several lengths, with callgrind.
     Instructions,
+    /// Whether the binary alone has the same dependencies as everything together.
+    OneBuild,
+    /// Installs the binary from a clean clone, and runs the demo elsewhere.
+    Package,
     /// Simulates the engine: one seed decides everything that happens to it.
     Sim(sim::Sim),
     /// Runs the store's tests of crashes, power loss, failing disks and damage at length.
@@ -86,8 +94,11 @@ fn run(command: Command) -> anyhow::Result<bool> {
             conformance::run(root, format, &mut stdout().lock(), &mut stderr().lock())
         }
         Command::Bindings => guests::bindings(root),
+        Command::DemoComponent => guests::demo_component(root, &mut stdout().lock()),
         Command::Guests => guests::build(&mut stdout().lock()),
         Command::Instructions => instructions::run(root, &mut stdout().lock()),
+        Command::OneBuild => one_build::run(root, &mut stderr().lock()),
+        Command::Package => package::run(root, &mut stderr().lock()),
         Command::Sim(sim) => sim::run(root, &sim),
         Command::Torture(torture) => torture::run(root, &torture),
         Command::Traces { files, expect } => traces::check(&files, expect, &mut stdout().lock()),

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::conformance;
+use crate::{conformance, one_build, package};
 
 /// Past this many lines a reader no longer finds their way.
 const FILE_LINES_MAX: usize = 900;
@@ -67,12 +67,20 @@ pub(crate) fn verify(
     if !tidy(root, err)? {
         return Ok(false);
     }
+    writeln!(err, "verify: one build")?;
+    if !one_build::run(root, err)? {
+        return Ok(false);
+    }
     for Check { name, args, env } in CHECKS {
         writeln!(err, "verify: {name}: cargo {}", args.join(" "))?;
         if !cargo(root, args, env)? {
             writeln!(err, "error: {name} failed\nhint: `cargo xtask fix` mends format and lints")?;
             return Ok(false);
         }
+    }
+    writeln!(err, "verify: package")?;
+    if !package::run(root, err)? {
+        return Ok(false);
     }
     writeln!(err, "verify: conformance")?;
     let passed = conformance::run(root, conformance::Format::Table, out, err)?;

@@ -1,24 +1,34 @@
 //! The binary `indelible`: reads its arguments, runs one command, says how it went.
 //!
-//! Data goes to stdout, everything else to stderr. It exits with 0 if all is well, 1 if not, 2 if
-//! the arguments make no sense.
+//! Data goes to stdout, everything else to stderr. It exits with 0 if all is well, 2 if the arguments
+//! make no sense, and otherwise with what `failure::Exit` lists.
 
 #![expect(clippy::disallowed_methods, reason = "the binary reads its environment, once, here")]
 
 mod bench;
+mod columns;
+mod completions;
+mod demo;
 mod failure;
 mod guest;
+mod help;
+mod input;
 mod journal;
+mod outcome;
+mod print;
+mod remote;
 mod resolve;
 mod run;
 mod screen;
 mod serve;
 mod store;
+mod text;
+mod token;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::failure::{Failure, Verdict};
 use crate::screen::Screen;
@@ -28,9 +38,20 @@ use crate::screen::Screen;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Durable execution: what is accepted takes effect once.
+const HELP: &str = "\
+Exit codes:
+  0    it was done
+  1    it could not be done, was refused, or something was found wrong
+  2    the arguments make no sense
+  3    the function failed or was cancelled
+  4    indeterminate: nobody knows whether it happened
+  5    no answer from the server
+  6    the wait is over, and it goes on
+  130  it was interrupted";
+
+/// Durable execution: what is accepted takes effect once
 #[derive(Parser)]
-#[command(name = "indelible", version, arg_required_else_help = true)]
+#[command(name = "indelible", version, arg_required_else_help = true, after_help = HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -38,45 +59,84 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::Demo),
     New(guest::New),
     Build(guest::Build),
+    Deploy(remote::deploy::Deploy),
+    Call(remote::call::Call),
+    Start(remote::start::Start),
+    Signal(remote::signal::Signal),
+    Cancel(remote::cancel::Cancel),
+    Functions(remote::functions::Functions),
+    Components(remote::components::Components),
+    Release(remote::held::Release),
+    Fail(remote::held::Fail),
     Run(run::Run),
     Serve(serve::Serve),
-    /// Make and revoke API keys of a server that is not running
+    /// Make, list and revoke API keys
     #[command(subcommand)]
-    Token(serve::token::Command),
+    Token(token::Command),
+    Audit(remote::audit::Audit),
     Explain(serve::explain::Explain),
+    /// Remember servers, and choose between them
+    #[command(subcommand)]
+    Context(remote::context::Command),
+    Ps(remote::views::Ps),
+    Show(remote::views::Show),
+    Tree(remote::views::Tree),
+    Logs(remote::logs::Logs),
     Unresolved(resolve::Unresolved),
     Resolve(resolve::Resolve),
-    /// Read and check journals
-    #[command(subcommand)]
-    Journal(journal::Command),
-    /// Look at a data folder
+    Journal(journal::Arguments),
+    /// Look at a data folder, and make copies of it
     #[command(subcommand)]
     Store(store::Command),
     Bench(bench::Bench),
+    Completions(completions::Completions),
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let matches = help::grouped(Arguments::command()).get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let terminal = terminal_size::terminal_size_of(io::stdout());
     let screen = Screen::new(
         terminal.map(|(width, _)| usize::from(width.0)),
         std::env::var("COLUMNS").ok().as_deref(),
     );
+    let screen = screen.with_colours(
+        std::env::var("NO_COLOR").ok().as_deref(),
+        std::env::var("TERM").ok().as_deref(),
+    );
     let mut out = BufWriter::new(io::stdout().lock());
     let result = match arguments.command {
+        Command::Demo(command) => command.run(screen, &mut out),
         Command::New(command) => command.run(&mut out),
         Command::Build(command) => command.run(&mut out),
+        Command::Deploy(command) => command.run(&mut out),
+        Command::Call(command) => command.run(&mut out),
+        Command::Start(command) => command.run(&mut out),
+        Command::Signal(command) => command.run(&mut out),
+        Command::Cancel(command) => command.run(&mut out),
+        Command::Functions(command) => command.run(&mut out),
+        Command::Components(command) => command.run(&mut out),
+        Command::Release(command) => command.run(&mut out),
+        Command::Fail(command) => command.run(&mut out),
         Command::Run(command) => command.run(screen, &mut out),
         Command::Serve(command) => command.run(&mut out),
-        Command::Token(command) => serve::token::run(command, &mut out),
+        Command::Token(command) => token::run(command, &mut out),
+        Command::Audit(command) => command.run(&mut out),
         Command::Explain(command) => command.run(&mut out),
+        Command::Context(command) => remote::context::run(command, &mut out),
+        Command::Ps(command) => command.run(screen, &mut out),
+        Command::Show(command) => command.run(screen, &mut out),
+        Command::Tree(command) => command.run(screen, &mut out),
+        Command::Logs(command) => command.run(screen, &mut out),
         Command::Unresolved(command) => command.run(&mut out),
         Command::Resolve(command) => command.run(&mut out),
         Command::Journal(command) => journal::run(command, screen, &mut out),
         Command::Store(command) => store::run(command, &mut out),
         Command::Bench(command) => bench::run(command, &mut out),
+        Command::Completions(command) => command.run(Arguments::command(), &mut out),
     };
     // What was shown comes before what is wrong with it.
     let flushed = failure::quiet(out.flush());
@@ -87,7 +147,7 @@ fn main() -> ExitCode {
         Ok(Verdict::Wrong(failure)) | Err(failure) => {
             // Nobody is left to tell if stderr is closed too.
             _ = write!(io::stderr(), "{failure}");
-            ExitCode::FAILURE
+            ExitCode::from(failure.code())
         }
     }
 }

@@ -21,7 +21,7 @@ mod measure;
 mod meters;
 mod open;
 mod place;
-mod random;
+pub(crate) mod random;
 mod raw;
 mod reads;
 mod recover;

@@ -2,32 +2,32 @@
 
 /// `SplitMix64`: fast enough to leave no trace in what is measured.
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// The stream of one of many, within one use. What is written by index can be named again by
     /// its index, without a list of all of it.
-    pub(super) fn of(seed: u64, index: u64) -> Self {
+    pub(crate) fn of(seed: u64, index: u64) -> Self {
         Self(mixed(mixed(seed).wrapping_add(index)))
     }
 
-    pub(super) fn number(&mut self) -> u64 {
+    pub(crate) fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed(self.0)
     }
 
     /// A number below this one. The bias is below what any measurement sees.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.number() % end.max(1)
     }
 
-    pub(super) fn fill(&mut self, bytes: &mut [u8]) {
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.number().to_le_bytes()[..chunk.len()]);
         }
     }
 
-    pub(super) fn bytes<const N: usize>(&mut self) -> [u8; N] {
+    pub(crate) fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         self.fill(&mut bytes);
         bytes

@@ -1,12 +1,15 @@
 //! `indelible build`: compiles a project of guests, also where rustc lacks the target.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indelible_build::{Component, Error, Request};
+use serde::Serialize;
 
-use crate::failure::{Failure, Verdict, quiet};
+use crate::failure::{Failure, Verdict};
+use crate::print;
 
 const HELP: &str = "\
 Runs `cargo build --release` for wasm32-unknown-unknown and prints the paths of the components. If
@@ -20,14 +23,27 @@ pub(crate) struct Build {
     /// The project's folder
     #[arg(value_name = "PATH", default_value = ".")]
     folder: PathBuf,
+    /// Print a JSON object for each component
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Made<'a> {
+    name: &'a str,
+    path: Cow<'a, str>,
 }
 
 impl Build {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
         let components = components(&self.folder)?;
         for component in components {
-            let written = writeln!(out, "{}", component.path.display());
-            quiet(written).map_err(|error| Failure::output(&error))?;
+            if self.json {
+                let path = component.path.to_string_lossy();
+                print::object(Made { name: &component.name, path }, out)?;
+            } else {
+                print::text(&format!("{}\n", component.path.display()), out)?;
+            }
         }
         Ok(Verdict::Well)
     }

@@ -1,14 +1,17 @@
 //! `indelible new`: a project of durable functions that builds as it is.
 #![expect(clippy::disallowed_methods, reason = "it writes a new folder")]
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Serialize;
 
-use crate::failure::{Failure, Verdict, quiet};
+use crate::failure::{Failure, Verdict};
+use crate::print;
 
 use super::files::{self, File};
 
@@ -43,6 +46,15 @@ pub(crate) struct New {
     /// The folder to make; its last part is the project's name
     #[arg(value_name = "NAME")]
     folder: PathBuf,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Made<'a> {
+    name: &'a str,
+    path: Cow<'a, str>,
 }
 
 impl New {
@@ -57,9 +69,12 @@ impl New {
             Failure::new(format!("cannot make {}: {error}", self.folder.display()))
                 .hint("look at the folder's permissions and free space; nothing was changed")
         })?;
-        let written = writeln!(out, "{}", self.folder.display());
-        quiet(written).map_err(|error| Failure::output(&error))?;
-        _ = writeln!(io::stderr(), "hint: `indelible build {}` builds it", self.folder.display());
+        if self.json {
+            print::object(Made { name, path: self.folder.to_string_lossy() }, out)?;
+            return Ok(Verdict::Well);
+        }
+        print::text(&format!("{}\n", self.folder.display()), out)?;
+        print::tell(&format!("hint: `indelible build {}` builds it", self.folder.display()));
         Ok(Verdict::Well)
     }
 }

@@ -3,12 +3,12 @@
 use super::spans::{Segment, Span, State};
 
 /// An instant: something that took no time at all.
-pub(super) const INSTANT: char = '│';
+pub(crate) const INSTANT: char = '│';
 /// In the last cell of what the journal does not see the end of; the cell before it shows the
 /// state that it is in.
-pub(super) const NOT_ENDED: char = '>';
+pub(crate) const NOT_ENDED: char = '>';
 
-pub(super) fn glyph(state: State) -> char {
+pub(crate) fn glyph(state: State) -> char {
     match state {
         State::Running => '█',
         State::Cancelling => '▒',
@@ -21,7 +21,7 @@ pub(super) fn glyph(state: State) -> char {
 
 /// A row as `cells` characters. A cell shows the state that held for the most of it; a row that
 /// took time, however little, has at least one cell, and one that took none has a mark.
-pub(super) fn bar(row: &Span, total: u64, cells: usize) -> String {
+pub(crate) fn bar(row: &Span, total: u64, cells: usize) -> String {
     let mut painted = vec![' '; cells];
     paint(&row.segments, total, &mut painted);
     if let Some(now) = row.now() {

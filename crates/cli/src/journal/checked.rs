@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::damage::Damage;
 use super::input::Line;
-use super::text::plain;
+use crate::text::plain;
 
 /// A reason is one line, but it is not ours.
 const REASON_WIDTH_MAX: usize = 500;

@@ -1,8 +1,8 @@
 //! The lines of a file that could not be read, and what to say of them.
 
 use super::name::Name;
-use super::text::count;
 use crate::failure::Failure;
+use crate::text::count;
 
 /// A file with more broken lines than this is not an export with a few mistakes.
 const MALFORMED_MAX: usize = 20;

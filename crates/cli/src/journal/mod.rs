@@ -1,25 +1,25 @@
-//! `indelible journal`: journals in files, in the format of `docs/formats/journal-jsonl.md`.
+//! `indelible journal`: journals in files, in the format of `docs/formats/journal-jsonl.md`; those
+//! of a server are read by `remote::views`.
 //!
 //! - `input`: the file, line by line. The only one here that touches anything outside. `name`:
 //!   what it is called. `damage`: the lines that could not be read.
 //! - `verify`, `show`: the two commands. `checked`: one execution and what can be said of it.
 //!   `select`: which execution of many is meant.
-//! - `table`, `spans`, `timeline`, `bars`, `document`: an execution as rows, as stretches of
-//!   time, as bars, as JSON.
-//! - `text`: numbers and names for people.
+//! - `table`, `spans` (with `kept`), `timeline`, `bars`, `document`: an execution as rows, as
+//!   stretches of time, as bars, as JSON. What a server shows is drawn with the same.
 
-mod bars;
+pub(crate) mod bars;
 mod checked;
 mod damage;
 mod document;
 mod input;
+pub(crate) mod kept;
 mod name;
 mod select;
 mod show;
-mod spans;
+pub(crate) mod spans;
 mod table;
-mod text;
-mod timeline;
+pub(crate) mod timeline;
 mod verify;
 
 use std::io::Write;
@@ -31,6 +31,7 @@ use clap::{Args, Subcommand};
 use indelible_journal::{JournalKey, Record};
 
 use crate::failure::{Failure, Verdict};
+use crate::remote::views::Journal;
 use crate::screen::Screen;
 
 /// The version of what `--json` prints, described in `docs/formats/cli-json.md`.
@@ -68,8 +69,28 @@ Examples:
   indelible journal show journal.jsonl --timeline --execution root.1
   indelible journal show - --json < journal.jsonl";
 
+const HELP: &str = "\
+Of an execution, the events that its server has, as a table or as bars over time; with --json as JSON
+Lines, which the other two commands read.
+
+Examples:
+  indelible journal last
+  indelible journal 9c4f1a2b.0 --attempts 1.2 --timeline
+  indelible journal 9c4f1a2b --json | indelible journal verify -";
+
+/// Show the journal of an execution, or read and check journals in files
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    at_server: Journal,
+}
+
 #[derive(Subcommand)]
-pub(crate) enum Command {
+enum Command {
     /// Check that journals are legal
     ///
     /// Every execution in the file is checked against all rules of the journal.
@@ -112,22 +133,33 @@ pub(crate) struct ShowArguments {
 }
 
 pub(crate) fn run(
-    command: Command,
+    arguments: Arguments,
     screen: Screen,
     out: &mut impl Write,
 ) -> Result<Verdict, Failure> {
-    match command {
-        Command::Verify(arguments) => verify::run(&arguments, out),
-        Command::Show(arguments) => show::run(arguments, screen, out),
+    match arguments.command {
+        Some(Command::Verify(arguments)) => verify::run(&arguments, out),
+        Some(Command::Show(arguments)) => show::run(arguments, screen, out),
+        None => arguments.at_server.run(screen, out),
     }
 }
 
-/// Draws one journal as bars over time.
+/// How a journal is drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Drawing {
+    /// A row for each event.
+    Table,
+    /// Bars over time.
+    Timeline,
+}
+
+/// Draws one journal that comes from elsewhere, as the same from a file would be.
 pub(crate) fn draw(
     key: &JournalKey,
-    records: Vec<Record>,
+    records: impl IntoIterator<Item = Record>,
+    how: Drawing,
     screen: Screen,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    show::draw(key, records, screen, out)
+    show::draw(key, records, how, screen, out)
 }

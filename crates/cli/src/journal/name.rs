@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::text::rewrites;
+use crate::text::rewrites;
 
 /// The file of one command; `-` is standard input.
 pub(super) struct Name(PathBuf);

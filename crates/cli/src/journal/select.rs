@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use indelible_journal::{Event, JournalKey, Record, Status};
 
 use super::name::Name;
-use super::text::{count, pad, plain, width};
 use crate::failure::Failure;
+use crate::text::{count, pad, plain, width};
 
 /// How many executions an error lists.
 const LISTED_MAX: usize = 20;

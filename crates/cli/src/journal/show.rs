@@ -4,13 +4,12 @@ use std::io::Write;
 
 use indelible_journal::{Entry, Event, JournalKey, Record, Started, Timestamp};
 
-use super::ShowArguments;
 use super::checked::{Checked, Finding};
 use super::damage::Damage;
 use super::input::{Line, Lines};
 use super::select::Selection;
 use super::spans::Timeline;
-use super::{document, table, timeline};
+use super::{Drawing, ShowArguments, document, table, timeline};
 use crate::failure::{Failure, Verdict, quiet};
 use crate::screen::Screen;
 
@@ -82,10 +81,11 @@ pub(super) fn run(
     }))
 }
 
-/// Draws one journal as bars over time.
+/// Draws one journal that comes from elsewhere, as the same from a file would be.
 pub(super) fn draw(
     key: &JournalKey,
-    records: Vec<Record>,
+    records: impl IntoIterator<Item = Record>,
+    how: Drawing,
     screen: Screen,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
@@ -94,7 +94,10 @@ pub(super) fn draw(
     for (number, record) in (1..).zip(records) {
         shown.append(Line { number, key: key.clone(), record }, &damage);
     }
-    let written = timeline::write(&shown, &damage, screen.columns, out);
+    let written = match how {
+        Drawing::Table => table::write(&shown, &damage, screen, out),
+        Drawing::Timeline => timeline::write(&shown, &damage, screen.columns, out),
+    };
     quiet(written).map_err(|error| Failure::output(&error))
 }
 

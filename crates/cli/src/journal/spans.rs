@@ -1,17 +1,32 @@
 //! An execution as stretches of time: what it did itself, and every call, timer and signal that
 //! it waited for. Drawing is elsewhere; this is the data, also for `--json`.
+//!
+//! `kept` holds the rows: all of them, or of a long execution its beginning and its end.
 
 use std::collections::BTreeMap;
 
-use indelible_journal::{AwaitKind, DeliveryId, ErrorKind, Event, Outcome, PromiseId, SignalName};
+use indelible_http::Response;
+use indelible_journal::{
+    AwaitKind, Codec, DeliveryId, ErrorKind, Event, Failure, Outcome, Payload, PromiseId,
+    RetryCause, SignalName,
+};
 use serde::{Serialize, Serializer};
 
+use super::kept::{Bound, Kept};
 use super::show::Shown;
+use crate::text::plain;
+
+/// How much of an error's message is kept.
+const MESSAGE_WIDTH_MAX: usize = 300;
+/// Of a call that is tried for ever, the last reasons are kept.
+const REASONS_MAX: usize = 3;
 
 /// The execution's own row first, then the others in the order in which they began.
-pub(super) struct Timeline {
-    pub(super) total_us: u64,
-    pub(super) rows: Vec<Span>,
+pub(crate) struct Timeline {
+    pub(crate) total_us: u64,
+    pub(crate) rows: Vec<Span>,
+    /// How many rows are left out, and before which of `rows`.
+    pub(crate) between: Option<(usize, u64)>,
 }
 
 impl Serialize for Timeline {
@@ -20,37 +35,58 @@ impl Serialize for Timeline {
     }
 }
 
-#[derive(Serialize)]
-pub(super) struct Span {
-    kind: Kind,
+#[derive(Clone, Serialize)]
+pub(crate) struct Span {
+    pub(crate) kind: Kind,
     #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
-    pub(super) promise_id: Option<PromiseId>,
-    pub(super) name: String,
+    pub(crate) promise_id: Option<PromiseId>,
+    pub(crate) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) attempts: Option<u32>,
-    pub(super) start_us: u64,
-    pub(super) end_us: u64,
+    pub(crate) attempts: Option<u32>,
+    pub(crate) start_us: u64,
+    pub(crate) end_us: u64,
     #[serde(flatten)]
-    pub(super) end: End,
-    pub(super) segments: Vec<Segment>,
+    pub(crate) end: End,
+    pub(crate) segments: Vec<Segment>,
     /// The stretch that has not ended yet.
     #[serde(skip)]
     open: Option<(State, u64)>,
+    #[serde(skip)]
+    pub(crate) note: Note,
 }
 
-#[derive(Serialize, Clone, Copy, PartialEq, Eq)]
+/// What is said of a row beside its bar.
+#[derive(Clone, Default)]
+pub(crate) struct Note {
+    /// Which attempts failed, and why: the last few.
+    pub(crate) reasons: Vec<(u32, String)>,
+    /// The words of its error.
+    pub(crate) message: Option<String>,
+    /// The status that an HTTP request was answered with.
+    pub(crate) status: Option<u16>,
+    /// Of a join set: how many calls were put into it, and taken from it.
+    pub(crate) members: (u64, u64),
+}
+
+#[derive(Serialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+pub(crate) enum Kind {
     Execution,
+    /// A call of a function.
     Invoke,
+    /// An HTTP request. In the documents that `--json` prints it is an invoke as well.
+    #[serde(rename = "invoke")]
+    Http,
     Timer,
     Signal,
+    /// Only where the rows of a page are made.
+    JoinSet,
 }
 
 /// How a row ended.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "snake_case", tag = "outcome", content = "error")]
-pub(super) enum End {
+pub(crate) enum End {
     Ok,
     #[serde(serialize_with = "as_name")]
     Err(ErrorKind),
@@ -61,16 +97,16 @@ pub(super) enum End {
 }
 
 #[derive(Serialize, Clone, Copy)]
-pub(super) struct Segment {
-    pub(super) state: State,
-    pub(super) start_us: u64,
-    pub(super) end_us: u64,
+pub(crate) struct Segment {
+    pub(crate) state: State,
+    pub(crate) start_us: u64,
+    pub(crate) end_us: u64,
 }
 
 /// What goes on in a stretch of time.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum State {
+pub(crate) enum State {
     /// The guest runs, or an attempt is in flight.
     Running,
     /// The execution asked to cancel cleans up.
@@ -96,8 +132,9 @@ fn as_name<S: Serializer>(kind: &ErrorKind, serializer: S) -> Result<S::Ok, S::E
 impl Span {
     fn new(kind: Kind, promise_id: Option<PromiseId>, name: String, first: (State, u64)) -> Self {
         let (attempts, segments, at) = (None, Vec::new(), first.1);
-        let (open, end) = (Some(first), End::Open);
-        Self { kind, promise_id, name, attempts, start_us: at, end_us: at, end, segments, open }
+        let (open, end, note) = (Some(first), End::Open, Note::default());
+        let (start_us, end_us) = (at, at);
+        Self { kind, promise_id, name, attempts, start_us, end_us, end, segments, open, note }
     }
 
     /// One stretch ends here, and another begins.
@@ -120,8 +157,27 @@ impl Span {
         self.end = end;
     }
 
+    /// Something else is to be done before it is over.
+    fn reopen(&mut self, state: State, at: u64) {
+        self.end = End::Open;
+        self.enter(state, at);
+    }
+
+    /// Halves the segments: of two neighbours, the longer one's state counts for both.
+    pub(super) fn thin(&mut self) {
+        let merged = self.segments.chunks(2).map(|pair| match pair {
+            [first, second] => {
+                let time = |segment: &Segment| segment.end_us - segment.start_us;
+                let longer = if time(first) > time(second) { first } else { second };
+                Segment { start_us: first.start_us, end_us: second.end_us, ..*longer }
+            }
+            alone => alone[0],
+        });
+        self.segments = merged.collect();
+    }
+
     /// The state that it is in at the end of the journal; none if it has ended.
-    pub(super) fn now(&self) -> Option<State> {
+    pub(crate) fn now(&self) -> Option<State> {
         match self.end {
             End::Open => self.segments.last().map(|segment| segment.state),
             End::Ok | End::Err(_) | End::Abandoned => None,
@@ -129,7 +185,7 @@ impl Span {
     }
 
     /// Its number was not taken: the next child has it, and must not be mistaken for this one.
-    pub(super) fn gave_number_back(&self) -> bool {
+    pub(crate) fn gave_number_back(&self) -> bool {
         self.end == End::Abandoned && self.promise_id.is_some()
     }
 }
@@ -138,54 +194,73 @@ impl Timeline {
     /// Nothing at all for a journal without a legal event.
     pub(super) fn of(shown: &Shown) -> Self {
         let total_us = shown.total();
-        let Some(started) = shown.started() else { return Self { total_us, rows: Vec::new() } };
-        let name = started.function_name.to_string();
-        let own = Span::new(Kind::Execution, None, name, (State::Running, 0));
-        let mut builder =
-            Builder { rows: vec![own], open: BTreeMap::new(), delivered: BTreeMap::new() };
+        let Some(started) = shown.started() else {
+            return Self { total_us, rows: Vec::new(), between: None };
+        };
+        let mut spans = Spans::new(started.function_name.to_string(), Bound::None);
         for row in &shown.rows {
-            builder.step(row.entry.event(), shown.micros(row));
+            spans.step(row.entry.event(), shown.micros(row));
         }
-        builder.finish(total_us);
-        Self { total_us, rows: builder.rows }
+        spans.finish(total_us)
     }
 }
 
-struct Builder {
-    rows: Vec<Span>,
+/// Makes rows of events, one after the other.
+#[derive(Clone)]
+pub(crate) struct Spans {
+    own: Span,
+    rows: Kept,
     /// The rows that something may still happen to.
-    open: BTreeMap<PromiseId, usize>,
+    open: BTreeMap<PromiseId, u64>,
+    /// The signal that is waited for.
+    awaited: Option<PromiseId>,
     /// The deliveries that nobody has taken yet.
     delivered: BTreeMap<(SignalName, DeliveryId), u64>,
 }
 
-impl Builder {
-    fn step(&mut self, event: &Event, at: u64) {
+impl Spans {
+    /// Of an execution of this function, which begins now.
+    pub(crate) fn new(function: String, bound: Bound) -> Self {
+        let own = Span::new(Kind::Execution, None, function, (State::Running, 0));
+        let (open, delivered) = (BTreeMap::new(), BTreeMap::new());
+        Self { own, rows: Kept::new(bound), open, awaited: None, delivered }
+    }
+
+    /// The next event, so many microseconds after the first.
+    pub(crate) fn step(&mut self, event: &Event, at: u64) {
         match event {
-            Event::ExecutionCompleted { .. } => self.rows[0].finish(End::Ok, at),
-            Event::ExecutionFailed { error } => self.rows[0].finish(End::Err(error.kind), at),
-            Event::ExecutionCancelled { .. } => {
-                self.rows[0].finish(End::Err(ErrorKind::Cancelled), at);
+            Event::ExecutionCompleted { .. } => self.own.finish(End::Ok, at),
+            Event::ExecutionFailed { error } => {
+                self.own.finish(End::Err(error.kind), at);
+                self.own.note.message = Some(words(&error.message));
+            }
+            Event::ExecutionCancelled { reason } => {
+                self.own.finish(End::Err(ErrorKind::Cancelled), at);
+                self.own.note.message = Some(words(reason));
             }
             Event::CancelRequested { .. } => {
-                self.rows[0].enter(State::Cancelling, at);
-                self.abandon_signals(at);
+                self.own.enter(State::Cancelling, at);
+                self.abandon_signal(at);
             }
             Event::ExecutionAwaiting { kind, .. } => {
-                self.rows[0].enter(State::Waiting, at);
+                self.own.enter(State::Waiting, at);
                 if let AwaitKind::Signal { name, promise_id }
                 | AwaitKind::SignalOr { name, promise_id } = kind
                 {
                     self.begin(Kind::Signal, promise_id, name.to_string(), (State::Waiting, at));
+                    self.awaited = Some(promise_id.clone());
                 }
             }
             Event::ExecutionResumed => {
-                self.rows[0].enter(State::Running, at);
-                self.abandon_signals(at);
+                self.own.enter(State::Running, at);
+                self.abandon_signal(at);
             }
-            Event::InvokeScheduled { promise_id, function_name, .. } => {
-                let first = (State::Scheduled, at);
-                self.begin(Kind::Invoke, promise_id, function_name.to_string(), first);
+            Event::InvokeScheduled { promise_id, function_name, kind, .. } => {
+                let kind = match kind {
+                    indelible_journal::InvokeKind::Function => Kind::Invoke,
+                    indelible_journal::InvokeKind::Http => Kind::Http,
+                };
+                self.begin(kind, promise_id, function_name.to_string(), (State::Scheduled, at));
             }
             Event::InvokeStarted { promise_id, attempt } => {
                 if let Some(row) = self.row(promise_id) {
@@ -193,12 +268,22 @@ impl Builder {
                     row.attempts = Some(attempt.get());
                 }
             }
-            Event::InvokeRetrying { promise_id, .. } => {
+            Event::InvokeRetrying { promise_id, failed_attempt, cause, error, .. } => {
                 if let Some(row) = self.row(promise_id) {
                     row.enter(State::Retrying, at);
+                    if row.note.reasons.len() == REASONS_MAX {
+                        row.note.reasons.remove(0);
+                    }
+                    row.note.reasons.push((failed_attempt.get(), reason(*cause, error)));
                 }
             }
             Event::InvokeCompleted { promise_id, result, .. } => {
+                if let Some(row) = self.row(promise_id) {
+                    row.note.status = status(result);
+                    if let Outcome::Err(failure) = result {
+                        row.note.message = Some(words(&failure.message));
+                    }
+                }
                 let end = match result {
                     Outcome::Ok(_) => End::Ok,
                     Outcome::Err(failure) => End::Err(failure.kind),
@@ -206,7 +291,7 @@ impl Builder {
                 self.end(promise_id, end, at);
             }
             Event::TimerScheduled { promise_id, duration, .. } => {
-                let name = format!("sleep {}", super::text::duration(duration.get()));
+                let name = format!("sleep {}", crate::text::duration(duration.get()));
                 self.begin(Kind::Timer, promise_id, name, (State::Waiting, at));
             }
             Event::TimerFired { promise_id } => self.end(promise_id, End::Ok, at),
@@ -221,59 +306,122 @@ impl Builder {
                 }
                 self.end(promise_id, End::Ok, at);
             }
+            Event::JoinSetCreated { join_set_id } if self.rows.has_join_sets() => {
+                let (name, first) = ("join set".to_owned(), (State::Waiting, at));
+                self.begin(Kind::JoinSet, join_set_id.place(), name, first);
+            }
+            Event::JoinSetSubmitted { join_set_id, .. } => {
+                if let Some(row) = self.row(join_set_id.place()) {
+                    row.note.members.0 += 1;
+                    row.reopen(State::Waiting, at);
+                }
+            }
+            Event::JoinSetAwaited { join_set_id, .. } => {
+                if let Some(row) = self.row(join_set_id.place()) {
+                    row.note.members.1 += 1;
+                    if row.note.members.0 == row.note.members.1 {
+                        row.finish(End::Ok, at);
+                    }
+                }
+            }
             // The first opened the execution's own row; the others take no time.
             Event::ExecutionStarted(_)
             | Event::RandomGenerated { .. }
             | Event::TimeRecorded { .. }
-            | Event::JoinSetCreated { .. }
-            | Event::JoinSetSubmitted { .. }
-            | Event::JoinSetAwaited { .. } => {}
+            | Event::JoinSetCreated { .. } => {}
         }
+        self.rows.thin(&mut self.own);
     }
 
     /// The journal ends here: signals that nobody took get rows, and what is open stays so.
-    fn finish(&mut self, at: u64) {
-        let is_over = self.rows[0].end != End::Open;
+    pub(crate) fn finish(mut self, at: u64) -> Timeline {
+        let is_over = self.own.end != End::Open;
         for ((name, _), delivered) in std::mem::take(&mut self.delivered) {
             let first = (State::Buffered, delivered);
-            let mut row = Span::new(Kind::Signal, None, name.to_string(), first);
-            if is_over {
-                row.finish(End::Abandoned, at);
+            self.push(Span::new(Kind::Signal, None, name.to_string(), first));
+        }
+        let (mut rows, between) = self.rows.into_rows();
+        for row in rows.iter_mut().filter(|row| row.end == End::Open) {
+            // A signal that is left is not received any more, and from a set nothing is taken.
+            match (is_over, row.kind, &row.promise_id) {
+                (true, Kind::JoinSet, _) | (true, Kind::Signal, None) => {
+                    row.finish(End::Abandoned, at);
+                }
+                _ => row.leave(at),
             }
-            self.rows.push(row);
         }
-        for row in self.rows.iter_mut().filter(|row| row.end == End::Open) {
-            row.leave(at);
+        if !is_over {
+            self.own.leave(at);
         }
-        self.rows[1..].sort_by_key(|row| row.start_us);
+        let gap = between.map_or(rows.len(), |(place, _)| place);
+        rows[..gap].sort_by_key(|row| row.start_us);
+        rows[gap..].sort_by_key(|row| row.start_us);
+        rows.insert(0, self.own);
+        let between = between.map(|(place, count)| (place + 1, count));
+        Timeline { total_us: at, rows, between }
     }
 
     fn begin(&mut self, kind: Kind, promise: &PromiseId, name: String, first: (State, u64)) {
-        self.open.insert(promise.clone(), self.rows.len());
-        self.rows.push(Span::new(kind, Some(promise.clone()), name, first));
+        let row = self.push(Span::new(kind, Some(promise.clone()), name, first));
+        self.open.insert(promise.clone(), row);
+    }
+
+    fn push(&mut self, row: Span) -> u64 {
+        let (number, dropped) = self.rows.push(row);
+        if let Some(promise) = dropped.and_then(|row| row.promise_id) {
+            // Unless another has its number by now.
+            let same = self.open.get(&promise).is_some_and(|row| self.rows.get(*row).is_none());
+            if same {
+                self.open.remove(&promise);
+            }
+        }
+        number
     }
 
     fn row(&mut self, promise: &PromiseId) -> Option<&mut Span> {
-        self.open.get(promise).map(|row| &mut self.rows[*row])
+        self.open.get(promise).and_then(|row| self.rows.get_mut(*row))
     }
 
     fn end(&mut self, promise: &PromiseId, end: End, at: u64) {
-        if let Some(row) = self.open.remove(promise) {
-            self.rows[row].finish(end, at);
+        if let Some(row) = self.open.remove(promise)
+            && let Some(row) = self.rows.get_mut(row)
+        {
+            row.finish(end, at);
         }
     }
 
     /// The wait is over, and not by the signal: a delivery that comes later is for another await,
     /// which may well have the same child number (C-37).
-    fn abandon_signals(&mut self, at: u64) {
-        let rows = &mut self.rows;
-        self.open.retain(|_, row| {
-            let row = &mut rows[*row];
-            let abandoned = row.kind == Kind::Signal;
-            if abandoned {
-                row.finish(End::Abandoned, at);
-            }
-            !abandoned
-        });
+    fn abandon_signal(&mut self, at: u64) {
+        if let Some(promise) = self.awaited.take() {
+            self.end(&promise, End::Abandoned, at);
+        }
     }
+}
+
+/// The first line of a text from outside.
+fn words(text: &str) -> String {
+    plain(text.lines().next().unwrap_or_default(), MESSAGE_WIDTH_MAX)
+}
+
+/// Why an attempt was not the last.
+fn reason(cause: RetryCause, error: &Failure) -> String {
+    let message = words(&error.message);
+    match cause {
+        RetryCause::Failed => format!("{}: {message}", error.kind),
+        RetryCause::NotSent => format!("not sent: {message}"),
+        RetryCause::EngineLost => "the server stopped in the middle of it".to_owned(),
+        RetryCause::ReconciledNotDone => "its reconciler said that it did not happen".to_owned(),
+        RetryCause::Operator => "a person said: run it again".to_owned(),
+    }
+}
+
+/// The status of the answer to an HTTP request, if there was one.
+fn status(result: &Outcome) -> Option<u16> {
+    let answer: &Payload = match result {
+        Outcome::Ok(payload) => payload,
+        Outcome::Err(failure) => failure.detail.as_ref()?,
+    };
+    let answer = (answer.codec == Codec::HTTP).then(|| Response::decode(&answer.bytes).ok());
+    answer.flatten().map(|answer| answer.status)
 }

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use super::checked::Finding;
 use super::damage::Damage;
 use super::show::Shown;
-use super::text::{count, cut, duration, offset, pad, plain, width};
 use crate::screen::Screen;
+use crate::text::{count, cut, duration, offset, pad, plain, width};
 
 /// A name is at most 255 bytes; a header line shows most of it.
 const NAME_WIDTH_MAX: usize = 80;
@@ -92,7 +92,7 @@ mod tests {
         let row = |event: &str, state: &str| ["0", "+0.001s", event, state].map(str::to_owned);
         let rows = [row(&"日本".repeat(30), "Blocked"), row("Resumed", "Running")];
         let mut out = Vec::new();
-        write_rows(&rows, Screen { is_terminal, columns }, &mut out).unwrap();
+        write_rows(&rows, Screen { is_terminal, columns, colours: false }, &mut out).unwrap();
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
 

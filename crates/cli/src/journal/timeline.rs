@@ -10,13 +10,13 @@ use super::damage::Damage;
 use super::show::Shown;
 use super::spans::{End, Span, State, Timeline};
 use super::table::{self, write_header};
-use super::text::{duration, pad, plain, rounded, width, wrap};
 use crate::screen::Screen;
+use crate::text::{duration, pad, plain, rounded, width, wrap};
 
 /// Longer names are cut: the bars need the room.
 const NAME_WIDTH_MAX: usize = 24;
 /// A bar is never narrower, whatever the terminal.
-const BAR_CELLS_MIN: usize = 20;
+pub(crate) const BAR_CELLS_MIN: usize = 20;
 /// How a row ended, where neither ✓ nor ✗ says it.
 const UNKNOWN: char = '?';
 const CANCELLED: char = '⊘';
@@ -30,7 +30,12 @@ pub(super) fn write(
     let timeline = Timeline::of(shown);
     if timeline.rows.is_empty() {
         // No time has passed: there is at most the event that was refused.
-        return table::write(shown, damage, Screen { is_terminal: false, columns }, out);
+        return table::write(
+            shown,
+            damage,
+            Screen { is_terminal: false, columns, colours: false },
+            out,
+        );
     }
     write_header(shown, damage, out)?;
     let rows: Vec<[String; 4]> = timeline.rows.iter().map(labels).collect();
@@ -53,7 +58,11 @@ pub(super) fn write(
         let rule = refused.violation.rule;
         writeln!(out, "\nrefused: {rule}  {}", refused.description)?;
     }
-    writeln!(out, "\n{}", wrap(&legend(&timeline.rows, &bars), columns))
+    let mut legend = legend(&timeline.rows, &bars);
+    if timeline.rows.iter().any(Span::gave_number_back) {
+        legend.push("(root.N) a number given back".to_owned());
+    }
+    writeln!(out, "\n{}", wrap(&legend, columns))
 }
 
 /// Name, id, attempts if there were several, and how it ended.
@@ -76,7 +85,8 @@ fn labels(row: &Span) -> [String; 4] {
     [plain(&row.name, NAME_WIDTH_MAX), id, attempts, end]
 }
 
-fn mark(kind: ErrorKind) -> char {
+/// How a failure is marked.
+pub(crate) fn mark(kind: ErrorKind) -> char {
     match kind {
         ErrorKind::Indeterminate => UNKNOWN,
         ErrorKind::Cancelled => CANCELLED,
@@ -85,7 +95,7 @@ fn mark(kind: ErrorKind) -> char {
 }
 
 /// The time at the quarters, rounded, and at the end, as everywhere else.
-fn axis(total: u64, cells: usize) -> String {
+pub(crate) fn axis(total: u64, cells: usize) -> String {
     if total == 0 {
         return "0s".to_owned();
     }
@@ -105,7 +115,7 @@ fn axis(total: u64, cells: usize) -> String {
 }
 
 /// What the marks that can be seen mean.
-fn legend(rows: &[Span], bars: &[String]) -> Vec<String> {
+pub(crate) fn legend(rows: &[Span], bars: &[String]) -> Vec<String> {
     let painted = [
         (glyph(State::Running), "running"),
         (glyph(State::Cancelling), "cancelling"),
@@ -123,12 +133,7 @@ fn legend(rows: &[Span], bars: &[String]) -> Vec<String> {
         .filter(|(wanted, _)| {
             rows.iter().any(|row| matches!(row.end, End::Err(kind) if mark(kind) == *wanted))
         });
-    let mut legend: Vec<String> =
-        painted.chain(ended).map(|(mark, meaning)| format!("{mark} {meaning}")).collect();
-    if rows.iter().any(Span::gave_number_back) {
-        legend.push("(root.N) a number given back".to_owned());
-    }
-    legend
+    painted.chain(ended).map(|(mark, meaning)| format!("{mark} {meaning}")).collect()
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use super::VerifyArguments;
 use super::checked::{Checked, Cut, Finding, Refused};
 use super::damage::Malformed;
 use super::input::Lines;
-use super::text::count;
 use crate::failure::{Failure, Verdict, quiet};
+use crate::text::count;
 
 pub(super) fn run(arguments: &VerifyArguments, out: &mut impl Write) -> Result<Verdict, Failure> {
     let mut lines = Lines::open(&arguments.file)?;

@@ -1,28 +1,25 @@
 //! `indelible unresolved` and `indelible resolve`: effects of which nobody knows whether they
-//! happened, in a data folder that no process has open.
+//! happened, of a server, or in a data folder that no process has open.
+//!
+//! - `server`: asks a server. `folder`: opens the folder.
 
-use std::future::Future;
+mod folder;
+mod server;
+
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::path::PathBuf;
 
-use bytes::Bytes;
 use clap::{Args, Subcommand};
-use indelible_http::Response;
-use indelible_journal::PromiseId;
-use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::{Actor, Decided, Engine, Options, Resolution, UnresolvedEffect, World};
-use indelible_store::embedded;
-use indelible_store::rows::TABLES;
 use serde::Serialize;
 
-use crate::failure::{Failure, Verdict, quiet};
+use crate::failure::{Exit, Failure, Verdict};
+use crate::print::{self, plain};
+use crate::remote::{Connection, Sure, Target, confirm, target};
 
 const HELP: &str = "\
 An HTTP request that is not idem, and of which nobody knows whether it happened, waits for a person
 if its workflow says so. Look at the other side, and say how it ended; who says so, and why, is kept
-in the audit record. The workflow goes on from there when it runs again.
+in the audit record. The workflow goes on from there.
 
 Examples:
   indelible unresolved
@@ -33,21 +30,20 @@ Examples:
 /// List HTTP requests of which nobody knows whether they happened
 #[derive(Args)]
 pub(crate) struct Unresolved {
-    /// Where everything is kept
-    #[arg(long, value_name = "DIR", default_value = "indelible-data")]
-    data: PathBuf,
-    /// Print one JSON object for each
+    /// Print a JSON object for each
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Say how an HTTP request ended of which nobody knows whether it happened
 #[derive(Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Resolve {
-    /// Which: `indelible unresolved` lists them
-    #[arg(value_parser = promise)]
-    promise: PromiseId,
+    /// Which: `indelible unresolved` lists them; its first digits and its path are enough
+    #[arg(value_parser = target)]
+    promise: Target,
     #[command(subcommand)]
     how: How,
 }
@@ -73,6 +69,8 @@ enum How {
     /// Send it again: it may happen twice
     RunAgain {
         #[command(flatten)]
+        sure: Sure,
+        #[command(flatten)]
         common: Common,
     },
 }
@@ -82,138 +80,133 @@ struct Common {
     /// Why: kept in the audit record
     #[arg(long)]
     reason: String,
-    /// Who says so: kept in the audit record; the name of the user, if not given
+    /// With --data, who says so: kept in the audit record; the name of the user, if not given
     #[arg(long)]
     actor: Option<String>,
-    /// Where everything is kept
-    #[arg(long, value_name = "DIR", default_value = "indelible-data")]
-    data: PathBuf,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
 }
 
-fn promise(text: &str) -> Result<PromiseId, String> {
-    text.parse().map_err(|error| format!("it is no promise: {error}"))
+/// A server, or a data folder.
+#[derive(Args)]
+struct Place {
+    /// A data folder that no server has open, instead of a server
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "context", "namespace", "token_file"])]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
 }
 
-/// How many are read at a time.
-const PAGE: usize = 256;
-
+/// What is shown of an effect.
 #[derive(Serialize)]
-struct Line<'a> {
-    v: u32,
+struct Line {
     promise: String,
     execution: String,
     attempt: u32,
     since: String,
-    label: &'a str,
-    why: &'a str,
+    label: String,
+    why: String,
     state: &'static str,
+}
+
+/// Whether it waits for a person; else its reconciler is being asked.
+const fn state(held: bool) -> &'static str {
+    if held { "held" } else { "asking" }
+}
+
+impl Line {
+    fn write(&self, json: bool, out: &mut impl Write) -> Result<(), Failure> {
+        if json {
+            return print::object(self, out);
+        }
+        let Self { promise, since, state, .. } = self;
+        let (label, why) = (plain(&self.label), plain(&self.why));
+        print::text(&format!("{promise}\n  {since}  {state}  {label}\n  {why}\n"), out)
+    }
 }
 
 impl Unresolved {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
-        let engine = open(&self.data)?;
-        let mut last: Option<UnresolvedEffect> = None;
-        loop {
-            let page = wait(&engine, engine.unresolved(last.as_ref(), PAGE));
-            let page = page.map_err(|error| Failure::new(error.to_string()))?;
-            for effect in &page {
-                let written = if self.json { json(effect, out) } else { text(effect, out) };
-                quiet(written).map_err(|error| Failure::output(&error))?;
-            }
-            match page.into_iter().last() {
-                Some(effect) => last = Some(effect),
-                None => return Ok(Verdict::Well),
-            }
-        }
-    }
-}
-
-fn state(effect: &UnresolvedEffect) -> &'static str {
-    if effect.held { "held" } else { "asking" }
-}
-
-fn text(effect: &UnresolvedEffect, out: &mut impl Write) -> std::io::Result<()> {
-    let (promise, since, label) = (&effect.promise, effect.since, &effect.label);
-    writeln!(out, "{promise}\n  {since}  {}  {label}", state(effect))?;
-    let why: String = effect.why.chars().flat_map(char::escape_debug).collect();
-    writeln!(out, "  {why}")
-}
-
-fn json(effect: &UnresolvedEffect, out: &mut impl Write) -> std::io::Result<()> {
-    let line = Line {
-        v: 1,
-        promise: effect.promise.to_string(),
-        execution: effect.execution.to_string(),
-        attempt: effect.attempt.get(),
-        since: effect.since.to_string(),
-        label: &effect.label,
-        why: &effect.why,
-        state: state(effect),
-    };
-    serde_json::to_writer(&mut *out, &line)?;
-    writeln!(out)
-}
-
-impl Resolve {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
-        let (common, resolution) = match &self.how {
-            How::Happened { status, body, common } => {
-                let body = Bytes::copy_from_slice(body.as_bytes());
-                let response = Response { status: *status, headers: Vec::new(), body };
-                (common, Resolution::Happened(response))
-            }
-            How::DidNotHappen { common } => (common, Resolution::DidNotHappen),
-            How::RunAgain { common } => (common, Resolution::RunAgain),
+        let mut held = false;
+        let mut write = |line: Line| {
+            held |= line.state == state(true);
+            line.write(self.json, out)
         };
-        let engine = open(&common.data)?;
-        let actor = Actor::new(&common.actor.clone().unwrap_or_else(user));
-        let resolved =
-            engine.resolve(&self.promise, resolution, Decided::by(actor, &common.reason));
-        wait(&engine, resolved).map_err(|error| {
-            Failure::new(format!("nothing has changed: {error}"))
-                .hint("`indelible unresolved` lists what can be resolved")
-        })?;
-        let written = writeln!(out, "resolved; its workflow goes on when it runs again");
-        quiet(written).map_err(|error| Failure::output(&error))?;
+        match &self.place.data {
+            Some(folder) => folder::list(folder, &mut write)?,
+            None => server::list(&self.place.connection, &mut write)?,
+        }
+        if held && !self.json {
+            print::tell(
+                "hint: look at the other side, then say how it ended: `indelible resolve PROMISE \
+                 happened|did-not-happen|run-again --reason TEXT`",
+            );
+        }
         Ok(Verdict::Well)
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "who says so is who is logged in")]
-fn user() -> String {
-    std::env::var("USER").unwrap_or_else(|_| "local".to_owned())
+/// How it ended, in the words of the command.
+enum Ended {
+    Happened { status: u16, body: String },
+    DidNotHappen,
+    RunAgain,
 }
 
-/// An engine that sends nothing and runs nothing by itself.
-fn open(folder: &Path) -> Result<Engine, Failure> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::new(format!("cannot open {}: {error}", folder.display()))
-            .hint("one process at a time may have a data folder; --data names another")
-    };
-    if !folder.join("store").is_dir() {
-        return Err(failed(&"there is no store in it"));
+impl Ended {
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Happened { .. } => "happened",
+            Self::DidNotHappen => "did-not-happen",
+            Self::RunAgain => "run-again",
+        }
     }
-    let store = embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default());
-    let store = store.map_err(|error| failed(&error))?;
-    let artifacts = Artifacts::folder(folder.join("artifacts")).map_err(|error| failed(&error))?;
-    let guests = GuestOptions { guests_max: 8, ..GuestOptions::default() };
-    let guests = Guests::new(guests, artifacts).map_err(|error| failed(&error))?;
-    let options = Options { workers: 0, effects_in_flight_max: 0, ..Options::default() };
-    Engine::open(store, options, World::system(guests)).map_err(|error| failed(&error))
 }
 
-/// Runs the engine as far as it has to for this, and no further.
-fn wait<F: Future>(engine: &Engine, future: F) -> F::Output {
-    let mut future = pin!(future);
-    loop {
-        let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            return output;
+#[derive(Serialize)]
+struct Resolved<'a> {
+    promise: &'a str,
+    resolution: &'a str,
+}
+
+impl Resolve {
+    pub(crate) fn run(self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let (common, ended, sure) = match self.how {
+            How::Happened { status, body, common } => {
+                (common, Ended::Happened { status, body }, None)
+            }
+            How::DidNotHappen { common } => (common, Ended::DidNotHappen, None),
+            How::RunAgain { sure, common } => (common, Ended::RunAgain, Some(sure)),
+        };
+        let sure = |what: &str| match &sure {
+            Some(sure) => confirm(sure, || Ok(format!("send {what} again? It may happen twice"))),
+            None => Ok(()),
+        };
+        let word = ended.word();
+        let promise = match (&common.place.data, common.actor) {
+            (Some(data), actor) => {
+                folder::resolve(data, &self.promise, ended, actor, &common.reason, sure)?
+            }
+            (None, Some(_)) => {
+                return Err(Failure::new("a server knows who asks by the credential")
+                    .hint("leave --actor out; it is for --data alone")
+                    .exit(Exit::Usage));
+            }
+            (None, None) => {
+                let connection = &common.place.connection;
+                server::resolve(connection, &self.promise, ended, &common.reason, sure)?
+            }
+        };
+        if common.json {
+            print::object(Resolved { promise: &promise, resolution: word }, out)?;
+        } else if common.place.data.is_some() {
+            print::tell("resolved; its workflow goes on when it runs again");
+        } else {
+            print::tell("resolved; its workflow goes on");
         }
-        if !engine.step() {
-            let store = engine.store();
-            // Only the disk is left to wait for; if it has failed, whoever asked is told.
-            _ = store.durable(store.accepted()).wait();
-        }
+        Ok(Verdict::Well)
     }
 }

@@ -11,7 +11,7 @@ use indelible_store::rows::{executions, journals};
 use indelible_store::{ReadError, Store};
 
 use crate::failure::Failure;
-use crate::journal;
+use crate::journal::{self, Drawing};
 use crate::screen::Screen;
 
 /// How many rows are read at a time.
@@ -25,7 +25,7 @@ pub(super) fn draw(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let Some(key) = latest(store, execution)? else { return Ok(()) };
-    journal::draw(&key, records(store, &key)?, screen, out)
+    journal::draw(&key, records(store, &key)?, Drawing::Timeline, screen, out)
 }
 
 /// Writes all journals of a tree to a file, as JSON Lines.

@@ -4,30 +4,34 @@
 //! - `egress`: what it may reach.
 //! - `observer`: what guests log, told on stderr.
 //! - `journals`: the journals of what ran.
-#![expect(clippy::disallowed_methods, reason = "it reads the component that was named")]
 
 pub(crate) mod egress;
 mod journals;
 mod observer;
 
 use std::error::Error;
-use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use indelible_api::call::Failed;
 use indelible_journal::{
-    Codec, ComponentDigest, Ending, ExecutionId, Namespace, OperationId, Payload, SignalName,
+    Codec, ComponentDigest, Ending, ErrorKind, ExecutionId, Failure as FunctionFailure, Namespace,
+    OperationId, Payload, SignalName,
 };
 use indelible_runtime::world::Observer;
-use indelible_runtime::{Asked, Engine, Start, StartRefused, StartedExecution};
+use indelible_runtime::{Asked, Engine, Start, StartRefused, StartedExecution, Verdict as Met};
 use indelible_store::rows::executions::Execution;
+use serde::Serialize;
 
 use self::egress::Egress;
 pub(crate) use self::observer::Lines;
-use crate::failure::{Failure, Verdict, quiet};
-use crate::guest::components;
+use crate::failure::{Exit, Failure, Verdict};
+use crate::guest::{Built, component};
+use crate::input::Input;
+use crate::outcome::{Document, End, Returned};
+use crate::print;
 use crate::screen::Screen;
 
 const HELP: &str = "\
@@ -38,8 +42,10 @@ that arrived before are not sent again.
 
 What the function returned goes to standard output; what it logged, to standard error. Exit codes:
   0  it completed
-  1  it failed or was cancelled, or could not be run
+  1  it could not be run
   2  the arguments make no sense
+  3  it failed or was cancelled
+  4  indeterminate: nobody knows whether it happened
 
 A function may send HTTP requests only to the hosts that --allow-host names, over TLS, and only to
 public addresses; --allow-network and --allow-plain-http allow more. A secret is a variable of the
@@ -61,9 +67,9 @@ pub(crate) struct Run {
     component: PathBuf,
     /// The function to call
     function: String,
-    /// Its input, as JSON; several arguments are an array
-    #[arg(default_value = "null", value_parser = json)]
-    input: Payload,
+    /// Its input, as JSON; @FILE is a file with it, - standard input; several arguments are an array
+    #[arg(default_value = "null")]
+    input: Input,
     /// Where everything is kept
     #[arg(long, value_name = "DIR", default_value = "indelible-data")]
     data: PathBuf,
@@ -81,19 +87,25 @@ pub(crate) struct Run {
     /// Write the journals of all that ran to this file, as JSON Lines
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
+    /// Print how it ended as a JSON object
+    #[arg(long, conflicts_with = "timeline")]
+    json: bool,
 }
 
 impl Run {
     pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
-        let (name, bytes) = component(&self.component)?;
+        let input = Payload::json(self.input.read()?.get().to_owned());
+        let Built { name, bytes } = component(&self.component)?;
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.map_err(|error| failed("start", &error))?;
-        let observer: Arc<dyn Observer> = Arc::new(Lines);
+        let observer: Arc<dyn Observer> = Arc::new(Lines { data: Some(self.data.clone()) });
         let client = self.egress.client(&name)?;
         let engine = crate::serve::open(&self.data, client, &observer)?;
-        let (started, ending) = runtime.block_on(self.wait_for(&engine, &name, &bytes))?;
-        if let Ending::Completed(payload) = &ending {
-            quiet(write_payload(payload, out)).map_err(|error| Failure::output(&error))?;
+        let (started, ending) = runtime.block_on(self.wait_for(&engine, &name, &bytes, input))?;
+        match &ending {
+            _ if self.json => print::object(document(&started, &ending), out)?,
+            Ending::Completed(payload) => returned(payload).write(out)?,
+            Ending::Failed(_) | Ending::Cancelled(_) => {}
         }
         let id = &started.execution_id;
         if self.timeline {
@@ -105,14 +117,10 @@ impl Run {
         engine.close();
         Ok(match ending {
             Ending::Completed(_) => Verdict::Well,
-            Ending::Failed(failure) => Verdict::Wrong(Failure::new(format!(
-                "it failed: {}: {}",
-                failure.kind,
-                observer::lines(&failure.message)
-            ))),
-            Ending::Cancelled(why) => {
-                Verdict::Wrong(Failure::new(format!("it was cancelled: {why}")))
-            }
+            Ending::Failed(failure) => Verdict::Wrong(failed_function(&failure)),
+            Ending::Cancelled(why) => Verdict::Wrong(
+                Failure::new(format!("it was cancelled: {why}")).exit(Exit::Function),
+            ),
         })
     }
 
@@ -122,6 +130,7 @@ impl Run {
         engine: &Engine,
         name: &str,
         bytes: &[u8],
+        input: Payload,
     ) -> Result<(StartedExecution, Ending), Failure> {
         let deployed = engine.deploy(name, bytes, Asked::default()).await;
         let deployed = deployed.map_err(|error| failed("deploy it", &error))?;
@@ -131,7 +140,7 @@ impl Run {
             idempotency_key: None,
             component: name.to_owned(),
             function: self.function.clone(),
-            input: self.input.clone(),
+            input,
             trace_parent: None,
             actor: None,
         };
@@ -183,29 +192,6 @@ fn json(text: &str) -> Result<Payload, String> {
     }
 }
 
-/// The name and the bytes of a component that is a file, or that a project makes.
-fn component(path: &Path) -> Result<(String, Vec<u8>), Failure> {
-    let file = if path.is_dir() {
-        let mut built = components(path)?;
-        let one = built.swap_remove(0);
-        if !built.is_empty() {
-            let names = built.iter().map(|component| component.path.display().to_string());
-            return Err(Failure::new("the project makes several components")
-                .list(names.collect())
-                .hint("name the file of one of them"));
-        }
-        one.path
-    } else {
-        path.to_path_buf()
-    };
-    let bytes = fs::read(&file).map_err(|error| {
-        Failure::new(format!("cannot read {}: {error}", file.display()))
-            .hint("name a component, or the folder of a project")
-    })?;
-    let name = file.file_stem().map(|name| name.to_string_lossy().replace('_', "-"));
-    Ok((name.unwrap_or_default(), bytes))
-}
-
 /// Says what became of it so far, and how to come back to it.
 fn told(started: &StartedExecution, row: Option<&Execution>, digest: &ComponentDigest) {
     let StartedExecution { execution_id, operation_id, .. } = started;
@@ -222,13 +208,45 @@ fn told(started: &StartedExecution, row: Option<&Execution>, digest: &ComponentD
     _ = writeln!(io::stderr(), "{execution_id:#} {how}{other}; --id {operation_id} finds it again");
 }
 
-/// What a function returned: text as it is, anything else as it came.
-fn write_payload(payload: &Payload, out: &mut impl Write) -> io::Result<()> {
-    out.write_all(&payload.bytes)?;
-    if [Codec::JSON, Codec::TEXT].contains(&payload.codec) {
-        writeln!(out)?;
+fn returned(payload: &Payload) -> Returned {
+    Returned::new(payload.codec.to_string(), payload.bytes.to_vec())
+}
+
+/// How it ended, for programs.
+fn document(started: &StartedExecution, ending: &Ending) -> impl Serialize + use<> {
+    let failed = |kind: String, message: &str, detail: Option<&Payload>| {
+        let detail = detail.filter(|detail| detail.codec == Codec::JSON);
+        let detail = detail.and_then(|detail| serde_json::from_slice(&detail.bytes).ok());
+        End::Error(Failed { kind, message: message.to_owned(), detail })
+    };
+    let (end, over) = match ending {
+        Ending::Completed(payload) => (End::from(&returned(payload)), "PriorResult"),
+        Ending::Failed(failure) => {
+            let detail = failure.detail.as_ref();
+            (failed(failure.kind.to_string(), &failure.message, detail), "PriorError")
+        }
+        Ending::Cancelled(why) => (failed("Cancelled".to_owned(), why, None), "PriorError"),
+    };
+    let verdict = match started.verdict {
+        Met::Fresh => "Fresh",
+        Met::InFlight => "InFlight",
+        Met::Prior => over,
+    };
+    Document {
+        execution_id: Some(started.execution_id.to_string()),
+        operation_id: Some(started.operation_id.to_string()),
+        verdict: Some(verdict),
+        end,
     }
-    Ok(())
+}
+
+/// A function that did not return, or of which nobody knows.
+fn failed_function(failure: &FunctionFailure) -> Failure {
+    let exit = match failure.kind {
+        ErrorKind::Indeterminate => Exit::Indeterminate,
+        _ => Exit::Function,
+    };
+    Failure::new(format!("it failed: {}: {}", failure.kind, failure.message)).exit(exit)
 }
 
 fn failed(what: &str, error: &dyn Error) -> Failure {

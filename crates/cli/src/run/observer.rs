@@ -1,13 +1,20 @@
 //! What guests log, and what the engine has to say, on stderr: a line each.
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 
 use indelible_journal::{Failure, JournalKey};
 use indelible_runtime::UnresolvedEffect;
 use indelible_runtime::world::{Level, LogLine, Observer, Then};
 
+use crate::print::plain;
+
 /// Writes lines to stderr.
-pub(crate) struct Lines;
+#[derive(Default)]
+pub(crate) struct Lines {
+    /// The data folder, where no server is there to be asked.
+    pub(crate) data: Option<PathBuf>,
+}
 
 impl Observer for Lines {
     fn logged(&self, line: LogLine<'_>) {
@@ -39,10 +46,13 @@ impl Observer for Lines {
     fn unresolved(&self, effect: &UnresolvedEffect) {
         let UnresolvedEffect { promise, label, why, .. } = effect;
         tell(&format!("waits {label}: nobody knows whether it happened: {why}"));
-        tell(&format!(
-            "      say how it ended: indelible resolve {promise}, if nothing runs here,"
-        ));
-        tell(&format!("      or ask the server: POST /v1/unresolved/{promise}/resolve"));
+        tell("      look at the other side, then say how it ended:");
+        let place = match &self.data {
+            Some(data) => format!(" --data {}, when this has stopped", data.display()),
+            None => String::new(),
+        };
+        let how = "happened|did-not-happen|run-again --reason TEXT";
+        tell(&format!("      indelible resolve {promise} {how}{place}"));
     }
 
     fn trouble(&self, what: &str) {
@@ -54,22 +64,4 @@ impl Observer for Lines {
 fn tell(text: &str) {
     // Nobody is left to tell if stderr is closed.
     _ = writeln!(io::stderr(), "{}", plain(text));
-}
-
-/// Several lines, each plain: the frames of a trap stand below each other.
-pub(super) fn lines(text: &str) -> String {
-    text.lines().map(plain).collect::<Vec<_>>().join("\n")
-}
-
-/// A guest's text must not move somebody's cursor.
-fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() {
-            plain.extend(c.escape_default());
-        } else {
-            plain.push(c);
-        }
-    }
-    plain
 }

@@ -1,33 +1,36 @@
 //! `indelible serve`: the server, with everything it needs in one folder.
 //!
-//! - `config`: what the file says that `--config` names. `token`: `indelible token`, for a server
-//!   that is not running. `explain`: `indelible explain`.
+//! - `settings`: what it is told, by a file, the environment and flags. `folder`: whether a folder is
+//!   one for data. `welcome`: what whoever starts it wants to know.
+//! - `explain`: `indelible explain`.
 #![expect(clippy::disallowed_methods, reason = "it reads the files that were named")]
 
-mod config;
 pub(crate) mod explain;
-pub(crate) mod token;
+pub(crate) mod folder;
+mod settings;
+mod welcome;
 
 use std::fs;
-use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indelible_http_client::Client;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Observer, System};
 use indelible_runtime::{Engine, Options, WitnessFile, World};
 use indelible_server::auth::{SessionAlgorithm, SessionKeys};
-use indelible_server::listen::Tls;
+use indelible_server::listen::{Tls, TlsError};
+use indelible_server::logs::LogFile;
 use indelible_server::traces::{self, Exporter, TracingObserver};
 use indelible_server::{Config, Letting, ServeError, Server};
 use indelible_store::embedded;
 use indelible_store::rows::TABLES;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::settings::{Algorithm, Effective, Key, Layer, Raw, Sessions, TlsFiles};
 use crate::failure::{Failure, Verdict};
 use crate::run::Lines;
 
@@ -37,9 +40,23 @@ line on standard output; what it has to say goes to standard error.
 
 On loopback no API key is needed, unless --keys is given: it is for development. Any other address
 needs --keys, and TLS, or --behind-proxy as the word that a proxy adds it. Make the first key with
-`indelible token create` before the server is started.
+`indelible token create NAME --role admin --data DIR` before the server is started.
 
-What components may reach, and which secrets they may send, is in the file that --config names:
+All of this can be said in a file too, as TOML, or in the environment: the file that --config or
+INDELIBLE_CONFIG names goes before the defaults, the environment (INDELIBLE_LISTEN, INDELIBLE_DATA,
+and so on) before the file, and flags before everything. --print-config shows what holds, and where
+each value is from, and starts nothing. Paths in the file are counted from its folder. What
+components may reach, and which secrets they may send, is in the file alone:
+
+  listen = \"0.0.0.0:7443\"
+  keys = true
+
+  [tls]
+  cert = \"chain.pem\"
+  key = \"key.pem\"
+
+  [retention]
+  completed = \"30d\"
 
   [components.shop]
   hosts = [\"api.example.com\"]
@@ -58,63 +75,76 @@ once. Nothing is lost by either. Exit codes:
 Examples:
   indelible serve
   indelible serve --listen 0.0.0.0:7443 --keys --tls-cert chain.pem --tls-key key.pem
-  indelible serve --config indelible.toml --keys";
+  indelible serve --config indelible.toml
+  indelible serve --config indelible.toml --print-config";
 
 /// Run the server
 #[derive(Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Serve {
-    /// Where everything is kept
-    #[arg(long, value_name = "DIR", default_value = "indelible-data")]
-    data: PathBuf,
-    /// Where to listen; port 0 is any that is free
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
-    listen: SocketAddr,
-    /// What components may reach, as TOML
+    /// Where everything is kept [default: indelible-data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Where to listen; port 0 is any that is free [default: 127.0.0.1:7070]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// The configuration file, as TOML [env: INDELIBLE_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Let in only those who have an API key or a session token
-    #[arg(long)]
-    keys: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true")]
+    keys: Option<String>,
     /// The certificate chain, as PEM
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// The private key of the certificate, as PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
     /// A proxy in front adds TLS: plain HTTP is taken from any address
-    #[arg(long, conflicts_with = "tls_cert")]
-    behind_proxy: bool,
-    /// A further name of this server, as HOST or HOST:PORT
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true")]
+    behind_proxy: Option<String>,
+    /// A further name of this server, as HOST or HOST:PORT; may be given several times
     #[arg(long = "host-name", value_name = "NAME")]
     names: Vec<String>,
     /// What session tokens of people are signed with: a secret (HS256), or a public key as PEM
-    #[arg(long, value_name = "FILE", requires_all = ["session_audience", "keys"])]
+    #[arg(long, value_name = "FILE")]
     session_key: Option<PathBuf>,
-    /// How they are signed
-    #[arg(long, value_enum, default_value_t = Algorithm::Hs256, requires = "session_key")]
-    session_algorithm: Algorithm,
+    /// How they are signed: hs256, es256, eddsa or rs256 [default: hs256]
+    #[arg(long, value_name = "ALGORITHM")]
+    session_algorithm: Option<String>,
     /// Whom they must be for: the claim `aud`
-    #[arg(long, value_name = "NAME", requires = "session_key")]
+    #[arg(long, value_name = "NAME")]
     session_audience: Option<String>,
     /// Whom they must be from: the claim `iss`
-    #[arg(long, value_name = "NAME", requires = "session_key")]
+    #[arg(long, value_name = "NAME")]
     session_issuer: Option<String>,
     /// Where traces are told, by OTLP over HTTP, as http://127.0.0.1:4318/v1/traces
     #[arg(long, value_name = "URL")]
     traces: Option<String>,
+    /// How long executions that returned are kept, as 12h or 30d [default: forever]
+    #[arg(long, value_name = "TIME")]
+    retention_completed: Option<String>,
+    /// How long executions that failed are kept [default: forever]
+    #[arg(long, value_name = "TIME")]
+    retention_failed: Option<String>,
+    /// How long executions that were cancelled are kept [default: forever]
+    #[arg(long, value_name = "TIME")]
+    retention_cancelled: Option<String>,
+    /// Print the configuration as it stands, and where each value is from; start nothing
+    #[arg(long)]
+    print_config: bool,
+    /// Print that as JSON
+    #[arg(long, requires = "print_config")]
+    json: bool,
 }
 
 /// How long a stop waits for traces that were not told yet.
 const TRACES_MAX: Duration = Duration::from_secs(2);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Algorithm {
-    Hs256,
-    Es256,
-    Eddsa,
-    Rs256,
-}
+/// The exit code of arguments that make no sense: that of clap.
+const NO_SENSE: i32 = 2;
 
 /// The exit code of a second signal: as shells have it for an interrupt.
 const AT_ONCE: i32 = 130;
@@ -122,19 +152,35 @@ const AT_ONCE: i32 = 130;
 impl Serve {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot serve: {error}"));
+        let settings = self.settings()?;
+        if self.print_config {
+            let told = out.write_all(settings.printed(self.json).as_bytes());
+            crate::failure::quiet(told).map_err(|error| Failure::output(&error))?;
+            return Ok(Verdict::Well);
+        }
         // Whatever is wrong with what was said is told before the folder is touched.
-        let config = self.config()?;
-        let client = config::client(self.config.as_deref())?;
+        let mut config = config(&settings)?;
+        folder::check(settings.data())?;
+        let client = settings.reach.client()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
-        let exporter = match &self.traces {
+        let exporter = match settings.traces() {
             None => None,
             Some(endpoint) => {
+                let called = settings.called(Key::Traces);
                 let exporter = Exporter::new(traces::Config::new(endpoint));
-                Some(exporter.map_err(|error| Failure::new(format!("--traces: {error}")))?)
+                Some(exporter.map_err(|error| {
+                    Failure::new(format!("{called}: {error}"))
+                        .hint("the URL of a collector, as http://127.0.0.1:4318/v1/traces")
+                })?)
             }
         };
-        let mut observer: Arc<dyn Observer> = Arc::new(Lines);
+        let logs = settings.data().join("logs");
+        let logs =
+            LogFile::new(logs, &config.options, Arc::new(System), Arc::new(Lines::default()));
+        let logs = Arc::new(logs);
+        config.logs = Some(Arc::clone(&logs));
+        let mut observer: Arc<dyn Observer> = logs;
         if let Some(exporter) = &exporter {
             let exporter = Arc::clone(exporter);
             observer = Arc::new(TracingObserver { inner: observer, exporter });
@@ -143,7 +189,9 @@ impl Serve {
             let _within = runtime.enter();
             Server::listen(&config).map_err(|error| refused(&error))?
         };
-        let engine = Arc::new(open(&self.data, client, &observer)?);
+        let mut engine = open(settings.data(), client, &observer)?;
+        engine.retain(settings.retention()).map_err(|error| failed(&error))?;
+        let engine = Arc::new(engine);
         let served = runtime.block_on(async {
             if let Some(exporter) = &exporter {
                 exporter.start(engine.store().clone());
@@ -154,7 +202,14 @@ impl Serve {
             let mut interrupts = signals().map_err(|error| failed(&error))?;
             let told = writeln!(out, "{}", server.url()).and_then(|()| out.flush());
             crate::failure::quiet(told).map_err(|error| Failure::output(&error))?;
-            note(&format!("listening on {}, data in {}", server.url(), self.data.display()));
+            let nothing_deployed = engine.components().await.is_ok_and(|all| all.is_empty());
+            let welcome = welcome::Welcome {
+                url: &server.url(),
+                data: settings.data(),
+                keys: settings.keys(),
+                nothing_deployed,
+            };
+            welcome.lines(io::stderr().is_terminal()).iter().for_each(|line| note(line));
             let (stop, stopped) = tokio::sync::oneshot::channel();
             let stopping = tokio::spawn(async move {
                 interrupts.recv().await;
@@ -184,47 +239,105 @@ impl Serve {
         }
     }
 
-    fn config(&self) -> Result<Config, Failure> {
-        let tls = match (&self.tls_cert, &self.tls_key) {
-            (Some(cert), Some(key)) => {
-                let tls = Tls::from_pem(&read(cert)?, &read(key)?);
-                Some(tls.map_err(|error| {
-                    Failure::new(format!("the certificate cannot be used: {error}"))
-                })?)
+    /// What holds, of all that was said.
+    fn settings(&self) -> Result<Effective, Failure> {
+        match settings::load(self.config.as_deref(), self.flags()) {
+            Ok((settings, warnings)) => {
+                warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
+                Ok(settings)
             }
-            _ => None,
-        };
-        let letting = if self.keys {
-            Letting::Keys { sessions: self.sessions()? }
-        } else {
-            Letting::Everybody
-        };
-        Ok(Config {
-            listen: self.listen,
-            tls,
-            letting,
-            behind_proxy: self.behind_proxy,
-            names: self.names.clone(),
-            ..Config::default()
-        })
+            Err(refused) if refused.of_flags => {
+                note(refused.failure.to_string().trim_end());
+                std::process::exit(NO_SENSE);
+            }
+            Err(refused) => Err(refused.failure),
+        }
     }
 
-    fn sessions(&self) -> Result<Option<SessionKeys>, Failure> {
-        let (Some(file), Some(audience)) = (&self.session_key, &self.session_audience) else {
-            return Ok(None);
-        };
-        let key = read(file)?;
-        let pem = || String::from_utf8_lossy(&key).into_owned();
-        let algorithm = match self.session_algorithm {
-            Algorithm::Hs256 => SessionAlgorithm::Hs256(key.clone()),
-            Algorithm::Es256 => SessionAlgorithm::Es256(pem()),
-            Algorithm::Eddsa => SessionAlgorithm::EdDsa(pem()),
-            Algorithm::Rs256 => SessionAlgorithm::Rs256(pem()),
-        };
-        let keys = SessionKeys::new(&algorithm, audience, self.session_issuer.as_deref());
-        keys.map(Some)
-            .map_err(|error| Failure::new(format!("{} cannot be used: {error}", file.display())))
+    /// What the flags say.
+    fn flags(&self) -> Layer {
+        let text = |text: &Option<String>| text.as_ref().map(|text| Raw::Text(text.into()));
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| Raw::Text(path.into()));
+        let names = (!self.names.is_empty()).then(|| Raw::List(self.names.clone()));
+        let given = [
+            (Key::Listen, text(&self.listen)),
+            (Key::Data, path(&self.data)),
+            (Key::Keys, text(&self.keys)),
+            (Key::BehindProxy, text(&self.behind_proxy)),
+            (Key::HostNames, names),
+            (Key::Traces, text(&self.traces)),
+            (Key::TlsCert, path(&self.tls_cert)),
+            (Key::TlsKey, path(&self.tls_key)),
+            (Key::SessionKey, path(&self.session_key)),
+            (Key::SessionAlgorithm, text(&self.session_algorithm)),
+            (Key::SessionAudience, text(&self.session_audience)),
+            (Key::SessionIssuer, text(&self.session_issuer)),
+            (Key::RetentionCompleted, text(&self.retention_completed)),
+            (Key::RetentionFailed, text(&self.retention_failed)),
+            (Key::RetentionCancelled, text(&self.retention_cancelled)),
+        ];
+        given.into_iter().filter_map(|(key, raw)| Some((key, raw?))).collect()
     }
+}
+
+/// The server that the settings describe.
+fn config(settings: &Effective) -> Result<Config, Failure> {
+    let letting = if settings.keys() {
+        Letting::Keys { sessions: sessions(settings)? }
+    } else {
+        Letting::Everybody
+    };
+    Ok(Config {
+        listen: settings.listen(),
+        tls: tls(settings)?,
+        letting,
+        behind_proxy: settings.behind_proxy(),
+        names: settings.host_names().to_vec(),
+        ..Config::default()
+    })
+}
+
+fn tls(settings: &Effective) -> Result<Option<Tls>, Failure> {
+    let Some(TlsFiles { cert, key }) = settings.tls() else { return Ok(None) };
+    let [cert_is, key_is] = [Key::TlsCert, Key::TlsKey].map(|key| settings.called(key));
+    let tls = Tls::from_pem(&read(&cert_is, cert)?, &read(&key_is, key)?);
+    let failure = |error| match error {
+        TlsError::NoCertificate => {
+            Failure::new(format!("{cert_is}: {} has no certificate in PEM", cert.display()))
+                .hint("it has -----BEGIN CERTIFICATE-----, and the server's own comes first")
+        }
+        TlsError::NoKey => {
+            Failure::new(format!("{key_is}: {} has no private key in PEM", key.display()))
+                .hint("it has -----BEGIN PRIVATE KEY-----, and is not encrypted")
+        }
+        error => {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            let why = cause.unwrap_or_else(|| error.to_string());
+            Failure::new(format!("{cert_is}: {} cannot be used: {why}", cert.display()))
+                .hint("the private key has to be the one that the certificate was made for")
+        }
+    };
+    tls.map(Some).map_err(failure)
+}
+
+fn sessions(settings: &Effective) -> Result<Option<SessionKeys>, Failure> {
+    let Some(Sessions { key: file, algorithm, audience, issuer }) = settings.sessions() else {
+        return Ok(None);
+    };
+    let called = settings.called(Key::SessionKey);
+    let key = read(&called, file)?;
+    let pem = || String::from_utf8_lossy(&key).into_owned();
+    let algorithm = match algorithm {
+        Algorithm::Hs256 => SessionAlgorithm::Hs256(key.clone()),
+        Algorithm::Es256 => SessionAlgorithm::Es256(pem()),
+        Algorithm::Eddsa => SessionAlgorithm::EdDsa(pem()),
+        Algorithm::Rs256 => SessionAlgorithm::Rs256(pem()),
+    };
+    let keys = SessionKeys::new(&algorithm, audience, issuer);
+    keys.map(Some).map_err(|error| {
+        Failure::new(format!("{called}: {} cannot be used: {error}", file.display()))
+            .hint("a secret of 32 bytes or more for hs256, a public key as PEM for the others")
+    })
 }
 
 /// The engine, when nobody else has it, or after a while.
@@ -269,8 +382,12 @@ impl Interrupts {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))
+/// Reads a file that is named by what is called this.
+fn read(called: &str, path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| {
+        Failure::new(format!("{called}: cannot read {}: {error}", path.display()))
+            .hint("paths in a configuration file are counted from its folder, others from here")
+    })
 }
 
 /// How much of a table is in memory before it is written out, and how much of what was read is kept:
@@ -284,24 +401,20 @@ pub(crate) fn open(
     client: Client,
     observer: &Arc<dyn Observer>,
 ) -> Result<Engine, Failure> {
-    let failed = |error: &dyn std::fmt::Display| unopened(folder, error);
+    folder::check(folder)?;
+    let failed = |error: &(dyn std::error::Error + 'static)| folder::unopened(folder, error);
     fs::create_dir_all(folder).map_err(|error| failed(&error))?;
     let mut options = embedded::Options::default();
     options.memtable_bytes = Some(MEMTABLE_BYTES);
     options.cache_bytes = CACHE_BYTES;
     let store = embedded::open(&folder.join("store"), &TABLES, &options);
-    let store = store.map_err(|error| failed(&error))?;
+    let store = store.map_err(|error| folder::unopened_store(folder, &error))?;
     let artifacts = Artifacts::folder(folder.join("artifacts")).map_err(|error| failed(&error))?;
     let guests = Guests::new(GuestOptions::default(), artifacts).map_err(|error| failed(&error))?;
     let witness = WitnessFile::open(&folder.join("replays")).map_err(|error| failed(&error))?;
     let (observer, witness) = (Arc::clone(observer), Arc::new(witness));
     let world = World { observer, witness, http: Arc::new(client), ..World::system(guests) };
     Engine::open(store, Options::default(), world).map_err(|error| failed(&error))
-}
-
-fn unopened(folder: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(format!("cannot open {}: {error}", folder.display()))
-        .hint("one process at a time may have a data folder; --data names another")
 }
 
 /// Tells whoever watches what is going on.

@@ -1,10 +1,13 @@
-//! `indelible store`: a data folder, from outside: what is in it, and whether it is sound.
+//! `indelible store`: a data folder, from outside: what is in it, whether it is sound, and copies of
+//! it.
 //!
-//! - `check`, `info`: the two commands.
+//! - `check`, `info`, `backup`, `restore`: the commands.
 //! - `text`: sizes and columns for people.
 
+mod backup;
 mod check;
 mod info;
+mod restore;
 mod text;
 
 use std::io::Write;
@@ -37,6 +40,12 @@ pub(crate) enum Command {
     Check(Arguments),
     /// Show what is stored: sizes, counts, versions
     Info(Arguments),
+    /// Copy everything that is stored into a file, while the server goes on
+    #[command(after_long_help = backup::HELP)]
+    Backup(backup::Backup),
+    /// Make a new data folder of a backup
+    #[command(after_long_help = restore::HELP)]
+    Restore(restore::Restore),
 }
 
 #[derive(Args)]
@@ -53,6 +62,8 @@ pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Fai
     match command {
         Command::Check(arguments) => check::run(&arguments, out),
         Command::Info(arguments) => info::run(&arguments, out),
+        Command::Backup(command) => command.run(out),
+        Command::Restore(command) => command.run(out),
     }
 }
 

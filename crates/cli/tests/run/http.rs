@@ -108,35 +108,48 @@ fn a_person_resolves_what_is_held() {
         .unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(said.any(|line| line.unwrap().starts_with("waits POST http://127.0.0.1")));
-    assert!(said.next().unwrap().unwrap().contains("indelible resolve"));
+    assert!(said.next().unwrap().unwrap().contains("look at the other side"));
+    let how = said.next().unwrap().unwrap();
+    assert!(how.contains("indelible resolve") && how.contains("--data indelible-data"), "{how}");
     child.kill().unwrap();
     child.wait().unwrap();
 
-    let listed = indelible(folder.path()).args(["unresolved", "--json"]).output().unwrap();
+    let here = ["--data", "indelible-data"];
+    let list = |arguments: &[&str]| {
+        let mut command = indelible(folder.path());
+        command.arg("unresolved").args(here).args(arguments).output().unwrap()
+    };
+    let listed = list(&["--json"]);
     let line: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!((line["v"].as_u64(), line["state"].as_str()), (Some(1), Some("held")));
     let promise = line["promise"].as_str().unwrap();
-    let people = indelible(folder.path()).arg("unresolved").output().unwrap();
+    let people = list(&[]);
     assert!(text(&people.stdout).contains(promise));
 
     let resolve = |arguments: &[&str]| {
-        indelible(folder.path()).arg("resolve").args(arguments).output().unwrap()
+        indelible(folder.path()).arg("resolve").args(arguments).args(here).output().unwrap()
     };
+    let part = resolve(&[&promise[..8], "did-not-happen", "--reason", "x"]);
+    assert_eq!(part.status.code(), Some(2));
+    assert!(text(&part.stderr).contains("by its whole id"), "{}", text(&part.stderr));
     let nonsense = resolve(&["7", "did-not-happen", "--reason", "x"]);
     assert_eq!(nonsense.status.code(), Some(2));
     let no_reason = resolve(&[promise, "did-not-happen"]);
     assert_eq!(no_reason.status.code(), Some(2));
+    let unsure = resolve(&[promise, "run-again", "--reason", "sure?"]);
+    assert_eq!(unsure.status.code(), Some(1));
+    assert!(text(&unsure.stderr).contains("It may happen twice"), "{}", text(&unsure.stderr));
     let happened = ["happened", "--status", "201", "--body", "seen", "--reason", "I saw it"];
     let first = resolve(&[&[promise], &happened[..]].concat());
     assert!(first.status.success(), "{}", text(&first.stderr));
-    let second = resolve(&[promise, "run-again", "--reason", "sure?"]);
+    let second = resolve(&[promise, "run-again", "--reason", "sure?", "--yes"]);
     assert_eq!(second.status.code(), Some(1));
     assert!(text(&second.stderr).contains("nothing has changed"), "{}", text(&second.stderr));
 
     let output = sends(folder.path(), "one", &held, &allowed(&peer));
     assert!(text(&output.stdout).contains("\"status\":201,\"body\":\"seen\""));
     assert_eq!(peer.log().len(), 1, "it was sent once");
-    let listed = indelible(folder.path()).args(["unresolved", "--json"]).output().unwrap();
+    let listed = list(&["--json"]);
     assert!(listed.stdout.is_empty() && listed.status.success());
     let nowhere = indelible(folder.path()).args(["unresolved", "--data", "none"]).output().unwrap();
     assert_eq!(nowhere.status.code(), Some(1));

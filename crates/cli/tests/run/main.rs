@@ -50,7 +50,7 @@ fn a_function_fails() {
     let folder = tempfile::tempdir().unwrap();
     let order = ORDER.replace("tea", "glass");
     let output = run(folder.path(), "order-saga", &["order", &order]);
-    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(1), ""));
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(3), ""));
     let said = text(&output.stderr);
     assert!(
         said.contains("error: it failed: UserError: ship: the carrier does not take glass"),
@@ -174,7 +174,8 @@ fn bad_input() {
         }
         assert_eq!(text(&output.stdout), "");
     };
-    refused(2, &["order", "{"], &["it is no JSON", "quote it"]);
+    refused(2, &["order", "{"], &["the input is no JSON", "hint: quote it"]);
+    refused(1, &["order", "@absent.json"], &["cannot read absent.json", "hint: @FILE"]);
     refused(2, &["order", ORDER, "--signal", "x"], &["no `=`"]);
     refused(2, &["order", ORDER, "--signal", "x=y"], &["it is no JSON"]);
     refused(2, &["order", ORDER, "--id", "\n"], &["blank"]);

@@ -2,7 +2,9 @@
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use crate::debian::{install, must};
 
 /// What is installed, each with its version.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
@@ -29,7 +31,7 @@ pub(super) fn program() -> PathBuf {
         fs::remove_dir_all(&folder).unwrap();
     }
     if !Command::new("python3").args(CAN_INSTALL).output().is_ok_and(|done| done.status.success()) {
-        apt_get_install();
+        install(&["python3", "python3-venv"]);
     }
     must(Command::new("python3").args(["-m", "venv"]).arg(&folder));
     let wanted = folder.join("requirements.txt");
@@ -38,33 +40,4 @@ pub(super) fn program() -> PathBuf {
     must(Command::new(folder.join("bin/python")).args(pip).arg(&wanted));
     fs::rename(&wanted, &whole).unwrap();
     program
-}
-
-/// Debian's packages; the lists are fetched only if they are missing or too old.
-fn apt_get_install() {
-    let apt_get = |arguments: &[&str]| {
-        let mut command = Command::new("apt-get");
-        command.args(["-q", "-y", "-o", "DPkg::Lock::Timeout=600"]).args(arguments);
-        command.env("DEBIAN_FRONTEND", "noninteractive");
-        command
-    };
-    let install = ["install", "--no-install-recommends", "python3", "python3-venv"];
-    if run(&mut apt_get(&install)).is_err() {
-        must(&mut apt_get(&["update"]));
-        must(&mut apt_get(&install));
-    }
-}
-
-fn must(command: &mut Command) {
-    run(command).unwrap_or_else(|said| panic!("{command:?} failed: {said}"));
-}
-
-/// Err: what it said.
-fn run(command: &mut Command) -> Result<(), String> {
-    let done = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = [done.stdout, done.stderr].concat();
-    Err(String::from_utf8_lossy(&said).into_owned())
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 #![allow(clippy::disallowed_methods, reason = "tests start processes and read their files")]
 
+#[path = "../support/debian.rs"]
+mod debian;
 mod environment;
 #[path = "../serve/process.rs"]
 mod process;

@@ -121,3 +121,39 @@ fn a_revoked_key_ends_its_streams() {
     stream.read_to_string(&mut rest).unwrap();
     assert!(!rest.contains("SignalReceived") && !rest.contains("eve"), "{rest}");
 }
+
+/// The beginning of an id finds the root, as its own list shows it, and nobody else's: that of a
+/// foreign execution is answered as one that nobody has, byte by byte.
+#[test]
+fn an_id_is_found_by_its_beginning() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    server.deploy("bench", "bench");
+    let call = |namespace: &str| {
+        let path = format!("/v1/call/bench/echo?namespace={namespace}");
+        execution_of(&server.post(&path, &[], "1"))
+    };
+    let (own, foreign) = (call("default"), call("other"));
+    let list = |query: &str| server.get(&format!("/v1/executions?{query}"));
+    for digits in [6, 7, 12, 63, 64] {
+        let found = list(&format!("id_prefix={}", &own[..digits]));
+        assert_eq!(found.json()["executions"].as_array().unwrap().len(), 1, "{digits}");
+        assert_eq!(found.json()["executions"][0]["execution_id"], own.as_str());
+        assert_eq!(found.body, list("state=completed").body);
+    }
+    // What nobody has: the last digits of two ids exchanged are not likely to be one.
+    let missing = format!("{}{}", &own[..32], &foreign[32..]);
+    let nothing = list(&format!("id_prefix={missing}"));
+    assert_eq!((nothing.status, &nothing.json()["executions"]), (200, &serde_json::json!([])));
+    assert_eq!(list(&format!("id_prefix={}", &foreign[..8])).body, nothing.body);
+    let theirs = list(&format!("id_prefix={}&namespace=other", &foreign[..8]));
+    assert_eq!(theirs.json()["executions"][0]["execution_id"], foreign.as_str());
+    // Other filters go with it.
+    let both = |state: &str| list(&format!("id_prefix={}&state={state}", &own[..6])).json();
+    assert_eq!(both("completed")["executions"].as_array().unwrap().len(), 1);
+    assert_eq!(both("failed")["executions"], serde_json::json!([]));
+    let problem = list("id_prefix=ABCDEF");
+    assert_eq!((problem.status, &problem.json()["code"]), (400, &"malformed-request".into()));
+    let detail = problem.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("6 to 64 lower-case"), "{detail}");
+}

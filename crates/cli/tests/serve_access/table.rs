@@ -55,6 +55,7 @@ const ROWS: &[Row] = &[
     Row("GET", "/v1/executions/{execution}/tree", SEE, Of::Over, None, 200),
     Row("GET", "/v1/executions/{execution}/journal", SEE, Of::Over, None, 200),
     Row("GET", "/v1/executions/{execution}/events", SEE, Of::Over, None, 200),
+    Row("GET", "/v1/executions/{execution}/logs", SEE, Of::Over, None, 200),
     Row("POST", "/v1/executions/{execution}/signals/{signal}", OPERATE, Of::Waits, ONE, 200),
     Row("POST", "/v1/executions/{execution}/cancel", OPERATE, Of::Waits, EMPTY, 200),
     // Nothing holds it.
@@ -72,6 +73,7 @@ const ROWS: &[Row] = &[
     Row("POST", "/v1/tokens", ADMIN, Of::Nobody, NEW, 201),
     Row("DELETE", "/v1/tokens/{token}", ADMIN, Of::Token, None, 200),
     Row("GET", "/v1/audit", ADMIN, Of::Nobody, None, 200),
+    Row("GET", "/v1/backup", ADMIN, Of::Nobody, None, 200),
     Row("GET", "/v1/whoami", ANY, Of::Nobody, None, 200),
     Row("GET", "/v1/health", Needs::Nothing, Of::Nobody, None, 200),
     Row("GET", "/v1/ready", Needs::Nothing, Of::Nobody, None, 200),

@@ -6,7 +6,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// A length of time, as precise as people need it: `250us`, `12.5ms`, `4.204s`, `2m05s`, `3h02m`,
 /// `9d04h`. Cut, not rounded: nothing takes longer than it took.
-pub(super) fn duration(micros: u64) -> String {
+pub(crate) fn duration(micros: u64) -> String {
     let secs = micros / 1_000_000;
     match micros {
         0 => "0s".to_owned(),
@@ -24,7 +24,7 @@ pub(super) fn duration(micros: u64) -> String {
 }
 
 /// A length of time for an axis: as [`duration`], rounded to the last digit that it shows.
-pub(super) fn rounded(micros: u64) -> String {
+pub(crate) fn rounded(micros: u64) -> String {
     let step = match micros {
         0..10_000 => 10,
         10_000..100_000 => 100,
@@ -59,7 +59,7 @@ fn two_units(secs: u64, large: u64, large_name: char, small: u64, small_name: ch
 
 /// A time since the start, for a column: `+1.204s`, `+2h03m04s`. With `total` under a second,
 /// microseconds: or all would read the same.
-pub(super) fn offset(micros: u64, total: u64) -> String {
+pub(crate) fn offset(micros: u64, total: u64) -> String {
     let secs = micros / 1_000_000;
     if total < 1_000_000 {
         return format!("+{secs}.{:06}s", micros % 1_000_000);
@@ -74,20 +74,20 @@ pub(super) fn offset(micros: u64, total: u64) -> String {
 }
 
 /// `1 event`, `2 events`.
-pub(super) fn count(number: u64, noun: &str) -> String {
+pub(crate) fn count(number: u64, noun: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{s}")
 }
 
 /// Control characters, and the marks that break a line or turn the direction of its text: names
 /// and reasons come from the file, and must not rewrite the terminal.
-pub(super) fn rewrites(c: char) -> bool {
+pub(crate) fn rewrites(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A text that cannot rewrite the terminal, at most `width_max` columns wide.
-pub(super) fn plain(text: &str, width_max: usize) -> String {
+pub(crate) fn plain(text: &str, width_max: usize) -> String {
     // Even of characters without width there are only so many.
     let chars = text.chars().take(4 * width_max + 1);
     let shown: String = chars.map(|c| if rewrites(c) { '\u{fffd}' } else { c }).collect();
@@ -95,17 +95,17 @@ pub(super) fn plain(text: &str, width_max: usize) -> String {
 }
 
 /// How many columns of a terminal a text takes.
-pub(super) fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
 /// The text, and blanks up to a width.
-pub(super) fn pad(text: &str, to: usize) -> String {
+pub(crate) fn pad(text: &str, to: usize) -> String {
     format!("{text}{:1$}", "", to.saturating_sub(width(text)))
 }
 
 /// The beginning that fits a width, with `…` if there is more.
-pub(super) fn cut(text: &str, width_max: usize) -> String {
+pub(crate) fn cut(text: &str, width_max: usize) -> String {
     if width(text) <= width_max {
         return text.to_owned();
     }
@@ -126,7 +126,7 @@ pub(super) fn cut(text: &str, width_max: usize) -> String {
 }
 
 /// Items side by side, in lines of at most `width_max` columns where an item fits.
-pub(super) fn wrap(items: &[String], width_max: usize) -> String {
+pub(crate) fn wrap(items: &[String], width_max: usize) -> String {
     const BETWEEN: &str = "   ";
     let mut text = String::new();
     let mut taken = 0;

@@ -1,0 +1,163 @@
+//! What is shown while it goes on: where things stand, and the last things that happened. Pure: it
+//! makes lines, and does not write them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::book::Book;
+use super::event::{Event, Who};
+use super::paint::{Line, Style, bar};
+use super::plan::Plan;
+
+/// How many of the last events are shown.
+const EVENTS_SHOWN: usize = 9;
+
+/// How wide the bar is.
+const BAR_COLUMNS: usize = 36;
+
+/// Where things stand.
+pub(super) struct Board {
+    seed: u64,
+    orders: u32,
+    kills: u32,
+    act: Option<(Who, Arc<Book>)>,
+    complete: u32,
+    crashes: u32,
+    held: u32,
+    events: VecDeque<Line>,
+    /// How the first act ended, once it has.
+    before: Option<Line>,
+}
+
+impl Board {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            seed: plan.seed,
+            orders: plan.orders,
+            kills: u32::try_from(plan.kill_points.len()).expect("there are few"),
+            act: None,
+            complete: 0,
+            crashes: 0,
+            held: 0,
+            events: VecDeque::new(),
+            before: None,
+        }
+    }
+
+    /// What it is, for lines one after the other.
+    pub(super) fn title(&self) -> Line {
+        Line::default().then(Style::Strong, format!("indelible demo, seed {}", self.seed))
+    }
+
+    /// What there is to say before anything has happened.
+    pub(super) fn opening(&self, who: Who) -> Vec<Line> {
+        let Self { orders, kills, .. } = self;
+        let times = match kills {
+            0 => "is not killed this time".to_owned(),
+            1 => "is killed once with kill -9, while cards are being charged".to_owned(),
+            _ => format!("is killed {kills} times with kill -9, while cards are being charged"),
+        };
+        match who {
+            Who::Server => vec![
+                Line::new(format!(
+                    "A shop takes {orders} orders, each placed twice: customers are impatient."
+                )),
+                Line::new(format!("Its server {times}.")),
+                Line::new("The payment service charges for every request, and its line is bad."),
+            ],
+            Who::RetryLoop => vec![
+                Line::new(
+                    "Now a plain retry loop: the same orders, the same bad line, killed at the",
+                ),
+                Line::new(
+                    "same points. It tries again on errors, and marks in a file what is done.",
+                ),
+            ],
+        }
+    }
+
+    /// Takes in what happened; returns the line that tells it, if there is one.
+    pub(super) fn take(&mut self, event: &Event, at: Duration) -> Option<Line> {
+        match event {
+            Event::Begins { who, book } => {
+                if let Some((_, before)) = self.act.take() {
+                    let once = before.count().charged_once;
+                    let done = format!(
+                        "Indelible: {} of {} orders complete, {} crashes, {once} cards charged once",
+                        self.complete, self.orders, self.crashes,
+                    );
+                    self.before = Some(Line::default().then(Style::Good, done));
+                }
+                self.act = Some((*who, Arc::clone(book)));
+                (self.complete, self.crashes) = (0, 0);
+                self.events.clear();
+            }
+            Event::Complete => self.complete += 1,
+            Event::Back { .. } => self.crashes += 1,
+            Event::Held { .. } => self.held += 1,
+            Event::Resolved { .. } => self.held -= 1,
+            _ => {}
+        }
+        let (tone, text) = event.line()?;
+        let line = Line::default().then(Style::Faint, clock(at)).then(Style::Plain, "  ");
+        let line = line.then(tone.into(), text);
+        if self.events.len() == EVENTS_SHOWN {
+            self.events.pop_front();
+        }
+        self.events.push_back(line.clone());
+        Some(line)
+    }
+
+    /// The whole screen.
+    pub(super) fn lines(&self, at: Duration, columns: usize) -> Vec<Line> {
+        let seconds = at.as_secs();
+        let right = format!("seed {}   {}:{:02}", self.seed, seconds / 60, seconds % 60);
+        let title = Line::default().then(Style::Strong, "indelible demo");
+        let mut lines = vec![title.right(columns, Style::Faint, right), Line::default()];
+        let Some((who, book)) = &self.act else { return lines };
+        lines.extend(self.before.clone());
+        lines.extend(self.opening(*who));
+        lines.push(Line::default());
+        lines.extend(self.figures(*who, book));
+        lines.push(Line::default());
+        lines.extend(self.events.iter().cloned());
+        lines
+    }
+
+    fn figures(&self, who: Who, book: &Book) -> Vec<Line> {
+        let (count, progress) = (book.count(), book.progress());
+        let charged = count.charged_once + count.charged_more;
+        let (done, what) = match who {
+            Who::Server => (self.complete, "complete"),
+            Who::RetryLoop => (charged, "charged"),
+        };
+        let row = |name: &str| Line::new("  ").then(Style::Strong, format!("{name:10}"));
+        let (filled, empty) = bar(done, self.orders, BAR_COLUMNS);
+        let orders = row("orders").then(Style::Good, filled).then(Style::Faint, empty);
+        let orders = orders.then(Style::Plain, format!("  {done} of {} {what}", self.orders));
+        let more = format!("{} twice or more", count.charged_more);
+        let style = if count.charged_more > 0 { Style::Bad } else { Style::Plain };
+        let cards =
+            row("cards").then(Style::Plain, format!("{} charged once, ", count.charged_once));
+        let cards = cards.then(style, more);
+        let crashes = format!("{} of {} survived", self.crashes, self.kills);
+        let mut rows = vec![orders, cards, row("crashes").then(Style::Plain, crashes)];
+        if who == Who::Server {
+            let asked =
+                format!("{} outcomes asked about, {} settled", progress.asked, progress.settled);
+            let unknown = row("unknown").then(Style::Plain, asked);
+            rows.push(match self.held {
+                0 => unknown,
+                held => unknown.then(Style::Bad, format!(", {held} held for a person")),
+            });
+        }
+        rows
+    }
+}
+
+/// When, as 0:07.4.
+fn clock(at: Duration) -> String {
+    let tenths = at.as_millis() / 100;
+    format!("{:>2}:{:02}.{}", tenths / 600, tenths / 10 % 60, tenths % 10)
+}

@@ -1,0 +1,132 @@
+//! Customers: each places an order, and soon a second time, because it takes too long. Both requests
+//! have the same key. They ask for as long as there is no answer, also while the server is down.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indelible_client::{CallError, Client, Function, Retries, Timeouts};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::AT_ONCE;
+use super::event::{Event, Tell};
+use super::plan::{Number, Order, Plan};
+use crate::failure::Failure;
+
+/// The name under which the shop is deployed.
+pub(super) const COMPONENT: &str = "shop";
+/// The function that customers call.
+pub(super) const FUNCTION: &str = "order";
+
+/// All customers.
+pub(super) struct Customers {
+    set: JoinSet<(Number, Result<(), String>)>,
+    orders: u32,
+    complete: BTreeSet<Number>,
+    failed: BTreeSet<Number>,
+}
+
+/// A client of the server that does not give up before the demonstration does.
+pub(super) fn client(url: &str) -> Result<Client, Failure> {
+    const PATIENCE: Duration = Duration::from_secs(3_600);
+    let retries = Retries {
+        total: PATIENCE,
+        attempts_max: u32::MAX,
+        delay_min: Duration::from_millis(20),
+        delay_max: Duration::from_millis(200),
+    };
+    let timeouts = Timeouts { call: PATIENCE, ..Timeouts::default() };
+    let client = Client::builder(url).retries(retries).timeouts(timeouts).build();
+    client.map_err(|error| Failure::new(format!("cannot make a client: {error}")))
+}
+
+impl Customers {
+    /// Lets them come, a few at a time.
+    pub(super) fn come(plan: &Plan, client: &Client, payments: &str) -> Self {
+        let function = client.function::<Order, String>(COMPONENT, FUNCTION);
+        let room = Arc::new(Semaphore::new(AT_ONCE));
+        let mut set = JoinSet::new();
+        for number in plan.numbers() {
+            let order = plan.order(number, payments);
+            let (due, patience) = (plan.due(number), plan.patience(number));
+            let (function, room) = (function.clone(), Arc::clone(&room));
+            set.spawn(async move {
+                sleep(due).await;
+                let _place = room.acquire().await;
+                (number, placed_twice(&function, &order, patience).await)
+            });
+        }
+        Self { set, orders: plan.orders, complete: BTreeSet::new(), failed: BTreeSet::new() }
+    }
+
+    /// Waits for the next who is done. None: all are.
+    pub(super) async fn next(&mut self, tell: &Tell) -> Option<()> {
+        let ended = self.set.join_next().await?;
+        match ended {
+            Ok((order, Ok(()))) => {
+                self.complete.insert(order);
+                _ = tell.send(Event::Complete);
+            }
+            Ok((order, Err(why))) => {
+                self.failed.insert(order);
+                _ = tell.send(Event::Failed { order, why });
+            }
+            // Nobody cancels them: it was a panic, and the count shows it.
+            Err(_) => {}
+        }
+        Some(())
+    }
+
+    /// How many are not done.
+    pub(super) fn left(&self) -> u32 {
+        self.orders - count(&self.complete) - count(&self.failed)
+    }
+
+    /// How many orders are complete.
+    pub(super) fn count(&self) -> u32 {
+        count(&self.complete)
+    }
+
+    /// Whether this one is.
+    pub(super) fn completed(&self, order: Number) -> bool {
+        self.complete.contains(&order)
+    }
+}
+
+fn count(orders: &BTreeSet<Number>) -> u32 {
+    u32::try_from(orders.len()).expect("there are a thousand at most")
+}
+
+/// Err: why it failed, or what is odd about the answers.
+async fn placed_twice(
+    function: &Function<Order, String>,
+    order: &Order,
+    patience: Duration,
+) -> Result<(), String> {
+    let key = format!("{} of the demo", order.id);
+    let first = function.call(order).idempotency_key(&key);
+    let second = async {
+        sleep(patience).await;
+        function.call(order).idempotency_key(&key).await
+    };
+    let (first, second) = tokio::join!(first, second);
+    let first = first.map_err(|error| explained(&error))?;
+    let second = second.map_err(|error| explained(&error))?;
+    if first == second {
+        return Ok(());
+    }
+    Err(format!("one order has two outcomes: {first:?} and {second:?}"))
+}
+
+/// An error with its causes.
+fn explained(error: &CallError<String>) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}

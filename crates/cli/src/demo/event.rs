@@ -1,0 +1,159 @@
+//! What happens, as it is told: by the payment service, by customers, and by whoever kills.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+
+use super::book::Book;
+use super::plan::Number;
+
+pub(super) type Tell = UnboundedSender<Event>;
+pub(super) type Events = UnboundedReceiver<Event>;
+
+/// Something that happened.
+#[derive(Debug, Clone)]
+pub(super) enum Event {
+    /// An act begins, with a payment service of its own.
+    Begins { who: Who, book: Arc<Book> },
+    /// The server is being started.
+    Starting,
+    /// The process is up for the first time.
+    Up { who: Who, process: u32 },
+    /// The process was killed, while so many charges were in flight.
+    Killed { kill: u32, kills: u32, in_flight: u32 },
+    /// It is up again.
+    Back { who: Who, after: Duration },
+    /// An order is complete.
+    Complete,
+    /// An order has failed.
+    Failed { order: Number, why: String },
+    /// The payment service lost a connection on purpose.
+    Lost { order: Number, charged: bool },
+    /// A charge came a second time, or later, and the card was charged again.
+    ChargedAgain { order: Number, times: u32 },
+    /// The payment service was asked for the first time whether a key was charged.
+    Asked { order: Option<Number>, said: Said },
+    /// A charge that had not happened was sent again.
+    SentAgain { order: Number },
+    /// An order waits for a person.
+    Held { order: Number },
+    /// A person has said what became of it.
+    Resolved { order: Number, how: &'static str },
+}
+
+/// Which process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Who {
+    Server,
+    RetryLoop,
+}
+
+/// What the payment service says of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Said {
+    NotCharged,
+    Working,
+    CannotSay,
+    Charged,
+}
+
+/// How an event is to be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Good,
+    Bad,
+}
+
+impl Event {
+    /// A line for people; none for what is only counted.
+    pub(super) fn line(&self) -> Option<(Tone, String)> {
+        let nameless = || "a charge that never came".to_owned();
+        Some(match self {
+            Self::Begins { .. } | Self::Complete => return None,
+            Self::Starting => {
+                (Tone::Plain, "a server is started, and the shop deployed".to_owned())
+            }
+            Self::Up { who: Who::Server, process } => {
+                (Tone::Plain, format!("the shop is open; its server is process {process}"))
+            }
+            Self::Up { who: Who::RetryLoop, process } => {
+                (Tone::Plain, format!("the retry loop is up, process {process}"))
+            }
+            Self::Killed { kill, kills, in_flight } => {
+                let charges = if *in_flight == 1 { "charge" } else { "charges" };
+                (Tone::Bad, format!("kill -9 ({kill} of {kills}), {in_flight} {charges} in flight"))
+            }
+            Self::Back { who, after } => {
+                let then = match who {
+                    Who::Server => "each order goes on where it was",
+                    Who::RetryLoop => "it goes on with what is not marked done",
+                };
+                (Tone::Good, format!("back after {} ms: {then}", after.as_millis()))
+            }
+            Self::Failed { order, why } => (Tone::Bad, format!("{order} failed: {why}")),
+            Self::Lost { order, charged: true } => {
+                (Tone::Plain, format!("{order}: charged, but the answer was lost"))
+            }
+            Self::Lost { order, charged: false } => {
+                (Tone::Plain, format!("{order}: the connection broke, nothing was charged"))
+            }
+            Self::ChargedAgain { order, times } => {
+                let times = if *times == 2 { "twice".to_owned() } else { format!("{times} times") };
+                (Tone::Bad, format!("{order}: the card is charged {times}"))
+            }
+            Self::Asked { order, said } => {
+                let what = order.map_or_else(nameless, |order| order.to_string());
+                let said = match said {
+                    Said::Charged => "yes",
+                    Said::NotCharged => "not so far; asked again soon",
+                    Said::Working => "it is being worked on",
+                    Said::CannotSay => "their service cannot say",
+                };
+                (Tone::Plain, format!("{what}: was it charged? {said}"))
+            }
+            Self::SentAgain { order } => {
+                (Tone::Plain, format!("{order}: it was not, so it is charged now"))
+            }
+            Self::Held { order } => (Tone::Bad, format!("{order}: nobody can know, so it is held")),
+            Self::Resolved { order, how } => {
+                (Tone::Good, format!("{order}: a person looked it up and said: {how}"))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With the time in front, every line fits on 80 columns, whatever it tells. Only why an order
+    /// failed may be longer.
+    #[test]
+    fn lines_fit() {
+        let order: Number = "order-1000".parse().unwrap();
+        let (process, after) = (4_194_304, Duration::from_secs(99));
+        let mut events = vec![
+            Event::Starting,
+            Event::Killed { kill: 20, kills: 20, in_flight: 8 },
+            Event::Lost { order, charged: true },
+            Event::Lost { order, charged: false },
+            Event::ChargedAgain { order, times: 20 },
+            Event::SentAgain { order },
+            Event::Held { order },
+            Event::Resolved { order, how: "run-again" },
+        ];
+        for who in [Who::Server, Who::RetryLoop] {
+            events.extend([Event::Up { who, process }, Event::Back { who, after }]);
+        }
+        for said in [Said::NotCharged, Said::Working, Said::CannotSay, Said::Charged] {
+            events.extend([None, Some(order)].map(|order| Event::Asked { order, said }));
+        }
+        for event in events {
+            let (_, text) = event.line().unwrap();
+            assert!(text.len() <= 71, "{text}");
+        }
+        assert!(Event::Complete.line().is_none());
+    }
+}

@@ -1,0 +1,239 @@
+//! `indelible demo`: a shop takes orders while its server is killed again and again, and every card
+//! is charged once. Then the same with a retry loop. Everything is real: processes, SIGKILL, HTTP, a
+//! disk; what is counted is counted by the payment service.
+//!
+//! - `plan`: what the seed decides. `acts`: the two acts. `report`: the end.
+//! - `payments`, `book`: the payment service, and what it knows. `customers`, `person`: who asks
+//!   for orders, and who is asked. `kills`: who kills.
+//! - `process`, `server`, `retry_loop`, `place`: processes and their folder.
+//! - `event`, `board`, `paint`, `stage`: what is seen.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it asks the environment how to draw, and for a seed"
+)]
+
+mod acts;
+mod board;
+mod book;
+mod customers;
+mod event;
+mod kills;
+mod paint;
+mod payments;
+mod person;
+mod place;
+mod plan;
+mod process;
+mod report;
+mod retry_loop;
+mod server;
+mod stage;
+
+use std::ffi::OsString;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, value_parser};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use self::acts::{Act, Durable};
+use self::event::Tell;
+use self::place::Place;
+use self::plan::Plan;
+use self::report::Report;
+use self::stage::{Stage, View};
+use crate::failure::{Failure, Verdict, quiet};
+use crate::screen::Screen;
+
+const HELP: &str = "\
+A private server is started in a temporary folder, on a free port of this machine, and a small
+payment service beside it. Customers place orders, each of them twice. The server is killed with
+SIGKILL while cards are being charged, and started again. One answer is lost for good: that order is
+held, and resolved as a person would. Then a plain retry loop does the same work, with the same
+faults, and is killed at the same points.
+
+The payment service counts for itself. It notes idempotency keys and does not honour them, as many
+do not.
+
+On a terminal it is one screen; else a line for each event. With --json, one object on standard
+output, and the events on standard error. Exit codes:
+  0  every card was charged exactly once by Indelible
+  1  it was not, or the demo could not be run
+  2  the arguments make no sense
+  130  interrupted; nothing is left behind
+
+A demo that is itself killed with SIGKILL leaves its temporary folder, and, on other systems than
+Linux, its processes.
+
+Examples:
+  indelible demo
+  indelible demo --orders 200 --kills 10
+  indelible demo --seed 7 --keep demo-data";
+
+/// How many orders, or charges, are under way at once.
+const AT_ONCE: usize = 8;
+
+/// The argument with which it is the retry loop.
+const AS_RETRY_LOOP: &str = "--as-retry-loop";
+
+/// Seeds are small enough to be typed again.
+const SEEDS: u64 = 1_000_000;
+
+/// The exit code of an interrupt, as shells have it.
+const INTERRUPTED: i32 = 130;
+
+/// Below this nothing can be drawn in place.
+const LIVE_COLUMNS_MIN: usize = 60;
+const LIVE_ROWS_MIN: u16 = 22;
+
+/// See a shop survive crashes, with every card charged once
+#[derive(Args)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Demo {
+    /// How many orders are placed
+    #[arg(long, value_name = "N", default_value = "60", value_parser = value_parser!(u32).range(1..=1_000))]
+    orders: u32,
+    /// How often the process is killed
+    #[arg(long, value_name = "N", default_value = "5", value_parser = value_parser!(u32).range(0..=20))]
+    kills: u32,
+    /// What goes wrong and when; the same seed is the same plan. Chosen at random if not given
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Print one JSON object with all figures
+    #[arg(long)]
+    json: bool,
+    /// Keep everything in this folder, which must be empty or not there
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Be the retry loop, and do the work in this file
+    #[arg(long, value_name = "FILE", hide = true)]
+    as_retry_loop: Option<PathBuf>,
+    /// Be another command, as a child of this process
+    #[arg(long, value_name = "PROCESS", hide = true, requires = "command")]
+    child_of: Option<u32>,
+    /// The command
+    #[arg(last = true, hide = true, requires = "child_of")]
+    command: Vec<OsString>,
+}
+
+/// How it ended.
+enum End {
+    Told(Result<(Durable, Act), Failure>),
+    Interrupted,
+    TooLong,
+}
+
+impl Demo {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+        if let Some(parent) = self.child_of {
+            return Err(process::become_child(parent, &self.command));
+        }
+        if let Some(file) = &self.as_retry_loop {
+            return retry_loop::run(file, out).map(|()| Verdict::Well);
+        }
+        let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one("demo") % SEEDS);
+        let plan = Plan::new(seed, self.orders, self.kills);
+        let place = Place::make(self.keep.as_deref())?;
+        let view = self.view(screen);
+        let mut errors = io::stderr();
+        let seen: &mut dyn Write = if self.json { &mut errors } else { out };
+        let mut stage = Stage::new(seen, view, &plan);
+        let end = self.tell(&plan, &place, &mut stage)?;
+        let elapsed = stage.elapsed();
+        let (durable, retried) = match end {
+            End::Told(told) => told?,
+            End::Interrupted => {
+                // Its children are gone, and now its folder.
+                drop(place);
+                _ = writeln!(io::stderr(), "interrupted");
+                std::process::exit(INTERRUPTED);
+            }
+            End::TooLong => return Err(self.too_long(&place)),
+        };
+        let kept = self.keep.as_ref().map(|_| place.path());
+        let report = Report { plan: &plan, durable: &durable, retried: &retried, elapsed, kept };
+        if self.json {
+            drop(stage);
+            quiet(writeln!(out, "{}", report.json())).map_err(|error| Failure::output(&error))?;
+        } else {
+            quiet(stage.close(&report.lines())).map_err(|error| Failure::output(&error))?;
+        }
+        Ok(report.verdict())
+    }
+
+    /// Runs both acts and shows them, until they are over or something else comes first. Whatever it
+    /// is, no process is left when this returns.
+    fn tell(&self, plan: &Plan, place: &Place, stage: &mut Stage<'_>) -> Result<End, Failure> {
+        let failed = |error: io::Error| Failure::new(format!("cannot start: {error}"));
+        // Of one thread, this one: children end with the thread that started them.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(failed)?;
+        runtime.block_on(async {
+            let mut signals = Signals::listen().map_err(failed)?;
+            let (tell, mut events) = mpsc::unbounded_channel();
+            let end = tokio::select! {
+                told = both(plan, place, &tell) => End::Told(told),
+                () = stage.pump(&mut events) => unreachable!("there is somebody to tell"),
+                () = signals.any() => End::Interrupted,
+                () = tokio::time::sleep(self.time_max()) => End::TooLong,
+            };
+            stage.finish(&mut events);
+            Ok(end)
+        })
+    }
+
+    /// The longest that it may take, on a machine that has much else to do: three minutes as it is.
+    fn time_max(&self) -> Duration {
+        let kills = Duration::from_secs(10) * self.kills;
+        Duration::from_secs(120) + kills + Duration::from_millis(100) * self.orders
+    }
+
+    fn too_long(&self, place: &Place) -> Failure {
+        Failure::new(format!("the demo is not over after {:?}, and was given up", self.time_max()))
+            .list(process::tail(&place.join(server::LOG)))
+            .hint(
+                "these are the last lines of its server; fewer --orders or --kills take less time",
+            )
+    }
+
+    fn view(&self, screen: Screen) -> View {
+        let set = |name: &str| std::env::var(name).is_ok_and(|value| !value.is_empty());
+        let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+        let terminal = screen.is_terminal && !dumb && !self.json;
+        let rows = terminal_size::terminal_size_of(io::stdout()).map_or(0, |(_, rows)| rows.0);
+        let live = terminal && screen.columns >= LIVE_COLUMNS_MIN && rows >= LIVE_ROWS_MIN;
+        View { live, colour: terminal && !set("NO_COLOR"), columns: screen.columns }
+    }
+}
+
+async fn both(plan: &Plan, place: &Place, tell: &Tell) -> Result<(Durable, Act), Failure> {
+    let durable = acts::durable(plan, place, tell).await?;
+    let retried = acts::retried(plan, place, tell).await?;
+    Ok((durable, retried))
+}
+
+/// Whatever asks a process to end.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        let listen = |kind| signal(kind);
+        Ok(Self([
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn any(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The person who is asked about what nobody can know: looks into the payment service's book, and
+//! says what became of it.
+
+use std::time::Duration;
+
+use indelible_client::api::control::Resolution;
+use indelible_client::api::execution::UnresolvedEffect;
+use indelible_client::{Client, Error};
+use serde::{Serialize, Serializer};
+use tokio::time::sleep;
+
+use super::book::Book;
+use super::event::{Event, Tell};
+use super::plan::{Number, Order};
+use crate::failure::Failure;
+
+/// The status with which the payment service answers a charge.
+const CREATED: u16 = 201;
+
+/// People take a moment, and whoever watches wants to see it.
+const LOOKING_UP: Duration = Duration::from_millis(1_500);
+
+/// An order that was held, and how it was resolved.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Held {
+    #[serde(serialize_with = "shown")]
+    pub(super) order: Number,
+    pub(super) promise: String,
+    /// Why nobody knew.
+    pub(super) why: String,
+    /// Whether the card had been charged, as the book has it.
+    pub(super) in_the_book: bool,
+    /// What was said: `happened` or `run-again`.
+    pub(super) resolution: &'static str,
+    pub(super) reason: &'static str,
+    /// What a person types to say so.
+    pub(super) command: String,
+    /// Whether the order is complete, in the end.
+    pub(super) completed: bool,
+}
+
+fn shown<S: Serializer>(order: &Number, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(order)
+}
+
+/// What waits for a person now.
+pub(super) async fn held(client: &Client) -> Result<Vec<UnresolvedEffect>, Error> {
+    let mut pages = client.unresolved()?;
+    let mut held = Vec::new();
+    while let Some(page) = pages.next().await? {
+        held.extend(page.effects.into_iter().filter(|effect| effect.held));
+    }
+    Ok(held)
+}
+
+/// Looks one up, and resolves it.
+pub(super) async fn resolve(
+    client: &Client,
+    effect: UnresolvedEffect,
+    book: &Book,
+    tell: &Tell,
+) -> Result<Held, Failure> {
+    let order = ordered(client, &effect.execution_id).await?;
+    _ = tell.send(Event::Held { order });
+    sleep(LOOKING_UP).await;
+    let receipt = book.look_up(order);
+    let (resolution, said, how, reason) = match &receipt {
+        Some(receipt) => {
+            let body = receipt.clone();
+            let how = format!("happened --status {CREATED} --body '{receipt}'");
+            let resolution = Resolution::Happened { status: CREATED, headers: Vec::new(), body };
+            (resolution, "happened", how, "it is in their book")
+        }
+        None => {
+            let how = "run-again".to_owned();
+            (Resolution::RunAgain {}, "run-again", how, "it is not in their book")
+        }
+    };
+    let resolved = client.resolve(&effect.promise_id, resolution, reason).await;
+    resolved.map_err(|error| Failure::new(format!("{order} cannot be resolved: {error}")))?;
+    book.resolved(order);
+    _ = tell.send(Event::Resolved { order, how: said });
+    let UnresolvedEffect { promise_id: promise, why, .. } = effect;
+    Ok(Held {
+        order,
+        command: format!("indelible resolve {promise} {how} --reason '{reason}'"),
+        promise,
+        why,
+        in_the_book: receipt.is_some(),
+        resolution: said,
+        reason,
+        completed: false,
+    })
+}
+
+/// Which order an execution is about: its input says.
+async fn ordered(client: &Client, execution: &str) -> Result<Number, Failure> {
+    let unclear = |why: &dyn std::fmt::Display| {
+        Failure::new(format!("cannot tell which order {execution} is about: {why}"))
+    };
+    let detail = client.execution(execution).await.map_err(|error| unclear(&error))?;
+    let input = detail.input.ok_or_else(|| unclear(&"it has no input"))?;
+    let order: Order = serde_json::from_str(input.get()).map_err(|error| unclear(&error))?;
+    order.id.parse().map_err(|()| unclear(&order.id))
+}

@@ -1,0 +1,113 @@
+//! What a function or a signal is given: JSON on the command line, in a file, or on stdin.
+#![expect(clippy::disallowed_methods, reason = "it reads the file that was named")]
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde_json::value::RawValue;
+
+use crate::failure::{Exit, Failure};
+
+/// The most that a function or a signal can be given: what servers take, unless whoever embeds one
+/// says otherwise. Told here, it costs nobody an upload.
+const INPUT_BYTES_MAX: usize = 4 << 20;
+
+/// Where the JSON is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// It is this.
+    Text(String),
+    /// In this file.
+    File(PathBuf),
+    /// On stdin.
+    Stdin,
+}
+
+/// For clap: it never refuses, because what is refused here should say more than clap does.
+impl FromStr for Input {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text.strip_prefix('@') {
+            Some(file) => Self::File(PathBuf::from(file)),
+            None if text == "-" => Self::Stdin,
+            None => Self::Text(text.to_owned()),
+        })
+    }
+}
+
+impl Input {
+    /// The JSON, as it was given.
+    pub(crate) fn read(&self) -> Result<Box<RawValue>, Failure> {
+        let unreadable = |what: &str, error: io::Error| {
+            Failure::new(format!("cannot read {what}: {error}"))
+                .hint("@FILE is a file with JSON, - is standard input; nothing was sent")
+        };
+        let (what, bytes) = match self {
+            Self::Text(text) => ("the input".to_owned(), text.clone().into_bytes()),
+            Self::File(path) => {
+                let what = path.display().to_string();
+                let read = File::open(path).and_then(bounded);
+                (what.clone(), read.map_err(|error| unreadable(&what, error))?)
+            }
+            Self::Stdin => {
+                let read = bounded(io::stdin().lock());
+                let what = "standard input";
+                (what.to_owned(), read.map_err(|error| unreadable(what, error))?)
+            }
+        };
+        json(&what, bytes)
+    }
+}
+
+/// As much as makes clear that it is too much.
+fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(INPUT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn json(what: &str, bytes: Vec<u8>) -> Result<Box<RawValue>, Failure> {
+    if bytes.len() > INPUT_BYTES_MAX {
+        return Err(Failure::new(format!("{what} has more than {} MiB", INPUT_BYTES_MAX >> 20))
+            .hint("what is large belongs elsewhere: give its address; nothing was sent"));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| error.to_string());
+    let value = text.and_then(|text| {
+        // Line ends of a file are no part of it.
+        RawValue::from_string(text.trim().to_owned()).map_err(|error| error.to_string())
+    });
+    value.map_err(|why| {
+        Failure::new(format!("{what} is no JSON: {why}"))
+            .hint("quote it for the shell: '{\"id\": 1}', or '\"text\"'; nothing was sent")
+            .exit(Exit::Usage)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_it_is() {
+        let parse = |text: &str| text.parse::<Input>().unwrap();
+        assert_eq!(parse("-"), Input::Stdin);
+        assert_eq!(parse("@a b.json"), Input::File("a b.json".into()));
+        assert_eq!(parse("-1"), Input::Text("-1".to_owned()));
+    }
+
+    #[test]
+    fn json_is_passed_on_as_it_is() {
+        let read = |text: &str| json("it", text.into()).map(|json| json.get().to_owned());
+        assert_eq!(read(" {\"a\": 1.50} \n").unwrap(), "{\"a\": 1.50}");
+        for (bad, code) in [("", 2), ("{", 2), ("id", 2), ("1 2", 2)] {
+            assert_eq!(read(bad).unwrap_err().code(), code, "{bad:?}");
+        }
+        let large = format!("\"{}\"", "x".repeat(INPUT_BYTES_MAX));
+        assert_eq!(read(&large).unwrap_err().code(), 1);
+        assert!(read(&large[2..]).is_err());
+        assert!(json("it", vec![b'"', 0xff, b'"']).is_err());
+    }
+}

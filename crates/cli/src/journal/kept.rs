@@ -1,0 +1,128 @@
+//! The rows of a timeline: all of them or, of a long execution, the first and the last, so that
+//! what is held does not grow with what has happened.
+
+use std::collections::VecDeque;
+
+use super::spans::Span;
+
+/// A bar has at most a thousand cells: more segments than this show nothing more.
+const SEGMENTS_MAX: usize = 8_192;
+
+/// How many rows are kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// All; without rows for join sets, which the timeline of a journal does not have.
+    None,
+    /// So many of the first, and so many of the last.
+    Ends(usize, usize),
+}
+
+/// Rows by their number, in the order in which they began.
+#[derive(Clone)]
+pub(super) struct Kept {
+    bound: Bound,
+    first: Vec<Span>,
+    last: VecDeque<Span>,
+    /// How many came after `first` and before `last`.
+    between: u64,
+}
+
+impl Kept {
+    pub(super) fn new(bound: Bound) -> Self {
+        Self { bound, first: Vec::new(), last: VecDeque::new(), between: 0 }
+    }
+
+    pub(super) fn has_join_sets(&self) -> bool {
+        self.bound != Bound::None
+    }
+
+    /// The number of the row, and the one that had to go for it.
+    pub(super) fn push(&mut self, row: Span) -> (u64, Option<Span>) {
+        let number = self.first.len() as u64 + self.between + self.last.len() as u64;
+        match self.bound {
+            Bound::Ends(first, last) if self.first.len() >= first => {
+                self.last.push_back(row);
+                let dropped = (self.last.len() > last).then(|| self.last.pop_front()).flatten();
+                self.between += u64::from(dropped.is_some());
+                (number, dropped)
+            }
+            _ => {
+                self.first.push(row);
+                (number, None)
+            }
+        }
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<&Span> {
+        match self.place(number)? {
+            (true, place) => self.first.get(place),
+            (false, place) => self.last.get(place),
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Span> {
+        let row = match self.place(number)? {
+            (true, place) => self.first.get_mut(place),
+            (false, place) => self.last.get_mut(place),
+        }?;
+        if self.bound != Bound::None && row.segments.len() > SEGMENTS_MAX {
+            row.thin();
+        }
+        Some(row)
+    }
+
+    /// Whether it is among the first, and where; none if it is between.
+    fn place(&self, number: u64) -> Option<(bool, usize)> {
+        let number = usize::try_from(number).ok()?;
+        if number < self.first.len() {
+            return Some((true, number));
+        }
+        let between = usize::try_from(self.between).ok()?;
+        (number - self.first.len()).checked_sub(between).map(|place| (false, place))
+    }
+
+    /// The row of the execution itself is bounded as well.
+    pub(super) fn thin(&self, own: &mut Span) {
+        if self.bound != Bound::None && own.segments.len() > SEGMENTS_MAX {
+            own.thin();
+        }
+    }
+
+    /// All rows that there are, and how many are left out before which of them.
+    pub(super) fn into_rows(self) -> (Vec<Span>, Option<(usize, u64)>) {
+        let gap = (self.between > 0).then_some((self.first.len(), self.between));
+        let mut rows = self.first;
+        rows.extend(self.last);
+        (rows, gap)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use indelible_journal::{AwaitKind, Event, WaitSet};
+
+    use super::super::spans::Spans;
+    use super::*;
+
+    /// What is held does not grow with what happens, and its bar still spans all of it.
+    #[test]
+    fn an_execution_that_never_ends_is_held_in_little() {
+        let id = "9c".repeat(32).parse().unwrap();
+        let waiting_on = WaitSet::new(&id, []).unwrap();
+        let mut spans = Spans::new("loop".to_owned(), Bound::Ends(3, 3));
+        for turn in 0..50_000_u64 {
+            let kind = AwaitKind::Signal { name: "go".parse().unwrap(), promise_id: id.child(0) };
+            let waits = Event::ExecutionAwaiting { waiting_on: waiting_on.clone(), kind };
+            spans.step(&waits, 10 * turn + 4);
+            spans.step(&Event::ExecutionResumed, 10 * turn + 9);
+        }
+        let timeline = spans.finish(500_000);
+        assert_eq!(timeline.rows.len(), 7);
+        assert_eq!(timeline.between, Some((4, 49_994)));
+        let own = &timeline.rows[0];
+        assert!(own.segments.len() <= SEGMENTS_MAX + 2, "{}", own.segments.len());
+        assert_eq!(own.segments[0].start_us, 0);
+        assert!(own.segments.is_sorted_by(|a, b| a.end_us == b.start_us));
+        assert_eq!(own.segments.last().unwrap().end_us, 500_000);
+    }
+}

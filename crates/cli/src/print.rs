@@ -1,0 +1,84 @@
+//! Writing: data to stdout, words to stderr, and nothing that moves somebody's cursor.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::failure::{Failure, quiet};
+use crate::text::rewrites;
+
+/// The version of what `--json` prints: `docs/formats/cli-json.md`.
+const VERSION: u32 = 1;
+
+/// An object of `--json`.
+#[derive(Serialize)]
+struct Versioned<T> {
+    v: u32,
+    #[serde(flatten)]
+    value: T,
+}
+
+/// Data as a JSON object, on a line of its own.
+pub(crate) fn object(value: impl Serialize, out: &mut impl Write) -> Result<(), Failure> {
+    let line = serde_json::to_string(&Versioned { v: VERSION, value });
+    let line = line.map_err(|error| Failure::output(&error.into()))?;
+    text(&format!("{line}\n"), out)
+}
+
+/// Data for people, as it is.
+pub(crate) fn text(text: &str, out: &mut impl Write) -> Result<(), Failure> {
+    bytes(text.as_bytes(), out)
+}
+
+/// Data, as it is.
+pub(crate) fn bytes(bytes: &[u8], out: &mut impl Write) -> Result<(), Failure> {
+    quiet(out.write_all(bytes)).map_err(|error| Failure::output(&error))
+}
+
+/// Words for people, on stderr.
+pub(crate) fn tell(text: &str) {
+    // Nobody is left to tell if stderr is closed.
+    _ = writeln!(io::stderr(), "{}", lines(text));
+}
+
+/// Several lines, each plain: the frames of a trap stand below each other.
+pub(crate) fn lines(text: &str) -> String {
+    text.lines().map(plain).collect::<Vec<_>>().join("\n")
+}
+
+/// One line, whatever is in it: a guest's text must not move somebody's cursor.
+pub(crate) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if rewrites(c) {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Objects have their version first, and what they hold is not touched.
+    #[test]
+    fn objects_have_a_version() {
+        #[derive(Serialize)]
+        struct Data {
+            raw: Box<serde_json::value::RawValue>,
+        }
+        let raw = serde_json::from_str("1.50").unwrap();
+        let mut out = Vec::new();
+        object(Data { raw }, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "{\"v\":1,\"raw\":1.50}\n");
+    }
+
+    #[test]
+    fn text_stays_where_it_is() {
+        assert_eq!(plain("a\u{1b}[2J\nb"), "a\\u{1b}[2J\\nb");
+        assert_eq!(lines("a\u{7}\n  b"), "a\\u{7}\n  b");
+    }
+}

@@ -1,0 +1,85 @@
+//! `indelible audit`: who did what.
+
+use std::io::Write;
+
+use clap::Args;
+use indelible_client::api::access::AuditEntry;
+
+use super::connection::Connection;
+use super::errors::short;
+use crate::failure::{Failure, Verdict};
+use crate::print::{self, plain};
+
+/// The most on a page.
+const PAGE: u32 = 200;
+
+/// Show who did what, the newest first
+#[derive(Args)]
+pub(crate) struct Audit {
+    /// How many entries; 0 is all of them
+    #[arg(long, value_name = "N", default_value = "50")]
+    limit: u32,
+    /// Print a JSON object for each
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Audit {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let remote = self.connection.connect()?;
+        let mut left = if self.limit == 0 { u32::MAX } else { self.limit };
+        let mut pages = remote.asked(remote.client.audit())?.limit(left.min(PAGE));
+        while left > 0
+            && let Some(page) = remote.run(pages.next())?
+        {
+            for entry in page.entries.iter().take(left as usize) {
+                if self.json {
+                    print::object(entry, out)?;
+                } else {
+                    print::text(&line(entry), out)?;
+                }
+                left -= 1;
+            }
+        }
+        Ok(Verdict::Well)
+    }
+}
+
+/// When, who, what, to what, and why.
+fn line(entry: &AuditEntry) -> String {
+    let AuditEntry { at, actor, action, execution, promise_id, subject, reason } = entry;
+    // Which attempt it was is behind the @.
+    let execution = execution.as_ref().map(|key| key.split('@').next().unwrap_or(key));
+    let what = promise_id.as_deref().or(execution).map(short).or(subject.clone());
+    let what = what.map(|what| format!("  {}", plain(&what))).unwrap_or_default();
+    let reason = if reason.is_empty() { String::new() } else { format!("  {}", plain(reason)) };
+    format!("{at}  {}  {}{what}{reason}\n", plain(actor), plain(action))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_lines() {
+        let id = "0123456789abcdef".repeat(4);
+        let entry = AuditEntry {
+            at: "2026-01-01T00:00:00Z".to_owned(),
+            actor: "client:ops".to_owned(),
+            action: "cancel".to_owned(),
+            execution: Some(format!("{id}.2@1.1")),
+            promise_id: None,
+            subject: None,
+            reason: "they\ncalled".to_owned(),
+        };
+        assert_eq!(
+            line(&entry),
+            "2026-01-01T00:00:00Z  client:ops  cancel  01234567.2  they\\ncalled\n"
+        );
+        let subject = Some("shop".to_owned());
+        let entry = AuditEntry { execution: None, subject, reason: String::new(), ..entry };
+        assert_eq!(line(&entry), "2026-01-01T00:00:00Z  client:ops  cancel  shop\n");
+    }
+}

@@ -1,0 +1,121 @@
+//! `indelible components`: what is deployed, and in which versions.
+
+use std::io::Write;
+
+use clap::Args;
+use indelible_client::api::component::Component;
+
+use super::connection::Connection;
+use super::errors::short;
+use super::functions::table;
+use crate::failure::{Failure, Verdict};
+use crate::print::{self, plain};
+
+/// List what is deployed, or the versions of a component
+#[derive(Args)]
+pub(crate) struct Components {
+    /// One component; all of them if none is named
+    name: Option<String>,
+    /// Print a JSON object for each
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Components {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let remote = self.connection.connect()?;
+        let all = match &self.name {
+            Some(name) => vec![remote.run(remote.client.component(name))?],
+            None => remote.run(remote.client.components())?.components,
+        };
+        if self.json {
+            all.iter().try_for_each(|component| print::object(component, out))?;
+            return Ok(Verdict::Well);
+        }
+        if all.is_empty() {
+            print::tell("nothing is deployed yet\nhint: `indelible deploy PATH` does it");
+        }
+        match (&self.name, &all[..]) {
+            (Some(_), [one]) => print::text(&versions(one), out)?,
+            _ => print::text(&list(&all), out)?,
+        }
+        Ok(Verdict::Well)
+    }
+}
+
+/// A line for each.
+fn list(all: &[Component]) -> String {
+    let width = all.iter().map(|component| component.name.len()).max().unwrap_or_default();
+    let count =
+        |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let line = |component: &Component| {
+        let since = component.versions.iter().find(|version| version.digest == component.active);
+        let since = since.map(|version| format!("  since {}", version.deployed_at));
+        format!(
+            "{:width$}  {}  {}, {}{}\n",
+            plain(&component.name),
+            short(&component.active),
+            count(component.functions.len(), "function"),
+            count(component.versions.len(), "version"),
+            plain(&since.unwrap_or_default()),
+        )
+    };
+    all.iter().map(line).collect()
+}
+
+/// All versions, the newest first, and what the active one can do.
+fn versions(component: &Component) -> String {
+    let mut text = String::new();
+    for version in component.versions.iter().rev() {
+        let active = if version.digest == component.active { "  active" } else { "" };
+        let (digest, at) = (short(&version.digest), &version.deployed_at);
+        text.push_str(&format!("{digest}  deployed {at}{active}\n"));
+    }
+    for line in table(&component.functions).lines() {
+        text.push_str(&format!("  {line}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use indelible_client::api::component::{Function, Version};
+
+    use super::*;
+
+    /// The active version need not be the newest.
+    #[test]
+    fn versions_and_the_active_one() {
+        let version = |letter: &str, deployed_at: &str| Version {
+            digest: letter.repeat(64),
+            deployed_at: deployed_at.to_owned(),
+        };
+        let function = |name: &str, persist, idem| Function {
+            component: "shop".to_owned(),
+            name: name.to_owned(),
+            persist,
+            idem,
+        };
+        let component = Component {
+            name: "shop".to_owned(),
+            active: "a".repeat(64),
+            versions: vec![
+                version("a", "2026-01-01T00:00:00Z"),
+                version("b", "2026-02-01T00:00:00Z"),
+            ],
+            functions: vec![function("order", true, false), function("ls", false, true)],
+        };
+        assert_eq!(
+            versions(&component),
+            "bbbbbbbb  deployed 2026-02-01T00:00:00Z\n\
+             aaaaaaaa  deployed 2026-01-01T00:00:00Z  active\n  \
+             shop/order  persist\n  shop/ls     volatile  idem\n"
+        );
+        assert_eq!(
+            list(&[component]),
+            "shop  aaaaaaaa  2 functions, 2 versions  since 2026-01-01T00:00:00Z\n"
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! The file that remembers servers, with what they are asked with: only its owner may read it.
+#![expect(clippy::disallowed_methods, reason = "it reads and writes the user's own file")]
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// What is known of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Context {
+    pub(super) url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) namespace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) token: Option<String>,
+    /// Certificates to believe, instead of the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ca: Option<PathBuf>,
+}
+
+/// All servers that are known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Contexts {
+    /// The one that is meant when nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    current: Option<String>,
+    #[serde(default)]
+    contexts: BTreeMap<String, Context>,
+}
+
+impl Contexts {
+    pub(super) fn get(&self, name: &str) -> Option<&Context> {
+        self.contexts.get(name)
+    }
+
+    /// The one in use, unless it is gone.
+    pub(super) fn current(&self) -> Option<(&str, &Context)> {
+        let name = self.current.as_deref()?;
+        Some((name, self.contexts.get(name)?))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Context)> {
+        self.contexts.iter().map(|(name, context)| (name.as_str(), context))
+    }
+
+    /// Adds or changes one; the first is the one in use.
+    pub(super) fn insert(&mut self, name: &str, context: Context) {
+        self.contexts.insert(name.to_owned(), context);
+        if self.current().is_none() {
+            self.current = Some(name.to_owned());
+        }
+    }
+
+    /// Err: there is none of this name.
+    pub(super) fn choose(&mut self, name: &str) -> Result<(), Failure> {
+        if !self.contexts.contains_key(name) {
+            return Err(self.unknown(name));
+        }
+        self.current = Some(name.to_owned());
+        Ok(())
+    }
+
+    /// Err: there is none of this name.
+    pub(super) fn remove(&mut self, name: &str) -> Result<(), Failure> {
+        if self.contexts.remove(name).is_none() {
+            return Err(self.unknown(name));
+        }
+        if self.current.as_deref() == Some(name) {
+            self.current = None;
+        }
+        Ok(())
+    }
+
+    pub(super) fn unknown(&self, name: &str) -> Failure {
+        let names: Vec<String> = self.contexts.keys().cloned().collect();
+        let hint = "indelible context add NAME --url URL";
+        Failure::new(format!("there is no context {name:?}")).list(names).hint(hint)
+    }
+
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// What is remembered; nothing if there is no file.
+    pub(super) fn load() -> Result<Self, Failure> {
+        match file() {
+            Some(path) => Self::read(&path),
+            None => Ok(Self::default()),
+        }
+    }
+
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let unreadable = |error: io::Error| Failure::new(format!("cannot read {shown}: {error}"));
+        let metadata = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            metadata => metadata.map_err(unreadable)?,
+        };
+        let mode = metadata.permissions().mode();
+        if mode & 0o077 != 0 {
+            return Err(Failure::new(format!(
+                "{shown} may be read by others, and has credentials"
+            ))
+            .hint(format!("chmod 600 {shown}")));
+        }
+        let text = fs::read_to_string(path).map_err(unreadable)?;
+        Self::parse(&text)
+            .map_err(|why| Failure::new(format!("{shown}: {why}")).hint("mend it, or remove it"))
+    }
+
+    /// Writes everything aside and renames it, so that the file is whole at every moment, and
+    /// nobody else can read it at any.
+    pub(super) fn save(&self) -> Result<(), Failure> {
+        let path = file().ok_or_else(|| {
+            Failure::new("there is no home folder to remember it in")
+                .hint("set HOME, or XDG_CONFIG_HOME")
+        })?;
+        self.write(&path)
+            .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let text = toml::to_string(self).map_err(io::Error::other)?;
+        let aside = folder.join(format!(".contexts.{}", std::process::id()));
+        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside);
+        let written = written.and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&aside, path)
+        });
+        if written.is_err() {
+            // The first error is the one to tell.
+            _ = fs::remove_file(&aside);
+        }
+        written
+    }
+}
+
+/// Where the file is: in the user's folder for configuration.
+fn file() -> Option<PathBuf> {
+    let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = named("XDG_CONFIG_HOME").or_else(|| Some(named("HOME")?.join(".config")))?;
+    Some(folder.join("indelible").join("contexts.toml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is written is read again, and by nobody else.
+    #[test]
+    fn a_file_of_ones_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("indelible").join("contexts.toml");
+        assert_eq!(Contexts::read(&path).unwrap(), Contexts::default());
+        let mut contexts = Contexts::default();
+        let context = Context { url: "https://x".to_owned(), ..Context::default() };
+        contexts.insert("a", context.clone());
+        contexts.insert("b", Context { token: Some("ind_\"b".to_owned()), ..context });
+        contexts.write(&path).unwrap();
+        assert_eq!(Contexts::read(&path).unwrap(), contexts);
+        assert_eq!(contexts.current().unwrap().0, "a");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let refused = Contexts::read(&path).unwrap_err().to_string();
+        assert!(refused.contains("chmod 600"), "{refused}");
+        assert!(!refused.contains("ind_"), "{refused}");
+    }
+
+    /// What is not understood is not passed over, and no credential is told.
+    #[test]
+    fn a_file_is_read_strictly() {
+        assert!(Contexts::parse("[contexts.a]\nurl = \"x\"\ntokn = \"y\"").is_err());
+        assert!(Contexts::parse("[contexts.a]\n").is_err());
+        let mut contexts = Contexts::parse("current = \"gone\"").unwrap();
+        assert_eq!(contexts.current(), None);
+        assert!(contexts.choose("gone").is_err());
+        assert!(contexts.remove("gone").is_err());
+    }
+}

@@ -1,0 +1,74 @@
+//! `indelible deploy`: hands a component to a server.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use indelible_runtime::ComponentName;
+
+use super::connection::Connection;
+use super::errors::short;
+use crate::failure::{Failure, Verdict};
+use crate::guest::{Built, component};
+use crate::print::{self, plain};
+
+const HELP: &str = "\
+PATH is a component, or a folder with a project of durable functions, which is built first. New calls
+take the new version; what was begun goes on with the one that it began with.
+
+Examples:
+  indelible deploy my-shop
+  indelible deploy target/wasm32-unknown-unknown/release/my_shop.wasm --name shop";
+
+/// Build a project and hand it to the server
+#[derive(Args)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Deploy {
+    /// A component, or a folder with a project of durable functions
+    path: PathBuf,
+    /// What to call it; the name of its file, if not given
+    #[arg(long)]
+    name: Option<String>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Deploy {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        if let Some(name) = &self.name {
+            check(name)?;
+        }
+        // Whoever builds for a minute should not hear only then that nobody takes it.
+        let remote = self.connection.connect()?;
+        let Built { name, bytes } = component(&self.path)?;
+        let name = self.name.clone().unwrap_or(name);
+        check(&name)?;
+        let deployed = remote.run(remote.client.deploy(&name, bytes))?;
+        if self.json {
+            print::object(&deployed, out)?;
+            return Ok(Verdict::Well);
+        }
+        let known = if deployed.known { "known before, and active" } else { "new, and active" };
+        let (name, digest) = (plain(&deployed.name), short(&deployed.digest));
+        print::text(&format!("{name}  version {digest}  {known}\n"), out)?;
+        for function in &deployed.functions {
+            let name = plain(&format!("{}/{}", function.component, function.name));
+            print::text(&format!("  {name}\n"), out)?;
+        }
+        if let Some(function) = deployed.functions.first() {
+            let (component, name) = (&function.component, &function.name);
+            print::tell(&format!("hint: `indelible call {component}/{name} INPUT` calls it"));
+        }
+        Ok(Verdict::Well)
+    }
+}
+
+fn check(name: &str) -> Result<(), Failure> {
+    ComponentName::new(name).map(drop).map_err(|error| {
+        Failure::new(format!("{name:?} cannot be the name of a component: {error}"))
+            .hint("--name gives it another; nothing was deployed")
+    })
+}

@@ -1,0 +1,189 @@
+//! Which function is meant: `component/function`, or `function` where one component alone has it.
+
+use std::str::FromStr;
+
+use indelible_client::api::component::Function;
+use indelible_client::api::{Code, Problem};
+
+use super::connection::Remote;
+use super::errors::Explained as _;
+use crate::failure::Failure;
+
+/// The most that are suggested for one that is not there.
+const SUGGESTED_MAX: usize = 3;
+
+/// A function as people name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    component: Option<String>,
+    function: String,
+}
+
+/// A function of a component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) component: String,
+    pub(crate) function: String,
+}
+
+impl FromStr for Named {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (component, function) = match text.split_once('/') {
+            Some((component, function)) => (Some(component), function),
+            None => (None, text),
+        };
+        if component == Some("") || function.is_empty() || function.contains('/') {
+            return Err("a function looks like order-saga/order, or order");
+        }
+        Ok(Self { component: component.map(str::to_owned), function: function.to_owned() })
+    }
+}
+
+impl Remote {
+    /// The function that is meant. One with its component is taken at its word.
+    pub(crate) fn function(&self, named: &Named) -> Result<Found, Failure> {
+        let name = &named.function;
+        if let Some(component) = &named.component {
+            return Ok(Found { component: component.clone(), function: name.clone() });
+        }
+        let all = self.run(self.client.functions())?.functions;
+        let mut same: Vec<_> = all.iter().filter(|function| function.name == *name).collect();
+        match (same.pop(), same.is_empty()) {
+            (Some(one), true) => {
+                Ok(Found { component: one.component.clone(), function: one.name.clone() })
+            }
+            (Some(last), false) => {
+                same.push(last);
+                Err(Failure::new(format!("several components have a function {name:?}"))
+                    .list(same.into_iter().map(whole).collect())
+                    .hint("say which component, as in the list"))
+            }
+            (None, _) => {
+                let failure = Failure::new(format!("no component has a function {name:?}"));
+                Err(failure.hint(suggestion(named, &all)))
+            }
+        }
+    }
+
+    /// The server knows no such function: perhaps it is misspelt.
+    pub(crate) fn no_such_function(&self, problem: Box<Problem>, found: &Found) -> Failure {
+        let Found { component, function } = found.clone();
+        let named = Named { component: Some(component), function };
+        let refused = indelible_client::Error::Refused(problem).explain(&self.url);
+        match self.wait(self.client.functions()) {
+            Ok(all) => refused.hint(suggestion(&named, &all.functions)),
+            // Somebody who may call need not be able to list.
+            Err(_) => refused,
+        }
+    }
+}
+
+/// Whether a server means by it that there is no such function.
+pub(super) fn no_such(code: Code) -> bool {
+    matches!(code, Code::NoSuchComponent | Code::NoSuchFunction)
+}
+
+/// As it is named in calls.
+fn whole(function: &Function) -> String {
+    format!("{}/{}", function.component, function.name)
+}
+
+fn suggestion(named: &Named, all: &[Function]) -> String {
+    if all.is_empty() {
+        return "nothing is deployed yet: `indelible deploy PATH` does it".to_owned();
+    }
+    let near = near(named, all);
+    match near.is_empty() {
+        true => "`indelible functions` lists what can be called".to_owned(),
+        false => format!(
+            "did you mean {}? `indelible functions` lists what can be called",
+            near.join(" or ")
+        ),
+    }
+}
+
+/// Those whose names are few letters away, the nearest first.
+fn near(named: &Named, all: &[Function]) -> Vec<String> {
+    let mut near: Vec<_> = all
+        .iter()
+        .filter_map(|function| {
+            let other =
+                named.component.as_ref().map_or(0, |name| distance(name, &function.component));
+            let letters = distance(&named.function, &function.name);
+            let is_near = |letters: usize, name: &str| letters <= 1 + name.chars().count() / 4;
+            // The same function in a component of another name is near, however that is called.
+            let is_near = is_near(letters, &named.function)
+                && (letters == 0
+                    || named.component.as_ref().is_none_or(|name| is_near(other, name)));
+            is_near.then(|| (letters, other, whole(function)))
+        })
+        .collect();
+    near.sort();
+    near.into_iter().map(|(_, _, name)| name).take(SUGGESTED_MAX).collect()
+}
+
+/// How many letters have to be put in, left out or changed.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (at, letter) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (column, other) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn functions(names: &[&str]) -> Vec<Function> {
+        let function = |name: &&str| {
+            let (component, name) = name.split_once('/').unwrap();
+            let (component, name) = (component.to_owned(), name.to_owned());
+            Function { component, name, persist: true, idem: false }
+        };
+        names.iter().map(function).collect()
+    }
+
+    #[test]
+    fn how_people_name_functions() {
+        for good in ["order", "shop/order", "wait_signals"] {
+            assert!(good.parse::<Named>().is_ok(), "{good}");
+        }
+        for bad in ["", "/", "shop/", "/order", "a/b/c"] {
+            assert!(bad.parse::<Named>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn letters_are_counted() {
+        for (from, to, letters) in
+            [("", "", 0), ("order", "", 5), ("ordr", "order", 1), ("odrer", "order", 2)]
+        {
+            assert_eq!((distance(from, to), distance(to, from)), (letters, letters));
+        }
+    }
+
+    /// What is near is named, the nearest first; what is not is no help.
+    #[test]
+    fn what_was_meant() {
+        let all = functions(&["order-saga/order", "order-saga/refund", "shop/order", "shop/list"]);
+        let near = |name: &str| near(&name.parse().unwrap(), &all);
+        assert_eq!(near("ordr"), ["order-saga/order", "shop/order"]);
+        assert_eq!(near("order-saga/ordr"), ["order-saga/order"]);
+        assert_eq!(near("order_saga/refnd"), ["order-saga/refund"]);
+        assert_eq!(near("shp/order"), ["shop/order", "order-saga/order"]);
+        assert_eq!(near("zebra"), [""; 0]);
+        let hint = |all: &[Function]| suggestion(&"ordr".parse().unwrap(), all);
+        assert!(hint(&all).starts_with("did you mean order-saga/order or shop/order?"));
+        assert!(hint(&[]).contains("indelible deploy"));
+    }
+}

@@ -1,0 +1,48 @@
+//! `indelible functions`: what can be called.
+
+use std::io::Write;
+
+use clap::Args;
+use indelible_client::api::component::Function;
+
+use super::connection::Connection;
+use crate::failure::{Failure, Verdict};
+use crate::print::{self, plain};
+
+/// List what can be called
+#[derive(Args)]
+pub(crate) struct Functions {
+    /// Print a JSON object for each
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Functions {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let remote = self.connection.connect()?;
+        let all = remote.run(remote.client.functions())?.functions;
+        if self.json {
+            all.iter().try_for_each(|function| print::object(function, out))?;
+            return Ok(Verdict::Well);
+        }
+        if all.is_empty() {
+            print::tell("nothing is deployed yet\nhint: `indelible deploy PATH` does it");
+        }
+        print::text(&table(&all), out)?;
+        Ok(Verdict::Well)
+    }
+}
+
+/// A line for each: how it is called, and how it differs from most.
+pub(super) fn table(all: &[Function]) -> String {
+    let name = |function: &Function| plain(&format!("{}/{}", function.component, function.name));
+    let width = all.iter().map(|function| name(function).len()).max().unwrap_or_default();
+    let line = |function: &Function| {
+        let persist = if function.persist { "persist" } else { "volatile" };
+        let idem = if function.idem { "  idem" } else { "" };
+        format!("{:width$}  {persist}{idem}\n", name(function))
+    };
+    all.iter().map(line).collect()
+}

@@ -1,0 +1,102 @@
+//! `indelible release` and `indelible fail`: executions that are held, because they do not go on by
+//! themselves.
+
+use std::io::Write;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::confirm::{Sure, confirm};
+use super::connection::Connection;
+use super::errors::short;
+use super::target::{Target, target};
+use crate::failure::{Failure, Verdict};
+use crate::print;
+
+const RELEASE: &str = "\
+An execution is held when going on could be wrong: its journal does not fit its code, or it brought
+the server down. `indelible show` says why. Released, it tries again; what is still wrong holds it
+again.
+
+Examples:
+  indelible ps --state held
+  indelible release 9c4f1a2b --reason 'the disk is mended'";
+
+const FAIL: &str = "\
+Ends an execution that is held, and with it what it called. It does not clean up: its code is not
+run again.
+
+Examples:
+  indelible ps --state held
+  indelible fail 9c4f1a2b --reason 'refunded by hand'";
+
+/// Let an execution that is held go on
+#[derive(Args)]
+#[command(after_long_help = RELEASE)]
+pub(crate) struct Release {
+    /// Its id, or the beginning of it; or `last`
+    #[arg(value_parser = target)]
+    execution: Target,
+    /// Why: kept in the audit record
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// End an execution that is held, as failed
+#[derive(Args)]
+#[command(after_long_help = FAIL)]
+pub(crate) struct Fail {
+    /// Its id, or the beginning of it; or `last`
+    #[arg(value_parser = target)]
+    execution: Target,
+    /// Why: kept in the audit record
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    #[command(flatten)]
+    sure: Sure,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Serialize)]
+struct Decided<'a> {
+    execution_id: &'a str,
+}
+
+impl Release {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let remote = self.connection.connect()?;
+        let id = remote.find(&self.execution)?;
+        remote.run(remote.client.release(&id, &self.reason))?;
+        said(&id, "goes on", self.json, out)
+    }
+}
+
+impl Fail {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let remote = self.connection.connect()?;
+        let id = remote.find(&self.execution)?;
+        confirm(&self.sure, || Ok(format!("end {} as failed?", remote.describe(&id)?)))?;
+        remote.run(remote.client.fail(&id, &self.reason))?;
+        said(&id, "ends as failed", self.json, out)
+    }
+}
+
+fn said(id: &str, what: &str, json: bool, out: &mut impl Write) -> Result<Verdict, Failure> {
+    if json {
+        print::object(Decided { execution_id: id }, out)?;
+        return Ok(Verdict::Well);
+    }
+    let id = short(id);
+    print::tell(&format!("execution {id} {what}"));
+    print::tell(&format!("hint: `indelible show {id}` says how it goes"));
+    Ok(Verdict::Well)
+}

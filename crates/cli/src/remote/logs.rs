@@ -1,0 +1,207 @@
+//! `indelible logs`: what an execution and everything that it called have logged.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::Args;
+use indelible_client::api::log::{Level, LogLine};
+use serde::Serialize;
+
+use super::connection::{Connection, Remote};
+use super::errors::{Explained as _, short};
+use super::target::{Target, target};
+use crate::failure::{Failure, Verdict, quiet};
+use crate::screen::{Screen, Tone};
+
+/// The version of what `--json` prints: `docs/formats/cli-json.md`.
+const JSON_VERSION: u32 = 1;
+
+/// How many lines are asked for at a time: as many as the server gives.
+const PAGE: u32 = 500;
+
+/// How long to wait for more.
+const EVERY: Duration = Duration::from_millis(500);
+
+const HELP: &str = "\
+EXECUTION is an id or the beginning of one (6 digits or more), or `last` for the newest; .0.2 behind
+it names a child.
+
+A line says when, how important, which execution, and what was logged. The server keeps the last
+lines of all executions together, 64 MiB of them: the oldest go. After a crash, lines of the last
+moments before it may be there twice.
+
+Examples:
+  indelible logs last
+  indelible logs 9c4f1a2b --follow
+  indelible logs 9c4f1a2b.0 --json | jq -r .message";
+
+/// Show what an execution and everything that it called have logged
+#[derive(Args)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Logs {
+    /// Which execution
+    #[arg(value_parser = target)]
+    execution: Target,
+    /// Go on with what is logged later, until the execution is over
+    #[arg(long, short)]
+    follow: bool,
+    /// Print a JSON object for each line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Logs {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let remote = self.connection.connect()?;
+        let id = remote.find(&self.execution)?;
+        let logs = remote.client.logs(&id).map_err(|error| error.explain(&remote.url))?;
+        let mut logs = logs.limit(PAGE);
+        let mut over = !self.follow;
+        loop {
+            let page = remote.run(logs.next())?;
+            for line in &page.lines {
+                let written = if self.json { object(line, out) } else { text(line, screen, out) };
+                quiet(written).map_err(|error| Failure::output(&error))?;
+            }
+            if page.more {
+                continue;
+            }
+            quiet(out.flush()).map_err(|error| Failure::output(&error))?;
+            if over {
+                return Ok(Verdict::Well);
+            }
+            // What it logged before its end is there when its end is: one more look shows it.
+            over = is_over(&remote, &id)?;
+            if !over {
+                remote.wait(async { tokio::time::sleep(EVERY).await });
+            }
+        }
+    }
+}
+
+fn is_over(remote: &Remote, id: &str) -> Result<bool, Failure> {
+    Ok(remote.run(remote.client.execution(id))?.execution.state.is_over())
+}
+
+/// A line of `--json`.
+fn object(line: &LogLine, out: &mut impl Write) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Versioned<'a> {
+        v: u32,
+        #[serde(flatten)]
+        line: &'a LogLine,
+    }
+    serde_json::to_writer(&mut *out, &Versioned { v: JSON_VERSION, line })?;
+    writeln!(out)
+}
+
+/// A line for people.
+fn text(line: &LogLine, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+    let LogLine { at, execution_id, attempts, level, message, fields, cut } = line;
+    let word = format!("{:5}", level.as_str());
+    let word = match level {
+        Level::Error => screen.paint(Tone::Bad, &word),
+        Level::Warn => screen.paint(Tone::Warn, &word),
+        Level::Info => word,
+        Level::Debug | Level::Trace => screen.paint(Tone::Faint, &word),
+    };
+    let name = short(execution_id);
+    // Most attempts are first ones.
+    let name = match attempts.split('.').all(|attempt| attempt == "1") {
+        true => name,
+        false => format!("{name}@{attempts}"),
+    };
+    let at = screen.paint(Tone::Faint, &plain(at));
+    write!(out, "{at} {word} {}  {}", plain(&name), plain(message))?;
+    for (name, value) in fields {
+        let bare = !value.is_empty() && !value.contains([' ', '"', '=']);
+        let (name, value) = (plain(name), plain(value));
+        match bare {
+            true => write!(out, " {name}={value}")?,
+            false => write!(out, " {name}=\"{}\"", value.replace('"', "\\\""))?,
+        }
+    }
+    writeln!(out, "{}", if *cut { " (cut)" } else { "" })
+}
+
+/// A function's text must not move somebody's cursor, or turn what stands beside it.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || turns {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn line() -> LogLine {
+        LogLine {
+            at: "2026-01-02T03:04:05.000006Z".to_owned(),
+            execution_id: format!("{}.0.2", "0123456789abcdef".repeat(4)),
+            attempts: "1.1.1".to_owned(),
+            level: Level::Info,
+            message: "charged".to_owned(),
+            fields: BTreeMap::new(),
+            cut: false,
+        }
+    }
+
+    fn shown(line: &LogLine, colours: bool) -> String {
+        let mut out = Vec::new();
+        text(line, Screen { is_terminal: colours, columns: 80, colours }, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// When, how important, who, what; and what belongs to it.
+    #[test]
+    fn a_line_for_people() {
+        let plain = line();
+        assert_eq!(
+            shown(&plain, false),
+            "2026-01-02T03:04:05.000006Z info  01234567.0.2  charged\n"
+        );
+        let fields = [("a", "1"), ("b", "two words"), ("c", ""), ("d", "say \"x\"")];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let more = LogLine { fields, attempts: "1.2.1".to_owned(), cut: true, ..line() };
+        assert_eq!(
+            shown(&more, false),
+            "2026-01-02T03:04:05.000006Z info  01234567.0.2@1.2.1  charged a=1 b=\"two words\" \
+             c=\"\" d=\"say \\\"x\\\"\" (cut)\n"
+        );
+    }
+
+    /// Whatever a function logs is one line, and moves no cursor.
+    #[test]
+    fn texts_are_harmless() {
+        let hostile = "\u{1b}[2J\r\n\u{7}\u{9b}31m\u{202e}x";
+        let fields = BTreeMap::from([(hostile.to_owned(), hostile.to_owned())]);
+        let line = LogLine { message: hostile.to_owned(), fields, ..line() };
+        let shown = shown(&line, false);
+        assert_eq!(shown.lines().count(), 1);
+        assert!(!shown.trim_end().contains(char::is_control) && !shown.contains('\u{202e}'));
+    }
+
+    /// Colours stand beside the words, and only where they are shown.
+    #[test]
+    fn what_matters_has_a_colour() {
+        for (level, colour) in [(Level::Warn, "\u{1b}[33mwarn "), (Level::Error, "\u{1b}[31merror")]
+        {
+            let line = LogLine { level, ..line() };
+            assert!(shown(&line, true).contains(colour));
+            assert!(!shown(&line, false).contains('\u{1b}'));
+        }
+        assert!(shown(&line(), true).contains(" info  "));
+    }
+}

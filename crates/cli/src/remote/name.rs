@@ -1,0 +1,25 @@
+//! The name of a call: the same again under it is done once.
+
+use clap::Args;
+use indelible_client::{Identity, OperationId};
+
+/// What a call is called.
+#[derive(Args, Clone)]
+pub(crate) struct Name {
+    /// A key of yours for what is wanted: the same again under it is done once
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// An operation id, as a key; a UUID of version 7
+    #[arg(long, value_name = "UUID", conflicts_with = "key")]
+    id: Option<OperationId>,
+}
+
+impl Name {
+    /// What was said, or a new id: minted here, it can be told to whoever gets no answer.
+    pub(crate) fn identity(&self) -> Identity {
+        match (&self.key, self.id) {
+            (Some(key), _) => Identity::Key(key.clone()),
+            (None, id) => Identity::Operation(id.unwrap_or_else(OperationId::mint)),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `indelible signal`: tells an execution something.
+
+use std::io::Write;
+
+use clap::Args;
+use indelible_client::{Cause, Error, OperationId};
+use serde::Serialize;
+
+use super::connection::Connection;
+use super::errors::{Explained as _, short};
+use super::target::{Target, target};
+use crate::failure::{Failure, Verdict};
+use crate::input::Input;
+use crate::print;
+
+const HELP: &str = "\
+A signal waits until the execution receives it; each is received once, in the order in which they
+were sent. With --key the same again is not sent again.
+
+Examples:
+  indelible signal 9c4f1a2b decision '{\"by\":\"bob\",\"approved\":true}'
+  indelible signal last stop";
+
+/// Send a signal to an execution
+#[derive(Args)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Signal {
+    /// Its id, or the beginning of it; or `last`
+    #[arg(value_parser = target)]
+    execution: Target,
+    /// The name of the signal
+    name: String,
+    /// What to say, as JSON; @FILE is a file with it, - standard input
+    #[arg(value_name = "JSON", default_value = "null")]
+    payload: Input,
+    /// A key of yours for this signal: the same again under it is sent once
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Serialize)]
+struct Sent<'a> {
+    execution_id: &'a str,
+    delivery_id: u64,
+}
+
+impl Signal {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let payload = self.payload.read()?;
+        let remote = self.connection.connect()?;
+        let id = remote.find(&self.execution)?;
+        // Minted here, it can be told to whoever gets no answer.
+        let key = self.key.clone().unwrap_or_else(|| OperationId::mint().to_string());
+        let signal = remote.client.signal(&id, &self.name, &*payload).idempotency_key(&key);
+        let delivered = remote.wait(signal.into_future()).map_err(|error| {
+            let arrived = matches!(
+                &error,
+                Error::Transport(lost) if !matches!(lost.source, Cause::Connect(_))
+            );
+            let failure = error.explain(&remote.url);
+            if arrived {
+                failure.hint(format!(
+                    "it may have arrived; sent again with --key '{key}', it is received once"
+                ))
+            } else {
+                failure
+            }
+        })?;
+        let delivery_id = delivered.delivery_id;
+        if self.json {
+            print::object(Sent { execution_id: &id, delivery_id }, out)?;
+        } else {
+            let (name, id) = (&self.name, short(&id));
+            print::tell(&format!("sent to {id}; it is number {delivery_id} of {name:?}"));
+        }
+        Ok(Verdict::Well)
+    }
+}

@@ -1,0 +1,97 @@
+//! `indelible start`: starts a function, and does not wait.
+
+use std::io::Write;
+
+use clap::Args;
+use indelible_client::api::call::Verdict as Met;
+use indelible_client::{Identity, StartError};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::connection::Connection;
+use super::errors::{Explained as _, short};
+use super::function::{Found, Named, no_such};
+use super::name::Name;
+use crate::failure::{Failure, Verdict};
+use crate::input::Input;
+use crate::print;
+
+const HELP: &str = "\
+Prints the id of the execution as soon as it is durable: it goes on, whatever happens. With --key or
+--id the start has a name: the same again finds the same execution.
+
+Examples:
+  indelible start order-saga/order '{\"id\":\"o-1\",\"item\":\"tea\",\"quantity\":2,\"cents\":500}' --key o-1
+  indelible show \"$(indelible start order @order.json)\"";
+
+/// Start a function, and print the id of its execution
+#[derive(Args)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Start {
+    /// component/function, or the function alone if one component has it
+    function: Named,
+    /// Its input, as JSON; @FILE is a file with it, - standard input; several arguments are an array
+    #[arg(default_value = "null")]
+    input: Input,
+    #[command(flatten)]
+    name: Name,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Serialize)]
+struct Started<'a> {
+    execution_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'a str>,
+}
+
+impl Start {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let input = self.input.read()?;
+        let remote = self.connection.connect()?;
+        let found = remote.function(&self.function)?;
+        let Found { component, function } = &found;
+        let function = remote
+            .client
+            .function::<RawValue, Box<RawValue>>(component.as_str(), function.as_str());
+        let start = function.start(&input);
+        let start = match self.name.identity() {
+            Identity::Key(key) => start.idempotency_key(key),
+            Identity::Operation(id) => start.operation_id(id),
+        };
+        let handle = remote.wait(start.into_future()).map_err(|error| match error {
+            StartError::Refused(problem) if no_such(problem.code) => {
+                remote.no_such_function(problem, &found)
+            }
+            error => error.explain(&remote.url),
+        })?;
+        let id = handle.execution_id();
+        match handle.verdict() {
+            None | Some(Met::Fresh) => {}
+            Some(Met::InFlight) => print::tell("it went on already, under this name"),
+            Some(Met::PriorResult | Met::PriorError) => {
+                print::tell("it was started before under this name, and is over");
+            }
+        }
+        if self.json {
+            print::object(
+                Started {
+                    execution_id: id,
+                    operation_id: handle.operation_id(),
+                    verdict: handle.verdict().map(Met::as_str),
+                },
+                out,
+            )?;
+        } else {
+            print::text(&format!("{id}\n"), out)?;
+            print::tell(&format!("hint: `indelible show {}` says how it goes", short(id)));
+        }
+        Ok(Verdict::Well)
+    }
+}

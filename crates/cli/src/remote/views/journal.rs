@@ -1,0 +1,95 @@
+//! `indelible journal EXECUTION`: the events of an execution that a server has.
+
+use std::io::Write;
+
+use clap::Args;
+use indelible_journal::json::{ParseError, write_line};
+use indelible_journal::{Attempts, JournalKey, Record};
+
+use super::story::event;
+use crate::failure::{Failure, Verdict, quiet};
+use crate::journal::{Drawing, draw};
+use crate::remote::errors::Explained as _;
+use crate::remote::target::{Target, target};
+use crate::remote::{Connection, Remote};
+use crate::screen::Screen;
+
+/// How many events are asked for at a time.
+const PAGE: u32 = 500;
+
+/// The journal of an execution at a server.
+#[derive(Args)]
+pub(crate) struct Journal {
+    /// Which execution of a server: its id, the beginning of one, or `last`
+    // Optional for the sake of the subcommands alone: without one of them it has to be there.
+    #[arg(required = true, value_parser = target)]
+    execution: Option<Target>,
+    /// Of which attempt, from the root down: 2, or 1.2 for a child; the last, unless said
+    #[arg(long, value_name = "N.N", value_parser = attempts)]
+    attempts: Option<Attempts>,
+    /// Draw bars over time instead of a table
+    #[arg(long, conflicts_with = "json")]
+    timeline: bool,
+    /// Print JSON Lines, as `journal show` and `journal verify` read them
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+fn attempts(text: &str) -> Result<Attempts, String> {
+    text.parse().map_err(|_| "attempts are numbers with dots between, as 1.2".to_owned())
+}
+
+impl Journal {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let Some(execution) = &self.execution else {
+            return Err(Failure::new("name an execution"));
+        };
+        let remote = self.connection.connect()?;
+        let id = remote.find(execution)?;
+        if self.json {
+            let mut line = Vec::new();
+            self.each(&remote, &id, |key, record| {
+                line.clear();
+                write_line(&key, &record, &mut line);
+                quiet(out.write_all(&line)).map_err(|error| Failure::output(&error))
+            })?;
+            return Ok(Verdict::Well);
+        }
+        let mut found: Option<(JournalKey, Vec<Record>)> = None;
+        self.each(&remote, &id, |key, record| {
+            found.get_or_insert_with(|| (key, Vec::new())).1.push(record);
+            Ok(())
+        })?;
+        let how = if self.timeline { Drawing::Timeline } else { Drawing::Table };
+        if let Some((key, records)) = found {
+            draw(&key, records, how, screen, out)?;
+        }
+        Ok(Verdict::Well)
+    }
+
+    fn each(
+        &self,
+        remote: &Remote,
+        id: &str,
+        mut take: impl FnMut(JournalKey, Record) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let attempts = self.attempts.as_ref().map(ToString::to_string);
+        let pages = remote.client.journal(id, attempts.as_deref());
+        let mut pages = pages.map_err(|error| error.explain(&remote.url))?.limit(PAGE);
+        while let Some(page) = remote.run(pages.next())? {
+            for line in &page.events {
+                let (key, record) = event(line.get()).map_err(|error| unreadable(&error))?;
+                take(key, record)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An event of a kind that this version does not know.
+pub(super) fn unreadable(error: &ParseError) -> Failure {
+    Failure::new(format!("an event of the server cannot be read: {error}"))
+        .hint("the server may be newer than this `indelible`: take the same version")
+}

@@ -1,0 +1,156 @@
+//! Executions as a table. Pure: what is listed and what time it is come in.
+
+use std::collections::HashSet;
+
+use indelible_client::api::execution::Execution;
+use indelible_journal::Timestamp;
+
+use super::state::{tone, word};
+use super::time::{ago, told};
+use crate::columns::{self, Cell, Column};
+use crate::screen::{Screen, Tone};
+use crate::text::{duration, plain};
+
+/// As many digits of an id as people need.
+const DIGITS: usize = 8;
+/// A name is at most 255 bytes.
+const NAME_WIDTH_MAX: usize = 255;
+/// Why something is held can be long; `indelible show` has all of it.
+const WHY_WIDTH_MAX: usize = 200;
+
+const COLUMNS: [Column; 7] = [
+    Column::left("id"),
+    Column::left("function").or_narrow(12),
+    Column::left("state"),
+    Column::right("started"),
+    Column::right("took"),
+    Column::right("attempt"),
+    Column::left("why").or_narrow(10),
+];
+
+/// A row for each, in their order.
+pub(super) fn lines(executions: &[Execution], now: Timestamp, screen: Screen) -> Vec<String> {
+    let digits = digits(executions);
+    let rows: Vec<[Cell; 7]> = executions.iter().map(|one| row(one, digits, now)).collect();
+    columns::lines(&COLUMNS, &rows, screen)
+}
+
+fn row(execution: &Execution, digits: usize, now: Timestamp) -> [Cell; 7] {
+    let started = told(&execution.created_at);
+    let id: String = execution.execution_id.chars().take(digits).collect();
+    [
+        Cell::new(plain(&id, NAME_WIDTH_MAX)),
+        Cell::new(plain(&execution.function, NAME_WIDTH_MAX)),
+        Cell::toned(tone(execution.state), word(execution.state)),
+        Cell::new(started.map_or_else(|| "?".to_owned(), |started| ago(started, now))),
+        Cell::new(took(execution, now)),
+        Cell::new(match execution.attempts.as_str() {
+            "1" => String::new(),
+            attempts => plain(attempts, NAME_WIDTH_MAX),
+        }),
+        Cell::toned(
+            Tone::Warn,
+            execution.held.as_deref().map_or_else(String::new, |why| plain(why, WHY_WIDTH_MAX)),
+        ),
+    ]
+}
+
+/// How long it took, or has been going.
+pub(super) fn took(execution: &Execution, now: Timestamp) -> String {
+    let until = match execution.state.is_over() {
+        true => told(&execution.updated_at),
+        false => Some(now),
+    };
+    match (told(&execution.created_at), until) {
+        (Some(from), Some(until)) => {
+            // Of what goes on, nobody needs to know it to the microsecond.
+            let micros = until.saturating_since(from).get();
+            let whole = if execution.state.is_over() { 1 } else { 1_000_000 };
+            duration(micros / whole * whole)
+        }
+        _ => "?".to_owned(),
+    }
+}
+
+/// So many that no two of them look the same.
+fn digits(executions: &[Execution]) -> usize {
+    let ids: HashSet<&str> = executions.iter().map(|one| one.execution_id.as_str()).collect();
+    let longest = ids.iter().map(|id| id.len()).max().unwrap_or(0);
+    let told_apart = |digits: usize| {
+        let mut seen = HashSet::new();
+        ids.iter().all(|id| seen.insert(id.get(..digits).unwrap_or(id)))
+    };
+    (DIGITS..longest).find(|digits| told_apart(*digits)).unwrap_or(longest.max(DIGITS))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use indelible_client::api::execution::State;
+
+    use super::*;
+
+    const NOW: &str = "2026-03-14T09:30:00Z";
+
+    pub(crate) fn execution(id: &str, function: &str, state: State) -> Execution {
+        Execution {
+            execution_id: format!("{id:0<64}"),
+            namespace: "default".to_owned(),
+            function: function.to_owned(),
+            component_digest: "f7".repeat(32),
+            state,
+            created_at: "2026-03-14T09:26:53.000000Z".to_owned(),
+            updated_at: "2026-03-14T09:26:53.012500Z".to_owned(),
+            attempts: "1".to_owned(),
+            events: 7,
+            held: None,
+        }
+    }
+
+    fn shown(executions: &[Execution], terminal: Option<usize>) -> Vec<String> {
+        lines(executions, NOW.parse().unwrap(), Screen::new(terminal, None))
+    }
+
+    /// What is over says how long it took, what goes on for how long, and what is held why.
+    #[test]
+    fn a_row_says_how_it_stands() {
+        let held = Execution {
+            held: Some("its journal does not fit: \u{1b}[2J".to_owned()),
+            ..execution("02", "order", State::Held)
+        };
+        let all = [held, execution("01", "支払い", State::Completed)];
+        assert_eq!(
+            shown(&all, None),
+            [
+                "id        function  state        started    took  why",
+                "02000000  order     held       3 min ago   3m07s  its journal does not fit: \u{fffd}[2J",
+                "01000000  支払い    completed  3 min ago  12.5ms",
+            ]
+        );
+        for line in shown(&all, Some(60)) {
+            assert!(crate::text::width(&line) <= 60, "{line:?}");
+        }
+    }
+
+    /// As many digits as tell the ids apart, and the same for all.
+    #[test]
+    fn ids_are_told_apart() {
+        let ids = ["0123456789aa", "0123456789ab", "ff"];
+        let all = ids.map(|id| execution(id, "f", State::Running));
+        let shown = shown(&all, None);
+        assert!(shown[1].starts_with("0123456789aa  f"), "{shown:#?}");
+        assert!(shown[3].starts_with("ff0000000000  f"), "{shown:#?}");
+    }
+
+    /// A server that tells nonsense breaks nothing.
+    #[test]
+    fn nonsense_is_shown_as_it_is() {
+        let odd = Execution {
+            execution_id: "\u{1b}]0;日本語日本語".to_owned(),
+            created_at: "soon".to_owned(),
+            ..execution("", "f\n\u{202e}", State::Running)
+        };
+        let shown = shown(&[odd.clone(), odd], None);
+        assert!(shown.iter().all(|line| !line.contains(crate::text::rewrites)), "{shown:#?}");
+        assert!(shown[1].contains('?'), "{shown:#?}");
+    }
+}

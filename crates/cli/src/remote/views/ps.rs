@@ -1,0 +1,231 @@
+//! `indelible ps`: the executions of a namespace, newest first.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use clap::Args;
+use indelible_client::api::execution::{Execution, State};
+use indelible_client::{Error, Filter};
+use indelible_journal::Timestamp;
+use serde::Serialize;
+use tokio::time::{sleep, timeout};
+
+use super::frame::{self, First, Frame, first};
+use super::state::state;
+use super::time::{When, second, when};
+use super::{JSON_VERSION, list, now, print, print_json};
+use crate::failure::{Failure, Verdict};
+use crate::remote::errors::Explained as _;
+use crate::remote::{Connection, Remote};
+use crate::screen::{Screen, Tone};
+
+/// How many a page of the server has at most.
+const PAGE_MAX: u32 = 500;
+
+const HELP: &str = "\
+States: running, blocked (it waits for something), cancelling, held (a person has to look), completed,
+failed, cancelled. `indelible show` takes the id as it is printed, and says more.
+
+Examples:
+  indelible ps
+  indelible ps --state failed,held --since 1d
+  indelible ps --function order --watch
+  indelible ps --json --limit 1000 | jq -r '.executions[].execution_id'";
+
+/// List executions, newest first
+#[derive(Args)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Ps {
+    /// Only those in one of these states, with commas between
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
+    state: Vec<State>,
+    /// Only those of this function: its name, without the component
+    #[arg(long, value_name = "NAME", value_parser = function)]
+    function: Option<String>,
+    /// Only those started since then: 45s, 30m, 2h or 7d ago, or a time as 2026-03-14T09:26:53Z
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    since: Option<When>,
+    /// Only those started before then
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    before: Option<When>,
+    /// How many
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
+    /// Draw the list again every second, until Ctrl-C
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+fn function(text: &str) -> Result<String, String> {
+    match text.rsplit_once('/') {
+        None => Ok(text.to_owned()),
+        Some((_, name)) => {
+            Err(format!("executions know the name of the function alone: --function {name}"))
+        }
+    }
+}
+
+/// What was found.
+struct Found {
+    executions: Vec<Execution>,
+    /// Whether there are more than were asked for.
+    more: bool,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    v: u32,
+    executions: &'a [Execution],
+    more: bool,
+}
+
+impl Ps {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+        if self.watch {
+            frame::needs_terminal(screen)?;
+        }
+        let remote = self.connection.connect()?;
+        if self.watch {
+            return self.watch(&remote, screen, out);
+        }
+        let Found { executions, more } = remote.run(self.find(&remote, now()))?;
+        if self.json {
+            print_json(&Document { v: JSON_VERSION, executions: &executions, more }, out)?;
+        } else if !executions.is_empty() {
+            print(&list::lines(&executions, now(), screen), out)?;
+        }
+        if let Some(note) = self.note(executions.len(), more) {
+            // Behind the table that it is about.
+            _ = out.flush();
+            _ = writeln!(io::stderr(), "{note}");
+        }
+        Ok(Verdict::Well)
+    }
+
+    async fn find(&self, remote: &Remote, now: Timestamp) -> Result<Found, Error> {
+        let wanted = self.limit as usize;
+        // One more, to know whether there are more.
+        let page = self.limit.saturating_add(1).min(PAGE_MAX);
+        let mut pages = remote.client.executions(&self.filter(now))?.limit(page);
+        let mut executions: Vec<Execution> = Vec::new();
+        let mut known = HashSet::new();
+        while executions.len() <= wanted
+            && let Some(page) = pages.next().await?
+        {
+            // The server lists every attempt; the newest comes first, and stands for all.
+            let fresh = page.executions.into_iter();
+            executions.extend(fresh.filter(|one| known.insert(one.execution_id.clone())));
+        }
+        let more = executions.len() > wanted;
+        executions.truncate(wanted);
+        Ok(Found { executions, more })
+    }
+
+    fn filter(&self, now: Timestamp) -> Filter {
+        let mut filter = Filter::all();
+        for state in &self.state {
+            filter = filter.state(*state);
+        }
+        if let Some(function) = &self.function {
+            filter = filter.function(function);
+        }
+        if let Some(since) = self.since {
+            filter = filter.created_from(since.time(now).to_string());
+        }
+        if let Some(before) = self.before {
+            filter = filter.created_before(before.time(now).to_string());
+        }
+        filter
+    }
+
+    fn is_filtered(&self) -> bool {
+        !self.state.is_empty()
+            || self.function.is_some()
+            || self.since.is_some()
+            || self.before.is_some()
+    }
+
+    /// What the table does not say.
+    fn note(&self, count: usize, more: bool) -> Option<String> {
+        match (count, more) {
+            (0, _) if self.is_filtered() => {
+                Some("nothing here\nhint: `indelible ps` without a filter lists all".to_owned())
+            }
+            (0, _) => Some(
+                "nothing here\nhint: `indelible call FUNCTION` makes an execution; --namespace \
+                 names another namespace"
+                    .to_owned(),
+            ),
+            (_, true) => Some(format!(
+                "there are more than {count}\nhint: --limit {} shows more, --before older ones",
+                count.saturating_mul(5)
+            )),
+            _ => None,
+        }
+    }
+
+    /// Draws the list again and again. A server that is gone for a while is waited for.
+    fn watch(
+        &self,
+        remote: &Remote,
+        screen: Screen,
+        out: &mut impl Write,
+    ) -> Result<Verdict, Failure> {
+        let followed =
+            remote.wait(first(tokio::signal::ctrl_c(), self.follow(remote, screen, out)));
+        match followed {
+            First::One(_) => Err(frame::interrupted()),
+            First::Other(failure) => Err(failure),
+        }
+    }
+
+    async fn follow(&self, remote: &Remote, screen: Screen, out: &mut impl Write) -> Failure {
+        let mut frame = Frame::default();
+        let mut found = Found { executions: Vec::new(), more: false };
+        let mut silent: Option<Timestamp> = None;
+        loop {
+            match timeout(frame::ANSWER, self.find(remote, now())).await {
+                Ok(Ok(fresh)) => {
+                    found = fresh;
+                    silent = None;
+                }
+                Ok(Err(Error::Transport(_))) | Err(_) => silent = silent.or(Some(now())),
+                Ok(Err(error)) => return error.explain(&remote.url),
+            }
+            let screen = frame::resized(screen);
+            let lines = self.drawn(&found, silent, now(), screen);
+            if let Err(failure) = frame.draw(lines, screen, out) {
+                return failure;
+            }
+            sleep(frame::EVERY).await;
+        }
+    }
+
+    fn drawn(
+        &self,
+        found: &Found,
+        silent: Option<Timestamp>,
+        now: Timestamp,
+        screen: Screen,
+    ) -> Vec<String> {
+        let mut lines = match found.executions.is_empty() {
+            true => vec!["nothing here".to_owned()],
+            false => list::lines(&found.executions, now, screen),
+        };
+        if found.more {
+            let more = format!("there are more than {}", found.executions.len());
+            lines.push(screen.paint(Tone::Faint, &more));
+        }
+        lines.extend(
+            silent.map(|since| {
+                screen.paint(Tone::Warn, &format!("no answer since {}", second(since)))
+            }),
+        );
+        lines
+    }
+}

@@ -1,0 +1,226 @@
+//! `indelible show`: one execution, for a person who wants to understand it.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Args;
+use indelible_client::api::execution::{Detail, Execution};
+use indelible_client::{Error, Watch};
+use indelible_journal::{Event, Timestamp};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::frame::{self, First, Frame, first};
+use super::page::{self, Subject};
+use super::story::{Story, event};
+use super::time::second;
+use super::{now, print, print_json};
+use crate::failure::{Failure, Verdict};
+use crate::remote::errors::Explained as _;
+use crate::remote::target::{Target, target};
+use crate::remote::{Connection, Remote};
+use crate::screen::{Screen, Tone};
+
+/// How many events are asked for at a time.
+const PAGE: u32 = 500;
+/// How many earlier attempts are told of.
+const EARLIER_MAX: usize = 3;
+/// After an event, more may follow at once: they are drawn together.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+const HELP: &str = "\
+EXECUTION is an id or the beginning of one (6 digits or more), as `indelible ps` prints it, or `last`
+for the newest; .0.2 behind it names a child.
+
+Each step has a row: when it began, what it is (a call of a function, an HTTP request, a timer, a
+signal, a join set), the id of the execution that it called, a bar over time, and how it ended:
+  ✓  well    ✗  it failed    ?  nobody knows whether it happened    ⊘  it was cancelled
+Of a long execution the first and the last steps are shown; `indelible journal` has all.
+
+Examples:
+  indelible show last
+  indelible show 9c4f1a2b --watch
+  indelible show 9c4f1a2b.0 --json | jq .waits_for";
+
+/// Show one execution: how it stands, what it waits for, and its steps
+#[derive(Args)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Show {
+    /// Which execution
+    #[arg(value_parser = target)]
+    execution: Target,
+    /// Draw it again as it goes on, until it is over
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
+    /// Print JSON, with input and result whole
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Show {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+        if self.watch {
+            frame::needs_terminal(screen)?;
+        }
+        let remote = self.connection.connect()?;
+        let id = remote.find(&self.execution)?;
+        if self.watch {
+            return watch(&remote, &id, screen, out);
+        }
+        let subject = remote.wait(subject(&remote, &id))?;
+        match self.json {
+            true => print_json(&page::document(&subject, now()), out)?,
+            false => print(&page::lines(&subject, now(), screen), out)?,
+        }
+        Ok(Verdict::Well)
+    }
+}
+
+/// The execution, and its story up to the very event at which it was looked at.
+async fn subject(remote: &Remote, id: &str) -> Result<Subject, Failure> {
+    let explained = |error: Error| error.explain(&remote.url);
+    let detail = remote.client.execution(id).await.map_err(explained)?;
+    let (events, attempts) = (detail.execution.events, detail.execution.attempts.as_str());
+    let mut story: Option<Story> = None;
+    // What is volatile has no journal to read.
+    if events > 0 {
+        let mut pages = remote.client.journal(id, Some(attempts)).map_err(explained)?.limit(PAGE);
+        while story.as_ref().is_none_or(|story| story.events < events)
+            && let Some(page) = pages.next().await.map_err(explained)?
+        {
+            for line in &page.events {
+                if story.as_ref().is_none_or(|story| story.events < events) {
+                    story = take(story, line.get())?;
+                }
+            }
+        }
+    }
+    let earlier = earlier(remote, &detail.execution).await.map_err(explained)?;
+    Ok(Subject { detail, story, earlier })
+}
+
+/// How the attempts before this one ended. A child's are in the journal of its caller, and shown
+/// there; of a root, each has a journal, whose last event says it.
+async fn earlier(remote: &Remote, now: &Execution) -> Result<Vec<(String, String)>, Error> {
+    let id = now.execution_id.as_str();
+    if id.contains('.') || now.attempts == "1" {
+        return Ok(Vec::new());
+    }
+    let page = remote.client.tree(id)?.limit(PAGE).next().await?;
+    let all = page.into_iter().flat_map(|page| page.executions);
+    let before: Vec<Execution> =
+        all.filter(|one| one.execution_id == id && one.attempts != now.attempts).collect();
+    let mut earlier = Vec::new();
+    for one in &before[before.len().saturating_sub(EARLIER_MAX)..] {
+        let last = one.events.saturating_sub(1).to_string();
+        let mut pages = remote.client.journal(id, Some(&one.attempts))?.starting_at(last).limit(1);
+        let page = pages.next().await?;
+        let line = page.as_ref().and_then(|page| page.events.last());
+        let ended = line.and_then(|line| ended(line.get()));
+        earlier.push((one.attempts.clone(), ended.unwrap_or_else(|| "not known".to_owned())));
+    }
+    Ok(earlier)
+}
+
+fn ended(line: &str) -> Option<String> {
+    match event(line).ok()?.1.event {
+        Event::ExecutionFailed { error } => Some(error.to_string()),
+        Event::ExecutionCancelled { reason } => Some(format!("cancelled: {reason}")),
+        Event::ExecutionCompleted { .. } => Some("completed".to_owned()),
+        _ => None,
+    }
+}
+
+fn take(story: Option<Story>, text: &str) -> Result<Option<Story>, Failure> {
+    let (key, record) = event(text).map_err(|error| super::journal::unreadable(&error))?;
+    Ok(Story::take(story, key, &record))
+}
+
+fn watch(
+    remote: &Remote,
+    id: &str,
+    screen: Screen,
+    out: &mut impl Write,
+) -> Result<Verdict, Failure> {
+    match remote.wait(first(tokio::signal::ctrl_c(), follow(remote, id, screen, out))) {
+        First::One(_) => Err(frame::interrupted()),
+        First::Other(followed) => followed.map(|()| Verdict::Well),
+    }
+}
+
+/// Draws it whenever something has happened, and every second: bars grow.
+async fn follow(
+    remote: &Remote,
+    id: &str,
+    screen: Screen,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let explained = |error: Error| error.explain(&remote.url);
+    let mut frame = Frame::default();
+    let detail = remote.client.execution(id).await.map_err(explained)?;
+    let earlier_ones = earlier(remote, &detail.execution).await.map_err(explained)?;
+    let mut subject = Subject { detail, story: None, earlier: earlier_ones };
+    let mut events = remote.client.watch(id).map_err(explained)?;
+    let mut silent: Option<Timestamp> = None;
+    let mut streams = true;
+    loop {
+        match timeout(frame::ANSWER, remote.client.execution(id)).await {
+            Ok(Ok(detail)) => {
+                if detail.execution.attempts != subject.detail.execution.attempts {
+                    // Told when the server can; the page does not depend on it.
+                    let found = timeout(frame::ANSWER, earlier(remote, &detail.execution)).await;
+                    subject.earlier = found.ok().and_then(Result::ok).unwrap_or_default();
+                }
+                (subject.detail, silent) = (detail, None);
+            }
+            Ok(Err(Error::Transport(_))) | Err(_) => silent = silent.or(Some(now())),
+            Ok(Err(error)) => return Err(explained(error)),
+        }
+        let here = frame::resized(screen);
+        let mut lines = page::lines(&subject, now(), here);
+        if is_told(&subject.detail, subject.story.as_ref(), streams) {
+            return frame.end(&lines, here, out);
+        }
+        lines
+            .extend(silent.map(|since| {
+                here.paint(Tone::Warn, &format!("no answer since {}", second(since)))
+            }));
+        frame.draw(lines, here, out)?;
+        streams = listen(&mut events, &mut subject.story, streams, remote).await?;
+    }
+}
+
+/// Whether it is over and all of it is drawn.
+fn is_told(detail: &Detail, story: Option<&Story>, streams: bool) -> bool {
+    let told = story.is_some_and(|story| story.events >= detail.execution.events);
+    detail.execution.state.is_over() && (told || !streams)
+}
+
+/// Takes events until nothing comes for a moment, for a second at most. Whether there may be more.
+async fn listen(
+    events: &mut Watch,
+    story: &mut Option<Story>,
+    streams: bool,
+    remote: &Remote,
+) -> Result<bool, Failure> {
+    let end = Instant::now() + frame::EVERY;
+    let mut until = end;
+    loop {
+        if !streams {
+            sleep_until(end).await;
+            return Ok(false);
+        }
+        match first(events.next(), sleep_until(until)).await {
+            First::Other(()) => return Ok(true),
+            First::One(None) => return Ok(false),
+            First::One(Some(Ok(event))) => {
+                *story = take(story.take(), event.data.get())?;
+                until = end.min(Instant::now() + TOGETHER);
+            }
+            // It goes on trying when it is asked again.
+            First::One(Some(Err(Error::Transport(_)))) => {}
+            First::One(Some(Err(error))) => return Err(error.explain(&remote.url)),
+        }
+    }
+}

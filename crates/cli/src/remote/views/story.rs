@@ -1,0 +1,53 @@
+//! What has happened to an execution so far, from its events, in memory that does not grow with
+//! their number. Pure.
+
+use indelible_journal::json::{self, ParseError};
+use indelible_journal::{Event, JournalKey, Record, Timestamp};
+
+use crate::journal::kept::Bound;
+use crate::journal::spans::{Spans, Timeline};
+
+/// Of a long execution, so many of the first and of the last steps are shown.
+const STEPS_AT_EACH_END: usize = 40;
+
+/// The steps of one attempt.
+pub(super) struct Story {
+    key: JournalKey,
+    began: Timestamp,
+    last: Timestamp,
+    spans: Spans,
+    /// How many events it is made of.
+    pub(super) events: u64,
+}
+
+impl Story {
+    /// Takes the next event. A new attempt begins a new story.
+    pub(super) fn take(story: Option<Self>, key: JournalKey, record: &Record) -> Option<Self> {
+        let mut story = match (story, &record.event) {
+            (_, Event::ExecutionStarted(started)) => {
+                let ends = Bound::Ends(STEPS_AT_EACH_END, STEPS_AT_EACH_END);
+                let spans = Spans::new(started.function_name.to_string(), ends);
+                let (began, last) = (record.timestamp, record.timestamp);
+                Self { key, began, last, spans, events: 0 }
+            }
+            (Some(story), _) if story.key == key => story,
+            // Without a beginning it cannot be told.
+            (story, _) => return story,
+        };
+        story.last = story.last.max(record.timestamp);
+        story.events += 1;
+        story.spans.step(&record.event, record.timestamp.saturating_since(story.began).get());
+        Some(story)
+    }
+
+    /// The steps until its last event or, if it goes on, until now.
+    pub(super) fn timeline(&self, is_over: bool, now: Timestamp) -> Timeline {
+        let until = if is_over { self.last } else { self.last.max(now) };
+        self.spans.clone().finish(until.saturating_since(self.began).get())
+    }
+}
+
+/// An event as a server tells it.
+pub(super) fn event(text: &str) -> Result<(JournalKey, Record), ParseError> {
+    json::parse_line(text)
+}

@@ -1,0 +1,102 @@
+//! `indelible tree`: an execution with everything that it called.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use indelible_client::api::execution::Execution;
+
+use super::{JSON_VERSION, branches, now, print};
+use crate::failure::{Failure, Verdict, quiet};
+use crate::remote::errors::Explained as _;
+use crate::remote::target::{Target, target};
+use crate::remote::{Connection, Remote};
+use crate::screen::Screen;
+
+/// How many are asked for at a time.
+const PAGE: u32 = 500;
+/// Nobody reads more branches than this.
+const DRAWN_MAX: usize = 2_000;
+
+const HELP: &str = "\
+EXECUTION is an id or the beginning of one (6 digits or more), as `indelible ps` prints it, or `last`
+for the newest; .0.2 behind it names a child, and then what that called is shown.
+
+Each call has its function, its id, its state and how long it took. Where a call was tried several
+times, every attempt is there, with what it had called.
+
+Examples:
+  indelible tree last
+  indelible tree 9c4f1a2b.0 --json";
+
+/// Show everything that an execution called, as a tree
+#[derive(Args)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Tree {
+    /// Which execution
+    #[arg(value_parser = target)]
+    execution: Target,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Tree {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let remote = self.connection.connect()?;
+        let id = remote.find(&self.execution)?;
+        if self.json {
+            return json(&remote, &id, out).map(|()| Verdict::Well);
+        }
+        let mut drawn = Vec::new();
+        let mut count = 0_usize;
+        each(&remote, &id, |execution| {
+            count += 1;
+            if drawn.len() < DRAWN_MAX {
+                drawn.push(execution);
+            }
+            Ok(())
+        })?;
+        print(&branches::lines(&drawn, now(), screen), out)?;
+        if let Some(more @ 1..) = count.checked_sub(drawn.len()) {
+            _ = out.flush();
+            _ = writeln!(io::stderr(), "… and {more} more calls\nhint: --json prints all of them");
+        }
+        Ok(Verdict::Well)
+    }
+}
+
+/// Everything at or below an execution, in the order of ids. It has to be there.
+fn each(
+    remote: &Remote,
+    id: &str,
+    mut take: impl FnMut(Execution) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    // A tree is asked for by any of its executions, also by one that is not there.
+    remote.run(remote.client.execution(id))?;
+    let pages = remote.client.tree(id).map_err(|error| error.explain(&remote.url))?;
+    let mut pages = pages.limit(PAGE);
+    let below = format!("{id}.");
+    while let Some(page) = remote.run(pages.next())? {
+        for execution in page.executions {
+            if execution.execution_id == id || execution.execution_id.starts_with(&below) {
+                take(execution)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One object; its executions are written as they come, one a line.
+fn json(remote: &Remote, id: &str, out: &mut impl Write) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::output(&error);
+    let mut first = true;
+    quiet(write!(out, "{{\"v\": {JSON_VERSION}, \"executions\": [")).map_err(failed)?;
+    each(remote, id, |execution| {
+        let comma = if std::mem::take(&mut first) { "\n" } else { ",\n" };
+        let line = serde_json::to_string(&execution).map_err(io::Error::from);
+        quiet(line.and_then(|line| write!(out, "{comma}{line}"))).map_err(failed)
+    })?;
+    quiet(writeln!(out, "\n]}}")).map_err(failed)
+}

@@ -1,0 +1,201 @@
+//! What an execution waits for, in words. Pure.
+
+use indelible_client::api::execution::{Detail, Wait, WaitKind};
+use indelible_journal::Timestamp;
+
+use super::time::{ago, second, told, until};
+use crate::remote::target::name;
+use crate::screen::Tone;
+use crate::text::plain;
+
+/// An execution may wait for a thousand things: these are enough to see what they are.
+const LISTED_MAX: usize = 10;
+/// A label is at most 160 bytes, a name 255.
+const LABEL_WIDTH_MAX: usize = 255;
+/// Why nobody knows: a sentence.
+const WHY_WIDTH_MAX: usize = 500;
+
+/// A line, and how it is shown.
+pub(super) struct Line {
+    pub(super) tone: Option<Tone>,
+    pub(super) text: String,
+    /// Whether it is a command, which is not cut: somebody is to copy it.
+    pub(super) command: bool,
+}
+
+impl Line {
+    fn new(text: String) -> Self {
+        Self { tone: None, text, command: false }
+    }
+}
+
+/// A line or more for each.
+pub(super) fn lines(detail: &Detail, now: Timestamp) -> Vec<Line> {
+    let since = detail.waits_since.as_deref().and_then(told);
+    let shown = detail.waits_for.iter().take(LISTED_MAX);
+    let mut lines: Vec<Line> = shown.flat_map(|wait| one(wait, since, now)).collect();
+    if let Some(more @ 1..) = detail.waits_for.len().checked_sub(LISTED_MAX) {
+        lines.push(Line::new(format!("and for {more} more")));
+    }
+    lines
+}
+
+fn one(wait: &Wait, guest: Option<Timestamp>, now: Timestamp) -> Vec<Line> {
+    let label = wait.label.as_deref().map(|label| plain(label, LABEL_WIDTH_MAX));
+    let label = label.unwrap_or_default();
+    let promise = wait.promise_id.as_deref().map(|id| plain(id, LABEL_WIDTH_MAX));
+    let since = wait.since.as_deref().and_then(told);
+    let ago = |since: Option<Timestamp>| match since {
+        Some(since) => format!(", since {}", ago(since, now)),
+        None => String::new(),
+    };
+    let due = wait.due.as_deref().and_then(told).map(|due| (until(due, now), second(due)));
+    let attempt = wait.attempt;
+    match wait.kind {
+        WaitKind::Signal => vec![Line::new(format!("for signal `{label}`{}", ago(guest)))],
+        WaitKind::JoinSet => {
+            vec![Line::new(format!("for the next result of a join set{}", ago(guest)))]
+        }
+        WaitKind::Timer => {
+            let due = due.map_or_else(String::new, |(until, at)| format!(", due {until} ({at})"));
+            vec![Line::new(format!("for a timer{}{due}", ago(since)))]
+        }
+        // What has not begun has no promise of its own yet: it is this execution's next attempt.
+        WaitKind::Call if promise.is_none() => {
+            let due = due.map_or_else(String::new, |(until, at)| format!(", due {until} ({at})"));
+            let attempt = attempt.map_or_else(String::new, |attempt| format!(" {attempt}"));
+            vec![Line::new(format!("for its attempt{attempt} to begin{due}"))]
+        }
+        WaitKind::Call | WaitKind::Http => {
+            let what = match (wait.kind, promise) {
+                (WaitKind::Call, Some(id)) => format!("for {label} ({})", name(&id)),
+                _ => format!("for {label}"),
+            };
+            vec![Line::new(match (attempt, due) {
+                (Some(attempt), Some((until, at))) => {
+                    format!("{what}: attempt {attempt} failed, the next {until} ({at})")
+                }
+                (Some(attempt), None) => format!("{what}, attempt {attempt}{}", ago(since)),
+                (None, _) => format!("{what}, which has not begun{}", ago(since)),
+            })]
+        }
+        WaitKind::Reconciling | WaitKind::Unresolved => {
+            let held = wait.kind == WaitKind::Unresolved;
+            let who = if held { "a person" } else { "its reconciler" };
+            let attempt = attempt.map_or_else(String::new, |n| format!(", attempt {n}"));
+            let mut lines = vec![Line {
+                tone: held.then_some(Tone::Warn),
+                ..Line::new(format!("for {who}: {label}{attempt}{}", ago(since)))
+            }];
+            let why = wait
+                .why
+                .as_deref()
+                .map_or_else(String::new, |why| format!(": {}", plain(why, WHY_WIDTH_MAX)));
+            lines.push(Line::new(format!("nobody knows whether it happened{why}")));
+            if let (true, Some(promise)) = (held, promise) {
+                lines.push(Line::new("look at the other side, and say how it ended:".to_owned()));
+                let ways = "happened|did-not-happen|run-again --reason TEXT";
+                let text = format!("  indelible resolve {promise} {ways}");
+                lines.push(Line { command: true, ..Line::new(text) });
+            }
+            lines
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    const NOW: &str = "2026-03-14T09:30:00Z";
+
+    pub(crate) fn wait(kind: WaitKind) -> Wait {
+        Wait {
+            kind,
+            promise_id: None,
+            label: None,
+            attempt: None,
+            since: None,
+            due: None,
+            why: None,
+        }
+    }
+
+    fn said(wait: &Wait) -> Vec<String> {
+        let guest = Some("2026-03-14T09:28:00Z".parse().unwrap());
+        let lines = one(wait, guest, NOW.parse().unwrap());
+        lines.into_iter().map(|line| line.text).collect()
+    }
+
+    fn text(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    /// Each kind of wait says what it is for, since when, and when it goes on.
+    #[test]
+    fn every_wait_has_words() {
+        let signal = Wait { label: text("decision"), ..wait(WaitKind::Signal) };
+        assert_eq!(said(&signal), ["for signal `decision`, since 2 min ago"]);
+        assert_eq!(
+            said(&wait(WaitKind::JoinSet)),
+            ["for the next result of a join set, since 2 min ago"]
+        );
+        let timer = Wait {
+            since: text("2026-03-14T09:29:00Z"),
+            due: text("2026-03-14T10:29:00Z"),
+            ..wait(WaitKind::Timer)
+        };
+        assert_eq!(
+            said(&timer),
+            ["for a timer, since 1 min ago, due in 59 min (2026-03-14T10:29:00Z)"]
+        );
+        let id = format!("{}.3", "ab".repeat(32));
+        let call = Wait {
+            label: text("charge"),
+            promise_id: Some(id.clone()),
+            attempt: Some(1),
+            since: text("2026-03-14T09:29:59Z"),
+            ..wait(WaitKind::Call)
+        };
+        assert_eq!(said(&call), ["for charge (abababab.3), attempt 1, since 1 s ago"]);
+        let fresh = Wait { attempt: None, ..call.clone() };
+        assert_eq!(said(&fresh), ["for charge (abababab.3), which has not begun, since 1 s ago"]);
+        let own = Wait { promise_id: None, attempt: Some(2), since: None, ..call };
+        let own = Wait { due: text("2026-03-14T09:30:04Z"), ..own };
+        assert_eq!(said(&own), ["for its attempt 2 to begin, due in 4 s (2026-03-14T09:30:04Z)"]);
+        let request = Wait {
+            label: text("POST https://bank/charges"),
+            attempt: Some(3),
+            due: text("2026-03-14T09:29:00Z"),
+            ..wait(WaitKind::Http)
+        };
+        assert_eq!(
+            said(&request),
+            [
+                "for POST https://bank/charges: attempt 3 failed, the next now (2026-03-14T09:29:00Z)"
+            ]
+        );
+        let unknown =
+            Wait { due: None, promise_id: Some(id.clone()), why: text("it\u{1b}"), ..request };
+        let held = Wait { kind: WaitKind::Unresolved, ..unknown.clone() };
+        assert_eq!(
+            said(&held),
+            [
+                "for a person: POST https://bank/charges, attempt 3",
+                "nobody knows whether it happened: it\u{fffd}",
+                "look at the other side, and say how it ended:",
+                &format!(
+                    "  indelible resolve {id} happened|did-not-happen|run-again --reason TEXT"
+                ),
+            ]
+        );
+        let asked = Wait { kind: WaitKind::Reconciling, ..unknown };
+        assert_eq!(
+            said(&asked),
+            [
+                "for its reconciler: POST https://bank/charges, attempt 3",
+                "nobody knows whether it happened: it\u{fffd}",
+            ]
+        );
+    }
+}

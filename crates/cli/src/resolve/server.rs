@@ -1,0 +1,58 @@
+//! The effects of a server.
+
+use indelible_client::api::control::Resolution;
+
+use super::{Ended, Line, state};
+use crate::failure::Failure;
+use crate::remote::{Connection, Remote, Target};
+
+/// Tells of all that there are.
+pub(super) fn list(
+    connection: &Connection,
+    tell: &mut impl FnMut(Line) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let remote = connect(connection)?;
+    let mut pages = remote.asked(remote.client.unresolved())?;
+    while let Some(page) = remote.run(pages.next())? {
+        for effect in page.effects {
+            tell(Line {
+                promise: effect.promise_id,
+                execution: effect.execution_id,
+                attempt: effect.attempt,
+                since: effect.since,
+                label: effect.label,
+                why: effect.why,
+                state: state(effect.held),
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Says how it ended, if somebody is sure; gives its whole id.
+pub(super) fn resolve(
+    connection: &Connection,
+    promise: &Target,
+    ended: Ended,
+    reason: &str,
+    sure: impl FnOnce(&str) -> Result<(), Failure>,
+) -> Result<String, Failure> {
+    let remote = connect(connection)?;
+    let promise = remote.find(promise)?;
+    sure(&promise)?;
+    let resolution = match ended {
+        Ended::Happened { status, body } => {
+            Resolution::Happened { status, headers: Vec::new(), body }
+        }
+        Ended::DidNotHappen => Resolution::DidNotHappen {},
+        Ended::RunAgain => Resolution::RunAgain {},
+    };
+    remote.run(remote.client.resolve(&promise, resolution, reason)).map_err(|failure| {
+        failure.hint("nothing has changed; `indelible unresolved` lists what can be resolved")
+    })?;
+    Ok(promise)
+}
+
+fn connect(connection: &Connection) -> Result<Remote, Failure> {
+    connection.connect().map_err(Failure::or_a_folder)
+}

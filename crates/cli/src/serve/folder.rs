@@ -1,0 +1,150 @@
+//! Whether a folder is one for data, before anything is written into it, and what to do when it cannot
+//! be opened.
+#![expect(clippy::disallowed_methods, reason = "it looks at the folder that was named")]
+
+use std::error::Error;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use indelible_store::embedded::{FolderError, OpenError};
+
+use crate::failure::Failure;
+
+/// What a data folder has: `docs/formats/engine-rows.md` describes it.
+const OURS: [&str; 4] = ["store", "artifacts", "replays", "logs"];
+
+/// What file systems put into the top of a volume: one that was made for the data may have it.
+const OF_VOLUMES: [&str; 1] = ["lost+found"];
+
+/// How many names of others are told.
+const TOLD_MAX: usize = 3;
+
+/// Refuses what is no folder for data, and changes nothing: one that is there and has things of others
+/// in it, but no store, is somebody's home or the like.
+pub(crate) fn check(folder: &Path) -> Result<(), Failure> {
+    let found = match fs::metadata(folder) {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unopened(folder, &error)),
+    };
+    if !found.is_dir() {
+        return Err(Failure::new(format!("{} is a file, and not a folder", folder.display()))
+            .hint("--data names a folder; one that is not there is made"));
+    }
+    if folder.join("store").exists() {
+        return Ok(());
+    }
+    let entries = fs::read_dir(folder).map_err(|error| unopened(folder, &error))?;
+    let mut others = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(|error| unopened(folder, &error))?.file_name();
+        if !OURS.iter().chain(&OF_VOLUMES).any(|own| name == **own) {
+            others.push(name.to_string_lossy().into_owned());
+        }
+    }
+    if others.is_empty() {
+        return Ok(());
+    }
+    others.sort();
+    let more = if others.len() > TOLD_MAX { ", …" } else { "" };
+    others.truncate(TOLD_MAX);
+    let (shown, own) = (others.join(", "), folder.join("indelible-data"));
+    Err(Failure::new(format!(
+        "{} is no data folder, and has other things in it: {shown}{more}",
+        folder.display()
+    ))
+    .hint(format!(
+        "--data names a folder of its own, which is made if it is not there: --data {}",
+        own.display()
+    )))
+}
+
+/// Why a store cannot be opened, and what to do.
+pub(super) fn unopened_store(folder: &Path, error: &OpenError) -> Failure {
+    let failure = Failure::new(format!("cannot open {}: {error}", folder.display()));
+    match error {
+        OpenError::Folder(FolderError::InUse { .. }) => failure.hint(
+            "one process at a time may have a data folder: stop that one, or name another folder \
+             with --data",
+        ),
+        OpenError::Folder(FolderError::Io { source, .. }) => match of_kind(source) {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
+        OpenError::Folder(FolderError::Newer { .. }) => {
+            failure.hint("take the version of indelible that wrote it, or a later one")
+        }
+        OpenError::Folder(FolderError::NotAStore { .. }) => {
+            failure.hint("--data names another folder, which is made if it is not there")
+        }
+        _ => failure.hint("indelible store check DIR says more; nothing was changed"),
+    }
+}
+
+/// Why something of a folder cannot be had, and what to do.
+pub(super) fn unopened(folder: &Path, error: &(dyn Error + 'static)) -> Failure {
+    let failure = Failure::new(format!("cannot open {}: {error}", folder.display()));
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(hint) = error.downcast_ref::<io::Error>().and_then(of_kind) {
+            return failure.hint(hint);
+        }
+        cause = error.source();
+    }
+    failure.hint("--data names another folder, which is made if it is not there")
+}
+
+/// What to do when the system says no.
+fn of_kind(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            Some("whoever runs this has to be able to write there; --data names another folder")
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            Some("make room on that disk, or name a folder on another with --data")
+        }
+        ErrorKind::NotADirectory => {
+            Some("a part of the path is a file; --data names a folder, which is made")
+        }
+        ErrorKind::NotFound => Some("it cannot be made there; --data names another folder"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(folder: &Path) -> String {
+        check(folder).unwrap_err().to_string()
+    }
+
+    /// What is missing, empty, ours or a new volume is one for data; what has things of others is
+    /// not, unless it has a store. Nothing is written in any case.
+    #[test]
+    fn folders_of_others_are_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("data");
+        assert!(check(&folder).is_ok());
+        assert!(!folder.exists());
+        fs::create_dir_all(&folder).unwrap();
+        assert!(check(&folder).is_ok());
+        for ours in ["lost+found", "artifacts", "logs"] {
+            fs::create_dir_all(folder.join(ours)).unwrap();
+            assert!(check(&folder).is_ok(), "{ours}");
+        }
+        for other in ["b", "a", ".bashrc", "Documents"] {
+            fs::write(folder.join(other), b"").unwrap();
+        }
+        let said = refused(&folder);
+        assert!(said.contains("has other things in it: .bashrc, Documents, a, …\n"), "{said}");
+        assert!(said.contains(&format!("hint: --data names a folder of its own, which is made if it is not there: --data {}", folder.join("indelible-data").display())), "{said}");
+        fs::create_dir_all(folder.join("store")).unwrap();
+        assert!(check(&folder).is_ok(), "others may put things beside it");
+        let said = refused(&folder.join("a"));
+        assert!(said.contains("is a file, and not a folder") && said.contains("hint: "), "{said}");
+        let said = refused(&folder.join("a/b"));
+        assert!(said.contains("a part of the path is a file"), "{said}");
+    }
+}

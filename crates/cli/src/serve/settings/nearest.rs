@@ -1,0 +1,67 @@
+//! Which of the known names somebody may have meant.
+
+/// The known name that is nearest to what was written, if it is near: two mistakes at most, and no
+/// more than one for every three letters.
+pub(super) fn nearest<'a>(
+    written: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let far = (written.chars().count() / 3).min(2);
+    let mut best = None;
+    for name in known {
+        let distance = mistakes(written, name);
+        if distance <= far && best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, name));
+        }
+    }
+    best.map(|(_, name)| name)
+}
+
+/// How many letters are missing, too many, others, or changed places with their neighbour.
+fn mistakes(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    // The rows for the letters of `a` before the last but one, before the last, and up to it.
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, other) in b.iter().enumerate() {
+            let change = above[j] + usize::from(letter != other);
+            let mut least = change.min(above[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *letter == b[j - 1] && a[i - 1] == *other {
+                least = least.min(before[j - 1] + 1);
+            }
+            row.push(least);
+        }
+        before = std::mem::replace(&mut above, row);
+    }
+    above[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_found_and_far_ones_are_not() {
+        let known = ["listen", "data", "keys", "host_names", "retention"];
+        for (written, meant) in [
+            ("listn", Some("listen")),
+            ("lisetn", Some("listen")),
+            ("Listen", Some("listen")),
+            ("hostnames", Some("host_names")),
+            ("host-names", Some("host_names")),
+            ("retentoin", Some("retention")),
+            ("key", Some("keys")),
+            ("seeds", None),
+            ("port", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(written, known), meant, "{written}");
+        }
+        assert_eq!(mistakes("kitten", "sitting"), 3);
+        assert_eq!(mistakes("", "abc"), 3);
+        assert_eq!(mistakes("ab", "ba"), 1);
+    }
+}

@@ -1,0 +1,74 @@
+//! What whoever starts a server wants to know: where it is, where the data is, who may call it, and
+//! what to do next.
+
+use std::path::Path;
+
+/// Where the other commands look for a server unless they are told.
+const DEFAULT_URL: &str = "http://127.0.0.1:7070";
+
+/// A server that is ready.
+pub(super) struct Welcome<'a> {
+    pub(super) url: &'a str,
+    pub(super) data: &'a Path,
+    /// Whether callers need one.
+    pub(super) keys: bool,
+    pub(super) nothing_deployed: bool,
+}
+
+impl Welcome<'_> {
+    /// What is said: a line for logs, and more to a person.
+    pub(super) fn lines(&self, to_a_person: bool) -> Vec<String> {
+        let Self { url, data, .. } = self;
+        let data = data.display();
+        let mut lines = vec![format!("listening on {url}, data in {data}")];
+        if !to_a_person {
+            return lines;
+        }
+        lines.push(if self.keys {
+            format!(
+                "callers need an API key: `indelible token create NAME --role admin --data {data}` \
+                 makes the first one, while no server runs"
+            )
+        } else {
+            "every program on this machine may call it: no API keys are asked for (--keys does)"
+                .to_owned()
+        });
+        if self.nothing_deployed {
+            let at = if *url == DEFAULT_URL { String::new() } else { format!(" --url {url}") };
+            lines.push(format!(
+                "next, in another terminal: indelible deploy PATH{at}   (a project folder or a .wasm)"
+            ));
+        }
+        lines.push("Ctrl-C stops it, and nothing is lost".to_owned());
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log gets one line; a person is told who may call, and the next command, which is one that
+    /// reaches this very server.
+    #[test]
+    fn what_is_said() {
+        let welcome = |url: &'static str, keys, nothing_deployed| Welcome {
+            url,
+            data: Path::new("indelible-data"),
+            keys,
+            nothing_deployed,
+        };
+        let first = welcome(DEFAULT_URL, false, true);
+        let listening = "listening on http://127.0.0.1:7070, data in indelible-data";
+        assert_eq!(first.lines(false), [listening]);
+        let lines = first.lines(true);
+        assert_eq!(lines[0], listening);
+        assert!(lines[1].starts_with("every program on this machine may call it"), "{lines:?}");
+        assert!(lines[2].contains("indelible deploy PATH   ("), "{lines:?}");
+        let elsewhere = welcome("http://127.0.0.1:8000", true, true).lines(true);
+        assert!(elsewhere[1].contains("--data indelible-data"), "{elsewhere:?}");
+        assert!(elsewhere[2].contains("deploy PATH --url http://127.0.0.1:8000 "), "{elsewhere:?}");
+        let later = welcome(DEFAULT_URL, false, false).lines(true);
+        assert!(!later.iter().any(|line| line.contains("deploy")), "{later:?}");
+    }
+}

@@ -1,0 +1,298 @@
+//! `indelible store restore`: a new data folder of a backup. It is made aside and gets its name when
+//! everything in it was verified.
+#![expect(clippy::disallowed_methods, reason = "it makes the folder that was named")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use indelible_store::backup::{self, BackupError, Counts, Header, Reader, RestoreError};
+use indelible_store::rows::TABLES;
+use indelible_store::rows::executions::Standing;
+use indelible_store::rows::listing::{self, Filter, PAGE_MAX};
+use indelible_store::{Store, check, embedded};
+use serde::Serialize;
+
+use super::JSON_VERSION;
+use super::backup::{Progress, cannot, sync_folder_of};
+use crate::failure::{Failure, Verdict};
+
+pub(super) const HELP: &str = "\
+DIR must not be there, or be empty. Everything is verified before it is: each part of FILE, and then
+the folder, as `indelible store check` does. If something is wrong, nothing is made.
+
+A backup takes Indelible back in time, and not the world. What was done after it was taken is not
+known in the new folder: a server that is started with it does again what unfinished executions have
+done since, and a request that was accepted later is executed again when it is repeated. So restore
+only when the original is lost, never beside a server that still runs, and look first at what was in
+flight: the number of unfinished executions is printed.
+
+API keys are as they were: one that was revoked since is good again. Components are compiled again
+when they are first used.
+
+Exit codes:
+  0  the folder is there
+  1  it is not, and nothing has changed
+  2  the arguments make no sense
+
+Examples:
+  indelible store restore monday.backup indelible-data
+  indelible serve --data indelible-data";
+
+#[derive(Args)]
+pub(crate) struct Restore {
+    /// The backup
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The data folder to make
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Make the folder although `store check` finds something wrong in it: the store was damaged
+    /// before the backup was taken
+    #[arg(long)]
+    despite_problems: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    v: u32,
+    folder: &'a Path,
+    position: u64,
+    made_at: String,
+    rows: u64,
+    bytes: u64,
+    unfinished: u64,
+    problems_count: u64,
+}
+
+/// What was made.
+struct Made {
+    header: Header,
+    counts: Counts,
+    /// Roots that are not over.
+    unfinished: u64,
+    problems: u64,
+}
+
+impl Restore {
+    pub(super) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let unusable = |error: &dyn std::fmt::Display| {
+            Failure::new(format!("{} cannot be used: {error}", self.file.display()))
+        };
+        let open = || {
+            let file = File::open(&self.file);
+            let file = file.map_err(|error| cannot("open", &self.file, &error))?;
+            let reader = Reader::open(BufReader::new(file));
+            reader.map_err(|error| hinted(unusable(&error), &error))
+        };
+        // To its end first: what cannot be used is refused before anything is written.
+        self.free()?;
+        open()?.verify().map_err(|error| hinted(unusable(&error), &error))?;
+        let aside = Aside::create(&self.folder)?;
+        let made = self.make(open()?, &aside).map_err(|error| match error {
+            Unmade::Restore(error) => match &error {
+                RestoreError::Backup(why) => hinted(unusable(&error), why),
+                RestoreError::UnknownTable(_) => unusable(&error).hint(NEWER),
+                _ => unusable(&error).hint("look at the disk of the folder"),
+            },
+            Unmade::Failure(failure) => failure,
+        })?;
+        aside.keep(&self.folder)?;
+        let document = Document {
+            v: JSON_VERSION,
+            folder: &self.folder,
+            position: made.header.position.number(),
+            made_at: made.header.made_at.to_string(),
+            rows: made.counts.rows,
+            bytes: made.counts.bytes,
+            unfinished: made.unfinished,
+            problems_count: made.problems,
+        };
+        let written = if self.json { json(&document, out) } else { text(&document, out) };
+        written.map_err(|error| Failure::output(&error))?;
+        Ok(Verdict::Well)
+    }
+
+    /// Whether the folder may be made.
+    fn free(&self) -> Result<(), Failure> {
+        let hint = "name a folder that is not there, or is empty";
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(cannot("list", &self.folder, &error).hint(hint)),
+            Ok(mut entries) => entries.next(),
+        };
+        match entries {
+            None => Ok(()),
+            Some(_) => Err(Failure::new(format!("{} is not empty", self.folder.display()))
+                .hint(format!("{hint}: nothing is overwritten"))),
+        }
+    }
+
+    fn make(&self, reader: Reader<BufReader<File>>, aside: &Aside) -> Result<Made, Unmade> {
+        let store =
+            embedded::open(&aside.data().join("store"), &TABLES, &embedded::Options::default());
+        let store = store.map_err(|error| super::refused(&error))?;
+        let mut progress = Progress::new("restored");
+        let (header, counts) = backup::restore(reader, &store, &mut |read| progress.at(read))
+            .map_err(Unmade::Restore)?;
+        drop(progress);
+        let failed = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
+        let findings = check::check(&store, &mut |_| {}).map_err(|error| failed(&error))?;
+        let problems = findings.problems_count;
+        if problems > 0 && !self.despite_problems {
+            let list = findings.problems.iter().take(10);
+            let list = list.map(|problem| format!("{}: {}", problem.table, problem.what)).collect();
+            let count =
+                if problems == 1 { "1 problem".to_owned() } else { format!("{problems} problems") };
+            return Err(Failure::new(format!(
+                "the backup is whole, but what is in it does not fit together ({count}): the store \
+                 was damaged before it was taken"
+            ))
+            .list(list)
+            .hint("use an earlier backup; --despite-problems makes the folder all the same")
+            .into());
+        }
+        let unfinished = unfinished(&store).map_err(|error| failed(&error))?;
+        super::close(store)?;
+        Ok(Made { header, counts, unfinished, problems })
+    }
+}
+
+enum Unmade {
+    Restore(RestoreError),
+    Failure(Failure),
+}
+
+impl From<Failure> for Unmade {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+const NEWER: &str = "use the version of indelible that made it, or a newer one";
+
+fn hinted(failure: Failure, error: &BackupError) -> Failure {
+    match error {
+        BackupError::NotABackup => failure.hint("`indelible store backup FILE` makes one"),
+        BackupError::Newer { .. } => failure.hint(NEWER),
+        BackupError::CutOff { .. } | BackupError::Damaged { .. } => {
+            failure.hint("nothing was made; use another copy of it, or an earlier backup")
+        }
+        _ => failure,
+    }
+}
+
+/// How many roots are not over: those that a server goes on with.
+fn unfinished(store: &Store) -> Result<u64, indelible_store::ReadError> {
+    let standings = Standing::ALL.into_iter().filter(|standing| !standing.is_terminal());
+    let filter = Filter { standings: standings.collect(), ..Filter::default() };
+    let snapshot = store.snapshot()?;
+    let (mut count, mut after) = (0, None);
+    loop {
+        let page = listing::list(&snapshot, &filter, after.as_ref(), PAGE_MAX)?.value;
+        count += page.executions.len() as u64;
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(count),
+        }
+    }
+}
+
+fn json(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    writeln!(out)
+}
+
+fn text(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "folder      {}", document.folder.display())?;
+    writeln!(out, "taken at    {}", document.made_at)?;
+    writeln!(out, "rows        {}", document.rows)?;
+    writeln!(out, "unfinished  {}", document.unfinished)?;
+    if document.problems_count > 0 {
+        writeln!(out, "problems    {}", document.problems_count)?;
+    }
+    Ok(())
+}
+
+/// A folder beside the one that is made, in which that is made. It goes with this.
+struct Aside {
+    path: PathBuf,
+    /// Locked while it is used.
+    _marker: File,
+}
+
+/// Says that a folder is one of these, and may be removed.
+const MARKER: &str = "RESTORING";
+
+impl Aside {
+    fn create(folder: &Path) -> Result<Self, Failure> {
+        if folder.file_name().is_none() {
+            return Err(Failure::new(format!("{} has no name", folder.display()))
+                .hint("name the folder to make, as ./indelible-data"));
+        }
+        // With or without a slash behind it.
+        let mut path = folder.components().as_path().as_os_str().to_owned();
+        path.push(".partial");
+        let path = PathBuf::from(path);
+        let failed = |error: &io::Error| cannot("make", &path, error);
+        let marker = path.join(MARKER);
+        let made =
+            path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::create_dir(&path));
+        match made {
+            Ok(()) => {}
+            // One that was killed has left it; else it is somebody's.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && marker.is_file() => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Failure::new(format!("{} is there already", path.display()))
+                    .hint("it is where the folder is made: remove it, or name another folder"));
+            }
+            Err(error) => return Err(failed(&error)),
+        }
+        let opened = OpenOptions::new().create(true).append(true).open(&marker);
+        let marker = opened.map_err(|error| failed(&error))?;
+        match marker.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(Failure::new(format!("another process makes {}", folder.display()))
+                    .hint("wait for it, or name another folder"));
+            }
+            Err(fs::TryLockError::Error(error)) => return Err(failed(&error)),
+        }
+        let aside = Self { path, _marker: marker };
+        // What one that was killed has left.
+        match fs::remove_dir_all(aside.data()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(cannot("remove", &aside.data(), &error));
+            }
+            _ => {}
+        }
+        fs::create_dir(aside.data()).map_err(|error| cannot("make", &aside.data(), &error))?;
+        Ok(aside)
+    }
+
+    /// What becomes the folder.
+    fn data(&self) -> PathBuf {
+        self.path.join("data")
+    }
+
+    /// Gives it its name, for good.
+    fn keep(self, folder: &Path) -> Result<(), Failure> {
+        sync_folder_of(&self.data().join("store"))?;
+        // An empty folder of that name is replaced; one that is not empty any more, is not.
+        fs::rename(self.data(), folder.components().as_path()).map_err(|error| {
+            cannot("make", folder, &error).hint("somebody may have put something into it meanwhile")
+        })?;
+        sync_folder_of(folder.components().as_path())
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // If it cannot be removed, its name and what is in it say what it is.
+        _ = fs::remove_dir_all(&self.path);
+    }
+}

@@ -1,0 +1,161 @@
+//! `indelible token`: API keys, of a server, or in a data folder that no process has open. The first
+//! one is made in the folder: until then nobody could ask a server for it.
+//!
+//! - `server`: asks a server. `folder`: opens the folder.
+
+mod folder;
+mod server;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use indelible_api::access::{MadeToken, NewToken, Role, Token};
+
+use crate::failure::{Failure, Verdict};
+use crate::print::{self, plain};
+use crate::remote::{Server, Sure, confirm};
+
+const HELP: &str = "\
+The secret is printed on standard output, alone, and kept nowhere: whoever loses it makes another
+key. A server that runs is asked for it, by an admin. The first key is made in the data folder, with
+--data, before the server is started.
+
+Examples:
+  indelible token create ops --role admin --data indelible-data > ops.key
+  indelible token create shop --role call --namespace eu --expires-at 2027-01-01T00:00:00Z
+  indelible token create shop --role call | ssh shop 'cat > shop.key'";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Make an API key, and print its secret, this once
+    #[command(after_long_help = HELP)]
+    Create(Create),
+    /// List API keys, without their secrets
+    List(List),
+    /// Revoke an API key
+    Revoke(Revoke),
+}
+
+#[derive(Args)]
+pub(crate) struct Create {
+    /// What it is for; the actor is client:NAME
+    name: String,
+    /// What it may do: call, operate, deploy, admin
+    #[arg(long = "role", value_name = "ROLE", required = true, value_parser = role)]
+    roles: Vec<Role>,
+    /// In which namespaces; * is all of them
+    #[arg(long = "namespace", value_name = "NAME", default_value = "*")]
+    namespaces: Vec<String>,
+    /// When it ends, as 2027-01-01T00:00:00Z; never, if not given
+    #[arg(long, value_name = "TIME")]
+    expires_at: Option<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Args)]
+pub(crate) struct Revoke {
+    /// Its id: `indelible token list` shows it
+    id: String,
+    #[command(flatten)]
+    sure: Sure,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// A server, or a data folder.
+#[derive(Args)]
+struct Place {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// A data folder that no server has open, instead of a server
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "context", "token_file"])]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    server: Server,
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    let found = Role::ALL.into_iter().find(|role| role.as_str() == text);
+    found.ok_or_else(|| "one of call, operate, deploy, admin".to_owned())
+}
+
+pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Failure> {
+    match command {
+        Command::Create(create) => {
+            let Create { name, roles, namespaces, expires_at, place } = create;
+            let new = NewToken { name, roles, namespaces, expires_at };
+            let made = match &place.data {
+                Some(folder) => folder::create(folder, &new)?,
+                None => server::create(&place.server, &new)?,
+            };
+            created(&made, place.json, out)?;
+        }
+        Command::List(List { place }) => {
+            let all = match &place.data {
+                Some(folder) => folder::list(folder)?,
+                None => server::list(&place.server)?,
+            };
+            for token in &all {
+                if place.json {
+                    print::object(token, out)?;
+                } else {
+                    print::text(&format!("{}\n", line(token)), out)?;
+                }
+            }
+        }
+        Command::Revoke(Revoke { id, sure, place }) => {
+            let asked = || format!("revoke the API key {id}? Whoever uses it is shut out at once");
+            let sure = || confirm(&sure, || Ok(asked()));
+            let token = match &place.data {
+                Some(folder) => folder::revoke(folder, &id, sure)?,
+                None => server::revoke(&place.server, &id, sure)?,
+            };
+            if place.json {
+                print::object(&token, out)?;
+            } else {
+                print::tell(&format!("revoked {} ({})", token.id, token.name));
+            }
+        }
+    }
+    Ok(Verdict::Well)
+}
+
+/// The secret, for a program; what it is, for a person.
+fn created(made: &MadeToken, json: bool, out: &mut impl Write) -> Result<(), Failure> {
+    if json {
+        return print::object(made, out);
+    }
+    print::text(&format!("{}\n", made.secret), out)?;
+    print::tell(&line(&made.token));
+    print::tell(
+        "this is shown once; it is used as INDELIBLE_TOKEN, as --token-file, or by\n  \
+         indelible context add NAME --url URL --token-stdin",
+    );
+    Ok(())
+}
+
+fn line(token: &Token) -> String {
+    let roles: Vec<_> = token.roles.iter().map(|role| role.as_str()).collect();
+    let ended = match (&token.revoked_at, &token.expires_at) {
+        (Some(at), _) => format!("revoked {at}"),
+        (None, Some(at)) => format!("until {at}"),
+        (None, None) => "for ever".to_owned(),
+    };
+    let (id, name) = (&token.id, &token.name);
+    let (roles, namespaces) = (roles.join(","), token.namespaces.join(","));
+    plain(&format!("{id}  {name}  {roles}  {namespaces}  {ended}"))
+}
+
+/// There is none of this id.
+fn unknown() -> Failure {
+    Failure::new("there is no such API key").hint("`indelible token list` shows them")
+}

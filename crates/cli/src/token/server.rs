@@ -1,0 +1,51 @@
+//! API keys of a server.
+
+use indelible_api::access::{MadeToken, NewToken, Token};
+use indelible_client::api::Code;
+use indelible_client::{Cause, Error};
+
+use super::unknown;
+use crate::failure::Failure;
+use crate::remote::{Explained as _, Remote, Server};
+
+/// Makes a key. It is asked for once: nobody can get the secret a second time.
+pub(super) fn create(server: &Server, new: &NewToken) -> Result<MadeToken, Failure> {
+    let remote = connect(server)?;
+    remote.wait(remote.client.make_token(new)).map_err(|error| {
+        let lost = matches!(&error, Error::Malformed(_))
+            || matches!(&error, Error::Transport(lost) if !matches!(lost.source, Cause::Connect(_)));
+        let failure = error.explain(&remote.url);
+        if lost {
+            failure.hint(
+                "it may have been made all the same, and nobody has its secret: look at `indelible \
+                 token list`, and revoke it",
+            )
+        } else {
+            failure
+        }
+    })
+}
+
+/// All keys.
+pub(super) fn list(server: &Server) -> Result<Vec<Token>, Failure> {
+    let remote = connect(server)?;
+    Ok(remote.run(remote.client.tokens())?.tokens)
+}
+
+/// Revokes a key, if somebody is sure.
+pub(super) fn revoke(
+    server: &Server,
+    id: &str,
+    sure: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Token, Failure> {
+    let remote = connect(server)?;
+    sure()?;
+    remote.wait(remote.client.revoke_token(id).into_future()).map_err(|error| match error {
+        Error::Refused(problem) if problem.code == Code::NotFound => unknown(),
+        error => error.explain(&remote.url),
+    })
+}
+
+fn connect(server: &Server) -> Result<Remote, Failure> {
+    server.connect().map_err(Failure::or_a_folder)
+}

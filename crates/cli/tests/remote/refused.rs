@@ -1,0 +1,210 @@
+//! What a server, or what is to be deployed, makes impossible.
+
+use super::kit::{House, User, guest};
+
+/// Functions, components and executions that there are not.
+#[test]
+fn what_there_is_not() {
+    let house = House::new(&[]);
+    let user = User::of(&house.server);
+    user.run(&["call", "order"]).check(
+        1,
+        "
+        ---
+        error: no component has a function \"order\"
+        hint: nothing is deployed yet: `indelible deploy PATH` does it
+        ",
+    );
+    user.does(&["deploy", &guest("order-saga")]);
+    user.does(&["deploy", &guest("order-saga"), "--name", "shop"]);
+    user.run(&["call", "ordr"]).check(
+        1,
+        "
+        ---
+        error: no component has a function \"ordr\"
+        hint: did you mean order-saga/order or shop/order? `indelible functions` lists what can be called
+        ",
+    );
+    user.run(&["start", "order"]).check(
+        1,
+        "
+        ---
+        error: several components have a function \"order\"
+          order-saga/order
+          shop/order
+        hint: say which component, as in the list
+        ",
+    );
+    user.run(&["call", "shp/order"]).check(
+        1,
+        "
+        ---
+        error: no component \"shp\" is deployed (no-such-component)
+        hint: did you mean shop/order or order-saga/order? `indelible functions` lists what can be called
+        ",
+    );
+    user.run(&["start", "shop/zebra"]).check(
+        1,
+        "
+        ---
+        error: the component \"shop\" has no function \"zebra\"; it has charge, order, recall, refund, release, reserve, ship (no-such-function)
+        hint: `indelible functions` lists what can be called
+        ",
+    );
+    user.run(&["components", "shp"]).check(
+        1,
+        "
+        ---
+        error: no component of this name is deployed (no-such-component)
+        hint: `indelible components` lists what is deployed
+        ",
+    );
+    user.run(&["cancel", "last", "--yes"]).check(
+        1,
+        "
+        ---
+        error: there is no execution yet
+        hint: `indelible call FUNCTION` makes one; --namespace names another namespace
+        ",
+    );
+    let whole = "ab".repeat(32);
+    user.run(&["release", &whole]).check(
+        1,
+        "
+        ---
+        error: there is none with this id that the credential may see (not-found)
+        hint: `indelible ps` lists executions; --namespace names another namespace
+        ",
+    );
+    let promise = format!("{whole}.0");
+    user.run(&["resolve", &promise, "did-not-happen", "--reason", "x"]).check(
+        1,
+        "
+        ---
+        error: there is none with this id that the credential may see (not-found)
+        hint: nothing has changed; `indelible unresolved` lists what can be resolved
+        ",
+    );
+    user.run(&["explain", "teapot"]).check(
+        1,
+        "
+        ---
+        error: \"teapot\": there is no such code
+        hint: `indelible explain` lists all of them
+        ",
+    );
+}
+
+/// Files that are no component, components that do not fit, and folders that are no project.
+#[test]
+fn what_cannot_be_deployed() {
+    let house = House::new(&[]);
+    let user = User::of(&house.server);
+    user.file("junk.wasm", "junk");
+    user.run(&["deploy", "junk.wasm"]).check(
+        1,
+        "
+        ---
+        error: this is not a WebAssembly component (invalid-component)
+        hint: `indelible build` compiles a project with the SDK that this version knows
+        ",
+    );
+    user.file("core.wasm", wat::parse_str("(module)").unwrap());
+    user.run(&["deploy", "core.wasm"]).check(
+        1,
+        "
+        ---
+        error: this is a core WebAssembly module, not a component (invalid-component)
+        hint: `indelible build` compiles a project with the SDK that this version knows
+        ",
+    );
+    let other = r#"(component
+        (import "indelible:guest/types@0.2.0" (instance))
+        (import "indelible:guest/host@0.2.0" (instance (export "now" (func (result u64))))))"#;
+    user.file("other.wasm", wat::parse_str(other).unwrap());
+    user.run(&["deploy", "other.wasm"]).check(
+        1,
+        "
+        ---
+        error: the component was built for version 0.2.0 of the SDK's contract, and this server knows 0.1: rebuild it with `indelible build`, with the `sdk` folder that this server's `indelible new` brings (invalid-component)
+        hint: `indelible build` compiles a project with the SDK that this version knows
+        ",
+    );
+    user.run(&["deploy", "absent.wasm"]).check(
+        1,
+        "
+        ---
+        error: cannot read absent.wasm: No such file or directory (os error 2)
+        hint: name a component, or the folder of a project
+        ",
+    );
+    user.run(&["deploy", &guest("trivial"), "--name", "my shop"]).check(
+        1,
+        "
+        ---
+        error: \"my shop\" cannot be the name of a component: a component's name has 1 to 64 letters, digits, `-`, `_` or `.`, and begins with a letter or digit
+        hint: --name gives it another; nothing was deployed
+        ",
+    );
+    user.file("empty/readme", "");
+    for command in ["build", "deploy"] {
+        user.run(&[command, "empty"]).check(
+            1,
+            "
+            ---
+            error: empty has no Cargo.toml
+            hint: `indelible new NAME` makes a project
+            ",
+        );
+    }
+    let large = std::fs::File::create(user.folder().join("large.wasm")).unwrap();
+    large.set_len((32 << 20) + 1).unwrap();
+    user.run(&["deploy", "large.wasm"]).check(
+        1,
+        "
+        ---
+        error: large.wasm has more than 32 MiB
+        hint: a component built with `indelible build` is far smaller: is it the right file?
+        ",
+    );
+    assert_eq!(user.does(&["components"]), "", "nothing was deployed");
+}
+
+/// What a data folder and a server have to do with each other.
+#[test]
+fn a_folder_that_a_server_has_open() {
+    let house = House::new(&[]);
+    let user = User::of(&house.server);
+    let data = house.data.path().to_str().unwrap();
+    for arguments in [
+        &["unresolved"][..],
+        &["token", "list"],
+        &["resolve", &format!("{}.0", "ab".repeat(32)), "did-not-happen", "--reason", "x"],
+    ] {
+        let said = user.run(&[arguments, &["--data", data]].concat());
+        assert_eq!(said.code, 1);
+        let hint =
+            "one process at a time may have a data folder; without --data, its server is asked";
+        assert!(said.stderr.contains(hint), "{}", said.stderr);
+        assert!(said.stderr.contains("is in use by"), "{}", said.stderr);
+    }
+    let said = user.run(&["token", "list", "--data", data, "--url", "http://127.0.0.1:1"]);
+    assert_eq!(said.code, 2, "{}", said.stderr);
+    let resolve = ["resolve", "9c4f1a2b.0", "did-not-happen", "--reason", "x", "--actor", "bob"];
+    user.run(&resolve).check(
+        2,
+        "
+        ---
+        error: a server knows who asks by the credential
+        hint: leave --actor out; it is for --data alone
+        ",
+    );
+    user.run(&["unresolved", "--data", "none"]).check(
+        1,
+        "
+        ---
+        error: cannot open none: there is no store in it
+        hint: --data names a data folder
+        ",
+    );
+}
