@@ -65,7 +65,8 @@
 //! are no request are refused, and are none.
 //!
 //! **Refusing.** [`Peer::down`] leaves a port that nobody listens on and that nobody is given, so
-//! that who connects is refused; [`Peer::up`] listens again. What the peer knows stays.
+//! that who connects is refused; [`Peer::up`] listens again. What the peer knows stays. [`Port`] is
+//! such a port without a peer, for a server that a test kills and starts again.
 //!
 //! # In another process
 //!
@@ -104,3 +105,4 @@ pub use arrival::Arrival;
 pub use hold::Hold;
 pub use peer::Peer;
 pub use remote::Remote;
+pub use server::Port;

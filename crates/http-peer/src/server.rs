@@ -18,23 +18,28 @@ const BACKLOG: u32 = 4096;
 /// How long to wait when no connection can be accepted: for one to be closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// A port of 127.0.0.1. The system gives it to nobody else, whether we listen or not: a socket that
-/// is bound and does not listen keeps it, and the system refuses who connects.
-pub(crate) struct Port {
+/// A port of 127.0.0.1. The system gives it to nobody else, whether somebody listens or not: a
+/// socket that is bound and does not listen keeps it, and the system refuses who connects.
+///
+/// A server that a test kills and starts again on the same port has it all the time, if it listens
+/// with `SO_REUSEADDR`: the system hands out a port again as soon as it is free. This is how Linux
+/// does it; other systems may not let two sockets have a port.
+#[derive(Debug)]
+pub struct Port {
     _bound: TcpSocket,
     address: SocketAddr,
 }
 
 impl Port {
     /// Takes this one; 0: any that is free.
-    pub(crate) fn take(port: u16) -> io::Result<Self> {
+    pub fn take(port: u16) -> io::Result<Self> {
         let bound = bind((Ipv4Addr::LOCALHOST, port).into())?;
         let address = bound.local_addr()?;
         Ok(Self { _bound: bound, address })
     }
 
     /// Where it is.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 }

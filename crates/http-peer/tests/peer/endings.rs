@@ -1,9 +1,9 @@
 //! Behaviours that end the connection, and those of the client.
 
 use std::io::ErrorKind;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 
-use indelible_http_peer::{Hold, Peer};
+use indelible_http_peer::{Hold, Peer, Port};
 
 use crate::client::{Client, json, ok, post, usual};
 
@@ -171,6 +171,22 @@ fn a_peer_that_is_down_refuses() {
     client.expect(ok("k", 21));
     // Nobody else gets the port.
     assert!(Peer::start_on(address.port()).is_err());
+}
+
+/// A port that is kept refuses, and lets one listen, again and again.
+#[test]
+fn a_port_that_is_kept() {
+    let port = Port::take(0).unwrap();
+    for _ in 0..20 {
+        let refused = TcpStream::connect(port.address()).map_err(|error| error.kind());
+        assert_eq!(refused.err(), Some(ErrorKind::ConnectionRefused));
+        let listener = TcpListener::bind(port.address()).unwrap();
+        let stream = TcpStream::connect(port.address()).unwrap();
+        drop((listener.accept().unwrap(), stream));
+        assert!(TcpListener::bind(port.address()).is_err(), "one at a time");
+        // A program that another test starts just now has a copy, which listens on.
+        rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
+    }
 }
 
 /// With a peer that is held, down takes those who are held with it: they have no effect.
