@@ -3,7 +3,7 @@
 //! said, never mended.
 
 use bytes::Bytes;
-use indelible_journal::{Journal, JournalKey, RootHash};
+use indelible_journal::{ExecutionId, Journal, JournalKey, RootHash};
 
 use crate::error::ReadError;
 use crate::pipeline::{Scan, Snapshot, Store};
@@ -171,9 +171,7 @@ impl Check<'_> {
             rows::QUEUE => {
                 rows::queue::decode(key).and_then(|entry| self.exists(table, key, &entry.key))
             }
-            rows::TIMERS => {
-                rows::timers::decode(key).and_then(|timer| self.exists(table, key, &timer.key))
-            }
+            rows::TIMERS => rows::timers::decode(key).and_then(|timer| self.timer(key, &timer.key)),
             rows::UNRESOLVED => rows::unresolved::decode(key, value)
                 .and_then(|(effect, _)| self.exists(table, key, &effect.key)),
             rows::OPERATIONS => self.windowed(Kind::Operation, key, value),
@@ -235,7 +233,7 @@ impl Check<'_> {
         let swept = match self.orphans {
             // The rows of a tree are together.
             Some((tree, swept)) if tree == root => swept,
-            _ => self.is_finished(&root)?,
+            _ => self.is_being_swept(&root)? || self.is_finished(&root)?,
         };
         self.orphans = Some((root, swept));
         if swept {
@@ -245,6 +243,14 @@ impl Check<'_> {
         }
     }
 
+    /// Whether a part of a tree is gone, because it is being swept.
+    fn is_being_swept(&self, root: &RootHash) -> Result<bool, ReadError> {
+        let entry = index::being_swept(root);
+        Ok(self.snapshot.get(rows::FINISHED, &entry)?.value.is_some())
+    }
+
+    /// Whether a tree has an entry that says how it ended: while they swept it, earlier versions left
+    /// that, and no other.
     fn is_finished(&self, root: &RootHash) -> Result<bool, ReadError> {
         let mut found = false;
         each_row(self.snapshot, Scan::all(rows::FINISHED, PAGE), &mut |entry, _| {
@@ -254,16 +260,18 @@ impl Check<'_> {
         Ok(found)
     }
 
-    /// Whether a root whose row is gone belongs to a tree that is being swept: its own journal is
-    /// still there, or all executions are gone and some journal is. The entry goes with the last.
-    fn is_being_swept(&self, root: &JournalKey) -> Result<bool, ReadError> {
-        let any = |table: Table, prefix: Bytes| -> Result<bool, ReadError> {
-            let page = self.snapshot.scan(&Scan::prefix(table, prefix, 1))?.value;
-            Ok(!page.rows.is_empty())
-        };
+    /// Whether a root whose row is gone belongs to a tree that an earlier version was sweeping: its
+    /// own journal is still there, or all executions are gone and some journal is. The entry goes with
+    /// the last.
+    fn was_being_swept(&self, root: &JournalKey) -> Result<bool, ReadError> {
         let tree = Bytes::copy_from_slice(root.execution_id().root().as_bytes());
-        Ok(any(rows::JOURNALS, keys::journal_key(root))?
-            || !any(rows::EXECUTIONS, tree.clone())? && any(rows::JOURNALS, tree)?)
+        Ok(self.any(rows::JOURNALS, keys::journal_key(root))?
+            || !self.any(rows::EXECUTIONS, tree.clone())? && self.any(rows::JOURNALS, tree)?)
+    }
+
+    /// Whether there are rows whose keys begin so.
+    fn any(&self, table: Table, prefix: Bytes) -> Result<bool, ReadError> {
+        Ok(!self.snapshot.scan(&Scan::prefix(table, prefix, 1))?.value.rows.is_empty())
     }
 
     fn index_row(&mut self, table: &Table, key: &Bytes) -> Result<(), ReadError> {
@@ -272,9 +280,15 @@ impl Check<'_> {
             rows::FINISHED => index::read_finished(key).map_err(malformed)?,
             _ => index::read_entry(table, key).map_err(malformed)?,
         };
+        let root = journal.execution_id().root();
+        if *table == rows::FINISHED && *key == index::being_swept(root) {
+            let tree = Bytes::copy_from_slice(root.as_bytes());
+            let left = self.any(rows::JOURNALS, tree)?;
+            return if left { Ok(()) } else { Err(codec::damaged(table, key, POINTS_NOWHERE)) };
+        }
         let at = keys::journal_key(&journal);
         let Some(value) = self.snapshot.get(rows::EXECUTIONS, &at)?.value else {
-            let swept = *table == rows::FINISHED && self.is_being_swept(&journal)?;
+            let swept = *table == rows::FINISHED && self.was_being_swept(&journal)?;
             return if swept { Ok(()) } else { Err(codec::damaged(table, key, POINTS_NOWHERE)) };
         };
         // A row that cannot be read is told of in its own table.
@@ -296,6 +310,20 @@ impl Check<'_> {
             Some(_) => Ok(()),
             None => Err(codec::damaged(table, key, POINTS_NOWHERE)),
         }
+    }
+
+    /// An execution that ends with very many timers leaves some, which mean nothing and go when they
+    /// are due: its tree may go before.
+    fn timer(&mut self, key: &Bytes, journal: &JournalKey) -> Result<(), ReadError> {
+        if self.snapshot.get(rows::EXECUTIONS, &keys::journal_key(journal))?.value.is_some() {
+            return Ok(());
+        }
+        let root = *journal.execution_id().root();
+        let has_root = self.any(rows::EXECUTIONS, keys::execution(&ExecutionId::root_of(root)))?;
+        if has_root && !self.is_being_swept(&root)? {
+            return Err(codec::damaged(&rows::TIMERS, key, POINTS_NOWHERE));
+        }
+        Ok(())
     }
 
     fn windowed(&mut self, kind: Kind, key: &Bytes, value: &Bytes) -> Result<(), ReadError> {

@@ -175,8 +175,29 @@ fn change(run: &mut Run, numbers: &mut Numbers) {
     }
 }
 
+/// Makes some fail that could go on, and tries them again, some several times.
+fn try_again(population: &mut Population, numbers: &mut Numbers) {
+    for mut index in 0..population.runs.len() {
+        while population.runs[index].row().standing == Standing::Running && numbers.below(3) > 0 {
+            let run = &mut population.runs[index];
+            let failed_at = run.journal.last_timestamp().as_micros() + numbers.below(3);
+            run.end(at(failed_at), Standing::Failed);
+            run.submit(&population.store);
+            // At the same moment, or later.
+            let mut next = run.again(at(failed_at + numbers.below(2)));
+            next.submit(&population.store);
+            index = population.runs.len();
+            population.runs.push(next);
+        }
+    }
+}
+
 /// What a list should show, by looking at everything.
 fn expected(runs: &[Run], filter: &Filter) -> Vec<JournalKey> {
+    let was_followed = |key: &JournalKey| {
+        let others = runs.iter().map(Run::key);
+        others.filter(|other| other.execution_id() == key.execution_id()).any(|other| other > key)
+    };
     let mut rows: Vec<Execution> = runs
         .iter()
         .filter_map(|run| run.stored.clone())
@@ -186,13 +207,14 @@ fn expected(runs: &[Run], filter: &Filter) -> Vec<JournalKey> {
         .filter(|row| filter.function.as_ref().is_none_or(|function| *function == row.function))
         .filter(|row| filter.created_from.is_none_or(|from| row.created_at >= from))
         .filter(|row| filter.created_before.is_none_or(|before| row.created_at < before))
+        .filter(|row| !filter.latest_only || !was_followed(&row.key))
         .collect();
     let depth = |row: &Execution| {
         (row.key.execution_id().root().to_string(), row.key.execution_id().depth())
     };
     rows.sort_by_key(|row| {
         let path = row.key.execution_id().path().to_vec();
-        (std::cmp::Reverse(row.created_at), depth(row), path)
+        (std::cmp::Reverse(row.created_at), depth(row), path, row.key.attempts().clone())
     });
     rows.into_iter().map(|row| row.key).collect()
 }
@@ -220,6 +242,7 @@ fn lists_show_what_is_there() {
     for seed in 0..6 {
         let mut numbers = Numbers::new(seed);
         let mut population = populate(&mut numbers, 30);
+        try_again(&mut population, &mut numbers);
         for _ in 0..60 {
             let index = numbers.below(population.runs.len() as u64) as usize;
             let run = &mut population.runs[index];
@@ -228,7 +251,8 @@ fn lists_show_what_is_there() {
         }
         assert_sound(&population.store);
         for case in 0..120 {
-            let mut filter = Filter { with_children: numbers.below(2) == 0, ..Filter::default() };
+            let (with_children, latest_only) = (numbers.below(2) == 0, numbers.below(2) == 0);
+            let mut filter = Filter { with_children, latest_only, ..Filter::default() };
             for standing in Standing::ALL {
                 if case % 3 > 0 && numbers.below(3) == 0 {
                     filter.standings.push(standing);
@@ -340,6 +364,45 @@ fn a_page_by_namespace_and_function_is_bounded() {
     assert_eq!(second.next, None);
     let keys: Vec<_> = second.executions.into_iter().map(|row| row.key).collect();
     assert_eq!(keys, [key(0, &[], &[1])]);
+}
+
+/// A list of last attempts passes over those that others followed, whatever it goes by; a page of it
+/// looks at a bounded number of them, and may be empty and say where to go on.
+#[test]
+fn a_page_of_last_attempts_is_bounded() {
+    let store = memory();
+    // It failed for good, and is older than all that follows.
+    let mut failed = Run::start(1, &key(1, &[], &[1]), "order", at(5));
+    failed.end(at(6), Standing::Failed);
+    failed.submit(&store);
+    let mut run = Run::start(0, &key(0, &[], &[1]), "order", at(10));
+    let mut batch = Batch::new();
+    for attempt in 1..=LOOKED_AT_MAX as u64 {
+        run.end(at(10 + attempt), Standing::Failed);
+        run.flush(&mut batch);
+        run = run.again(at(10 + attempt));
+        if attempt % 500 == 0 {
+            store.submit_blocking(std::mem::take(&mut batch)).unwrap();
+        }
+    }
+    run.end(at(100_000), Standing::Completed);
+    run.submit(&store);
+    let latest = |filter: Filter| Filter { latest_only: true, ..filter };
+    let by = |standing| latest(Filter { standings: vec![standing], ..Filter::default() });
+    let snapshot = store.snapshot().unwrap();
+    let first = listing::list(&snapshot, &by(Standing::Failed), None, 10).unwrap().value;
+    assert!(first.executions.is_empty() && first.next.is_some(), "{first:?}");
+    let next = first.next.as_ref();
+    let second = listing::list(&snapshot, &by(Standing::Failed), next, 10).unwrap().value;
+    assert_eq!(second.next, None);
+    let keys: Vec<_> = second.executions.into_iter().map(|row| row.key).collect();
+    assert_eq!(keys, [failed.key().clone()]);
+    assert_eq!(listed(&store, &by(Standing::Completed), 10), [run.key().clone()]);
+    let all = listed(&store, &latest(Filter::default()), 10);
+    assert_eq!(all, [run.key().clone(), failed.key().clone()]);
+    // Its last attempt began later, and no other stands for it.
+    let before = Filter { created_before: Some(at(100)), ..Filter::default() };
+    assert_eq!(listed(&store, &latest(before), 10), [failed.key().clone()]);
 }
 
 /// Texts that are no cursors are refused.

@@ -299,8 +299,12 @@ fn create(folder: &Path) -> Result<(), FolderError> {
     }
 }
 
+/// What is stored is in it as it is: nobody else may look into it.
 fn make_one(folder: &Path) -> Result<(), FolderError> {
-    match fs::create_dir(folder) {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(folder) {
         // Somebody else was quicker.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         result => result.map_err(failed("create the folder", folder)),

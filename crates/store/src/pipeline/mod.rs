@@ -47,7 +47,8 @@ use crate::table::{self, PIPELINE, TABLES_MAX, Table, TableError};
 pub(crate) const POSITION_KEY: &[u8] = b"position";
 
 /// How often preconditions are read outside the lock before they are read under it. Each miss
-/// means that a whole commit group ended meanwhile.
+/// means that a whole commit group ended meanwhile: a batch of many misses more often, and keeps
+/// others waiting longer then.
 const UNLOCKED_READS_MAX: usize = 3;
 
 /// Why a store cannot start over an engine.
@@ -155,11 +156,14 @@ pub struct Readings {
     pub waiting: usize,
 }
 
-/// What the engine had when it was asked, outside the lock.
+/// The values of the keys that preconditions are about.
+type FetchedValues = SmallVec<[Option<Bytes>; 4]>;
+
+/// What the engine had when it was asked.
 struct Fetched {
     /// The value of each precondition's key.
-    conditions: SmallVec<[Option<Bytes>; 2]>,
-    /// For each delete, whether its key had one.
+    conditions: FetchedValues,
+    /// For each delete, whether its key had one, or may have.
     deletes: SmallVec<[bool; 8]>,
 }
 
@@ -495,21 +499,24 @@ impl Shared {
             }
         }
         let state = self.lock();
-        let fetched = self.fetch(&batch)?;
+        // Everybody waits for these reads, so there are no others: the engine is told of every
+        // delete, also of what it does not have.
+        let deletes = batch.deletes().map(|_| true).collect();
+        let fetched = Fetched { conditions: self.fetch_conditions(&batch)?, deletes };
         self.decide(state, batch, permits, &fetched)
     }
 
     /// What the engine has for the keys that a batch asks about.
     fn fetch(&self, batch: &Batch) -> Result<Fetched, SubmitError> {
-        let get = |condition: &Condition| self.engine.get(&condition.table, &condition.key);
+        let conditions = self.fetch_conditions(batch)?;
         let contains = |delete: &Write| self.engine.contains(&delete.table, &delete.key);
-        let fetch = || -> Result<Fetched, EngineError> {
-            Ok(Fetched {
-                conditions: batch.conditions().iter().map(get).collect::<Result<_, _>>()?,
-                deletes: batch.deletes().map(contains).collect::<Result<_, _>>()?,
-            })
-        };
-        fetch().map_err(|error| SubmitError::Unreadable(Arc::new(error)))
+        let deletes = batch.deletes().map(contains).collect::<Result<_, _>>();
+        Ok(Fetched { conditions, deletes: deletes.map_err(unreadable)? })
+    }
+
+    fn fetch_conditions(&self, batch: &Batch) -> Result<FetchedValues, SubmitError> {
+        let get = |condition: &Condition| self.engine.get(&condition.table, &condition.key);
+        batch.conditions().iter().map(get).collect::<Result<_, _>>().map_err(unreadable)
     }
 
     fn decide(
@@ -619,6 +626,10 @@ fn names(tables: &[Table]) -> [Option<&'static str>; TABLES_MAX as usize] {
 
 fn engine_error(table: &Table, source: EngineError) -> ReadError {
     ReadError::Engine { table: table.name(), source: Arc::new(source) }
+}
+
+fn unreadable(error: EngineError) -> SubmitError {
+    SubmitError::Unreadable(Arc::new(error))
 }
 
 /// The position of the last group that the engine has.

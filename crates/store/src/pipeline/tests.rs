@@ -336,6 +336,81 @@ fn the_largest_batch_goes_through() {
     assert!(matches!(store.scan(&scan), Err(ReadError::OutOfBounds(_))));
 }
 
+/// An engine that a whole group reaches whenever it is asked for a key: what was read before that
+/// does not count. It counts who asks while nobody else gets anything.
+#[derive(Default)]
+struct Restless {
+    memory: MemoryEngine,
+    store: Mutex<Option<Store>>,
+    gets_under_lock: AtomicU64,
+    contains_under_lock: AtomicU64,
+}
+
+impl Restless {
+    fn asked(&self, under_lock: &AtomicU64) {
+        let store = self.store.lock().unwrap();
+        let Some(store) = store.as_ref() else { return };
+        if store.shared.state.try_lock().is_err() {
+            under_lock.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        store.try_submit(put("other", "1")).unwrap();
+        assert!(store.step() && store.step());
+    }
+}
+
+impl Engine for Restless {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.asked(&self.gets_under_lock);
+        self.memory.get(table, key)
+    }
+
+    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool, EngineError> {
+        self.asked(&self.contains_under_lock);
+        Ok(self.memory.get(table, key)?.is_some())
+    }
+
+    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+        self.memory.snapshot()
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+        self.memory.commit(writes)
+    }
+
+    fn reclaim(&self, _table: &Table) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn disk_bytes(&self, _table: &Table) -> u64 {
+        0
+    }
+}
+
+/// A batch that is overtaken again and again is decided on at last, while everybody waits: then
+/// nothing is read but what it demands, and what it deletes is gone.
+#[test]
+fn who_is_overtaken_keeps_others_waiting_for_little() {
+    let engine = Arc::new(Restless::default());
+    let store =
+        Store::start_by_hand(Arc::clone(&engine) as Arc<dyn Engine>, &[T, U], Bounds::DEFAULT);
+    let store = store.unwrap();
+    store.try_submit(put("old", "0")).unwrap();
+    assert!(store.step() && store.step());
+    *engine.store.lock().unwrap() = Some(store.clone());
+    let mut batch = Batch::new();
+    batch.expect(T, "old", Expect::Equal("0".into())).delete(T, "old").delete(T, "never");
+    store.try_submit(batch.clone()).unwrap();
+    let refused = store.try_submit(batch).unwrap_err();
+    assert!(matches!(refused, SubmitError::Refused(_)), "{refused}");
+    *engine.store.lock().unwrap() = None;
+    assert_eq!(engine.gets_under_lock.load(Ordering::SeqCst), 2);
+    assert_eq!(engine.contains_under_lock.load(Ordering::SeqCst), 0);
+    while store.step() {}
+    assert_eq!(engine.memory.get(&T, b"old").unwrap(), None);
+    assert_eq!(store.scan(&Scan::all(T, 10)).unwrap().value.rows.len(), 1);
+}
+
 fn by_hand(engine: &Arc<Gated>, bounds: Bounds) -> Store {
     Store::start_by_hand(Arc::clone(engine) as Arc<dyn Engine>, &[T, U], bounds).unwrap()
 }

@@ -6,20 +6,38 @@ use std::time::Duration;
 
 use indelible_journal::{Micros, Timestamp};
 
-use super::{Retention, SweepError, Swept, sweep_keeping};
+use super::{Passed, Retention, SweepError, Swept, sweep_from};
 use crate::batch::Batch;
 use crate::error::{ReadError, SubmitError};
 use crate::pipeline::{Snapshot, Store, blocking};
 use crate::rows::executions::Execution;
 use crate::rows::windows::{self, PurgeError, Purged};
-use crate::rows::{BY_FUNCTION, BY_NAMESPACE, BY_STATUS, EXECUTIONS, FINISHED, JOURNALS};
+use crate::rows::{
+    BY_FUNCTION, BY_NAMESPACE, BY_STATUS, EXECUTIONS, EXPIRIES, FINISHED, IDEMPOTENCY_KEYS,
+    JOURNALS, OPERATIONS,
+};
+use crate::table::Table;
 
-/// How many rows a step deletes.
-const STEP_ROWS: usize = 2_000;
+/// How many rows a step deletes. What it demands of them is read again when it is submitted, and the
+/// reading has to come to its end between two commits: one that never does is done while everybody
+/// else waits. Smaller steps would wait for the disk more than they delete.
+const STEP_ROWS: usize = 128;
 /// Space is given back when this many bytes were deleted,
 const RECLAIM_BYTES_MIN: u64 = 16 << 20;
 /// and when they were this part of what a table takes on disk: it rewrites the table.
 const RECLAIM_PART: u64 = 4;
+/// What is deleted is of these tables.
+const TABLES: [Table; 9] = [
+    JOURNALS,
+    EXECUTIONS,
+    BY_STATUS,
+    BY_FUNCTION,
+    BY_NAMESPACE,
+    FINISHED,
+    OPERATIONS,
+    IDEMPOTENCY_KEYS,
+    EXPIRIES,
+];
 /// How long a stop waits. A step takes less; a table that is being rewritten may take longer, and
 /// nothing is lost when the process ends over it.
 const STOP_MAX: Duration = Duration::from_secs(2);
@@ -163,7 +181,7 @@ impl Control {
         }
     }
 
-    /// Everything that is due now.
+    /// Everything that is due now. What fails does not keep the rest: it is told at the end.
     fn round(
         &self,
         store: &Store,
@@ -174,45 +192,63 @@ impl Control {
         let keep = |snapshot: &Snapshot, root: &Execution, batch: &mut Batch| {
             keeper.keep(snapshot, root, batch)
         };
-        loop {
+        let (mut purges, mut sweeps) = (true, true);
+        let (mut expiries, mut trees) = (None, Passed::default());
+        let mut failure = None;
+        while purges || sweeps {
             let now = keeper.now();
             let late = now.as_micros().saturating_sub(plan.records_later.get());
             let late = Timestamp::from_micros(late).unwrap_or(now);
-            let purged = match blocking::block_on(windows::purge(store, late, STEP_ROWS)) {
-                Ok(purged) => purged,
-                Err(PurgeError::Submit(SubmitError::Refused(_))) => Purged::default(),
-                Err(error) => return Err(error.to_string()),
-            };
-            let swept = sweep_keeping(store, now, &plan.retention, STEP_ROWS, &keep);
-            let swept = match blocking::block_on(swept) {
-                Ok(swept) => swept,
-                // A record changed under the sweep: the next round gets the rest.
-                Err(SweepError::Submit(SubmitError::Refused(_))) => Swept::default(),
-                Err(error) => return Err(error.to_string()),
-            };
-            *garbage += swept.bytes as u64;
+            let mut purged = Purged::default();
+            if purges {
+                let step = windows::purge_from(store, late, STEP_ROWS, &mut expiries);
+                match blocking::block_on(step) {
+                    Ok(done) => purged = done,
+                    // A record changed under the purge: the next round gets the rest.
+                    Err(PurgeError::Submit(SubmitError::Refused(_))) => {}
+                    Err(error) => _ = failure.get_or_insert(error.to_string()),
+                }
+            }
+            let mut swept = Swept::default();
+            if sweeps {
+                let retention = &plan.retention;
+                let step = sweep_from(store, now, retention, STEP_ROWS, &keep, &mut trees);
+                match blocking::block_on(step) {
+                    Ok(done) => swept = done,
+                    Err(SweepError::Submit(SubmitError::Refused(_))) => {}
+                    Err(error) => _ = failure.get_or_insert(error.to_string()),
+                }
+            }
+            (purges, sweeps) = (purged.more, swept.more);
+            *garbage += (swept.bytes + purged.bytes) as u64;
             // Each step waits for the disk, so that those who run ahead of it get their turn.
             if let Some(position) = swept.position.max(purged.position) {
                 store.durable(position).wait().map_err(|lost| lost.to_string())?;
             }
             keeper.gone(&swept, &purged);
             if self.lock().stop {
-                return Ok(());
-            }
-            if !swept.more && !purged.more {
-                break;
+                return failure.map_or(Ok(()), Err);
             }
         }
-        let tables = [JOURNALS, EXECUTIONS, BY_STATUS, BY_FUNCTION, BY_NAMESPACE, FINISHED];
-        let on_disk: u64 = tables.iter().map(|table| store.disk_bytes(*table)).sum();
-        if *garbage >= RECLAIM_BYTES_MIN && *garbage >= on_disk / RECLAIM_PART {
-            *garbage = 0;
-            for table in tables {
-                if self.lock().stop {
-                    return Ok(());
-                }
-                store.reclaim(table).map_err(|error| error.to_string())?;
+        if let Err(error) = self.reclaim(store, garbage) {
+            failure.get_or_insert(error.to_string());
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Gives space back, if it is worth it.
+    fn reclaim(&self, store: &Store, garbage: &mut u64) -> Result<(), ReadError> {
+        let on_disk: u64 = TABLES.iter().map(|table| store.disk_bytes(*table)).sum();
+        if *garbage < RECLAIM_BYTES_MIN || *garbage < on_disk / RECLAIM_PART {
+            return Ok(());
+        }
+        *garbage = 0;
+        for table in TABLES {
+            // Nothing is written over a disk that has failed (D12).
+            if self.lock().stop || store.poison().is_some() {
+                return Ok(());
             }
+            store.reclaim(table)?;
         }
         Ok(())
     }

@@ -1,25 +1,30 @@
 //! Retention: finished trees go after a time, in bounded steps, and their space is given back.
 //!
-//! A tree goes as a whole, counted from the end of its root. First the rows of its executions go,
-//! with the indexes: the root's, so that from then on the tree is gone for whoever asks, then those
-//! of what it called; then its journals, at last the entry that says it is finished: a crash in
-//! between leaves that entry, and the next step goes on. Records of operations and keys stay; they
-//! have windows of their own (C-3).
+//! A tree goes as a whole, counted from the end of its root. One that fits into a step goes in one
+//! batch. Of a larger one the rows of its executions go first, with the indexes: the root's, so that
+//! from then on the tree is gone for whoever asks, then those of what it called; then its journals.
+//! As long as anything of it is left, an entry says that it is being swept: a crash in between leaves
+//! that entry, and the next step goes on, whatever is to be kept by then; and no root begins anew
+//! over what is left of it. Records of operations and keys stay; they have windows of their own (C-3).
 //!
 //! - `background`: all of this by itself, now and then.
 
 mod background;
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
 use bytes::Bytes;
-use indelible_journal::{JournalKey, Micros, Timestamp};
+use indelible_journal::{JournalKey, Micros, RootHash, Timestamp};
 
 pub use self::background::{Background, Keeper, Plan};
 use crate::batch::{Batch, Expect};
+use crate::engine::KeyRange;
 use crate::error::{ReadError, SubmitError};
-use crate::pipeline::{Scan, Snapshot, Store, prefix_range};
+use crate::pipeline::{Page, Scan, Snapshot, Store, prefix_range};
 use crate::position::Position;
 use crate::rows::executions::{self, Execution, Standing};
-use crate::rows::{EXECUTIONS, FINISHED, JOURNALS, codec, index};
+use crate::rows::{EXECUTIONS, FINISHED, JOURNALS, codec, index, keys};
 use crate::table::Table;
 
 /// How long finished trees are kept, by how their root ended. None is for ever, and the default.
@@ -98,7 +103,8 @@ pub async fn sweep(
 }
 
 /// The same; `keep` is shown the last attempt at each root that goes, and adds to the batch with
-/// which it does what is to be kept of it.
+/// which it does what is to be kept of it. Of a tree that does not fit into a step it may be asked
+/// again.
 pub async fn sweep_keeping(
     store: &Store,
     now: Timestamp,
@@ -106,53 +112,141 @@ pub async fn sweep_keeping(
     rows_max: usize,
     keep: &Keep<'_>,
 ) -> Result<Swept, SweepError> {
+    sweep_from(store, now, retention, rows_max, keep, &mut Passed::default()).await
+}
+
+/// How far the steps before came: what they left is not looked at again, and what they deleted, which
+/// an engine has to step over for a while, is not met again.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    /// By how trees ended: the last entry.
+    entries: BTreeMap<Standing, Bytes>,
+    /// Of the tree that did not fit.
+    tree: Option<Begun>,
+}
+
+/// A tree of which a part is gone, and the last rows that are.
+#[derive(Debug)]
+struct Begun {
+    root: RootHash,
+    execution: Option<Bytes>,
+    journal: Option<Bytes>,
+}
+
+/// The same, from where steps before came to.
+pub(crate) async fn sweep_from(
+    store: &Store,
+    now: Timestamp,
+    retention: &Retention,
+    rows_max: usize,
+    keep: &Keep<'_>,
+    passed: &mut Passed,
+) -> Result<Swept, SweepError> {
     let (batch, mut swept) = {
-        let snapshot = store.snapshot()?;
-        let mut step = Step {
-            snapshot: &snapshot,
+        let (snapshot, bounds) = (store.snapshot()?, store.bounds());
+        let part = Part {
             batch: Batch::new(),
-            left: rows_max
-                .clamp(1, store.bounds().scan_rows_max.min(store.bounds().batch_conditions_max)),
-            bytes_left: store.bounds().batch_bytes_max / 4,
-            swept: Swept::default(),
-            keep,
+            left: rows_max.clamp(1, bounds.scan_rows_max.min(bounds.batch_conditions_max)),
+            bytes_left: bounds.step_bytes_max(),
+            rows: 0,
+            bytes: 0,
         };
+        let begun = passed.tree.take();
+        let (resumed, swept) = (Vec::new(), Swept::default());
+        let mut step = Step { snapshot: &snapshot, keep, part, begun, resumed, swept };
+        step.entries(prefix_range(Bytes::from_static(&[index::BEING_SWEPT])), &mut None)?;
         for (standing, window) in retention.windows() {
             let Some(cutoff) = now.as_micros().checked_sub(window.get()) else { continue };
-            step.finished(standing, cutoff)?;
+            let mut last = passed.entries.remove(&standing);
+            step.entries(ended(standing, cutoff), &mut last)?;
+            passed.entries.extend(last.map(|last| (standing, last)));
         }
-        (step.batch, step.swept)
+        let Step { part, begun, swept, .. } = step;
+        passed.tree = begun;
+        (part.batch, Swept { rows: part.rows, bytes: part.bytes, ..swept })
     };
-    if swept.rows > 0 {
+    if !batch.writes().is_empty() {
         swept.position = Some(store.submit(batch).await?);
     }
     Ok(swept)
 }
 
-struct Step<'a> {
-    snapshot: &'a Snapshot,
+/// The entries of trees that ended so, up to a time.
+fn ended(standing: Standing, cutoff: u64) -> KeyRange {
+    let (start, _) = prefix_range(Bytes::copy_from_slice(&[standing as u8]));
+    let mut end = vec![standing as u8];
+    end.extend_from_slice(&cutoff.saturating_add(1).to_be_bytes());
+    (start, Bound::Excluded(Bytes::from(end)))
+}
+
+/// Rows that go together.
+struct Part {
     batch: Batch,
     /// How many more rows fit.
     left: usize,
     /// A batch holds the values of the rows that it demands to be unchanged.
     bytes_left: usize,
-    swept: Swept,
+    rows: usize,
+    bytes: usize,
+}
+
+impl Part {
+    fn is_full(&self) -> bool {
+        self.left == 0 || self.bytes_left == 0
+    }
+
+    fn delete(&mut self, table: Table, key: Bytes, value: usize) {
+        let bytes = key.len() + value;
+        self.rows += 1;
+        self.bytes += bytes;
+        self.left = self.left.saturating_sub(1);
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.batch.delete(table, key);
+    }
+
+    fn keep(&mut self, kept: Batch) {
+        self.bytes_left = self.bytes_left.saturating_sub(kept.bytes());
+        self.batch.extend(kept);
+    }
+
+    /// One more, for what has the rest of the room.
+    fn beside(&self) -> Self {
+        let Self { left, bytes_left, rows, bytes, .. } = *self;
+        Self { batch: Batch::new(), left, bytes_left, rows, bytes }
+    }
+
+    /// Takes what was made beside it.
+    fn take(&mut self, beside: Self) {
+        self.batch.extend(beside.batch);
+        let batch = std::mem::take(&mut self.batch);
+        *self = Self { batch, ..beside };
+    }
+}
+
+struct Step<'a> {
+    snapshot: &'a Snapshot,
     keep: &'a Keep<'a>,
+    /// What goes with it.
+    part: Part,
+    /// What went of a tree with the steps before, then with this one.
+    begun: Option<Begun>,
+    /// Trees of which a part was gone before.
+    resumed: Vec<RootHash>,
+    swept: Swept,
 }
 
 impl Step<'_> {
-    /// The trees that ended so, up to a time.
-    fn finished(&mut self, standing: Standing, cutoff: u64) -> Result<(), ReadError> {
-        let (start, _) = prefix_range(Bytes::copy_from_slice(&[standing as u8]));
-        let mut end = vec![standing as u8];
-        end.extend_from_slice(&cutoff.saturating_add(1).to_be_bytes());
-        let end = std::ops::Bound::Excluded(Bytes::from(end));
-        let mut scan = Scan { range: (start, end), ..Scan::all(FINISHED, 64) };
+    /// The trees of these entries, until there is no more room.
+    fn entries(&mut self, range: KeyRange, passed: &mut Option<Bytes>) -> Result<(), ReadError> {
+        let mut scan = Scan { range, ..Scan::all(FINISHED, ENTRIES) };
+        if let Some(passed) = passed {
+            scan = scan.after(passed.clone());
+        }
         loop {
             let page = self.snapshot.scan(&scan)?.value;
             for (entry, _) in &page.rows {
-                if self.is_full() {
-                    self.swept.more = true;
+                self.swept.more |= self.part.is_full();
+                if self.swept.more {
                     return Ok(());
                 }
                 match self.tree(entry) {
@@ -164,6 +258,10 @@ impl Step<'_> {
                     }
                     result => result?,
                 }
+                if self.swept.more {
+                    return Ok(());
+                }
+                *passed = Some(entry.clone());
             }
             match page.rows.into_iter().next_back() {
                 Some((entry, _)) if page.more => scan = scan.after(entry),
@@ -172,75 +270,123 @@ impl Step<'_> {
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.left == 0 || self.bytes_left == 0
-    }
-
-    /// As much of a tree as fits.
+    /// A tree, or as much of it as fits, if nothing else is in this step.
     fn tree(&mut self, entry: &Bytes) -> Result<(), ReadError> {
         let key = index::read_finished(entry)
             .map_err(|error| codec::damaged(&FINISHED, entry, error.0))?;
-        let root = Bytes::copy_from_slice(key.execution_id().root().as_bytes());
-        // Without a root it is being swept: whether it may be was found out before.
+        let root = *key.execution_id().root();
+        let being_swept = index::being_swept(&root);
+        let resumes = *entry == being_swept;
+        if resumes {
+            self.resumed.push(root);
+        } else if self.resumed.contains(&root) {
+            return Ok(());
+        }
         let latest = executions::latest(self.snapshot, key.execution_id())?.value;
-        if let Some(latest) = &latest
+        if !resumes
+            && let Some(latest) = &latest
             && !self.is_due(&root, &key, latest)?
         {
             return Ok(());
         }
-        // The root's attempts first, the last of them last: as long as any is there, it is the one
-        // that counts.
-        let executions = Scan::prefix(EXECUTIONS, root.clone(), self.left + 1);
-        let page = self.snapshot.scan(&executions)?.value;
-        let none_left = !page.more;
-        for (key, value) in page.rows {
-            if self.is_full() {
-                return self.stop();
-            }
-            let execution = executions::decode(&key, &value)?;
-            if latest.as_ref().is_some_and(|latest| latest.key == execution.key) {
-                self.keep(&execution)?;
-            }
-            // All but the entry that leads here: it goes last.
-            for (table, row) in index::entries(&execution).into_iter().flatten() {
-                if row != *entry {
-                    self.delete(table, row, 0);
-                }
-            }
-            self.batch.expect(EXECUTIONS, key.clone(), Expect::Equal(value.clone()));
-            self.delete(EXECUTIONS, key, value.len());
+        let mut part = self.part.beside();
+        if resumes {
+            // What is left is not that of another root as long as this is there.
+            part.batch.expect(FINISHED, entry.clone(), Expect::Equal(Bytes::new()));
+        } else if latest.is_none() {
+            // Earlier versions left the entry that leads here while they swept.
+            let first = JournalKey::first(key.execution_id().clone());
+            part.batch.expect(EXECUTIONS, keys::journal_key(&first), Expect::Absent);
+            part.delete(FINISHED, entry.clone(), 0);
         }
-        if self.is_full() || !none_left {
-            return self.stop();
-        }
-        let journals = Scan::prefix(JOURNALS, root, self.left + 1);
-        let page = self.snapshot.scan(&journals)?.value;
-        let none_left = !page.more;
-        for (key, value) in page.rows {
-            if self.is_full() {
-                return self.stop();
+        let begun = self.begun.take().filter(|begun| begun.root == root);
+        let mut begun = begun.unwrap_or(Begun { root, execution: None, journal: None });
+        let is_whole = self.fill(&mut part, &mut begun, latest.as_ref())?;
+        if is_whole {
+            self.swept.trees += 1;
+            if resumes {
+                part.batch.delete(FINISHED, being_swept);
             }
-            self.delete(JOURNALS, key, value.len());
+        } else {
+            self.swept.more = true;
+            if !self.part.batch.writes().is_empty() {
+                // It may fit into the next one.
+                return Ok(());
+            }
+            if !resumes {
+                part.batch.put(FINISHED, being_swept, Bytes::new());
+            }
+            self.begun = Some(begun);
         }
-        if !none_left {
-            return self.stop();
-        }
-        self.delete(FINISHED, entry.clone(), 0);
-        self.swept.trees += 1;
+        self.part.take(part);
         Ok(())
     }
 
-    /// The rest of a tree does not fit.
-    fn stop(&mut self) -> Result<(), ReadError> {
-        self.swept.more = true;
-        Ok(())
+    /// Adds what there is of a tree, in order, as long as it fits. Whether that is all.
+    fn fill(
+        &self,
+        part: &mut Part,
+        begun: &mut Begun,
+        latest: Option<&Execution>,
+    ) -> Result<bool, ReadError> {
+        // What cannot be kept does not go, and neither does anything before it.
+        let mut kept = Batch::new();
+        if let Some(latest) = latest {
+            (self.keep)(self.snapshot, latest, &mut kept)?;
+        }
+        // The root's attempts first, the last of them last: as long as any is there, it is the one
+        // that counts.
+        let page = self.rows_of(EXECUTIONS, &begun.root, begun.execution.as_ref(), part.left)?;
+        for (key, value) in page.rows {
+            if part.is_full() {
+                return Ok(false);
+            }
+            let execution = executions::decode(&key, &value)?;
+            if latest.is_some_and(|latest| latest.key == execution.key) {
+                part.keep(std::mem::take(&mut kept));
+            }
+            for (table, row) in index::entries(&execution).into_iter().flatten() {
+                part.delete(table, row, 0);
+            }
+            part.batch.expect(EXECUTIONS, key.clone(), Expect::Equal(value.clone()));
+            part.delete(EXECUTIONS, key.clone(), value.len());
+            begun.execution = Some(key);
+        }
+        if page.more || part.is_full() {
+            return Ok(false);
+        }
+        let page = self.rows_of(JOURNALS, &begun.root, begun.journal.as_ref(), part.left)?;
+        for (key, value) in page.rows {
+            if part.is_full() {
+                return Ok(false);
+            }
+            part.delete(JOURNALS, key.clone(), value.len());
+            begun.journal = Some(key);
+        }
+        Ok(!page.more)
+    }
+
+    /// The next rows of a tree.
+    fn rows_of(
+        &self,
+        table: Table,
+        root: &RootHash,
+        after: Option<&Bytes>,
+        rows_max: usize,
+    ) -> Result<Page, ReadError> {
+        let tree = Bytes::copy_from_slice(root.as_bytes());
+        let mut scan = Scan::prefix(table, tree, rows_max);
+        if let Some(after) = after {
+            scan = scan.after(after.clone());
+        }
+        Ok(self.snapshot.scan(&scan)?.value)
     }
 
     /// Whether a tree is over, and this entry is that of its end. Everything of it that is decoded
     /// later is decoded here first, so that one which cannot be read stays whole.
     fn is_due(
         &mut self,
-        root: &Bytes,
+        root: &RootHash,
         entry: &JournalKey,
         latest: &Execution,
     ) -> Result<bool, ReadError> {
@@ -249,7 +395,8 @@ impl Step<'_> {
         if latest.key > *entry || !latest.standing.is_terminal() {
             return Ok(false);
         }
-        let mut scan = Scan::prefix(EXECUTIONS, root.clone(), SCANNED);
+        let tree = Bytes::copy_from_slice(root.as_bytes());
+        let mut scan = Scan::prefix(EXECUTIONS, tree, SCANNED);
         loop {
             let page = self.snapshot.scan(&scan)?.value;
             for (key, value) in &page.rows {
@@ -265,25 +412,9 @@ impl Step<'_> {
             }
         }
     }
-
-    /// What is to be kept of a root that goes with this batch.
-    fn keep(&mut self, root: &Execution) -> Result<(), ReadError> {
-        let mut kept = Batch::new();
-        (self.keep)(self.snapshot, root, &mut kept)?;
-        self.bytes_left = self.bytes_left.saturating_sub(kept.bytes());
-        self.batch.extend(kept);
-        Ok(())
-    }
-
-    fn delete(&mut self, table: Table, key: Bytes, value: usize) {
-        let bytes = key.len() + value;
-        self.swept.rows += 1;
-        self.swept.bytes += bytes;
-        self.left = self.left.saturating_sub(1);
-        self.bytes_left = self.bytes_left.saturating_sub(bytes);
-        self.batch.delete(table, key);
-    }
 }
 
-/// How many executions of a tree are looked at at a time.
+/// How many entries are looked at at a time,
+const ENTRIES: usize = 64;
+/// and how many executions of a tree.
 const SCANNED: usize = 1_000;

@@ -9,7 +9,7 @@ use indelible_journal::{
 };
 
 use super::codec::{self, Malformed, Reader, put_text};
-use super::{EXECUTIONS, JOURNALS, index, keys};
+use super::{EXECUTIONS, FINISHED, JOURNALS, index, keys};
 use crate::batch::{Batch, Expect};
 use crate::error::ReadError;
 use crate::pipeline::{Read, Scan};
@@ -147,7 +147,8 @@ pub enum AdvanceError {
 
 /// Adds to a batch: the journal gets these entries, the execution's row becomes `after`, the
 /// indexes follow. It is accepted only if the execution still is as `before` says, and so its
-/// journal as long (D1): what the indexes lose is what they have.
+/// journal as long (D1): what the indexes lose is what they have. A root is new only when nothing is
+/// left of an earlier one that retention takes.
 pub fn advance(
     batch: &mut Batch,
     before: Option<&Execution>,
@@ -160,6 +161,12 @@ pub fn advance(
         None => batch.expect(EXECUTIONS, key.clone(), Expect::Absent),
         Some(before) => batch.expect(EXECUTIONS, key.clone(), Expect::Equal(encode(&key, before))),
     };
+    if before.is_none() && after.key.execution_id().is_root() {
+        // An earlier tree of the same root may be half gone: its events would be taken for this
+        // one's, and this one's would go with them.
+        let earlier = index::being_swept(after.key.execution_id().root());
+        batch.expect(FINISHED, earlier, Expect::Absent);
+    }
     for entries in binary::batches(entries) {
         let first = entries.first().expect("no batch is empty").sequence().get();
         let row = binary::encode(after.key.execution_id(), entries)?;

@@ -8,12 +8,13 @@
 //! executions_by_function    function ‖ 00 ‖ scope ‖ standing ‖ newest first ‖ journal key
 //! executions_by_namespace   namespace ‖ 00 ‖ standing ‖ newest first ‖ journal key; roots alone
 //! finished_trees            standing ‖ finished at (8) ‖ journal key of the root
+//!                           00 ‖ 0 (8) ‖ journal key of the root's first attempt: it is being swept
 //! ```
 //! *Newest first* is the time of creation counted down. The scope tells roots from children, so
 //! that a tree of ten thousand does not bury the list of roots.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use indelible_journal::{FunctionName, JournalKey, Namespace, Timestamp};
+use indelible_journal::{ExecutionId, FunctionName, JournalKey, Namespace, RootHash, Timestamp};
 
 use super::codec::{Malformed, Reader};
 use super::executions::{Execution, Standing};
@@ -142,6 +143,19 @@ pub(crate) fn finished(standing: Standing, at: Timestamp, key: &JournalKey) -> B
     out.put_u8(standing as u8);
     out.put_u64(at.as_micros());
     keys::put_journal_key(&mut out, key);
+    out.freeze()
+}
+
+/// In place of a standing: a part of the tree is gone.
+pub(crate) const BEING_SWEPT: u8 = 0;
+
+/// The entry of a tree of which a part is gone. It says nothing but which tree: whoever starts a root
+/// can ask for it, and it is before all others, so that no file has to be looked into for that.
+pub(crate) fn being_swept(root: &RootHash) -> Bytes {
+    let mut out = BytesMut::with_capacity(64);
+    out.put_u8(BEING_SWEPT);
+    out.put_u64(0);
+    keys::put_journal_key(&mut out, &JournalKey::first(ExecutionId::root_of(*root)));
     out.freeze()
 }
 

@@ -1,8 +1,9 @@
 //! Lists of executions: by namespace, status, function and time, newest first, page by page. A page
 //! costs what it shows, whatever the history: each status has its own part of an index, and a list
-//! that wants several takes them by turns. A list by namespace and function is the exception: it
-//! looks at what is of that namespace, and at a bounded number for a page. Those whose id begins in
-//! some way are found without an index (`beginning`).
+//! that wants several takes them by turns. Two lists pass over some of what they look at, and look at
+//! a bounded number for a page: one by namespace and function, which looks at what is of that
+//! namespace, and one of last attempts alone. Those whose id begins in some way are found without an
+//! index (`beginning`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,10 +15,11 @@ use bytes::{Bytes, BytesMut};
 use data_encoding::BASE64URL_NOPAD;
 use indelible_journal::{FunctionName, Namespace, Timestamp};
 
+use super::EXECUTIONS;
 use super::beginning::{self, IdPrefix};
+use super::codec::{self, Malformed};
 use super::executions::{self, Execution, Standing};
 use super::index::{self, By, Partition, Scope};
-use super::{EXECUTIONS, codec};
 use crate::error::ReadError;
 use crate::pipeline::{Scan, Snapshot, prefix_range};
 use crate::position::Seen;
@@ -25,8 +27,9 @@ use crate::position::Seen;
 /// The most executions on a page.
 pub const PAGE_MAX: usize = 1000;
 
-/// The most executions of a namespace that are looked at for a page of one function: no index has
-/// both, and a page must not cost a whole history.
+/// The most rows that are looked at for a page, of whatever is passed over: other functions of a
+/// namespace, attempts that others followed. No index is without them, and a page must not cost a
+/// whole history.
 pub const LOOKED_AT_MAX: usize = 5 * PAGE_MAX;
 
 /// Which executions to list. The default is all roots.
@@ -46,6 +49,10 @@ pub struct Filter {
     pub created_before: Option<Timestamp>,
     /// Also those that other executions called.
     pub with_children: bool,
+    /// Each execution as its last attempt stands, and only if that is one of those wanted: what a
+    /// later attempt made good has not failed. Every attempt has a row of its own, and is listed by
+    /// itself without this. A page may be short, or empty, as one of a function of a namespace.
+    pub latest_only: bool,
     /// Roots whose id begins so, each as its last attempt stands; what they called is not among
     /// them, whatever `with_children` says. At most [`beginning::TREES_MAX`] trees are looked at.
     pub id_prefix: Option<IdPrefix>,
@@ -62,6 +69,9 @@ pub struct Cursor(pub(super) Bytes);
 pub struct CursorError;
 
 const CURSOR_VERSION: u8 = 1;
+
+/// What is wrong with a row that is missing.
+const NOT_THERE: &str = "an index has it, but it is not there";
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,9 +148,14 @@ pub fn list(
             listing.next = last.map(Cursor);
             break;
         }
-        let execution = execution_at(snapshot, &place)?;
+        let execution = match filter.latest_only {
+            true => latest_at(snapshot, &place)?,
+            false => Some(execution_at(snapshot, &place)?),
+        };
         looked_at += 1;
-        if wanted.is_none_or(|function| *function == execution.function) {
+        if let Some(execution) = execution
+            && wanted.is_none_or(|function| *function == execution.function)
+        {
             listing.executions.push(execution);
         }
         last = Some(place);
@@ -156,7 +171,19 @@ fn execution_at(snapshot: &Snapshot, place: &Bytes) -> Result<Execution, ReadErr
     let key = place.slice(8..);
     match snapshot.get(EXECUTIONS, &key)?.value {
         Some(value) => executions::decode(&key, &value),
-        None => Err(codec::damaged(&EXECUTIONS, &key, "an index has it, but it is not there")),
+        None => Err(codec::damaged(&EXECUTIONS, &key, NOT_THERE)),
+    }
+}
+
+/// The same, unless a later attempt at it is there. It reads one row either way: the attempts at an
+/// execution stand together, and the last of them is this one or the reason why it is passed over.
+fn latest_at(snapshot: &Snapshot, place: &Bytes) -> Result<Option<Execution>, ReadError> {
+    let damaged = |what| codec::damaged(&EXECUTIONS, &place.slice(8..), what);
+    let (_, key) = index::read_place(place).map_err(|Malformed(what)| damaged(what))?;
+    match executions::latest(snapshot, key.execution_id())?.value {
+        Some(latest) if latest.key == key => Ok(Some(latest)),
+        Some(latest) if latest.key > key => Ok(None),
+        _ => Err(damaged(NOT_THERE)),
     }
 }
 

@@ -17,7 +17,7 @@ use super::codec::{self, Malformed, Reader};
 use super::{EXPIRIES, IDEMPOTENCY_KEYS, OPERATIONS, keys};
 use crate::batch::{Batch, Expect};
 use crate::error::{ReadError, SubmitError};
-use crate::pipeline::{Read, Scan, Store};
+use crate::pipeline::{Read, Scan, Snapshot, Store};
 use crate::position::{Position, Seen};
 use crate::table::Table;
 
@@ -103,15 +103,22 @@ pub fn get(read: &impl Read, id: &Id) -> Result<Seen<Option<Windowed>>, ReadErro
 }
 
 /// What a purge did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Purged {
     /// How many records went.
     pub records: usize,
+    /// Bytes that they had, with their entries.
+    pub bytes: usize,
     /// Whether more may be due.
     pub more: bool,
     /// They are gone for good when this is durable.
     pub position: Option<Position>,
+    /// Records that stay because they, or their entries, cannot be read, and why: the first ones.
+    pub unreadable: Vec<String>,
 }
+
+/// So many unreadable records are told in words.
+const UNREADABLE_MAX: usize = 10;
 
 /// Why a purge stopped.
 #[derive(Debug, thiserror::Error)]
@@ -128,30 +135,87 @@ pub enum PurgeError {
 /// Deletes records whose window has passed, at most `limit` of them, in one batch. One that is
 /// changed at the same moment makes the whole batch be refused; the next purge gets them.
 pub async fn purge(store: &Store, now: Timestamp, limit: usize) -> Result<Purged, PurgeError> {
-    let snapshot = store.snapshot()?;
-    let limit = limit.clamp(1, store.bounds().scan_rows_max);
+    purge_from(store, now, limit, &mut None).await
+}
+
+/// The same, behind the entry up to which a purge before came: what it left, or deleted, is not looked
+/// at again.
+pub(crate) async fn purge_from(
+    store: &Store,
+    now: Timestamp,
+    limit: usize,
+    passed: &mut Option<Bytes>,
+) -> Result<Purged, PurgeError> {
+    let (batch, mut purged) = due(store, now, limit, passed)?;
+    if !batch.writes().is_empty() {
+        purged.position = Some(store.submit(batch).await?);
+    }
+    Ok(purged)
+}
+
+/// The batch of a purge, and what it does.
+fn due(
+    store: &Store,
+    now: Timestamp,
+    limit: usize,
+    passed: &mut Option<Bytes>,
+) -> Result<(Batch, Purged), ReadError> {
+    let (snapshot, bounds) = (store.snapshot()?, store.bounds());
+    let limit = limit.clamp(1, bounds.scan_rows_max.min(bounds.batch_conditions_max));
     let end = Bound::Excluded(Bytes::copy_from_slice(&(now.as_micros() + 1).to_be_bytes()));
-    let scan = Scan { range: (Bound::Unbounded, end), ..Scan::all(EXPIRIES, limit) };
-    let page = snapshot.scan(&scan)?.value;
-    let mut batch = Batch::new();
-    let mut records = 0;
-    for (entry, _) in page.rows {
-        let (expires_at, kind, key) = read_expiry(&entry)?;
-        let table = kind.table();
-        if let Some(value) = snapshot.get(table, &key)?.value {
-            // The record counts, not the index: one that does not expire then stays.
-            if decode(table, &key, &value)?.expires_at == Some(expires_at) {
-                batch.expect(table, key.clone(), Expect::Equal(value)).delete(table, key);
-                records += 1;
+    let mut scan = Scan { range: (Bound::Unbounded, end), ..Scan::all(EXPIRIES, limit) };
+    if let Some(passed) = passed {
+        scan = scan.after(passed.clone());
+    }
+    let (mut batch, mut purged) = (Batch::new(), Purged::default());
+    let mut entries = 0;
+    loop {
+        let page = snapshot.scan(&scan)?.value;
+        for (entry, _) in &page.rows {
+            // What records hold may be large, and the batch holds it too.
+            if entries == limit || purged.bytes >= bounds.step_bytes_max() {
+                purged.more = true;
+                return Ok((batch, purged));
             }
+            match record_of(&snapshot, entry) {
+                Ok(record) => {
+                    if let Some((table, key, value)) = record {
+                        purged.records += 1;
+                        purged.bytes += key.len() + value.len();
+                        batch.expect(table, key.clone(), Expect::Equal(value)).delete(table, key);
+                    }
+                    entries += 1;
+                    purged.bytes += entry.len();
+                    batch.delete(EXPIRIES, entry.clone());
+                }
+                // One that is damaged does not keep the others.
+                Err(error @ ReadError::Row { .. }) => {
+                    if purged.unreadable.len() < UNREADABLE_MAX {
+                        purged.unreadable.push(error.to_string());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            *passed = Some(entry.clone());
         }
-        batch.delete(EXPIRIES, entry);
+        match page.rows.into_iter().next_back() {
+            Some((entry, _)) if page.more => scan = scan.after(entry),
+            _ => return Ok((batch, purged)),
+        }
     }
-    if batch.writes().is_empty() {
-        return Ok(Purged::default());
-    }
-    let position = store.submit(batch).await?;
-    Ok(Purged { records, more: page.more, position: Some(position) })
+}
+
+/// The record that goes with its entry. The record counts, not the index: one that does not expire
+/// then stays.
+fn record_of(
+    snapshot: &Snapshot,
+    entry: &Bytes,
+) -> Result<Option<(Table, Bytes, Bytes)>, ReadError> {
+    let (expires_at, kind, key) = read_expiry(entry)?;
+    let table = kind.table();
+    let Some(value) = snapshot.get(table, &key)?.value else { return Ok(None) };
+    let expires = decode(table, &key, &value)?.expires_at == Some(expires_at);
+    Ok(expires.then_some((table, key, value)))
 }
 
 fn encode(table: Table, key: &[u8], record: &Windowed) -> Bytes {

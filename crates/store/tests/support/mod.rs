@@ -107,6 +107,13 @@ impl Run {
         self.journal.key()
     }
 
+    /// Another attempt at one that failed.
+    pub(crate) fn again(&self, now: Timestamp) -> Self {
+        let (journal, pending) = self.journal.next_attempt(now).unwrap();
+        let (namespace, created_at) = (self.namespace.clone(), journal.last_timestamp());
+        Self { journal, stored: None, held: None, namespace, created_at, pending }
+    }
+
     /// The guest asks for the time, so many times.
     pub(crate) fn work(&mut self, now: Timestamp, count: usize) {
         for _ in 0..count {
