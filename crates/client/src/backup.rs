@@ -76,5 +76,5 @@ impl Backup {
 }
 
 fn lost(source: Cause) -> Error {
-    Error::Transport(Lost { attempts: 1, identity: None, source })
+    Error::Transport(Lost { attempts: 1, may_have_arrived: false, identity: None, source })
 }

@@ -12,7 +12,7 @@ use url::{Host, Url};
 use crate::client::{Client, Inner};
 use crate::connect::{Roots, connections};
 use crate::error::BuildError;
-use crate::retry::Retries;
+use crate::retry::{OnRepeat, Repeat, Retries};
 
 /// The longest name of a namespace.
 const NAMESPACE_BYTES_MAX: usize = 64;
@@ -60,6 +60,7 @@ pub struct Builder {
     namespace: Option<String>,
     timeouts: Timeouts,
     retries: Retries,
+    on_repeat: Option<OnRepeat>,
     roots: Roots,
     http2_only: bool,
     answer_bytes_max: usize,
@@ -81,6 +82,7 @@ impl Builder {
             namespace: None,
             timeouts: Timeouts::default(),
             retries: Retries::default(),
+            on_repeat: None,
             roots: Roots::default(),
             http2_only: false,
             answer_bytes_max: ANSWER_BYTES_MAX,
@@ -115,6 +117,13 @@ impl Builder {
     /// How often and for how long requests are sent again.
     pub fn retries(mut self, retries: Retries) -> Self {
         self.retries = retries;
+        self
+    }
+
+    /// Who is told each time that a request is about to be sent again: a program that waits can say
+    /// what for. It is called between two attempts, and should not take long.
+    pub fn on_repeat(mut self, told: impl Fn(&Repeat<'_>) + Send + Sync + 'static) -> Self {
+        self.on_repeat = Some(Arc::new(told));
         self
     }
 
@@ -165,6 +174,7 @@ impl Builder {
             pool,
             timeouts: self.timeouts,
             retries: self.retries,
+            on_repeat: self.on_repeat,
             answer_bytes_max: self.answer_bytes_max,
         };
         Ok(Client { inner: Arc::new(inner), namespace: self.namespace.map(Into::into) })

@@ -197,7 +197,8 @@ impl<Out: DeserializeOwned> Invocation<Out, ToCall> {
             StatusCode::OK => Reply::of(&answer).map_err(CallError::Malformed),
             StatusCode::ACCEPTED => {
                 let on: GoesOn = answer.read().map_err(CallError::Malformed)?;
-                let own = match request.identity {
+                let identity = request.identity;
+                let own = match &identity {
                     Some(Identity::Operation(id)) => Some(id.to_string()),
                     _ => None,
                 };
@@ -206,7 +207,8 @@ impl<Out: DeserializeOwned> Invocation<Out, ToCall> {
                 if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                     return Err(CallError::StillRunning(handle));
                 }
-                handle.wait_until(deadline).await
+                let ended = handle.wait_until(deadline).await;
+                ended.map_err(|error| error.after_acceptance(&handle, identity))
             }
             _ => Err(CallError::refused(answer)),
         }

@@ -21,7 +21,7 @@ use crate::handle::Handle;
 use crate::logs::Logs;
 use crate::pages::{Filter, Pages};
 use crate::request::{Request, uri};
-use crate::retry::Retries;
+use crate::retry::{OnRepeat, Retries};
 use crate::watch::Watch;
 
 /// A client of an Indelible server. Cloning it is cheap: clones share their connections.
@@ -38,6 +38,7 @@ pub(crate) struct Inner {
     pub(crate) pool: Connections,
     pub(crate) timeouts: Timeouts,
     pub(crate) retries: Retries,
+    pub(crate) on_repeat: Option<OnRepeat>,
     pub(crate) answer_bytes_max: usize,
 }
 

@@ -43,7 +43,8 @@ pub enum CallError<Out> {
     /// The operation goes on, and the caller said that it does not want to be attached (C-2).
     #[error(transparent)]
     InFlight(InFlight),
-    /// Refused for another reason: nothing was started.
+    /// Refused for another reason: nothing was started; or, if the problem names an execution, that
+    /// was accepted before, and its outcome cannot be had.
     #[error("refused: {} ({})", .0.detail, .0.code)]
     Refused(Box<Problem>),
     /// Nobody knows whether it arrived. Asking again under the same name has no second effect.
@@ -111,6 +112,23 @@ pub enum StartError {
     Invalid(Invalid),
 }
 
+/// Whatever keeps a function from being started keeps it from being called.
+impl<Out> From<StartError> for CallError<Out> {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Indeterminate(problem) => Self::Indeterminate(problem),
+            StartError::Conflict(problem) => Self::Conflict(problem),
+            StartError::Mismatch(problem) => Self::Mismatch(problem),
+            StartError::Expired(problem) => Self::Expired(problem),
+            StartError::InFlight(in_flight) => Self::InFlight(in_flight),
+            StartError::Refused(problem) => Self::Refused(problem),
+            StartError::Transport(lost) => Self::Transport(lost),
+            StartError::Malformed(malformed) => Self::Malformed(malformed),
+            StartError::Invalid(invalid) => Self::Invalid(invalid),
+        }
+    }
+}
+
 /// Why anything else was not done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -173,6 +191,8 @@ pub struct InFlight {
 pub struct Lost {
     /// How often it was sent.
     pub attempts: u32,
+    /// Whether an attempt, not only the last, may have arrived. If none did, nothing was done.
+    pub may_have_arrived: bool,
     /// Its name. None: it only reads, or is never sent twice.
     pub identity: Option<Identity>,
     /// What became of the last attempt.

@@ -5,14 +5,14 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use http::StatusCode;
-use indelible_api::Code;
 use indelible_api::call::{GoesOn, Verdict};
+use indelible_api::{Code, Problem};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
 use crate::client::Client;
 use crate::error::{CallError, FunctionError, InFlight};
-use crate::id::fraction;
+use crate::id::{Identity, fraction};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::send::{Answer, NoAnswer, Refusal};
@@ -99,18 +99,29 @@ impl<Out: DeserializeOwned> Handle<Out> {
         self.wait_until(Instant::now().checked_add(wait)).await
     }
 
-    /// Asks for the outcome until it is there. Where to ask follows from the execution's id, never
-    /// from a `Location`, which could lead the token elsewhere.
+    /// Asks for the outcome until it is there. Where to ask follows from the ids, never from a
+    /// `Location`, which could lead the token elsewhere.
+    ///
+    /// An execution that is not found is asked for by its operation: retention may have taken it, and
+    /// its outcome is remembered under its name (V-31). Who is told only that there is none could do
+    /// it again under another one.
     pub(crate) async fn wait_until(
         &self,
         deadline: Option<Instant>,
     ) -> Result<Reply, CallError<Out>> {
         let retries = &self.client.inner.retries;
         let mut early = 0_u32;
+        let mut gone = None;
         loop {
             let wait = poll_wait(deadline);
-            let segments = ["executions", &self.execution_id, "outcome"];
-            let uri = self.client.uri(&segments, &[("wait", seconds(wait))]);
+            let query = vec![("wait", seconds(wait))];
+            let uri = match (&gone, &self.operation_id) {
+                (Some(_), Some(operation)) => {
+                    let segments = ["operations", operation, "outcome"];
+                    self.client.uri(&segments, &self.client.scoped(query))
+                }
+                _ => self.client.uri(&["executions", &self.execution_id, "outcome"], &query),
+            };
             let mut request = Request::get(uri.map_err(CallError::Invalid)?);
             request.timeout = Some(wait.saturating_add(self.client.inner.timeouts.answer));
             let asked = Instant::now();
@@ -123,7 +134,19 @@ impl<Out: DeserializeOwned> Handle<Out> {
                 StatusCode::ACCEPTED => {
                     let _: GoesOn = answer.read().map_err(CallError::Malformed)?;
                 }
-                _ => return Err(CallError::refused(answer)),
+                _ => match (self.failed(answer), gone) {
+                    (CallError::Refused(problem), None)
+                        if problem.code == Code::NotFound && self.operation_id.is_some() =>
+                    {
+                        gone = Some(problem);
+                        continue;
+                    }
+                    // A server that does not know the path says less than it said before.
+                    (CallError::Refused(problem), Some(gone)) if is_absent(&problem) => {
+                        return Err(CallError::Refused(gone));
+                    }
+                    (error, _) => return Err(error),
+                },
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(CallError::StillRunning(self.clone()));
@@ -137,6 +160,33 @@ impl<Out: DeserializeOwned> Handle<Out> {
             }
         }
     }
+
+    /// What an answer says that is no result. Who asks for an outcome is not told what the request
+    /// met that led to it: the handle knows.
+    fn failed(&self, answer: Answer) -> CallError<Out> {
+        let mut error = CallError::refused(answer);
+        let (verdict, operation_id) = match &mut error {
+            CallError::Function(failed) => (&mut failed.verdict, &mut failed.operation_id),
+            CallError::Cancelled(problem) | CallError::Indeterminate(problem) => {
+                (&mut problem.verdict, &mut problem.operation_id)
+            }
+            _ => return error,
+        };
+        // A start that met what was over was not told how that had ended.
+        *verdict = verdict.or(match self.verdict {
+            Some(Verdict::PriorResult) => Some(Verdict::PriorError),
+            met => met,
+        });
+        if operation_id.is_none() {
+            operation_id.clone_from(&self.operation_id);
+        }
+        error
+    }
+}
+
+/// Whether there is nothing there, or no such path.
+fn is_absent(problem: &Problem) -> bool {
+    matches!(problem.code, Code::NotFound | Code::NoSuchPath)
 }
 
 /// How long the server is asked to wait now.
@@ -153,6 +203,26 @@ pub(crate) fn seconds(wait: Duration) -> String {
 }
 
 impl<Out> CallError<Out> {
+    /// The call was accepted, and then its outcome could not be had: whatever is wrong now, it is
+    /// about that execution, and its name leads back to it.
+    pub(crate) fn after_acceptance(
+        mut self,
+        handle: &Handle<Out>,
+        identity: Option<Identity>,
+    ) -> Self {
+        match &mut self {
+            Self::Refused(problem) => {
+                problem.execution_id.get_or_insert_with(|| handle.execution_id.clone());
+            }
+            Self::Transport(lost) => {
+                (lost.identity, lost.may_have_arrived) = (identity, true);
+            }
+            Self::Malformed(malformed) => malformed.identity = identity,
+            _ => {}
+        }
+        self
+    }
+
     /// What an answer that is no result says.
     pub(crate) fn refused(answer: Answer) -> Self {
         let retry_after = answer.retry_after();

@@ -115,6 +115,7 @@ pub struct Filter {
     created_from: Option<String>,
     created_before: Option<String>,
     id_prefix: Option<String>,
+    latest_only: bool,
 }
 
 impl Filter {
@@ -153,6 +154,13 @@ impl Filter {
         self
     }
 
+    /// Each once, as its last attempt stands. Without it every attempt is listed by itself, those
+    /// that failed and were tried again among them.
+    pub fn latest_only(mut self) -> Self {
+        self.latest_only = true;
+        self
+    }
+
     pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
         let states: Vec<_> = self.states.iter().map(|state| word(*state)).collect();
         let states = (!states.is_empty()).then(|| states.join(","));
@@ -162,6 +170,7 @@ impl Filter {
             ("created_from", self.created_from.clone()),
             ("created_before", self.created_before.clone()),
             ("id_prefix", self.id_prefix.clone()),
+            ("latest", self.latest_only.then(|| "true".to_owned())),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))

@@ -1,9 +1,12 @@
 //! When a request is sent again, and after how long. Pure: the clock and the dice are elsewhere.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
 use indelible_api::{Code, Problem};
+
+use crate::error::Cause;
 
 /// For how long callers repeat a request at most: the server's own default. A server does not forget
 /// an operation within it, so a repeated request never runs a second time (C-3).
@@ -25,6 +28,21 @@ pub struct Retries {
     /// The longest wait, but for a server that asks for more.
     pub delay_max: Duration,
 }
+
+/// An attempt that came to nothing, and after which the request is sent again.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Repeat<'a> {
+    /// How many attempts there were.
+    pub attempts: u32,
+    /// When the next one begins, from now.
+    pub delay: Duration,
+    /// Why this one does not count.
+    pub cause: &'a Cause,
+}
+
+/// Who is told of every [`Repeat`].
+pub(crate) type OnRepeat = Arc<dyn Fn(&Repeat<'_>) + Send + Sync>;
 
 impl Default for Retries {
     /// Long enough for a server to restart: a minute.

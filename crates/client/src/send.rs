@@ -16,7 +16,7 @@ use crate::client::Inner;
 use crate::error::{Cause, Error, Lost, Malformed};
 use crate::id::{Identity, fraction, until};
 use crate::request::Request;
-use crate::retry::{Retries, is_final, may_have_arrived, retry_after, speaks_of_operation};
+use crate::retry::{Repeat, is_final, may_have_arrived, retry_after, speaks_of_operation};
 
 /// An answer that counts.
 #[derive(Debug)]
@@ -57,13 +57,22 @@ impl Trial {
     }
 
     /// Waits before the next attempt. False: there is to be none.
-    pub(crate) async fn again(&self, retries: &Retries, asked: Option<Duration>) -> bool {
+    pub(crate) async fn again(
+        &self,
+        inner: &Inner,
+        cause: &Cause,
+        asked: Option<Duration>,
+    ) -> bool {
+        let retries = &inner.retries;
         if self.attempts >= retries.attempts_max {
             return false;
         }
         let delay = retries.delay(self.attempts, asked, fraction());
         if self.since.elapsed() + delay > retries.total {
             return false;
+        }
+        if let Some(told) = &inner.on_repeat {
+            told(&Repeat { attempts: self.attempts, delay, cause });
         }
         sleep(delay).await;
         true
@@ -92,7 +101,7 @@ impl Inner {
                 // How long the server was waited for is no part of the time for repeating.
                 trial.since = Instant::now();
             }
-            if !request.repeatable || !trial.again(&self.retries, asked).await {
+            if !request.repeatable || !trial.again(self, &cause, asked).await {
                 return Err(lost(&trial, request, cause));
             }
         }
@@ -174,6 +183,7 @@ fn weigh(request: &Request, answer: Answer, trial: &mut Trial) -> Weighed {
         return Weighed::Again(Cause::Unavailable { status, problem: answer.problem }, asked);
     }
     if status.is_server_error() {
+        trial.uncertain |= may_have_arrived(status, problem);
         return Weighed::Never(Cause::Unavailable { status, problem: answer.problem });
     }
     let changes = request.identity.is_some() || !request.repeatable;
@@ -188,7 +198,8 @@ fn weigh(request: &Request, answer: Answer, trial: &mut Trial) -> Weighed {
 
 fn lost(trial: &Trial, request: &Request, source: Cause) -> NoAnswer {
     let identity = request.identity.clone();
-    NoAnswer::Lost(Lost { attempts: trial.attempts, identity, source })
+    let (attempts, may_have_arrived) = (trial.attempts, trial.uncertain);
+    NoAnswer::Lost(Lost { attempts, may_have_arrived, identity, source })
 }
 
 impl Request {

@@ -144,11 +144,11 @@ impl Watch {
         source: Cause,
         asked: Option<std::time::Duration>,
     ) -> Result<Option<Event>, Error> {
-        if self.trial.again(&self.client.inner.retries, asked).await {
+        if self.trial.again(&self.client.inner, &source, asked).await {
             return Ok(None);
         }
         let attempts = self.trial.attempts;
-        Err(Error::Transport(Lost { attempts, identity: None, source }))
+        Err(Error::Transport(Lost { attempts, may_have_arrived: false, identity: None, source }))
     }
 
     /// A stream ended too early.

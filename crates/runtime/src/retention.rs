@@ -124,6 +124,9 @@ impl Keeper for Outcomes {
         for why in &swept.unreadable {
             self.tell(format!("retention leaves a finished tree: {why}"));
         }
+        for why in &purged.unreadable {
+            self.tell(format!("retention leaves the record of an operation or a key: {why}"));
+        }
     }
 
     fn failed(&self, why: &str) {

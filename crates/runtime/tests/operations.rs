@@ -7,7 +7,8 @@ use indelible_journal::{ComponentDigest, Micros, OperationId, Timestamp};
 use indelible_operations::id;
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{
-    Asked, DeployRefused, Engine, OpenError, Options, Start, StartRefused, World,
+    Asked, DeployRefused, Engine, OpenError, Options, Retention, Start, StartRefused, Verdict,
+    World,
 };
 use indelible_store::rows::{TABLES, windows};
 use indelible_store::{Bounds, Store};
@@ -305,6 +306,50 @@ fn an_id_without_a_time_does_not_expire() {
     assert_eq!(purged(&house), 1);
     house.wait(house.engine().deploy("script", &other_version(), Asked::default())).unwrap();
     assert_ne!(house.start("one", "script/main", "[{\"return\":2}]"), first);
+}
+
+/// V-31, V-9, C-3: under an id that carries no time, an execution that outlives the record of its
+/// operation is found by the same request, and another request is a conflict; so it is with a volatile
+/// one, of which only the last attempt is left. When the execution is gone as well, the id is new.
+#[test]
+fn an_execution_outlives_its_record() {
+    let rows = [
+        ("script/main", "[{\"return\":1}]", "1", ("script/main", "[]")),
+        ("script/main", "[{\"return\":1}]", "1", ("script/idem", "[{\"return\":1}]")),
+        ("behaviours/fickle", "3", "3", ("behaviours/fickle", "2")),
+        ("behaviours/fickle", "3", "3", ("behaviours/naps", "3")),
+        ("behaviours/fickle", "3", "3", ("behaviours/flaky", "3")),
+    ];
+    for (function, input, result, (other, else_given)) in rows {
+        let mut house = house();
+        house.deploy("behaviours");
+        let request = house.request("one", function, input);
+        let first = house.engine_start(request.clone());
+        house.work_through();
+        let events = house.tree(&first);
+        house.move_clock(WEEK);
+        assert_eq!(purged(&house), 1);
+        for crash in [false, true] {
+            if crash {
+                house.crash();
+            }
+            let started = house.wait(house.engine().start(request.clone())).unwrap();
+            assert_eq!((&started.execution_id, started.verdict), (&first, Verdict::Prior));
+            let (started, ending) = house.wait(house.engine().call(request.clone())).unwrap();
+            assert_eq!((&started.execution_id, started.verdict), (&first, Verdict::Prior));
+            assert_eq!(returned(&ending), result);
+            let refused = house.request("one", other, else_given);
+            let refused = house.wait(house.engine().start(refused));
+            assert!(matches!(refused, Err(StartRefused::Conflict)), "{other}: {refused:?}");
+            house.work_through();
+            assert_eq!(house.tree(&first), events, "nothing was done again");
+        }
+        let all = Some(Micros::ZERO);
+        let all = Retention { completed: all, failed: all, cancelled: all };
+        while house.wait(house.engine().sweep(&all, 1000)).unwrap().more {}
+        let again = house.wait(house.engine().start(request)).unwrap();
+        assert_eq!((again.execution_id, again.verdict), (first, Verdict::Fresh));
+    }
 }
 
 /// C-3: an engine that would forget operations while callers still repeat them does not open.

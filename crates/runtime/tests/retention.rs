@@ -132,6 +132,8 @@ fn a_repetition_is_told_what_came_of_it() {
                     matches!(&known, OperationView::Known { in_progress: false, .. }),
                     "{known:?}"
                 );
+                let kept = house.engine().operation_outcome(&request.namespace, operation);
+                assert_eq!(house.wait(kept).unwrap().as_ref(), Some(ending));
                 assert_gone(&house, execution);
             }
         }
@@ -177,6 +179,35 @@ fn then_the_operation_is_forgotten() {
     assert_ne!(again.execution_id, first);
     let refused = house.wait(house.engine().start(by_id));
     assert!(matches!(refused, Err(StartRefused::Expired)), "{refused:?}");
+    assert_sound(&house);
+}
+
+/// D1, C-3: a name that is forgotten begins anew only when nothing is left of its tree, which a sweep
+/// takes in parts: no execution ever has events of another.
+#[test]
+fn nothing_begins_over_what_is_left() {
+    let house = house();
+    let call = |n: u32| format!(r#"{{"call":["a{n}","main",[]]}},{{"await":"a{n}"}}"#);
+    let calls: Vec<_> = (0..20).map(call).collect();
+    let request = house.request("x", "script/main", &format!("[{}]", calls.join(",")));
+    let id = house.engine_start(request.clone());
+    house.work();
+    let ending = house.ending(&id);
+    house.move_clock(Micros::from_secs(8 * 86_400));
+    assert_eq!(purge(&house), 1);
+    let mut steps = 0;
+    while house.wait(house.engine().sweep(&AFTER_AN_HOUR, 10)).unwrap().trees == 0 {
+        steps += 1;
+        let refused = house.wait(house.engine().start(request.clone()));
+        assert!(matches!(refused, Err(StartRefused::Engine(_))), "{steps}: {refused:?}");
+        assert_sound(&house);
+    }
+    assert!(steps > 5, "{steps}");
+    let again = house.wait(house.engine().start(request)).unwrap();
+    assert_eq!((&again.execution_id, again.verdict), (&id, Verdict::Fresh));
+    house.work();
+    assert_eq!(house.ending(&id), ending);
+    assert_eq!(sweep(&house, 10), 0, "its own time counts");
     assert_sound(&house);
 }
 

@@ -140,6 +140,28 @@ fn lists_go_by_namespace() {
     assert!(house.wait(house.engine().list(&none, None, 100)).unwrap().executions.is_empty());
 }
 
+/// Every attempt is listed by itself, or each execution as its last attempt stands: one that failed
+/// and is tried again has not failed, and is found by how it stands now.
+#[test]
+fn lists_of_last_attempts() {
+    let (house, _) = house(by_hand(KEEP));
+    let steps = json!([{ "below": [2, [{ "transient": "not yet" }]] }, { "signal": "go" }]);
+    let id = house.start("one", "script/idem", &steps.to_string());
+    let listed = |standing, latest_only| {
+        let filter = Filter { standings: vec![standing], latest_only, ..Filter::default() };
+        let page = house.wait(house.engine().list(&filter, None, 100)).unwrap();
+        page.executions.iter().map(|row| row.key.attempts().own().get()).collect::<Vec<_>>()
+    };
+    house.work_through();
+    assert_eq!(listed(Standing::Failed, false), [1]);
+    assert!(listed(Standing::Failed, true).is_empty());
+    assert_eq!(listed(Standing::Blocked, true), [2]);
+    house.signal(&id, "go", "1");
+    house.work();
+    assert!(listed(Standing::Failed, true).is_empty());
+    assert_eq!(listed(Standing::Completed, true), [2]);
+}
+
 /// A view has what an execution is, and everything that it waits for, with its times.
 #[test]
 fn a_view_says_what_is_waited_for() {

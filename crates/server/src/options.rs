@@ -26,7 +26,7 @@ pub struct Options {
     pub log_segment_bytes: u64,
     /// The most such files; the oldest goes.
     pub log_segments_max: usize,
-    /// The most bytes of such a line; what is longer is cut.
+    /// The most bytes of such a line; what is longer is cut. At most 128 KiB.
     pub log_line_bytes_max: usize,
     /// The most requests for such lines that are looked for at a time: each reads files.
     pub log_readers_max: usize,

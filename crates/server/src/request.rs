@@ -116,6 +116,8 @@ fn check(name: &str, form: Form, value: &str) -> Result<(), Problem> {
             Ok(_) => Ok(()),
             Err(error) => range(format!("is {error}")),
         },
+        Form::Flag if matches!(value, "true" | "false") => Ok(()),
+        Form::Flag => range("is neither true nor false".to_owned()),
         Form::Words(words) if words.contains(&value) => Ok(()),
         Form::Words(words) => range(format!("is none of {}", words.join(", "))),
     }
@@ -150,6 +152,11 @@ impl Asked {
     /// A time of the query.
     pub(crate) fn time(&self, name: &str) -> Option<Timestamp> {
         self.query(name).and_then(|value| value.parse().ok())
+    }
+
+    /// Whether the query says that it is so.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.query(name) == Some("true")
     }
 
     /// How long to wait.

@@ -243,6 +243,7 @@ async fn lists(client: &Client) {
     let whole = every(client, &filter, 500).await;
     assert!(whole.len() >= 3, "{whole:?}");
     assert_eq!(every(client, &filter, 1).await, whole);
+    assert_eq!(every(client, &filter.latest_only(), 1).await, whole);
     let begins = Filter::all().id_prefix(&whole[0][..8]);
     assert_eq!(every(client, &begins, 500).await, whole[..1]);
     let detail = client.execution(&whole[0]).await.unwrap();

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use indelible_client::api::call::Verdict;
+use indelible_client::api::call::{Failed, Verdict};
+use indelible_client::api::{Code, Problem};
 use indelible_client::{CallError, Client, IfInFlight};
 use serde_json::{Value, json};
 
-use crate::support::{Act, EXECUTION, Peer, answer, goes_on, quick, raw, returned};
+use crate::support::{
+    Act, EXECUTION, Peer, answer, goes_on, problem, quick, raw, refuse, returned,
+};
 
 /// A function that takes longer than the server waits is waited for, by asking for its outcome; a
 /// broken connection does not matter (V-30).
@@ -104,6 +107,115 @@ async fn a_reply_says_what_the_request_met() {
     let reply = peer.await.function().call(&json!(1)).reply().await.unwrap();
     assert_eq!(reply.payload.as_ref().unwrap().base64, "AA==");
     assert!(reply.read::<Value>().is_err());
+}
+
+/// What a start is answered with.
+fn started(verdict: Verdict) -> Act {
+    let body = json!({
+        "execution_id": EXECUTION, "operation_id": "o", "namespace": "eu", "verdict": verdict,
+    });
+    answer(202, &body)
+}
+
+/// V-30, V-31: who is told later how it failed is told what the request met, as with a result; what
+/// the server says itself counts.
+#[tokio::test]
+async fn a_failure_says_what_the_request_met() {
+    let error = Failed { kind: "UserError".into(), message: "no".into(), detail: None };
+    let ended = |code, error: Option<Failed>| Problem { error, ..Problem::new(code, "because") };
+    let function = || ended(Code::FunctionFailed, Some(error.clone()));
+    for (met, told) in [
+        (Verdict::Fresh, Verdict::Fresh),
+        (Verdict::InFlight, Verdict::InFlight),
+        (Verdict::PriorResult, Verdict::PriorError),
+    ] {
+        let said = Problem {
+            operation_id: Some("said".into()),
+            verdict: Some(Verdict::PriorError),
+            ..function()
+        };
+        let failures = [
+            (function(), told, "o"),
+            (ended(Code::Cancelled, None), told, "o"),
+            (ended(Code::Indeterminate, None), told, "o"),
+            (said, Verdict::PriorError, "said"),
+        ];
+        for (failure, verdict, operation) in failures {
+            let peer = Peer::start(vec![started(met), problem(&failure)]).await;
+            let handle = peer.function().start(&json!(1)).await.unwrap();
+            let (told, named) = match handle.outcome().await.unwrap_err() {
+                CallError::Function(failed) => (failed.verdict, failed.operation_id),
+                CallError::Cancelled(problem) | CallError::Indeterminate(problem) => {
+                    (problem.verdict, problem.operation_id)
+                }
+                error => panic!("{error:?}"),
+            };
+            assert_eq!((told, named.as_deref()), (Some(verdict), Some(operation)), "{failure:?}");
+        }
+    }
+    // Of an execution that others started, nobody here knows.
+    let peer = Peer::start(vec![problem(&function())]).await;
+    let error = peer.client().attach::<u8>(EXECUTION).outcome().await.unwrap_err();
+    let CallError::Function(failed) = error else { panic!("{error:?}") };
+    assert_eq!((failed.verdict, failed.operation_id), (None, None));
+}
+
+/// V-31, C-3: retention has taken the execution while its caller was away. Its outcome is asked for by
+/// the name, in the namespace of the start.
+#[tokio::test]
+async fn an_outcome_outlives_its_execution() {
+    let script = vec![
+        started(Verdict::Fresh),
+        goes_on(),
+        refuse(Code::NotFound),
+        goes_on(),
+        Act::DropAfter,
+        returned(&json!(7)),
+    ];
+    let peer = Peer::start(script).await;
+    let client = peer.builder().namespace("eu").build().unwrap();
+    let function = client.function::<Value, Value>("shop", "order");
+    let handle = function.start(&json!(1)).await.unwrap();
+    let reply = handle.reply().await.unwrap();
+    assert_eq!((reply.read().unwrap(), reply.verdict), (json!(7), Some(Verdict::Fresh)));
+    let seen = peer.seen();
+    let targets: Vec<_> = seen[1..].iter().map(|seen| seen.target.as_str()).collect();
+    let by_id = format!("/v1/executions/{EXECUTION}/outcome?wait=30");
+    let by_name = "/v1/operations/o/outcome?wait=30&namespace=eu";
+    assert_eq!(targets, [by_id.as_str(), &by_id, by_name, by_name, by_name]);
+}
+
+/// V-59: what the name is answered with counts: that it is too old to be known is not that there is
+/// none. If there is nothing under it either, or the server does not know the path, it is not found;
+/// who has no name, and what is no answer of the server's, is not asked about twice.
+#[tokio::test]
+async fn an_execution_that_is_not_found() {
+    let outcome = async |then: Act| {
+        let peer = Peer::start(vec![started(Verdict::Fresh), refuse(Code::NotFound), then]).await;
+        let handle = peer.function().start(&json!(1)).await.unwrap();
+        let error = handle.outcome().await.unwrap_err();
+        assert_eq!(peer.seen().len(), 3);
+        error
+    };
+    let expired = outcome(refuse(Code::Expired)).await;
+    assert!(matches!(expired, CallError::Expired(_)), "{expired:?}");
+    let unknown = outcome(refuse(Code::Indeterminate)).await;
+    assert!(matches!(unknown, CallError::Indeterminate(_)), "{unknown:?}");
+    for code in [Code::NotFound, Code::NoSuchPath] {
+        let error = outcome(refuse(code)).await;
+        let CallError::Refused(problem) = error else { panic!("{error:?}") };
+        assert_eq!(problem.code, Code::NotFound);
+    }
+    let peer = Peer::start(vec![refuse(Code::NotFound)]).await;
+    let error = peer.client().attach::<u8>(EXECUTION).outcome().await.unwrap_err();
+    assert!(matches!(error, CallError::Refused(_)), "{error:?}");
+    assert_eq!(peer.seen().len(), 1);
+    let html = raw(404, "content-type: text/html\r\n", "<h1>Not Found</h1>");
+    let peer = Peer::start(vec![started(Verdict::Fresh), html]).await;
+    let handle = peer.function().start(&json!(1)).await.unwrap();
+    let error = handle.outcome().await.unwrap_err();
+    assert!(matches!(error, CallError::Malformed(_)), "{error:?}");
+    assert_eq!(peer.seen().len(), 2);
 }
 
 /// Nothing, JSON's null, something else, and what is not JSON.

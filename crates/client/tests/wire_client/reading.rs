@@ -18,7 +18,8 @@ async fn pages_to_the_end() {
     ])
     .await;
     let client = peer.client().in_namespace("eu").unwrap();
-    let filter = Filter::all().state(State::Running).state(State::Held).function("order");
+    let filter = Filter::all().state(State::Running).state(State::Held);
+    let filter = filter.function("order").latest_only();
     let mut pages = client.executions(&filter).unwrap().limit(5);
     assert!(pages.next().await.unwrap().is_some());
     assert_eq!(pages.cursor(), Some("c&1"));
@@ -26,7 +27,8 @@ async fn pages_to_the_end() {
     assert!(pages.next().await.unwrap().is_none());
     let seen = peer.seen();
     assert_eq!(seen.len(), 3);
-    let first = "/v1/executions?state=running%2Cheld&function=order&namespace=eu&limit=5";
+    let first =
+        "/v1/executions?state=running%2Cheld&function=order&latest=true&namespace=eu&limit=5";
     assert_eq!(seen[0].target, first);
     assert_eq!(seen[1].target, format!("{first}&cursor=c%261"));
     assert_eq!(seen[2], seen[1]);

@@ -1,12 +1,15 @@
 //! What is sent again, under which name, and when that ends.
 
+use std::sync::{Arc, Mutex};
+
 use indelible_client::api::access::{NewToken, Role};
 use indelible_client::api::{Code, Problem};
 use indelible_client::{
-    CallError, Cause, Client, Error, Identity, Lost, OperationId, Retries, StartError,
+    CallError, Cause, Client, Error, Identity, Lost, OperationId, Repeat, Retries, StartError,
 };
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::support::{ATTEMPTS_MAX, Act, Peer, answer, problem, quick, raw, refuse, returned};
 
@@ -38,6 +41,24 @@ async fn one_operation_id_on_every_attempt() {
     assert_eq!(seen[0].body, r#"{"cents":1250}"#);
     assert_eq!(seen[0].header("idempotency-key"), None);
     assert_eq!(seen[0].header("authorization"), None);
+}
+
+/// Who waits can say what for: each repetition is told before its wait, and the last word is not one.
+#[tokio::test]
+async fn repetitions_are_told() {
+    let peer = Peer::start(vec![Act::DropAfter, refuse(Code::Stopping), returned(&json!(1))]).await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let client = {
+        let told = Arc::clone(&told);
+        let tell = move |repeat: &Repeat<'_>| {
+            told.lock().unwrap().push((repeat.attempts, repeat.cause.to_string()));
+        };
+        peer.builder().on_repeat(tell).build().unwrap()
+    };
+    client.function::<Value, Value>("shop", "order").call(&json!(1)).await.unwrap();
+    let told = told.lock().unwrap();
+    let [(1, lost), (2, stopping)] = &told[..] else { panic!("{told:?}") };
+    assert!(lost.contains("broke") && stopping.contains("503"), "{told:?}");
 }
 
 /// V-6: a new intention with the same input has another id.
@@ -147,12 +168,37 @@ async fn retry_after_counts() {
 /// Where nobody listens, nothing arrived, and the error says so.
 #[tokio::test]
 async fn nobody_listens() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // Bound, so that nobody else is given the port; it does not listen.
+    let bound = TcpSocket::new_v4().unwrap();
+    bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = bound.local_addr().unwrap();
     let client = Client::builder(format!("http://{address}")).retries(quick()).build().unwrap();
     let error = client.function::<Value, Value>("shop", "order").call(&json!(1)).await.unwrap_err();
-    assert!(matches!(lost(error).source, Cause::Connect(_)));
+    let lost = lost(error);
+    assert!(matches!(lost.source, Cause::Connect(_)));
+    assert!(!lost.may_have_arrived);
+}
+
+/// V-4: a server that is gone after it got the request leaves a riddle, although the last attempts
+/// certainly did not arrive.
+#[tokio::test]
+async fn the_last_attempt_does_not_speak_for_the_first() {
+    // Keeps the port when nobody listens on it any more.
+    let kept = TcpSocket::new_v4().unwrap();
+    kept.set_reuseaddr(true).unwrap();
+    kept.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = kept.local_addr().unwrap();
+    let listener = TcpListener::bind(address).await.unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.read_exact(&mut [0]).await.unwrap();
+        drop(listener);
+    });
+    let client = Client::builder(format!("http://{address}")).retries(quick()).build().unwrap();
+    let error = client.function::<Value, Value>("shop", "order").call(&json!(1)).await.unwrap_err();
+    let lost = lost(error);
+    assert!(matches!(lost.source, Cause::Connect(_)), "{lost:?}");
+    assert!(lost.may_have_arrived);
 }
 
 /// V-31: how a function failed is its outcome. It is not asked for again, even if a document says

@@ -38,8 +38,11 @@ pub struct Start {
     /// A UUIDv7 carries when it was made. When its operation is no longer remembered, it is
     /// refused, and so is one from the future: it is never executed twice (C-3). Any other name
     /// carries no time: it finds its operation for as long as that is remembered
-    /// ([`Options::operation_window`](crate::Options::operation_window) after its end); then
-    /// nobody can tell it from a new one.
+    /// ([`Options::operation_window`](crate::Options::operation_window) after its end). Then it finds
+    /// its execution, if that is still there and of the version that is active now: the same function
+    /// with the same input is attached to it, anything else is refused as a conflict. When
+    /// [retention](Engine::retain) has taken the execution, or another version is active, nobody can
+    /// tell the name from a new one, and it is executed again.
     pub operation_id: Option<OperationId>,
     /// The key that the caller sent, of this namespace, instead of an id: asking again with it
     /// finds the same operation, and asking for something else is refused.
@@ -235,6 +238,9 @@ impl Engine {
                 }
                 Begun::Already(execution) => {
                     return begun(execution, Verdict::InFlight, position, interest);
+                }
+                Begun::Over(execution) => {
+                    return begun(execution, Verdict::Prior, position, interest);
                 }
                 Begun::Conflict => Some(StartRefused::Conflict),
                 Begun::Indeterminate => Some(StartRefused::Indeterminate),

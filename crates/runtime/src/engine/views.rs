@@ -2,7 +2,7 @@
 //! is shown is durable (D2): each of these waits for the position that it has seen.
 
 use indelible_journal::{
-    Event, ExecutionId, JournalKey, Namespace, OperationId, OperationKey, Outcome, Record,
+    Ending, Event, ExecutionId, JournalKey, Namespace, OperationId, OperationKey, Outcome, Record,
     RootHash, Started,
 };
 use indelible_operations::retention::Age;
@@ -12,11 +12,12 @@ use indelible_store::rows::listing::{self, Cursor, Filter, Listing};
 use indelible_store::rows::{audit, journals};
 use tokio::sync::oneshot;
 
+use super::calls::unreadable;
 use super::outcome::answered;
 use super::{Engine, EngineError};
 use crate::audit_log::{AuditEntry, AuditPlace};
 use crate::followers::Follow;
-use crate::operation::{self, Known, RecordError};
+use crate::operation::{self, Known};
 use crate::run_queue::Flow;
 use crate::shared::lock;
 use crate::tree::command::Command;
@@ -267,10 +268,7 @@ impl Engine {
     ) -> Result<OperationView, EngineError> {
         let (namespace, operation_id) = (namespace.clone(), operation_id.clone());
         let operation = OperationKey { namespace, operation_id };
-        let known = operation::find(&self.shared, &operation).map_err(|error| match error {
-            RecordError::Read(error) => error.into(),
-            error => EngineError::Malformed(error.to_string()),
-        })?;
+        let known = operation::find(&self.shared, &operation).map_err(unreadable)?;
         let view = match known {
             Some(Known { record, in_progress }) => OperationView::Known {
                 execution_id: operation::execution(&record),
@@ -285,6 +283,25 @@ impl Engine {
         };
         self.durable_now().await?;
         Ok(view)
+    }
+
+    /// Waits for the outcome of an operation, as [`Engine::outcome`] does for that of an execution; if
+    /// retention has taken its tree, its record has the outcome (V-31, C-3). None: nothing is known of
+    /// it, or it was volatile and its process has ended, or it was released.
+    pub async fn operation_outcome(
+        &self,
+        namespace: &Namespace,
+        operation_id: &OperationId,
+    ) -> Result<Option<Ending>, EngineError> {
+        let (namespace, operation_id) = (namespace.clone(), operation_id.clone());
+        let operation = OperationKey { namespace, operation_id };
+        let known = operation::find(&self.shared, &operation).map_err(unreadable)?;
+        if let Some(known) = known
+            && let Some(ending) = self.outcome(&operation::execution(&known.record)).await?
+        {
+            return Ok(Some(ending));
+        }
+        self.shared.kept_ending(&operation).await
     }
 
     /// Who did what, the newest first: entries before a time, or before the last one of a page

@@ -3,10 +3,12 @@
 
 use indelible_http::End;
 use indelible_journal::{
-    Attempt, AwaitKind, DeliveryId, ErrorKind, ExecutionId, Failure, InvokeKind, JournalKey,
+    Attempt, AwaitKind, DeliveryId, ErrorKind, Event, ExecutionId, Failure, InvokeKind, JournalKey,
     OperationId, OperationKey, Payload, PromiseId, SignalName, Started, Status, Timestamp,
 };
+use indelible_operations::id;
 use indelible_store::rows::executions::{self, Standing};
+use indelible_store::rows::journals;
 use indelible_store::rows::queue::Entry;
 use indelible_store::rows::timers::Timer;
 use indelible_store::{Position, SubmitError};
@@ -23,7 +25,7 @@ use crate::audit::{About, Actor};
 use crate::effects::Slot;
 use crate::key_locks::KeyLock;
 use crate::keys::{self, UnderKey};
-use crate::operation::{self, Request};
+use crate::operation::{self, RecordError, Request};
 use crate::recovery::UnderWay;
 use crate::shared::Shared;
 use crate::watchers::Ended;
@@ -133,6 +135,8 @@ pub(crate) enum Begun {
     New(ExecutionId),
     /// The tree is there already, begun by the same request.
     Already(ExecutionId),
+    /// It is there already, begun by the same request, and over: its record is forgotten.
+    Over(ExecutionId),
     /// It is there already, begun by another request under the same id.
     Conflict,
     /// It was volatile and lost with its process, and doing it again is not safe.
@@ -332,22 +336,23 @@ impl Tree {
             let root = self.execution(&root);
             // Under a record requests were compared, by their canonical form.
             let same = start.again.is_some()
-                || root.journal.started().is_some_and(|started| {
-                    started.function_name == start.started.function_name
-                        && started.input == start.started.input
-                });
+                || root.journal.started().is_some_and(|started| is_same(started, &start.started));
             let begun = if same { Begun::Already(execution) } else { Begun::Conflict };
             return self.answer(start.reply, begun);
         }
         // It may have begun and be waiting: whoever waits without a guest is not in memory. One that
-        // is volatile may have ended, whichever attempt it was.
-        let stored = match start.again {
-            None => executions::get(&shared.store, &JournalKey::first(execution.clone())),
-            Some(_) => executions::latest(&shared.store, &execution),
+        // is volatile may have ended, whichever attempt it was; so may one whose record is forgotten,
+        // if its id carries no time. Any other is looked for in the cheaper way.
+        let timeless = id::created_at(&start.request.operation.operation_id).is_none();
+        let stored = if start.again.is_some() || timeless {
+            executions::latest(&shared.store, &execution)
+        } else {
+            executions::get(&shared.store, &JournalKey::first(execution.clone()))
         };
-        match stored {
-            Ok(stored) if stored.value.is_none() => {}
-            Ok(_) => return self.answer(start.reply, Begun::Raced),
+        let stored = stored.map_err(RecordError::from);
+        match stored.and_then(|stored| stands(shared, &start, stored.value)) {
+            Ok(None) => {}
+            Ok(Some(begun)) => return self.answer(start.reply, begun),
             // The asker sees that the store has stopped.
             Err(error) => return shared.trouble(&format!("{execution:#} cannot be read: {error}")),
         }
@@ -605,6 +610,37 @@ impl Tree {
         let about = About::Execution(key);
         self.changes.audit.push(crate::audit::entry(shared, now, actor, about, did, why));
     }
+}
+
+/// What a start finds that its tree has a row of already.
+fn stands(
+    shared: &Shared,
+    start: &Start,
+    stored: Option<executions::Execution>,
+) -> Result<Option<Begun>, RecordError> {
+    let Some(row) = stored else { return Ok(None) };
+    // It is written with the row: whoever looks again finds it.
+    if operation::find(shared, &start.request.operation)?.is_some() {
+        return Ok(Some(Begun::Raced));
+    }
+    // The record of an id that carries no time may be forgotten, and its execution not (C-3): then
+    // that says what was asked for.
+    let first = journals::read(&shared.store, &row.key, 0, 1)?.value.records.into_iter().next();
+    let execution = row.key.execution_id().clone();
+    Ok(Some(match first.map(|record| record.event) {
+        Some(Event::ExecutionStarted(started)) if is_same(&started, &start.started) => {
+            let over = row.standing.is_terminal();
+            if over { Begun::Over(execution) } else { Begun::Already(execution) }
+        }
+        Some(_) => Begun::Conflict,
+        // Retention has taken it meanwhile.
+        None => Begun::Raced,
+    }))
+}
+
+/// Whether two roots were begun by the same request.
+fn is_same(one: &Started, other: &Started) -> bool {
+    one.function_name == other.function_name && one.input == other.input
 }
 
 fn over(standing: Standing) -> NotDone {

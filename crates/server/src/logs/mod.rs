@@ -65,7 +65,8 @@ impl LogFile {
             clock,
             writer: Mutex::new(Writer::new(folder.clone(), bounds)),
             folder,
-            line_bytes_max: options.log_line_bytes_max,
+            // What a reader cannot have whole in hand it takes for damage.
+            line_bytes_max: options.log_line_bytes_max.min(read::LINE_BYTES_MAX),
             written: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         }

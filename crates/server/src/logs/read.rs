@@ -15,6 +15,9 @@ use super::segments::{self, Place};
 /// So much of a file is in memory at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
+/// The longest line that can be read: with its end, it fits into a piece.
+pub(super) const LINE_BYTES_MAX: usize = PIECE_BYTES / 2;
+
 /// How much one page takes at most.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {

@@ -334,18 +334,24 @@ fn readers_and_writers_at_once() {
     let logs = house.open();
     let root = key(1, &[]);
     std::thread::scope(|scope| {
-        for writer in 0..4 {
+        let writers = [0, 1, 2, 3].map(|writer| {
             let (logs, key) = (&logs, key(1, &[writer]));
             scope.spawn(move || {
                 for number in 0..LINES {
                     log(logs, &key, &format!("{writer} {number}"));
                 }
-            });
-        }
+            })
+        });
         let (mut seen, mut from) = (Vec::new(), None);
-        while seen.len() < 4 * LINES {
+        loop {
+            // Asked before it is read: all that was written is there then.
+            let done = writers.iter().all(std::thread::ScopedJoinHandle::is_finished);
             let page = logs.read(root.execution_id(), from, 50).unwrap();
+            if done && page.lines.is_empty() && !page.more {
+                break;
+            }
             seen.extend(page.lines.into_iter().map(|line| line.message));
+            assert!(seen.len() <= 4 * LINES, "a line is there twice");
             from = Some(place(&page.next));
         }
         for writer in 0..4 {

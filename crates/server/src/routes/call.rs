@@ -6,8 +6,9 @@ use std::sync::Arc;
 use http::StatusCode;
 use indelible_api::call::{Failed, GoesOn, Operation, Returned, Started, Verdict};
 use indelible_api::{Code, Problem};
-use indelible_journal::{Ending, ErrorKind, ExecutionId, Failure};
-use indelible_runtime::{OperationView, Start, Submitted, Verdict as Met};
+use indelible_idempotency::ConsumerNamespace;
+use indelible_journal::{Ending, ErrorKind, ExecutionId, Failure, OperationId, Timestamp};
+use indelible_runtime::{OperationView, Start, StartedExecution, Submitted, Verdict as Met};
 
 use crate::answer::Answer;
 use crate::refusal::not_found;
@@ -34,7 +35,8 @@ pub(super) async fn call(state: Arc<State>, asked: Asked) -> Result<Answer, Prob
             // C-2: first or duplicate alike, where to ask; what is told is durable.
             let durable = submitted.durable().await;
             durable.map_err(|error| state.engine_error(&error))?;
-            let answer = goes_on(execution, Some(operation)).verdict(verdict(met, false));
+            let answer = goes_on(execution, Some(operation), &where_to_ask(&asked, started)?);
+            let answer = answer.verdict(verdict(met, false));
             submitted.detach();
             Ok(answer)
         }
@@ -53,7 +55,7 @@ pub(super) async fn start(state: Arc<State>, asked: Asked) -> Result<Answer, Pro
         verdict: verdict(started.verdict, false),
     };
     let answer = Answer::json(StatusCode::ACCEPTED, &body)
-        .location(&outcome_path(&started.execution_id))
+        .location(&where_to_ask(&asked, started)?)
         .verdict(body.verdict);
     submitted.detach();
     Ok(answer)
@@ -106,7 +108,7 @@ pub(super) async fn outcome(state: Arc<State>, asked: Asked) -> Result<Answer, P
     };
     match ended {
         Some(ending) => told(&execution, operation, &ending, None),
-        None => Ok(goes_on(&execution, operation)),
+        None => Ok(goes_on(&execution, operation, &outcome_path(&execution))),
     }
 }
 
@@ -114,16 +116,62 @@ pub(super) async fn outcome(state: Arc<State>, asked: Asked) -> Result<Answer, P
 pub(super) async fn operation(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
     let namespace = asked.namespace()?;
     let id = operation_id(asked.param("operation"))?;
-    let view = state.engine.operation(&domain(&namespace), &id).await;
+    let known = known(&state, &namespace, &id).await?;
+    Ok(Answer::ok(&Operation {
+        operation_id: id.to_string(),
+        namespace: namespace.to_string(),
+        execution_id: known.execution_id.to_string(),
+        accepted_at: known.accepted_at.to_string(),
+        in_progress: known.in_progress,
+    }))
+}
+
+/// Waits for the outcome of an operation: also of one whose execution retention has taken (V-31).
+pub(super) async fn operation_outcome(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let _waiter = state.waiter()?;
+    let namespace = asked.namespace()?;
+    let id = operation_id(asked.param("operation"))?;
+    let execution = known(&state, &namespace, &id).await?.execution_id;
+    let of = domain(&namespace);
+    let ended = tokio::select! {
+        biased;
+        ended = state.engine.operation_outcome(&of, &id) => {
+            let ended = ended.map_err(|error| state.engine_error(&error))?;
+            // Not 404: that would read as if it had never been (V-33, V-35).
+            Some(ended.ok_or_else(|| {
+                let detail = "the operation was in memory alone and is gone; the request, repeated \
+                              under the same name, tells whether it can be done again";
+                Problem {
+                    operation_id: Some(id.to_string()),
+                    ..Problem::new(Code::Indeterminate, detail)
+                }
+            })?)
+        }
+        () = state.wait(asked.wait()) => None,
+    };
+    let operation = Some(id.to_string());
+    match ended {
+        Some(ending) => told(&execution, operation, &ending, None),
+        None => Ok(goes_on(&execution, operation, &outcome_path_by_name(&namespace, &id))),
+    }
+}
+
+/// An operation that is remembered.
+struct Known {
+    execution_id: ExecutionId,
+    in_progress: bool,
+    accepted_at: Timestamp,
+}
+
+async fn known(
+    state: &State,
+    namespace: &ConsumerNamespace,
+    id: &OperationId,
+) -> Result<Known, Problem> {
+    let view = state.engine.operation(&domain(namespace), id).await;
     match view.map_err(|error| state.engine_error(&error))? {
         OperationView::Known { execution_id, in_progress, accepted_at } => {
-            Ok(Answer::ok(&Operation {
-                operation_id: id.to_string(),
-                namespace: namespace.to_string(),
-                execution_id: execution_id.to_string(),
-                accepted_at: accepted_at.to_string(),
-                in_progress,
-            }))
+            Ok(Known { execution_id, in_progress, accepted_at })
         }
         OperationView::Unknown => Err(not_found()),
         OperationView::Expired => {
@@ -192,8 +240,22 @@ fn outcome_path(execution: &ExecutionId) -> String {
     format!("/v1/executions/{execution}/outcome")
 }
 
+fn outcome_path_by_name(namespace: &ConsumerNamespace, operation: &OperationId) -> String {
+    format!("/v1/operations/{operation}/outcome?namespace={namespace}")
+}
+
+/// Where the outcome of what was started is, or will be: what goes on is asked for by its execution,
+/// which may stay for longer than its name. Of what is over the execution may be gone, and its name
+/// is remembered.
+fn where_to_ask(asked: &Asked, started: &StartedExecution) -> Result<String, Problem> {
+    Ok(match started.verdict {
+        Met::Fresh | Met::InFlight => outcome_path(&started.execution_id),
+        Met::Prior => outcome_path_by_name(&asked.namespace()?, &started.operation_id),
+    })
+}
+
 /// 202, with where to ask.
-fn goes_on(execution: &ExecutionId, operation_id: Option<String>) -> Answer {
+fn goes_on(execution: &ExecutionId, operation_id: Option<String>, location: &str) -> Answer {
     let body = GoesOn { execution_id: execution.to_string(), operation_id };
-    Answer::json(StatusCode::ACCEPTED, &body).location(&outcome_path(execution))
+    Answer::json(StatusCode::ACCEPTED, &body).location(location)
 }

@@ -35,6 +35,7 @@ pub(super) async fn list(state: Arc<State>, asked: Asked) -> Result<Answer, Prob
         created_from: asked.time("created_from"),
         created_before: asked.time("created_before"),
         with_children: false,
+        latest_only: asked.flag("latest"),
         id_prefix: asked.query("id_prefix").and_then(|digits| digits.parse().ok()),
     };
     let cursor = asked.query("cursor").map(str::parse::<Cursor>).transpose();

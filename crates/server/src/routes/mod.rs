@@ -106,6 +106,8 @@ pub enum Form {
     States,
     /// The beginning of the id of a root.
     IdPrefix,
+    /// `true` or `false`; `false` unless said.
+    Flag,
     /// One of these words.
     Words(&'static [&'static str]),
     /// A UUIDv7.

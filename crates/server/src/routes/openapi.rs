@@ -153,6 +153,7 @@ fn form(form: Form) -> Value {
             "type": "string",
             "pattern": format!("^[0-9a-f]{{{DIGITS_MIN},{DIGITS_MAX}}}$"),
         }),
+        Form::Flag => json!({ "type": "boolean", "default": false }),
         Form::Words(words) => json!({ "type": "string", "enum": words }),
         Form::Uuid => json!({
             "type": "string",

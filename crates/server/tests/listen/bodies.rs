@@ -9,7 +9,7 @@ use indelible_server::listen::{Bounds, Peer, Service};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{mpsc, watch};
 
-use crate::support::{Running, SHORT, text};
+use crate::support::{Running, SHORT, text, within};
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -106,10 +106,13 @@ async fn a_body_that_never_stops_is_too_slow() {
     let mut setup = setup(usize::MAX, SHORT, budget).await;
     let mut client = setup.server.client().await;
     client.send(post(1 << 40)).await;
-    while setup.came.try_recv().is_err() {
-        client.send("x").await;
-        tokio::task::yield_now().await;
-    }
+    let ended = async {
+        while setup.came.try_recv().is_err() {
+            client.send("x").await;
+            tokio::task::yield_now().await;
+        }
+    };
+    within("it is too slow", ended).await;
     assert_eq!(client.answer().await.0, 408);
     assert_eq!(setup.budget.free_bytes(), all);
 }

@@ -6,7 +6,7 @@ use indelible_server::listen::Bounds;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpSocket;
 
-use crate::support::{Client, Running, echo};
+use crate::support::{Client, Running, echo, until};
 
 const VARIABLE: &str = "INDELIBLE_TEST_NO_DESCRIPTORS";
 
@@ -43,9 +43,7 @@ async fn in_another_process() {
         fillers.push(file);
     }
     let mut late = Client(late.connect(server.address).await.unwrap());
-    while server.readings.accept_failed.get() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until("it cannot be accepted", || server.readings.accept_failed.get() > 0).await;
     // Whoever is there is served, and the loop is not busy with its failures.
     for _ in 0..100 {
         assert_eq!(early.get("/2").await, "/2");

@@ -5,7 +5,7 @@ use hyper::body::Incoming;
 use indelible_server::listen::{Bounds, Peer};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::support::{Running, SHORT, echo, http2, request, text};
+use crate::support::{Running, SHORT, echo, http2, request, text, within};
 
 #[tokio::test]
 async fn a_head_that_comes_slowly_ends_its_connection_and_an_idle_one_stays() {
@@ -35,9 +35,12 @@ async fn a_head_that_comes_slowly_ends_its_connection_and_an_idle_one_stays() {
     // A byte now and then does not help.
     let mut slow = server.client().await;
     slow.send("GET / HTTP/1.1\r\nx: ").await;
-    while slow.0.write_all(b"x").await.is_ok() && server.readings.heads_too_slow.get() < 5 {
-        tokio::task::yield_now().await;
-    }
+    let ended = async {
+        while slow.0.write_all(b"x").await.is_ok() && server.readings.heads_too_slow.get() < 5 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("it is too slow", ended).await;
     slow.rest().await;
     assert_eq!(server.readings.heads_too_slow.get(), 5);
     assert_eq!(idle.get("/3").await, "/3");

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use indelible_server::listen::Bounds;
 
-use crate::support::{Running, SHORT, echo};
+use crate::support::{Running, SHORT, echo, until};
 
 const CONNECTIONS: usize = 10_000;
 const SERVER_VARIABLE: &str = "INDELIBLE_TEST_IDLE_SERVER";
@@ -20,9 +20,7 @@ async fn a_connection_wakes_up() {
     let server = Running::new(bounds, echo).await;
     let mut client = server.client().await;
     for round in 0..3 {
-        while server.readings.parked.get() == 0 {
-            tokio::task::yield_now().await;
-        }
+        until("it is parked", || server.readings.parked.get() > 0).await;
         let path = format!("/{round}");
         assert_eq!(client.get(&path).await, path);
         client
@@ -79,9 +77,8 @@ async fn server() {
     });
     // Kept, so that the clients can write their end.
     let lines = waiting.await.unwrap();
-    while server.readings.parked.get() < u64::try_from(CONNECTIONS).unwrap() {
-        tokio::task::yield_now().await;
-    }
+    let all = u64::try_from(CONNECTIONS).unwrap();
+    until("all are parked", || server.readings.parked.get() >= all).await;
     let after = resident();
     let each = (after - before) / CONNECTIONS;
     println!("RSS {} KiB, then {} KiB: {each} bytes a connection", before >> 10, after >> 10);

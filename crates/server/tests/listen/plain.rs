@@ -6,7 +6,7 @@ use hyper::body::Incoming;
 use indelible_server::listen::{Bounds, Peer, Server};
 use tokio::sync::mpsc;
 
-use crate::support::{Drops, Running, SHORT, echo, http2, request, silent, text};
+use crate::support::{Drops, LONGER, Running, echo, http2, request, silent, text};
 
 #[tokio::test]
 async fn a_connection_is_kept_and_takes_requests_in_advance() {
@@ -115,7 +115,7 @@ async fn more_connections_than_there_may_be_wait() {
 
 #[tokio::test]
 async fn what_is_idle_for_long_is_told_to_end() {
-    let bounds = Bounds { idle_time_max: SHORT, ..Bounds::default() };
+    let bounds = Bounds { idle_time_max: LONGER, ..Bounds::default() };
     let server = Running::new(bounds, echo).await;
     let mut fresh = server.client().await;
     assert_eq!(fresh.rest().await, "");

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use indelible_server::listen::{Bounds, Peer};
 use tokio::sync::mpsc;
 
-use crate::support::{Drops, Running, SHORT, http2, large, request, text};
+use crate::support::{Drops, LONGER, Running, SHORT, http2, large, request, text};
 
 /// More than the kernel or a client buffers.
 const LARGE: usize = 64 << 20;
@@ -28,7 +28,7 @@ async fn an_answer_that_nobody_reads_is_given_up() {
             text(large(bytes, dropped))
         }
     };
-    let bounds = Bounds { stall_time_max: SHORT * 4, ..Bounds::default() };
+    let bounds = Bounds { stall_time_max: LONGER, ..Bounds::default() };
     let server = Running::new(bounds, service).await;
     let mut client = server.client().await;
     client.send(format!("GET /{LARGE} HTTP/1.1\r\nhost: a\r\n\r\n")).await;
@@ -80,7 +80,7 @@ async fn an_answer_that_takes_long_is_no_stall() {
         senders.send(events).unwrap();
         async { Response::new(Events(body)) }
     };
-    let bounds = Bounds { stall_time_max: SHORT, idle_time_max: SHORT * 4, ..Bounds::default() };
+    let bounds = Bounds { stall_time_max: SHORT, idle_time_max: LONGER, ..Bounds::default() };
     let server = Running::new(bounds, service).await;
     let (mut sender, _connection) = http2(server.client().await.0).await;
     let mut response = sender.send_request(request("/")).await.unwrap();

@@ -10,6 +10,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use indelible_http_peer::Port;
 use indelible_server::listen::{Bounds, Peer, Readings, Server, Service, Stopped, Tls};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,11 +20,36 @@ use tokio::task::JoinHandle;
 /// Shorter than anybody waits, and long enough to be told from nothing.
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
 
+/// Where somebody must not be late: longer than a machine that has much else to do keeps a thread
+/// waiting.
+pub(crate) const LONGER: Duration = Duration::from_secs(1);
+
+/// How long is waited for what must come, so that a test that fails ends.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What must come.
+pub(crate) async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
+    let came = tokio::time::timeout(PATIENCE, coming).await;
+    came.unwrap_or_else(|_| panic!("never: {what}"))
+}
+
+/// Looks until it is so.
+pub(crate) async fn until(what: &str, look: impl Fn() -> bool) {
+    let looking = async {
+        while !look() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(what, looking).await;
+}
+
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) readings: Arc<Readings>,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<Stopped>,
+    /// Nobody else is given it when the server has stopped.
+    _port: Port,
 }
 
 impl Running {
@@ -32,15 +58,16 @@ impl Running {
     }
 
     pub(crate) async fn with_tls(bounds: Bounds, tls: Option<Tls>, service: impl Service) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let port = Port::take(0).unwrap();
+        let address = port.address();
+        let listener = TcpListener::bind(address).await.unwrap();
         let server = Server::new(bounds, tls).unwrap();
         let readings = server.readings();
         let (stop, stopped) = oneshot::channel();
         let serving = tokio::spawn(server.serve(listener, service, async {
             drop(stopped.await);
         }));
-        Self { address, readings, stop: Some(stop), serving }
+        Self { address, readings, stop: Some(stop), serving, _port: port }
     }
 
     pub(crate) async fn client(&self) -> Client<TcpStream> {
@@ -56,8 +83,8 @@ impl Running {
         self.serving.abort();
     }
 
-    pub(crate) async fn stopped(self) -> Stopped {
-        self.serving.await.unwrap()
+    pub(crate) async fn stopped(&mut self) -> Stopped {
+        within("the server stops", &mut self.serving).await.unwrap()
     }
 }
 
@@ -71,6 +98,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Client<T> {
 
     /// An answer with a length: its status, its head in lower case, and its body.
     pub(crate) async fn answer(&mut self) -> (u16, String, String) {
+        within("an answer", self.read_answer()).await
+    }
+
+    async fn read_answer(&mut self) -> (u16, String, String) {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let byte = self.0.read_u8().await;
@@ -100,7 +131,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Client<T> {
     /// All that comes until the other end closes or resets.
     pub(crate) async fn rest(&mut self) -> String {
         let mut rest = Vec::new();
-        drop(self.0.read_to_end(&mut rest).await);
+        drop(within("the connection ends", self.0.read_to_end(&mut rest)).await);
         String::from_utf8_lossy(&rest).into_owned()
     }
 }
@@ -165,7 +196,7 @@ impl Drops {
     }
 
     pub(crate) async fn next(&mut self) {
-        self.receiver.recv().await.unwrap();
+        within("it is dropped", self.receiver.recv()).await.unwrap();
     }
 }
 
