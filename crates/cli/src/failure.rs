@@ -17,6 +17,8 @@ pub(crate) enum Verdict {
 /// What a program that called this one can tell apart: `indelible --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
+    /// Nobody is left who reads it: all is well, and nothing more is to be done.
+    Unheard = 0,
     /// It could not be done, was refused, or something was found wrong.
     Failed = 1,
     /// The arguments make no sense, as clap says of those that it does not understand.
@@ -111,9 +113,30 @@ pub(crate) fn quiet(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// As [`quiet`], for what goes on as long as somebody reads it: a reader that is gone is its end, and
+/// there is nothing to say.
+pub(crate) fn heard(result: io::Result<()>) -> Result<(), Failure> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Err(Failure::many(Vec::new()).exit(Exit::Unheard))
+        }
+        result => result.map_err(|error| Failure::output(&error)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A reader that is gone ends what goes on for it, and that is no failure; a full disk is one.
+    #[test]
+    fn a_reader_that_is_gone() {
+        let kind = |kind: io::ErrorKind| heard(Err(kind.into())).unwrap_err();
+        let gone = kind(io::ErrorKind::BrokenPipe);
+        assert_eq!((gone.to_string().as_str(), gone.code()), ("", 0));
+        assert_eq!(kind(io::ErrorKind::StorageFull).code(), 1);
+        assert!(heard(Ok(())).is_ok());
+    }
 
     /// Lines stay lines; nothing else moves a cursor.
     #[test]

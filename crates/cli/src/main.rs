@@ -14,6 +14,7 @@ mod guest;
 mod help;
 mod input;
 mod journal;
+mod nearest;
 mod outcome;
 mod print;
 mod remote;
@@ -22,6 +23,7 @@ mod run;
 mod screen;
 mod serve;
 mod store;
+mod syntax;
 mod text;
 mod token;
 

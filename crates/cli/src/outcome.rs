@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::failure::Failure;
 use crate::print;
+use crate::text::count;
 
 /// The codecs of what people can read: a line end belongs behind it.
 const TEXTS: [&str; 2] = ["json", "text"];
@@ -39,10 +40,25 @@ impl Returned {
         Ok(Self::new(&payload.codec, bytes))
     }
 
-    /// Text as it is, with a line end; anything else as it came.
-    pub(crate) fn write(&self, out: &mut impl Write) -> Result<(), Failure> {
-        print::bytes(&self.bytes, out)?;
-        if TEXTS.contains(&self.codec.as_str()) { print::text("\n", out) } else { Ok(()) }
+    /// Text as it is, with a line end; anything else as it came. A terminal gets what people can
+    /// read and nothing that moves their cursor: functions return what they like.
+    pub(crate) fn write(&self, is_terminal: bool, out: &mut impl Write) -> Result<(), Failure> {
+        match (TEXTS.contains(&self.codec.as_str()), is_terminal) {
+            (true, true) => {
+                let text = print::lines(&String::from_utf8_lossy(&self.bytes));
+                print::text(&format!("{text}\n"), out)
+            }
+            (true, false) => {
+                print::bytes(&self.bytes, out)?;
+                print::text("\n", out)
+            }
+            (false, true) => {
+                let bytes = count(self.bytes.len() as u64, "byte");
+                let what = format!("these are {bytes} of codec {}", self.codec);
+                Err(Failure::new(what).hint("redirect it, or --json"))
+            }
+            (false, false) => print::bytes(&self.bytes, out),
+        }
     }
 }
 
@@ -55,8 +71,9 @@ pub(crate) struct Document {
     pub(crate) operation_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verdict: Option<&'static str>,
+    /// None: it goes on.
     #[serde(flatten)]
-    pub(crate) end: End,
+    pub(crate) end: Option<End>,
 }
 
 /// How it ended: one of the three.
@@ -93,13 +110,13 @@ mod tests {
     fn what_is_returned_is_written_as_it_is() {
         let check = |returned: Returned, text: &[u8], json: &str| {
             let mut out = Vec::new();
-            returned.write(&mut out).unwrap();
+            returned.write(false, &mut out).unwrap();
             assert_eq!(out, text);
             let document = Document {
                 execution_id: Some("ab".to_owned()),
                 operation_id: None,
                 verdict: Some("Fresh"),
-                end: End::from(&returned),
+                end: Some(End::from(&returned)),
             };
             let mut out = Vec::new();
             print::object(document, &mut out).unwrap();
@@ -115,5 +132,27 @@ mod tests {
         check(Returned::new("raw", [0xff]), &[0xff], raw);
         let payload = Payload { codec: "raw".to_owned(), base64: "/w==".to_owned() };
         check(Returned::payload(&payload).unwrap(), &[0xff], raw);
+    }
+
+    /// A terminal is not moved by what a function returns, and gets no bytes; a file gets all.
+    #[test]
+    fn a_terminal_is_left_alone() {
+        let written = |codec: &str, text: &str, is_terminal| {
+            let mut out = Vec::new();
+            let written = Returned::new(codec, text).write(is_terminal, &mut out);
+            written.map(|()| String::from_utf8(out).unwrap()).map_err(|error| error.to_string())
+        };
+        let hostile = "a\u{1b}[2J\nb\u{9b}\u{202e}";
+        for codec in ["text", "json"] {
+            let harmless = "a\\u{1b}[2J\nb\\u{9b}\\u{202e}\n";
+            assert_eq!(written(codec, hostile, true).unwrap(), harmless);
+            assert_eq!(written(codec, hostile, false).unwrap(), format!("{hostile}\n"));
+        }
+        assert_eq!(written("json", "[1.50]", true).unwrap(), "[1.50]\n");
+        assert_eq!(written("cbor", hostile, false).unwrap(), hostile);
+        assert_eq!(
+            written("cbor", "abc", true).unwrap_err(),
+            "error: these are 3 bytes of codec cbor\nhint: redirect it, or --json\n"
+        );
     }
 }

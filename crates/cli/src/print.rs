@@ -1,10 +1,13 @@
 //! Writing: data to stdout, words to stderr, and nothing that moves somebody's cursor.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 
 use serde::Serialize;
+use tokio::io::{Interest, Ready};
+use tokio::net::unix::pipe;
 
-use crate::failure::{Failure, quiet};
+use crate::failure::{Failure, heard, quiet};
 use crate::text::rewrites;
 
 /// The version of what `--json` prints: `docs/formats/cli-json.md`.
@@ -20,9 +23,13 @@ struct Versioned<T> {
 
 /// Data as a JSON object, on a line of its own.
 pub(crate) fn object(value: impl Serialize, out: &mut impl Write) -> Result<(), Failure> {
+    text(&line(value)?, out)
+}
+
+/// The line of such an object.
+pub(crate) fn line(value: impl Serialize) -> Result<String, Failure> {
     let line = serde_json::to_string(&Versioned { v: VERSION, value });
-    let line = line.map_err(|error| Failure::output(&error.into()))?;
-    text(&format!("{line}\n"), out)
+    line.map(|line| line + "\n").map_err(|error| Failure::output(&error.into()))
 }
 
 /// Data for people, as it is.
@@ -33,6 +40,23 @@ pub(crate) fn text(text: &str, out: &mut impl Write) -> Result<(), Failure> {
 /// Data, as it is.
 pub(crate) fn bytes(bytes: &[u8], out: &mut impl Write) -> Result<(), Failure> {
     quiet(out.write_all(bytes)).map_err(|error| Failure::output(&error))
+}
+
+/// A part of what goes on as long as somebody reads it.
+pub(crate) fn part(bytes: impl AsRef<[u8]>, out: &mut impl Write) -> Result<(), Failure> {
+    heard(out.write_all(bytes.as_ref()))
+}
+
+/// Whether nobody reads stdout any more: who has nothing to write does not hear of it otherwise.
+/// Waits while a reader is slow. Only of a pipe can it be known.
+pub(crate) async fn is_unheard() -> bool {
+    let stdout = io::stdout().as_fd().try_clone_to_owned();
+    // It is only looked at, so it stays as it is: others write to it too.
+    let pipe = stdout.and_then(|stdout| pipe::Sender::from_file_unchecked(stdout.into()));
+    match pipe {
+        Ok(pipe) => pipe.ready(Interest::WRITABLE).await.is_ok_and(Ready::is_write_closed),
+        Err(_) => false,
+    }
 }
 
 /// Words for people, on stderr.
@@ -74,6 +98,23 @@ mod tests {
         let mut out = Vec::new();
         object(Data { raw }, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "{\"v\":1,\"raw\":1.50}\n");
+    }
+
+    /// Whether it was read does not matter to what is done anyway; what goes on for a reader ends.
+    #[test]
+    fn a_reader_that_is_gone() {
+        struct Gone;
+        impl Write for Gone {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        assert!(text("a", &mut Gone).is_ok());
+        assert_eq!(part("a", &mut Gone).unwrap_err().code(), 0);
     }
 
     #[test]

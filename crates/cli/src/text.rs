@@ -104,25 +104,30 @@ pub(crate) fn pad(text: &str, to: usize) -> String {
     format!("{text}{:1$}", "", to.saturating_sub(width(text)))
 }
 
+/// The beginning that fits a width.
+pub(crate) fn head(text: &str, width_max: usize) -> &str {
+    let mut left = width_max;
+    let too_wide = |c: char| {
+        let wide = c.width().unwrap_or(0);
+        let too_wide = wide > left;
+        left = left.saturating_sub(wide);
+        too_wide
+    };
+    let mut shown = &text[..text.find(too_wide).unwrap_or(text.len())];
+    // A sequence may be wider than its characters one by one.
+    while width(shown) > width_max {
+        let last = shown.char_indices().next_back();
+        shown = &shown[..last.map_or(0, |(at, _)| at)];
+    }
+    shown
+}
+
 /// The beginning that fits a width, with `…` if there is more.
 pub(crate) fn cut(text: &str, width_max: usize) -> String {
-    if width(text) <= width_max {
-        return text.to_owned();
+    match width(text) <= width_max {
+        true => text.to_owned(),
+        false => format!("{}…", head(text, width_max.saturating_sub(1))),
     }
-    let mut left = width_max.saturating_sub(1);
-    let fits = |c: &char| {
-        let wide = c.width().unwrap_or(0);
-        let fits = wide <= left;
-        left = left.saturating_sub(wide);
-        fits
-    };
-    let mut shown: String = text.chars().take_while(fits).collect();
-    // A sequence may be wider than its characters one by one.
-    while width(&shown) > width_max.saturating_sub(1) {
-        shown.pop();
-    }
-    shown.push('…');
-    shown
 }
 
 /// Items side by side, in lines of at most `width_max` columns where an item fits.
@@ -210,6 +215,7 @@ mod tests {
         assert_eq!(cut("日本語", 4), "日…");
         assert_eq!(cut("👩\u{200d}👩\u{200d}👧 abc", 5), "👩\u{200d}👩\u{200d}…");
         assert_eq!(cut("abc", 1), "…");
+        assert_eq!((head("日本語", 5), head("abc", 3), head("abc", 0)), ("日本", "abc", ""));
         assert_eq!(plain(&"\u{301}".repeat(1_000), 9).chars().count(), 37);
     }
 

@@ -171,7 +171,7 @@ async fn resolved(
 
 /// How many executions of the workflow there are, whoever asked for them how often.
 async fn executions(client: &Client) -> Result<u32, Error> {
-    let mut pages = client.executions(&Filter::all().function(FUNCTION))?.limit(500);
+    let mut pages = client.executions(&Filter::all().function(FUNCTION).latest_only())?.limit(500);
     let mut count = 0;
     while let Some(page) = pages.next().await? {
         count += page.executions.len();

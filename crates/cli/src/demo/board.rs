@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::book::Book;
 use super::event::{Event, Who};
-use super::paint::{Line, Style, bar};
+use super::paint::{Line, bar};
 use super::plan::Plan;
+use crate::screen::Tone;
 
 /// How many of the last events are shown.
 const EVENTS_SHOWN: usize = 9;
@@ -47,7 +48,7 @@ impl Board {
 
     /// What it is, for lines one after the other.
     pub(super) fn title(&self) -> Line {
-        Line::default().then(Style::Strong, format!("indelible demo, seed {}", self.seed))
+        Line::default().then(Tone::Strong, format!("indelible demo, seed {}", self.seed))
     }
 
     /// What there is to say before anything has happened.
@@ -87,7 +88,7 @@ impl Board {
                         "Indelible: {} of {} orders complete, {} crashes, {once} cards charged once",
                         self.complete, self.orders, self.crashes,
                     );
-                    self.before = Some(Line::default().then(Style::Good, done));
+                    self.before = Some(Line::default().then(Tone::Good, done));
                 }
                 self.act = Some((*who, Arc::clone(book)));
                 (self.complete, self.crashes) = (0, 0);
@@ -100,8 +101,8 @@ impl Board {
             _ => {}
         }
         let (tone, text) = event.line()?;
-        let line = Line::default().then(Style::Faint, clock(at)).then(Style::Plain, "  ");
-        let line = line.then(tone.into(), text);
+        let line = Line::default().then(Tone::Faint, clock(at)).then(None, "  ");
+        let line = line.then(tone, text);
         if self.events.len() == EVENTS_SHOWN {
             self.events.pop_front();
         }
@@ -113,8 +114,8 @@ impl Board {
     pub(super) fn lines(&self, at: Duration, columns: usize) -> Vec<Line> {
         let seconds = at.as_secs();
         let right = format!("seed {}   {}:{:02}", self.seed, seconds / 60, seconds % 60);
-        let title = Line::default().then(Style::Strong, "indelible demo");
-        let mut lines = vec![title.right(columns, Style::Faint, right), Line::default()];
+        let title = Line::default().then(Tone::Strong, "indelible demo");
+        let mut lines = vec![title.right(columns, Tone::Faint, right), Line::default()];
         let Some((who, book)) = &self.act else { return lines };
         lines.extend(self.before.clone());
         lines.extend(self.opening(*who));
@@ -132,24 +133,23 @@ impl Board {
             Who::Server => (self.complete, "complete"),
             Who::RetryLoop => (charged, "charged"),
         };
-        let row = |name: &str| Line::new("  ").then(Style::Strong, format!("{name:10}"));
+        let row = |name: &str| Line::new("  ").then(Tone::Strong, format!("{name:10}"));
         let (filled, empty) = bar(done, self.orders, BAR_COLUMNS);
-        let orders = row("orders").then(Style::Good, filled).then(Style::Faint, empty);
-        let orders = orders.then(Style::Plain, format!("  {done} of {} {what}", self.orders));
+        let orders = row("orders").then(Tone::Good, filled).then(Tone::Faint, empty);
+        let orders = orders.then(None, format!("  {done} of {} {what}", self.orders));
         let more = format!("{} twice or more", count.charged_more);
-        let style = if count.charged_more > 0 { Style::Bad } else { Style::Plain };
-        let cards =
-            row("cards").then(Style::Plain, format!("{} charged once, ", count.charged_once));
-        let cards = cards.then(style, more);
+        let tone = (count.charged_more > 0).then_some(Tone::Bad);
+        let cards = row("cards").then(None, format!("{} charged once, ", count.charged_once));
+        let cards = cards.then(tone, more);
         let crashes = format!("{} of {} survived", self.crashes, self.kills);
-        let mut rows = vec![orders, cards, row("crashes").then(Style::Plain, crashes)];
+        let mut rows = vec![orders, cards, row("crashes").then(None, crashes)];
         if who == Who::Server {
             let asked =
                 format!("{} outcomes asked about, {} settled", progress.asked, progress.settled);
-            let unknown = row("unknown").then(Style::Plain, asked);
+            let unknown = row("unknown").then(None, asked);
             rows.push(match self.held {
                 0 => unknown,
-                held => unknown.then(Style::Bad, format!(", {held} held for a person")),
+                held => unknown.then(Tone::Bad, format!(", {held} held for a person")),
             });
         }
         rows

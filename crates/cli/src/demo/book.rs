@@ -1,5 +1,5 @@
 //! The payment service's own book: what arrived, which card was charged how often, and what it was
-//! asked. All figures of the demonstration come from here.
+//! asked. Whatever the demonstration says of charges comes from here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -7,6 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::book::Book;
 use super::plan::Number;
+use crate::screen::Tone;
 
 pub(super) type Tell = UnboundedSender<Event>;
 pub(super) type Events = UnboundedReceiver<Event>;
@@ -58,50 +59,43 @@ pub(super) enum Said {
     Charged,
 }
 
-/// How an event is to be seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
-    Plain,
-    Good,
-    Bad,
-}
-
 impl Event {
     /// A line for people; none for what is only counted.
-    pub(super) fn line(&self) -> Option<(Tone, String)> {
+    pub(super) fn line(&self) -> Option<(Option<Tone>, String)> {
         let nameless = || "a charge that never came".to_owned();
         Some(match self {
             Self::Begins { .. } | Self::Complete => return None,
-            Self::Starting => {
-                (Tone::Plain, "a server is started, and the shop deployed".to_owned())
-            }
+            Self::Starting => (None, "a server is started, and the shop deployed".to_owned()),
             Self::Up { who: Who::Server, process } => {
-                (Tone::Plain, format!("the shop is open; its server is process {process}"))
+                (None, format!("the shop is open; its server is process {process}"))
             }
             Self::Up { who: Who::RetryLoop, process } => {
-                (Tone::Plain, format!("the retry loop is up, process {process}"))
+                (None, format!("the retry loop is up, process {process}"))
             }
             Self::Killed { kill, kills, in_flight } => {
                 let charges = if *in_flight == 1 { "charge" } else { "charges" };
-                (Tone::Bad, format!("kill -9 ({kill} of {kills}), {in_flight} {charges} in flight"))
+                (
+                    Some(Tone::Bad),
+                    format!("kill -9 ({kill} of {kills}), {in_flight} {charges} in flight"),
+                )
             }
             Self::Back { who, after } => {
                 let then = match who {
                     Who::Server => "each order goes on where it was",
                     Who::RetryLoop => "it goes on with what is not marked done",
                 };
-                (Tone::Good, format!("back after {} ms: {then}", after.as_millis()))
+                (Some(Tone::Good), format!("back after {} ms: {then}", after.as_millis()))
             }
-            Self::Failed { order, why } => (Tone::Bad, format!("{order} failed: {why}")),
+            Self::Failed { order, why } => (Some(Tone::Bad), format!("{order} failed: {why}")),
             Self::Lost { order, charged: true } => {
-                (Tone::Plain, format!("{order}: charged, but the answer was lost"))
+                (None, format!("{order}: charged, but the answer was lost"))
             }
             Self::Lost { order, charged: false } => {
-                (Tone::Plain, format!("{order}: the connection broke, nothing was charged"))
+                (None, format!("{order}: the connection broke, nothing was charged"))
             }
             Self::ChargedAgain { order, times } => {
                 let times = if *times == 2 { "twice".to_owned() } else { format!("{times} times") };
-                (Tone::Bad, format!("{order}: the card is charged {times}"))
+                (Some(Tone::Bad), format!("{order}: the card is charged {times}"))
             }
             Self::Asked { order, said } => {
                 let what = order.map_or_else(nameless, |order| order.to_string());
@@ -111,14 +105,16 @@ impl Event {
                     Said::Working => "it is being worked on",
                     Said::CannotSay => "their service cannot say",
                 };
-                (Tone::Plain, format!("{what}: was it charged? {said}"))
+                (None, format!("{what}: was it charged? {said}"))
             }
             Self::SentAgain { order } => {
-                (Tone::Plain, format!("{order}: it was not, so it is charged now"))
+                (None, format!("{order}: it was not, so it is charged now"))
             }
-            Self::Held { order } => (Tone::Bad, format!("{order}: nobody can know, so it is held")),
+            Self::Held { order } => {
+                (Some(Tone::Bad), format!("{order}: nobody can know, so it is held"))
+            }
             Self::Resolved { order, how } => {
-                (Tone::Good, format!("{order}: a person looked it up and said: {how}"))
+                (Some(Tone::Good), format!("{order}: a person looked it up and said: {how}"))
             }
         })
     }

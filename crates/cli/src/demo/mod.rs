@@ -45,7 +45,7 @@ use self::place::Place;
 use self::plan::Plan;
 use self::report::Report;
 use self::stage::{Stage, View};
-use crate::failure::{Failure, Verdict, quiet};
+use crate::failure::{Exit, Failure, Verdict, quiet};
 use crate::screen::Screen;
 
 const HELP: &str = "\
@@ -81,9 +81,6 @@ const AS_RETRY_LOOP: &str = "--as-retry-loop";
 
 /// Seeds are small enough to be typed again.
 const SEEDS: u64 = 1_000_000;
-
-/// The exit code of an interrupt, as shells have it.
-const INTERRUPTED: i32 = 130;
 
 /// Below this nothing can be drawn in place.
 const LIVE_COLUMNS_MIN: usize = 60;
@@ -145,12 +142,8 @@ impl Demo {
         let elapsed = stage.elapsed();
         let (durable, retried) = match end {
             End::Told(told) => told?,
-            End::Interrupted => {
-                // Its children are gone, and now its folder.
-                drop(place);
-                _ = writeln!(io::stderr(), "interrupted");
-                std::process::exit(INTERRUPTED);
-            }
+            // Its children are gone, and its folder is before anybody is told.
+            End::Interrupted => return Err(self.interrupted(seed)),
             End::TooLong => return Err(self.too_long(&place)),
         };
         let kept = self.keep.as_ref().map(|_| place.path());
@@ -191,6 +184,16 @@ impl Demo {
         Duration::from_secs(120) + kills + Duration::from_millis(100) * self.orders
     }
 
+    fn interrupted(&self, seed: u64) -> Failure {
+        let left = match &self.keep {
+            None => "nothing is left behind".to_owned(),
+            Some(folder) => format!("what there is of it is in {}", folder.display()),
+        };
+        Failure::new(format!("interrupted; {left}"))
+            .hint(format!("--seed {seed} is the same plan again"))
+            .exit(Exit::Interrupted)
+    }
+
     fn too_long(&self, place: &Place) -> Failure {
         Failure::new(format!("the demo is not over after {:?}, and was given up", self.time_max()))
             .list(process::tail(&place.join(server::LOG)))
@@ -200,12 +203,12 @@ impl Demo {
     }
 
     fn view(&self, screen: Screen) -> View {
-        let set = |name: &str| std::env::var(name).is_ok_and(|value| !value.is_empty());
         let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
         let terminal = screen.is_terminal && !dumb && !self.json;
         let rows = terminal_size::terminal_size_of(io::stdout()).map_or(0, |(_, rows)| rows.0);
         let live = terminal && screen.columns >= LIVE_COLUMNS_MIN && rows >= LIVE_ROWS_MIN;
-        View { live, colour: terminal && !set("NO_COLOR"), columns: screen.columns }
+        // With --json it is seen on stderr, which may be a file.
+        View { live, screen: Screen { colours: screen.colours && !self.json, ..screen } }
     }
 }
 

@@ -1,82 +1,49 @@
 //! Lines with a little colour, cut to the width of the screen.
 
-use std::fmt::Write as _;
+use crate::screen::{Screen, Tone};
+use crate::text::{head, width};
 
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
-
-use super::event::Tone;
-
-/// How a piece of a line looks. Nothing is said by colour alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
-    Plain,
-    Strong,
-    Faint,
-    Good,
-    Bad,
-}
-
-impl From<Tone> for Style {
-    fn from(tone: Tone) -> Self {
-        match tone {
-            Tone::Plain => Self::Plain,
-            Tone::Good => Self::Good,
-            Tone::Bad => Self::Bad,
-        }
-    }
-}
-
-/// A line of pieces.
+/// A line of pieces. Nothing is said by colour alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Line(Vec<(Style, String)>);
+pub(super) struct Line(Vec<(Option<Tone>, String)>);
 
 impl Line {
     pub(super) fn new(text: impl Into<String>) -> Self {
-        Self::default().then(Style::Plain, text)
+        Self::default().then(None, text)
     }
 
     /// What follows.
-    pub(super) fn then(mut self, style: Style, text: impl Into<String>) -> Self {
-        self.0.push((style, text.into()));
+    pub(super) fn then(mut self, tone: impl Into<Option<Tone>>, text: impl Into<String>) -> Self {
+        self.0.push((tone.into(), text.into()));
         self
     }
 
     /// What follows at the right edge of the screen, if there is room.
-    pub(super) fn right(self, columns: usize, style: Style, text: impl Into<String>) -> Self {
+    pub(super) fn right(
+        self,
+        columns: usize,
+        tone: impl Into<Option<Tone>>,
+        text: impl Into<String>,
+    ) -> Self {
         let text = text.into();
-        let gap = columns.saturating_sub(self.width() + text.width()).max(1);
-        self.then(Style::Plain, " ".repeat(gap)).then(style, text)
+        let gap = columns.saturating_sub(self.width() + width(&text)).max(1);
+        self.then(None, " ".repeat(gap)).then(tone, text)
     }
 
     fn width(&self) -> usize {
-        self.0.iter().map(|(_, text)| text.width()).sum()
+        self.0.iter().map(|(_, text)| width(text)).sum()
     }
 
-    /// As it is written: with colour or without, and no wider than this.
-    pub(super) fn paint(&self, colour: bool, columns: usize) -> String {
+    /// As it is written: in the colours of the screen, and no wider than this.
+    pub(super) fn paint(&self, screen: Screen, columns: usize) -> String {
         let (mut out, mut left) = (String::new(), columns);
-        for (style, text) in &self.0 {
-            let mut piece = String::new();
-            for c in text.chars() {
-                let width = c.width().unwrap_or(0);
-                if width > left {
-                    left = 0;
-                    break;
-                }
-                left -= width;
-                piece.push(c);
-            }
-            let code = match style {
-                Style::Plain => "",
-                Style::Strong => "1",
-                Style::Faint => "2",
-                Style::Good => "32",
-                Style::Bad => "31",
-            };
-            if colour && !code.is_empty() && !piece.is_empty() {
-                _ = write!(out, "\x1b[{code}m{piece}\x1b[0m");
-            } else {
-                out.push_str(&piece);
+        for (tone, text) in &self.0 {
+            let piece = head(text, left);
+            // Behind what is cut there is nothing.
+            left = if piece == text { left - width(piece) } else { 0 };
+            match tone {
+                Some(tone) if !piece.is_empty() => out.push_str(&screen.paint(*tone, piece)),
+                _ => out.push_str(piece),
             }
         }
         out.truncate(out.trim_end().len());
@@ -97,12 +64,14 @@ mod tests {
     /// Lines fit, with colour and without, and colour adds nothing to their width.
     #[test]
     fn lines_fit() {
-        let line = Line::new("日本").then(Style::Good, "good").right(12, Style::Faint, "end");
-        assert_eq!(line.paint(false, 12), "日本good end");
-        assert_eq!(line.paint(false, 7), "日本goo");
-        assert_eq!(line.paint(true, 7), "日本\u{1b}[32mgoo\u{1b}[0m");
-        assert_eq!(line.paint(false, 3), "日", "half a character is none");
-        assert_eq!(Line::new("x").right(5, Style::Plain, "y").paint(false, 80), "x   y");
+        let screen = Screen::new(None, None);
+        let colours = Screen { colours: true, ..screen };
+        let line = Line::new("日本").then(Tone::Good, "good").right(12, Tone::Faint, "end");
+        assert_eq!(line.paint(screen, 12), "日本good end");
+        assert_eq!(line.paint(screen, 7), "日本goo");
+        assert_eq!(line.paint(colours, 7), "日本\u{1b}[32mgoo\u{1b}[0m");
+        assert_eq!(line.paint(screen, 3), "日", "half a character is none");
+        assert_eq!(Line::new("x").right(5, None, "y").paint(screen, 80), "x   y");
     }
 
     #[test]

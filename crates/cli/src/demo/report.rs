@@ -8,11 +8,16 @@ use serde::Serialize;
 
 use super::acts::{Act, Durable};
 use super::book::Count;
-use super::paint::{Line, Style};
+use super::paint::Line;
 use super::person::Held;
 use super::plan::Plan;
 use super::server::DATA;
 use crate::failure::{Failure, Verdict};
+use crate::screen::Tone;
+use crate::text::{count, width};
+
+/// What a terminal has at least. Lines of the end are not cut: what is copied from them is whole.
+const COLUMNS_MAX: usize = 80;
 
 /// Everything that is told in the end.
 pub(super) struct Report<'a> {
@@ -116,13 +121,13 @@ impl Report<'_> {
         if let Some(wrong) = self.wrong() {
             lines.extend([
                 Line::default(),
-                Line::default().then(Style::Bad, format!("WRONG: {wrong}")),
+                Line::default().then(Tone::Bad, format!("WRONG: {wrong}")),
             ]);
         }
-        let (seed, requests) = (self.plan.seed, self.plan.orders * 2);
-        let executions = self.durable.executions;
+        let executions = count(self.durable.executions.into(), "execution");
         lines.push(Line::new(format!(
-            "Orders were placed twice, by key: {requests} requests, {executions} executions. Seed {seed}."
+            "Each order was placed twice, under one key: {executions}. Seed {}.",
+            self.plan.seed
         )));
         for held in &self.durable.held {
             lines.push(Line::default());
@@ -144,7 +149,7 @@ impl Report<'_> {
     fn table(&self) -> Vec<Line> {
         let (own, other) = (&self.durable.act, self.retried);
         let head = Line::default().then(
-            Style::Strong,
+            Tone::Strong,
             format!(
                 "{:32}{:>12}{:>24}",
                 "As the payment services counted", "Indelible", "a plain retry loop"
@@ -153,26 +158,26 @@ impl Report<'_> {
         let row = |name: &str, own: u32, other: u32| {
             (Line::new(format!("{name:32}{own:>12}")), format!("{other:>24}"))
         };
-        let plain = |(line, other): (Line, String)| line.then(Style::Plain, other);
+        let plain = |(line, other): (Line, String)| line.then(None, other);
         let more =
             row("cards charged twice or more", own.count.charged_more, other.count.charged_more);
-        let well = if self.wrong().is_none() { Style::Good } else { Style::Bad };
-        let style = if other.count.charged_more > 0 { Style::Bad } else { Style::Plain };
+        let well = if self.wrong().is_none() { Tone::Good } else { Tone::Bad };
+        let tone = (other.count.charged_more > 0).then_some(Tone::Bad);
         vec![
             head,
             plain(row("orders", self.plan.orders, self.plan.orders)),
             plain(row("crashes survived", own.crashes, other.crashes)),
             Line::new(format!("{:32}", "cards charged once"))
                 .then(well, format!("{:>12}", own.count.charged_once))
-                .then(Style::Plain, format!("{:>24}", other.count.charged_once)),
-            more.0.then(style, more.1),
+                .then(None, format!("{:>24}", other.count.charged_once)),
+            more.0.then(tone, more.1),
             plain(row("cards not charged", own.count.not_charged, other.count.not_charged)),
         ]
     }
 
     fn onward(&self) -> Vec<Line> {
         let command = |command: &str, what: &str| {
-            Line::new("  ").then(Style::Strong, format!("{command:31}")).then(Style::Faint, what)
+            Line::new("  ").then(Tone::Strong, format!("{command:31}")).then(Tone::Faint, what)
         };
         let mut lines = Vec::new();
         if let Some(kept) = self.kept {
@@ -193,21 +198,39 @@ impl Report<'_> {
 
 /// How an order that was held came to its end.
 fn story(held: &Held) -> Vec<Line> {
-    let Held { order, command, in_the_book, completed, .. } = held;
+    let Held { order, why, command, in_the_book, completed, .. } = held;
     let found = if *in_the_book { "It was in their book:" } else { "It was not in their book:" };
-    let mut lines = vec![
-        Line::default()
-            .then(Style::Strong, format!("{order} was Indeterminate. "))
-            .then(Style::Plain, "The answer was lost, and the payment service could"),
-        Line::new("not say whether it had charged the card. Indelible did not guess. It held the"),
-        Line::new(format!("order and asked a person, who looked it up. {found}")),
-    ];
+    let mut lines = told(
+        format!("{order} was Indeterminate:"),
+        &format!(
+            "{why}. Indelible did not guess. It held the order and asked a person, who looked it \
+             up. {found}"
+        ),
+    );
     lines.extend(wrapped(command));
     lines.push(if *completed {
         Line::new("Then the order went on, and was shipped.")
     } else {
-        Line::default().then(Style::Bad, "Then the order failed.")
+        Line::default().then(Tone::Bad, "Then the order failed.")
     });
+    lines
+}
+
+/// What is strong, and the words that follow it, over as many lines as it takes.
+fn told(strong: String, words: &str) -> Vec<Line> {
+    let mut taken = width(&strong);
+    let mut lines = Vec::new();
+    let mut line = Line::default().then(Tone::Strong, strong);
+    for word in words.split_whitespace() {
+        taken += 1 + width(word);
+        if taken > COLUMNS_MAX {
+            taken = width(word);
+            lines.push(std::mem::replace(&mut line, Line::new(word)));
+        } else {
+            line = line.then(None, format!(" {word}"));
+        }
+    }
+    lines.push(line);
     lines
 }
 
@@ -216,7 +239,7 @@ fn wrapped(command: &str) -> Vec<Line> {
     // A promise is long, and alone on its line.
     let (what, rest) = command.split_once(" happened").unwrap_or((command, ""));
     if rest.is_empty() {
-        return vec![Line::new("  ").then(Style::Strong, command)];
+        return vec![Line::new("  ").then(Tone::Strong, command)];
     }
     let (command, promise) = what.rsplit_once(' ').unwrap_or((what, ""));
     let (said, reason) = rest.split_once(" --reason").unwrap_or((rest, ""));
@@ -226,5 +249,114 @@ fn wrapped(command: &str) -> Vec<Line> {
         format!("  happened{said} \\"),
         format!("  --reason{reason}"),
     ];
-    parts.map(|part| Line::new("  ").then(Style::Strong, part)).to_vec()
+    parts.map(|part| Line::new("  ").then(Tone::Strong, part)).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::demo::book::Progress;
+    use crate::screen::Screen;
+
+    const ORDERS: u32 = 12;
+
+    /// All is well.
+    const WELL: Count =
+        Count { charged_once: ORDERS, charged_more: 0, not_charged: 0, charges: 12 };
+
+    fn act(count: Count) -> Act {
+        Act { crashes: 2, count, progress: Progress::default() }
+    }
+
+    /// What is told of such an end: whether it fails and with which words, the object, and the lines.
+    fn told_of(durable: &Durable) -> (Option<String>, Value, Vec<String>) {
+        let plan = Plan::new(7, ORDERS, 2);
+        let charges = 15;
+        let retried = act(Count { charged_once: 9, charged_more: 3, charges, ..WELL });
+        let elapsed = Duration::from_secs(9);
+        let report = Report { plan: &plan, durable, retried: &retried, elapsed, kept: None };
+        let failure = match report.verdict() {
+            Verdict::Well => None,
+            Verdict::Wrong(failure) => Some(failure.to_string()),
+        };
+        let screen = Screen::new(None, None);
+        let lines = report.lines().iter().map(|line| line.paint(screen, usize::MAX)).collect();
+        (failure, serde_json::from_str(&report.json()).unwrap(), lines)
+    }
+
+    /// It can fail: with a card that was charged twice or not at all, whatever else is right; with an
+    /// order that is not complete; and with one that was carried out twice. What the retry loop did
+    /// never counts.
+    #[test]
+    fn whatever_is_wrong_is_told() {
+        let twice = Count { charged_once: 11, charged_more: 1, charges: 13, ..WELL };
+        let never = Count { charged_once: 11, not_charged: 1, charges: 11, ..WELL };
+        // As many charges as there are cards.
+        let both = Count { charged_once: 10, charged_more: 1, not_charged: 1, charges: 12 };
+        for (count, complete, executions, why) in [
+            (WELL, 12, 12, None),
+            (
+                twice,
+                12,
+                12,
+                Some("of 12 cards, Indelible charged 1 twice or more and 0 not at all"),
+            ),
+            (
+                never,
+                12,
+                12,
+                Some("of 12 cards, Indelible charged 0 twice or more and 1 not at all"),
+            ),
+            (both, 12, 12, Some("of 12 cards, Indelible charged 1 twice or more and 1 not at all")),
+            (WELL, 11, 12, Some("of 12 orders, 11 are complete, in 12 executions")),
+            (WELL, 12, 13, Some("of 12 orders, 12 are complete, in 13 executions")),
+            (WELL, 12, 11, Some("of 12 orders, 12 are complete, in 11 executions")),
+        ] {
+            let durable = Durable { act: act(count), complete, executions, held: Vec::new() };
+            let (failure, object, lines) = told_of(&durable);
+            let expected = why.map(|why| format!("error: {why}\nhint: this must never be: "));
+            match (&failure, &expected) {
+                (Some(failure), Some(expected)) => {
+                    assert!(failure.starts_with(expected), "{failure}");
+                    assert!(failure.contains("--seed 7"), "{failure}");
+                }
+                _ => assert_eq!(failure, expected),
+            }
+            assert_eq!(object["ok"], why.is_none(), "{object}");
+            assert_eq!(object["executions"], executions);
+            let wrong: Vec<_> = lines.iter().filter(|line| line.starts_with("WRONG: ")).collect();
+            let expected = why.map(|why| format!("WRONG: {why}"));
+            assert_eq!(wrong, expected.iter().collect::<Vec<_>>());
+            let key = format!("under one key: {executions} executions. Seed 7.");
+            assert!(lines.iter().any(|line| line.contains(&key)), "{lines:#?}");
+        }
+    }
+
+    /// An order that was held has the cause that the server told of it. All of it fits on a screen.
+    #[test]
+    fn a_held_order_says_why() {
+        let promise = "x".repeat(60);
+        for why in ["the engine stopped while it was in flight", "its time was over"] {
+            let why = format!("{why}; its reconciler cannot say whether it happened");
+            let held = Held {
+                order: "order-1000".parse().unwrap(),
+                promise: promise.clone(),
+                why: why.clone(),
+                in_the_book: true,
+                resolution: "happened",
+                reason: "it is in their book",
+                command: format!("indelible resolve {promise} happened --status 201 --reason 'so'"),
+                completed: true,
+            };
+            let durable =
+                Durable { act: act(WELL), complete: 12, executions: 12, held: vec![held] };
+            let (_, _, lines) = told_of(&durable);
+            assert!(lines.iter().all(|line| width(line) <= COLUMNS_MAX), "{lines:#?}");
+            assert!(lines.len() < 24, "{lines:#?}");
+            let story = format!("order-1000 was Indeterminate: {why}. Indelible did not guess.");
+            assert!(lines.join(" ").contains(&story), "{lines:#?}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use super::board::Board;
 use super::event::{Event, Events, Who};
 use super::paint::Line;
 use super::plan::Plan;
+use crate::screen::Screen;
 
 /// How often the screen is drawn again, at most.
 const DRAW: Duration = Duration::from_millis(100);
@@ -20,8 +21,7 @@ const DRAW: Duration = Duration::from_millis(100);
 pub(super) struct View {
     /// Drawn again in place; else a line for each event.
     pub(super) live: bool,
-    pub(super) colour: bool,
-    pub(super) columns: usize,
+    pub(super) screen: Screen,
 }
 
 /// Writes what happens.
@@ -89,8 +89,8 @@ impl<'a> Stage<'a> {
     /// A line of its own.
     fn line(&mut self, line: &Line) {
         // Lines that are not on a screen are not cut.
-        let columns = if self.view.live { self.view.columns } else { usize::MAX };
-        let text = line.paint(self.view.colour, columns);
+        let columns = if self.view.live { self.view.screen.columns } else { usize::MAX };
+        let text = line.paint(self.view.screen, columns);
         // A reader that has seen enough is no reason to stop; the end says if it cannot be written.
         _ = writeln!(self.out, "{text}");
     }
@@ -99,10 +99,11 @@ impl<'a> Stage<'a> {
         if !self.view.live {
             return;
         }
-        let lines = self.board.lines(self.began.elapsed(), self.view.columns);
+        let screen = self.view.screen;
+        let lines = self.board.lines(self.began.elapsed(), screen.columns);
         let mut text = self.back();
         for line in &lines {
-            text.push_str(&line.paint(self.view.colour, self.view.columns));
+            text.push_str(&line.paint(screen, screen.columns));
             // What was there before to the right of it.
             text.push_str("\x1b[K\n");
         }
@@ -128,8 +129,7 @@ impl<'a> Stage<'a> {
         self.out.write_all(begin.as_bytes())?;
         self.drawn = 0;
         for line in lines {
-            let columns = usize::MAX;
-            writeln!(self.out, "{}", line.paint(self.view.colour, columns))?;
+            writeln!(self.out, "{}", line.paint(self.view.screen, usize::MAX))?;
         }
         self.out.flush()
     }

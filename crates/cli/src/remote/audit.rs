@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use indelible_client::api::access::AuditEntry;
 
-use super::connection::Connection;
+use super::connection::Server;
 use super::errors::short;
 use crate::failure::{Failure, Verdict};
 use crate::print::{self, plain};
@@ -23,23 +23,20 @@ pub(crate) struct Audit {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: Connection,
+    server: Server,
 }
 
 impl Audit {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
-        let remote = self.connection.connect()?;
+        let remote = self.server.connect()?;
         let mut left = if self.limit == 0 { u32::MAX } else { self.limit };
         let mut pages = remote.asked(remote.client.audit())?.limit(left.min(PAGE));
         while left > 0
             && let Some(page) = remote.run(pages.next())?
         {
             for entry in page.entries.iter().take(left as usize) {
-                if self.json {
-                    print::object(entry, out)?;
-                } else {
-                    print::text(&line(entry), out)?;
-                }
+                let line = if self.json { print::line(entry)? } else { line(entry) };
+                print::part(line, out)?;
                 left -= 1;
             }
         }
@@ -55,7 +52,7 @@ fn line(entry: &AuditEntry) -> String {
     let what = promise_id.as_deref().or(execution).map(short).or(subject.clone());
     let what = what.map(|what| format!("  {}", plain(&what))).unwrap_or_default();
     let reason = if reason.is_empty() { String::new() } else { format!("  {}", plain(reason)) };
-    format!("{at}  {}  {}{what}{reason}\n", plain(actor), plain(action))
+    format!("{}  {}  {}{what}{reason}\n", plain(at), plain(actor), plain(action))
 }
 
 #[cfg(test)]
@@ -81,5 +78,7 @@ mod tests {
         let subject = Some("shop".to_owned());
         let entry = AuditEntry { execution: None, subject, reason: String::new(), ..entry };
         assert_eq!(line(&entry), "2026-01-01T00:00:00Z  client:ops  cancel  shop\n");
+        let entry = AuditEntry { at: "\u{1b}[2J".to_owned(), ..entry };
+        assert_eq!(line(&entry), "\\u{1b}[2J  client:ops  cancel  shop\n");
     }
 }

@@ -6,9 +6,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::confirm::{Sure, confirm};
-use super::connection::Connection;
+use super::decision::Decision;
 use super::errors::short;
-use super::target::{Target, target};
 use crate::failure::{Failure, Verdict};
 use crate::print;
 
@@ -24,19 +23,8 @@ Examples:
 #[derive(Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Cancel {
-    /// Its id, or the beginning of it; or `last`
-    #[arg(value_parser = target)]
-    execution: Target,
-    /// Why: kept in the audit record
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
     #[command(flatten)]
-    sure: Sure,
-    /// Print a JSON object
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    connection: Connection,
+    decision: Decision<Sure>,
 }
 
 #[derive(Serialize)]
@@ -47,11 +35,11 @@ struct Asked<'a> {
 
 impl Cancel {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
-        let remote = self.connection.connect()?;
-        let id = remote.find(&self.execution)?;
-        confirm(&self.sure, || Ok(format!("cancel {}?", remote.describe(&id)?)))?;
-        let already = remote.run(remote.client.cancel(&id, &self.reason))?.already;
-        if self.json {
+        let Decision { reason, sure, json, .. } = &self.decision;
+        let (remote, id) = self.decision.find()?;
+        confirm(sure, || Ok(format!("cancel {}?", remote.describe(&id)?)))?;
+        let already = remote.run(remote.client.cancel(&id, reason))?.already;
+        if *json {
             print::object(Asked { execution_id: &id, already }, out)?;
             return Ok(Verdict::Well);
         }

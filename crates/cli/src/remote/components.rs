@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use indelible_client::api::component::Component;
 
-use super::connection::Connection;
+use super::connection::Server;
 use super::errors::short;
 use super::functions::table;
 use crate::failure::{Failure, Verdict};
@@ -20,12 +20,12 @@ pub(crate) struct Components {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: Connection,
+    server: Server,
 }
 
 impl Components {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
-        let remote = self.connection.connect()?;
+        let remote = self.server.connect()?;
         let all = match &self.name {
             Some(name) => vec![remote.run(remote.client.component(name))?],
             None => remote.run(remote.client.components())?.components,
@@ -56,7 +56,7 @@ fn list(all: &[Component]) -> String {
         format!(
             "{:width$}  {}  {}, {}{}\n",
             plain(&component.name),
-            short(&component.active),
+            plain(&short(&component.active)),
             count(component.functions.len(), "function"),
             count(component.versions.len(), "version"),
             plain(&since.unwrap_or_default()),
@@ -70,7 +70,7 @@ fn versions(component: &Component) -> String {
     let mut text = String::new();
     for version in component.versions.iter().rev() {
         let active = if version.digest == component.active { "  active" } else { "" };
-        let (digest, at) = (short(&version.digest), &version.deployed_at);
+        let (digest, at) = (plain(&short(&version.digest)), plain(&version.deployed_at));
         text.push_str(&format!("{digest}  deployed {at}{active}\n"));
     }
     for line in table(&component.functions).lines() {
@@ -117,5 +117,21 @@ mod tests {
             list(&[component]),
             "shop  aaaaaaaa  2 functions, 2 versions  since 2026-01-01T00:00:00Z\n"
         );
+    }
+
+    /// Whatever a server says moves no cursor.
+    #[test]
+    fn what_a_server_says_is_harmless() {
+        let hostile = "\u{1b}[2J\u{202e}";
+        let version = Version { digest: hostile.to_owned(), deployed_at: hostile.to_owned() };
+        let component = Component {
+            name: hostile.to_owned(),
+            active: hostile.to_owned(),
+            versions: vec![version],
+            functions: Vec::new(),
+        };
+        for text in [versions(&component), list(&[component])] {
+            assert!(!text.trim_end().contains(crate::text::rewrites), "{text:?}");
+        }
     }
 }

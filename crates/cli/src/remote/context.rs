@@ -7,14 +7,17 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::confirm::{Sure, confirm};
-use super::connection::token;
+use super::connection::{self, Place, Token, token};
 use super::contexts::{Context, Contexts};
-use crate::failure::{Failure, Verdict};
+use crate::failure::{Exit, Failure, Verdict};
 use crate::print::{self, tell};
 
 const HELP: &str = "\
 Contexts are in ~/.config/indelible/contexts.toml (or under XDG_CONFIG_HOME), which only you can
 read. A token is sent to the server of its context, and to no other.
+
+What is remembered of a context and not given again stays as it was. Only its token is forgotten
+when the URL is another: it was for that server.
 
 Examples:
   indelible context add prod --url https://indelible.example.com --token-file key.txt
@@ -53,6 +56,9 @@ pub(crate) struct Add {
     /// A file with the certificates to believe, instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -66,6 +72,9 @@ pub(crate) struct List {
 pub(crate) struct Use {
     /// Which
     name: String,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -74,6 +83,9 @@ pub(crate) struct Remove {
     name: String,
     #[command(flatten)]
     sure: Sure,
+    /// Print a JSON object: what was remembered
+    #[arg(long)]
+    json: bool,
 }
 
 /// Without the token.
@@ -88,89 +100,171 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Failure> {
-    let mut contexts = Contexts::load()?;
     match command {
-        Command::Add(add) => {
-            contexts.insert(&add.name, context(&add)?);
-            contexts.save()?;
-            tell(&format!("{} is {}", add.name, add.url));
-            if contexts.current().is_some_and(|(name, _)| name == add.name) {
-                tell("it is the one in use");
-            } else {
-                tell(&format!(
-                    "hint: `indelible context use {}` makes it the one in use",
-                    add.name
-                ));
-            }
-        }
-        Command::List(list) => {
-            write(&contexts, list.json, out)?;
-        }
-        Command::Use(chosen) => {
-            contexts.choose(&chosen.name)?;
-            contexts.save()?;
-            tell(&format!("{} is the one in use", chosen.name));
-        }
-        Command::Remove(remove) => {
-            contexts.remove(&remove.name)?;
-            confirm(&remove.sure, || Ok(format!("forget {} and its token?", remove.name)))?;
-            contexts.save()?;
-            tell(&format!("{} is forgotten", remove.name));
-        }
+        Command::Add(add) => add.run(out)?,
+        Command::List(list) => list.run(out)?,
+        Command::Use(chosen) => chosen.run(out)?,
+        Command::Remove(remove) => remove.run(out)?,
     }
     Ok(Verdict::Well)
 }
 
-/// What is to be remembered, if a client could use it.
-fn context(add: &Add) -> Result<Context, Failure> {
-    if add.name.is_empty() || add.name.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err(Failure::new("a context has a name without spaces")
-            .hint("indelible context add prod --url https://indelible.example.com"));
-    }
-    let token = match (&add.token_file, add.token_stdin) {
-        (Some(file), _) => Some(token(file)?),
-        (None, true) => {
-            let mut text = String::new();
-            let read = io::stdin().take(TOKEN_BYTES_MAX).read_to_string(&mut text);
-            read.map_err(|error| Failure::new(format!("cannot read the token: {error}")))?;
-            Some(text.trim().to_owned())
+impl Add {
+    fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
+        let name = &self.name;
+        if name.is_empty() || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err(Failure::new("a context has a name without spaces")
+                .hint("indelible context add prod --url https://indelible.example.com")
+                .exit(Exit::Usage));
         }
-        (None, false) => None,
-    };
-    let mut builder = indelible_client::Client::builder(&add.url);
-    if let Some(token) = &token {
-        builder = builder.token(token);
+        let mut contexts = Contexts::load()?;
+        let known = contexts.get(name).cloned().unwrap_or_default();
+        let context = kept(self.given()?, &known);
+        // Whoever is told that it is remembered can use it.
+        connection::check(&Place {
+            url: context.url.clone(),
+            namespace: context.namespace.clone(),
+            token: context.token.clone().map(|secret| Token { secret, from: String::new() }),
+            ca: context.ca.clone(),
+            context: None,
+        })?;
+        let token_is_forgotten = known.token.is_some() && context.token.is_none();
+        contexts.insert(name, context);
+        contexts.save()?;
+        if token_is_forgotten {
+            tell(&format!("its token is forgotten: it was for {}", known.url));
+        }
+        if self.json {
+            return object(&contexts, name, out);
+        }
+        tell(&format!("{name} is {}", self.url));
+        if contexts.current().is_some_and(|(current, _)| current == name) {
+            tell("it is the one in use");
+        } else {
+            tell(&format!("hint: `indelible context use {name}` makes it the one in use"));
+        }
+        Ok(())
     }
-    if let Some(namespace) = &add.namespace {
-        builder = builder.namespace(namespace);
+
+    /// What was said, and nothing else.
+    fn given(&self) -> Result<Context, Failure> {
+        let token = match (&self.token_file, self.token_stdin) {
+            (Some(file), _) => Some(token(file)?),
+            (None, true) => {
+                let mut text = String::new();
+                let read = io::stdin().take(TOKEN_BYTES_MAX).read_to_string(&mut text);
+                read.map_err(|error| {
+                    Failure::new(format!("cannot read the token: {error}"))
+                        .hint("--token-stdin takes the API key and nothing else")
+                })?;
+                Some(text.trim().to_owned())
+            }
+            (None, false) => None,
+        };
+        // A relative path would mean something else in another folder.
+        let ca = self.ca.as_deref().map(std::path::absolute).transpose();
+        let ca = ca.map_err(|error| {
+            Failure::new(format!("--ca: {error}")).hint("it names a file with certificates in PEM")
+        })?;
+        Ok(Context { url: self.url.clone(), namespace: self.namespace.clone(), token, ca })
     }
-    builder.build().map_err(|error| {
-        Failure::new(format!("that cannot be used: {error}")).hint("nothing was changed")
-    })?;
-    // A relative path would mean something else in another folder.
-    let ca = add.ca.as_deref().map(std::path::absolute).transpose();
-    let ca = ca.map_err(|error| Failure::new(format!("--ca: {error}")))?;
-    Ok(Context { url: add.url.clone(), namespace: add.namespace.clone(), token, ca })
+}
+
+/// What was given, and of what was known what was not given again. A token is for its server alone:
+/// at another URL it is not kept.
+fn kept(given: Context, known: &Context) -> Context {
+    let known_token = known.token.clone().filter(|_| given.url == known.url);
+    Context {
+        url: given.url,
+        namespace: given.namespace.or_else(|| known.namespace.clone()),
+        token: given.token.or(known_token),
+        ca: given.ca.or_else(|| known.ca.clone()),
+    }
 }
 
 /// The longest token that a server takes is shorter.
 const TOKEN_BYTES_MAX: u64 = 16 << 10;
 
-fn write(contexts: &Contexts, json: bool, out: &mut impl Write) -> Result<(), Failure> {
-    let current = contexts.current().map(|(name, _)| name);
-    for (name, context) in contexts.iter() {
-        let Context { url, namespace, token, .. } = context;
-        let (namespace, has_token) = (namespace.as_deref(), token.is_some());
-        let line = Line { name, url, namespace, has_token, current: current == Some(name) };
-        if json {
-            print::object(line, out)?;
-            continue;
+impl List {
+    fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
+        let contexts = Contexts::load()?;
+        for (name, context) in contexts.iter() {
+            let line = line(&contexts, name, context);
+            if self.json {
+                print::object(line, out)?;
+                continue;
+            }
+            let mark = if line.current { "*" } else { " " };
+            let token = if line.has_token { "with a token" } else { "without a token" };
+            let namespace = line.namespace.map(|name| format!(", namespace {name}"));
+            let namespace = namespace.unwrap_or_default();
+            print::text(&format!("{mark} {name}  {}  {token}{namespace}\n", line.url), out)?;
         }
-        let mark = if line.current { "*" } else { " " };
-        let token = if line.has_token { "with a token" } else { "without a token" };
-        let namespace = line.namespace.map(|name| format!(", namespace {name}"));
-        let namespace = namespace.unwrap_or_default();
-        print::text(&format!("{mark} {name}  {}  {token}{namespace}\n", line.url), out)?;
+        Ok(())
     }
-    Ok(())
+}
+
+impl Use {
+    fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
+        let mut contexts = Contexts::load()?;
+        contexts.choose(&self.name)?;
+        contexts.save()?;
+        if self.json {
+            return object(&contexts, &self.name, out);
+        }
+        tell(&format!("{} is the one in use", self.name));
+        Ok(())
+    }
+}
+
+impl Remove {
+    fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
+        let known = Contexts::load()?;
+        let mut contexts = known.clone();
+        contexts.remove(&self.name)?;
+        confirm(&self.sure, || Ok(format!("forget {} and its token?", self.name)))?;
+        contexts.save()?;
+        if self.json {
+            return object(&known, &self.name, out);
+        }
+        tell(&format!("{} is forgotten", self.name));
+        Ok(())
+    }
+}
+
+fn line<'a>(contexts: &Contexts, name: &'a str, context: &'a Context) -> Line<'a> {
+    let Context { url, namespace, token, .. } = context;
+    let current = contexts.current().is_some_and(|(current, _)| current == name);
+    let (namespace, has_token) = (namespace.as_deref(), token.is_some());
+    Line { name, url, namespace, has_token, current }
+}
+
+/// One of them, as it is listed.
+fn object(contexts: &Contexts, name: &str, out: &mut impl Write) -> Result<(), Failure> {
+    let context = contexts.get(name).ok_or_else(|| contexts.unknown(name))?;
+    print::object(line(contexts, name, context), out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context(url: &str, token: Option<&str>, namespace: Option<&str>) -> Context {
+        let own = |text: Option<&str>| text.map(str::to_owned);
+        let ca = namespace.map(PathBuf::from);
+        Context { url: url.to_owned(), token: own(token), namespace: own(namespace), ca }
+    }
+
+    /// What is not given again stays; a token stays with its server.
+    #[test]
+    fn what_is_not_given_again() {
+        let known = context("https://a", Some("ind_a"), Some("eu"));
+        let same = context("https://a", None, None);
+        assert_eq!(kept(same, &known), known);
+        let other = context("https://b", None, None);
+        assert_eq!(kept(other, &known), context("https://b", None, Some("eu")));
+        let all = context("https://b", Some("ind_b"), Some("us"));
+        assert_eq!(kept(all.clone(), &known), all);
+        assert_eq!(kept(all.clone(), &Context::default()), all);
+    }
 }

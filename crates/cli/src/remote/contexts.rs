@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::syntax;
 
 /// What is known of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,8 +87,9 @@ impl Contexts {
         Failure::new(format!("there is no context {name:?}")).list(names).hint(hint)
     }
 
+    /// Err: where it is wrong, and how.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| error.to_string())
+        toml::from_str(text).map_err(|error| syntax::at(text, &error))
     }
 
     /// What is remembered; nothing if there is no file.
@@ -100,7 +102,10 @@ impl Contexts {
 
     fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let unreadable = |error: io::Error| Failure::new(format!("cannot read {shown}: {error}"));
+        let unreadable = |error: io::Error| {
+            Failure::new(format!("cannot read {shown}: {error}"))
+                .hint("it has to be a text that you may read: mend it, or remove it")
+        };
         let metadata = match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             metadata => metadata.map_err(unreadable)?,
@@ -114,7 +119,7 @@ impl Contexts {
         }
         let text = fs::read_to_string(path).map_err(unreadable)?;
         Self::parse(&text)
-            .map_err(|why| Failure::new(format!("{shown}: {why}")).hint("mend it, or remove it"))
+            .map_err(|why| Failure::new(format!("{shown}:{why}")).hint("mend it, or remove it"))
     }
 
     /// Writes everything aside and renames it, so that the file is whole at every moment, and
@@ -124,11 +129,18 @@ impl Contexts {
             Failure::new("there is no home folder to remember it in")
                 .hint("set HOME, or XDG_CONFIG_HOME")
         })?;
-        self.write(&path)
-            .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
+        self.write(&path).map_err(|error| {
+            Failure::new(format!("cannot write {}: {error}", path.display()))
+                .hint("nothing was changed; look at the permissions of its folder, and at the disk")
+        })
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
+        // A link to a file that is kept elsewhere stays one.
+        let path = &match fs::canonicalize(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+            found => found?,
+        };
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let text = toml::to_string(self).map_err(io::Error::other)?;
@@ -179,10 +191,48 @@ mod tests {
         assert!(!refused.contains("ind_"), "{refused}");
     }
 
+    /// A file that is kept elsewhere is written there, and the link to it stays.
+    #[test]
+    fn a_linked_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, kept) = (folder.path().join("contexts.toml"), folder.path().join("kept/file"));
+        fs::create_dir(folder.path().join("kept")).unwrap();
+        Contexts::default().write(&kept).unwrap();
+        std::os::unix::fs::symlink("kept/file", &link).unwrap();
+        let mut contexts = Contexts::default();
+        contexts.insert("a", Context { url: "https://x".to_owned(), ..Context::default() });
+        contexts.write(&link).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(Contexts::read(&kept).unwrap(), contexts);
+        assert_eq!(fs::read_dir(folder.path().join("kept")).unwrap().count(), 1);
+    }
+
+    /// What cannot be read or written is told with what to do.
+    #[test]
+    fn a_file_that_cannot_be_had() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("contexts.toml");
+        fs::write(&path, b"\xff").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let refused = Contexts::read(&path).unwrap_err().to_string();
+        assert!(refused.contains("cannot read") && refused.contains("hint: "), "{refused}");
+        assert!(Contexts::default().write(&path.join("below")).is_err());
+    }
+
     /// What is not understood is not passed over, and no credential is told.
     #[test]
     fn a_file_is_read_strictly() {
-        assert!(Contexts::parse("[contexts.a]\nurl = \"x\"\ntokn = \"y\"").is_err());
+        let told = |line: &str| {
+            let text = format!("[contexts.a]\nurl = \"x\"\n{line}\n");
+            Contexts::parse(&text).unwrap_err()
+        };
+        for line in ["token = ind_secret", "tokn = \"ind_secret\"", "token = \"ind_secret"] {
+            let told = told(line);
+            assert!(told.starts_with("3:") && !told.contains("secret"), "{told}");
+        }
+        assert!(told("tokn = \"ind_secret\"").contains("`tokn`"));
+        let nested = Contexts::parse("[contexts]\na = \"ind_secret\"").unwrap_err();
+        assert!(nested.starts_with("2:5: ") && !nested.contains("secret"), "{nested}");
         assert!(Contexts::parse("[contexts.a]\n").is_err());
         let mut contexts = Contexts::parse("current = \"gone\"").unwrap();
         assert_eq!(contexts.current(), None);

@@ -1,12 +1,12 @@
 //! `indelible deploy`: hands a component to a server.
 
-use std::io::Write;
+use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 use indelible_runtime::ComponentName;
 
-use super::connection::Connection;
+use super::connection::Server;
 use super::errors::short;
 use crate::failure::{Failure, Verdict};
 use crate::guest::{Built, component};
@@ -33,7 +33,7 @@ pub(crate) struct Deploy {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: Connection,
+    server: Server,
 }
 
 impl Deploy {
@@ -42,17 +42,22 @@ impl Deploy {
             check(name)?;
         }
         // Whoever builds for a minute should not hear only then that nobody takes it.
-        let remote = self.connection.connect()?;
+        let remote = self.server.connect()?;
         let Built { name, bytes } = component(&self.path)?;
         let name = self.name.clone().unwrap_or(name);
         check(&name)?;
+        // Both may take a while; a program is not told what it waits for.
+        if io::stderr().is_terminal() {
+            let (kib, server) = (bytes.len().div_ceil(1024), &remote.at);
+            print::tell(&format!("{name} ({kib} KiB) goes to {server}, which compiles it"));
+        }
         let deployed = remote.run(remote.client.deploy(&name, bytes))?;
         if self.json {
             print::object(&deployed, out)?;
             return Ok(Verdict::Well);
         }
         let known = if deployed.known { "known before, and active" } else { "new, and active" };
-        let (name, digest) = (plain(&deployed.name), short(&deployed.digest));
+        let (name, digest) = (plain(&deployed.name), plain(&short(&deployed.digest)));
         print::text(&format!("{name}  version {digest}  {known}\n"), out)?;
         for function in &deployed.functions {
             let name = plain(&format!("{}/{}", function.component, function.name));

@@ -8,6 +8,7 @@ use indelible_client::api::{Code, Problem};
 use super::connection::Remote;
 use super::errors::Explained as _;
 use crate::failure::Failure;
+use crate::nearest::mistakes;
 
 /// The most that are suggested for one that is not there.
 const SUGGESTED_MAX: usize = 3;
@@ -71,7 +72,7 @@ impl Remote {
     pub(crate) fn no_such_function(&self, problem: Box<Problem>, found: &Found) -> Failure {
         let Found { component, function } = found.clone();
         let named = Named { component: Some(component), function };
-        let refused = indelible_client::Error::Refused(problem).explain(&self.url);
+        let refused = indelible_client::Error::Refused(problem).explain(&self.at);
         match self.wait(self.client.functions()) {
             Ok(all) => refused.hint(suggestion(&named, &all.functions)),
             // Somebody who may call need not be able to list.
@@ -110,8 +111,8 @@ fn near(named: &Named, all: &[Function]) -> Vec<String> {
         .iter()
         .filter_map(|function| {
             let other =
-                named.component.as_ref().map_or(0, |name| distance(name, &function.component));
-            let letters = distance(&named.function, &function.name);
+                named.component.as_ref().map_or(0, |name| mistakes(name, &function.component));
+            let letters = mistakes(&named.function, &function.name);
             let is_near = |letters: usize, name: &str| letters <= 1 + name.chars().count() / 4;
             // The same function in a component of another name is near, however that is called.
             let is_near = is_near(letters, &named.function)
@@ -122,22 +123,6 @@ fn near(named: &Named, all: &[Function]) -> Vec<String> {
         .collect();
     near.sort();
     near.into_iter().map(|(_, _, name)| name).take(SUGGESTED_MAX).collect()
-}
-
-/// How many letters have to be put in, left out or changed.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (at, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (column, other) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]
@@ -160,15 +145,6 @@ mod tests {
         }
         for bad in ["", "/", "shop/", "/order", "a/b/c"] {
             assert!(bad.parse::<Named>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn letters_are_counted() {
-        for (from, to, letters) in
-            [("", "", 0), ("order", "", 5), ("ordr", "order", 1), ("odrer", "order", 2)]
-        {
-            assert_eq!((distance(from, to), distance(to, from)), (letters, letters));
         }
     }
 

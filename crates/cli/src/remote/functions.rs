@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use indelible_client::api::component::Function;
 
-use super::connection::Connection;
+use super::connection::Server;
 use crate::failure::{Failure, Verdict};
 use crate::print::{self, plain};
 
@@ -16,12 +16,12 @@ pub(crate) struct Functions {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: Connection,
+    server: Server,
 }
 
 impl Functions {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
-        let remote = self.connection.connect()?;
+        let remote = self.server.connect()?;
         let all = remote.run(remote.client.functions())?.functions;
         if self.json {
             all.iter().try_for_each(|function| print::object(function, out))?;

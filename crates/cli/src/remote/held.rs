@@ -7,9 +7,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::confirm::{Sure, confirm};
-use super::connection::Connection;
+use super::decision::{Decision, Unasked};
 use super::errors::short;
-use super::target::{Target, target};
 use crate::failure::{Failure, Verdict};
 use crate::print;
 
@@ -34,36 +33,16 @@ Examples:
 #[derive(Args)]
 #[command(after_long_help = RELEASE)]
 pub(crate) struct Release {
-    /// Its id, or the beginning of it; or `last`
-    #[arg(value_parser = target)]
-    execution: Target,
-    /// Why: kept in the audit record
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
-    /// Print a JSON object
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    connection: Connection,
+    decision: Decision<Unasked>,
 }
 
 /// End an execution that is held, as failed
 #[derive(Args)]
 #[command(after_long_help = FAIL)]
 pub(crate) struct Fail {
-    /// Its id, or the beginning of it; or `last`
-    #[arg(value_parser = target)]
-    execution: Target,
-    /// Why: kept in the audit record
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
     #[command(flatten)]
-    sure: Sure,
-    /// Print a JSON object
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    connection: Connection,
+    decision: Decision<Sure>,
 }
 
 #[derive(Serialize)]
@@ -73,20 +52,20 @@ struct Decided<'a> {
 
 impl Release {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
-        let remote = self.connection.connect()?;
-        let id = remote.find(&self.execution)?;
-        remote.run(remote.client.release(&id, &self.reason))?;
-        said(&id, "goes on", self.json, out)
+        let Decision { reason, json, .. } = &self.decision;
+        let (remote, id) = self.decision.find()?;
+        remote.run(remote.client.release(&id, reason))?;
+        said(&id, "goes on", *json, out)
     }
 }
 
 impl Fail {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
-        let remote = self.connection.connect()?;
-        let id = remote.find(&self.execution)?;
-        confirm(&self.sure, || Ok(format!("end {} as failed?", remote.describe(&id)?)))?;
-        remote.run(remote.client.fail(&id, &self.reason))?;
-        said(&id, "ends as failed", self.json, out)
+        let Decision { reason, sure, json, .. } = &self.decision;
+        let (remote, id) = self.decision.find()?;
+        confirm(sure, || Ok(format!("end {} as failed?", remote.describe(&id)?)))?;
+        remote.run(remote.client.fail(&id, reason))?;
+        said(&id, "ends as failed", *json, out)
     }
 }
 

@@ -1,20 +1,18 @@
 //! `indelible logs`: what an execution and everything that it called have logged.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
 use indelible_client::api::log::{Level, LogLine};
-use serde::Serialize;
+use tokio::time::{sleep, timeout};
 
 use super::connection::{Connection, Remote};
 use super::errors::{Explained as _, short};
 use super::target::{Target, target};
-use crate::failure::{Failure, Verdict, quiet};
+use crate::failure::{Failure, Verdict, heard};
+use crate::print::{self, plain};
 use crate::screen::{Screen, Tone};
-
-/// The version of what `--json` prints: `docs/formats/cli-json.md`.
-const JSON_VERSION: u32 = 1;
 
 /// How many lines are asked for at a time: as many as the server gives.
 const PAGE: u32 = 500;
@@ -56,26 +54,26 @@ impl Logs {
     pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
         let remote = self.connection.connect()?;
         let id = remote.find(&self.execution)?;
-        let logs = remote.client.logs(&id).map_err(|error| error.explain(&remote.url))?;
+        let logs = remote.client.logs(&id).map_err(|error| error.explain(&remote.at))?;
         let mut logs = logs.limit(PAGE);
         let mut over = !self.follow;
         loop {
             let page = remote.run(logs.next())?;
             for line in &page.lines {
-                let written = if self.json { object(line, out) } else { text(line, screen, out) };
-                quiet(written).map_err(|error| Failure::output(&error))?;
+                let text = if self.json { print::line(line)? } else { text(line, screen) };
+                print::part(text, out)?;
             }
             if page.more {
                 continue;
             }
-            quiet(out.flush()).map_err(|error| Failure::output(&error))?;
+            heard(out.flush())?;
             if over {
                 return Ok(Verdict::Well);
             }
             // What it logged before its end is there when its end is: one more look shows it.
             over = is_over(&remote, &id)?;
-            if !over {
-                remote.wait(async { tokio::time::sleep(EVERY).await });
+            if !over && remote.wait(is_unheard()) {
+                return Ok(Verdict::Well);
             }
         }
     }
@@ -85,20 +83,14 @@ fn is_over(remote: &Remote, id: &str) -> Result<bool, Failure> {
     Ok(remote.run(remote.client.execution(id))?.execution.state.is_over())
 }
 
-/// A line of `--json`.
-fn object(line: &LogLine, out: &mut impl Write) -> io::Result<()> {
-    #[derive(Serialize)]
-    struct Versioned<'a> {
-        v: u32,
-        #[serde(flatten)]
-        line: &'a LogLine,
-    }
-    serde_json::to_writer(&mut *out, &Versioned { v: JSON_VERSION, line })?;
-    writeln!(out)
+/// Waits for a while. Whether nobody reads any more: then nobody waits for what may never come.
+async fn is_unheard() -> bool {
+    sleep(EVERY).await;
+    timeout(EVERY, print::is_unheard()).await.unwrap_or(false)
 }
 
 /// A line for people.
-fn text(line: &LogLine, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+fn text(line: &LogLine, screen: Screen) -> String {
     let LogLine { at, execution_id, attempts, level, message, fields, cut } = line;
     let word = format!("{:5}", level.as_str());
     let word = match level {
@@ -114,30 +106,17 @@ fn text(line: &LogLine, screen: Screen, out: &mut impl Write) -> io::Result<()> 
         false => format!("{name}@{attempts}"),
     };
     let at = screen.paint(Tone::Faint, &plain(at));
-    write!(out, "{at} {word} {}  {}", plain(&name), plain(message))?;
+    let mut text = format!("{at} {word} {}  {}", plain(&name), plain(message));
     for (name, value) in fields {
         let bare = !value.is_empty() && !value.contains([' ', '"', '=']);
         let (name, value) = (plain(name), plain(value));
-        match bare {
-            true => write!(out, " {name}={value}")?,
-            false => write!(out, " {name}=\"{}\"", value.replace('"', "\\\""))?,
-        }
+        text.push_str(&match bare {
+            true => format!(" {name}={value}"),
+            false => format!(" {name}=\"{}\"", value.replace('"', "\\\"")),
+        });
     }
-    writeln!(out, "{}", if *cut { " (cut)" } else { "" })
-}
-
-/// A function's text must not move somebody's cursor, or turn what stands beside it.
-fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for c in text.chars() {
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || turns {
-            plain.extend(c.escape_default());
-        } else {
-            plain.push(c);
-        }
-    }
-    plain
+    text.push_str(if *cut { " (cut)\n" } else { "\n" });
+    text
 }
 
 #[cfg(test)]
@@ -159,9 +138,7 @@ mod tests {
     }
 
     fn shown(line: &LogLine, colours: bool) -> String {
-        let mut out = Vec::new();
-        text(line, Screen { is_terminal: colours, columns: 80, colours }, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        text(line, Screen { is_terminal: colours, columns: 80, colours })
     }
 
     /// When, how important, who, what; and what belongs to it.

@@ -4,9 +4,10 @@
 //!   that remembers servers. `context`: `indelible context`.
 //! - `errors`: what a server refuses, or does not answer, in words for people.
 //! - `target`: which execution is meant. `function`: which function. `name`: under which name it is
-//!   called.
+//!   called. `interrupt`: what is told to whoever presses Ctrl-C.
 //! - `logs`: `indelible logs`.
-//! - `confirm`: asking before something that cannot be taken back.
+//! - `confirm`: asking before something that cannot be taken back. `decision`: what `cancel`,
+//!   `release` and `fail` are told alike.
 //! - the others: a command each, or two that belong together.
 //! - `views`: commands that look: `ps`, `show`, `tree`, `journal`.
 
@@ -18,11 +19,13 @@ mod confirm;
 mod connection;
 pub(crate) mod context;
 mod contexts;
+mod decision;
 pub(crate) mod deploy;
 mod errors;
 mod function;
 pub(crate) mod functions;
 pub(crate) mod held;
+mod interrupt;
 pub(crate) mod logs;
 mod name;
 pub(crate) mod signal;

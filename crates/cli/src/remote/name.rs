@@ -3,6 +3,14 @@
 use clap::Args;
 use indelible_client::{Identity, OperationId};
 
+/// How a name is given again, as it is typed in a shell.
+pub(super) fn flag(identity: &Identity) -> String {
+    match identity {
+        Identity::Key(key) => format!("--key '{}'", key.replace('\'', r"'\''")),
+        Identity::Operation(id) => format!("--id {id}"),
+    }
+}
+
 /// What a call is called.
 #[derive(Args, Clone)]
 pub(crate) struct Name {
@@ -21,5 +29,18 @@ impl Name {
             (Some(key), _) => Identity::Key(key.clone()),
             (None, id) => Identity::Operation(id.unwrap_or_else(OperationId::mint)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever a key is made of, a shell takes it as it is.
+    #[test]
+    fn names_can_be_typed() {
+        let flag = |key: &str| flag(&Identity::Key(key.to_owned()));
+        assert_eq!(flag("order 7"), "--key 'order 7'");
+        assert_eq!(flag("ann's"), r"--key 'ann'\''s'");
     }
 }

@@ -3,11 +3,13 @@
 use std::io::Write;
 
 use clap::Args;
-use indelible_client::{Cause, Error, OperationId};
+use indelible_client::{Identity, OperationId};
 use serde::Serialize;
 
 use super::connection::Connection;
-use super::errors::{Explained as _, short};
+use super::errors::{Explained as _, MayHaveArrived as _, short};
+use super::interrupt::{Interrupted, Interrupts, unanswered};
+use super::name::flag;
 use super::target::{Target, target};
 use crate::failure::{Failure, Verdict};
 use crate::input::Input;
@@ -57,20 +59,25 @@ impl Signal {
         // Minted here, it can be told to whoever gets no answer.
         let key = self.key.clone().unwrap_or_else(|| OperationId::mint().to_string());
         let signal = remote.client.signal(&id, &self.name, &*payload).idempotency_key(&key);
-        let delivered = remote.wait(signal.into_future()).map_err(|error| {
-            let arrived = matches!(
-                &error,
-                Error::Transport(lost) if !matches!(lost.source, Cause::Connect(_))
-            );
-            let failure = error.explain(&remote.url);
-            if arrived {
-                failure.hint(format!(
-                    "it may have arrived; sent again with --key '{key}', it is received once"
-                ))
-            } else {
-                failure
+        let name = Identity::Key(key);
+        let delivered = remote.wait(async { Interrupts::listen().or(signal.into_future()).await });
+        let delivered = match delivered {
+            Ok(Ok(delivered)) => delivered,
+            Ok(Err(error)) => {
+                let riddle = error.may_have_arrived();
+                let failure = error.explain(&remote.at);
+                return Err(match riddle {
+                    true => failure.hint(format!(
+                        "it may have arrived; sent again with {}, it is received once",
+                        flag(&name)
+                    )),
+                    false => failure,
+                });
             }
-        })?;
+            Err(Interrupted) => {
+                return Err(unanswered(&name, "is received once"));
+            }
+        };
         let delivery_id = delivered.delivery_id;
         if self.json {
             print::object(Sent { execution_id: &id, delivery_id }, out)?;

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::connection::Connection;
 use super::errors::{Explained as _, short};
 use super::function::{Found, Named, no_such};
+use super::interrupt::{Interrupted, Interrupts, unanswered};
 use super::name::Name;
 use crate::failure::{Failure, Verdict};
 use crate::input::Input;
@@ -61,16 +62,22 @@ impl Start {
             .client
             .function::<RawValue, Box<RawValue>>(component.as_str(), function.as_str());
         let start = function.start(&input);
-        let start = match self.name.identity() {
+        let identity = self.name.identity();
+        let start = match identity.clone() {
             Identity::Key(key) => start.idempotency_key(key),
             Identity::Operation(id) => start.operation_id(id),
         };
-        let handle = remote.wait(start.into_future()).map_err(|error| match error {
-            StartError::Refused(problem) if no_such(problem.code) => {
-                remote.no_such_function(problem, &found)
+        let started = remote.wait(async { Interrupts::listen().or(start.into_future()).await });
+        let handle = match started {
+            Ok(Ok(handle)) => handle,
+            Ok(Err(StartError::Refused(problem))) if no_such(problem.code) => {
+                return Err(remote.no_such_function(problem, &found));
             }
-            error => error.explain(&remote.url),
-        })?;
+            Ok(Err(error)) => return Err(error.explain(&remote.at)),
+            Err(Interrupted) => {
+                return Err(unanswered(&identity, "finds it, and starts it once"));
+            }
+        };
         let id = handle.execution_id();
         match handle.verdict() {
             None | Some(Met::Fresh) => {}

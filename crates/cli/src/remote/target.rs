@@ -1,7 +1,5 @@
 //! Which execution is meant: an id, the beginning of one, or the newest.
 
-use std::collections::HashSet;
-
 use indelible_client::Filter;
 use indelible_client::api::execution::Execution;
 
@@ -83,9 +81,6 @@ impl Remote {
             },
             Root::Prefix(prefix) => {
                 let mut found = self.some(&Filter::all().id_prefix(prefix.as_str()), LISTED_MAX)?;
-                // Every attempt at it is in the list.
-                let mut known = HashSet::new();
-                found.retain(|one| known.insert(one.execution_id.clone()));
                 match (found.pop(), found.is_empty()) {
                     (Some(one), true) => one.execution_id,
                     (None, _) => {

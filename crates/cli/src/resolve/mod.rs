@@ -119,12 +119,13 @@ const fn state(held: bool) -> &'static str {
 
 impl Line {
     fn write(&self, json: bool, out: &mut impl Write) -> Result<(), Failure> {
-        if json {
-            return print::object(self, out);
-        }
-        let Self { promise, since, state, .. } = self;
-        let (label, why) = (plain(&self.label), plain(&self.why));
-        print::text(&format!("{promise}\n  {since}  {state}  {label}\n  {why}\n"), out)
+        print::part(if json { print::line(self)? } else { self.text() }, out)
+    }
+
+    fn text(&self) -> String {
+        let [promise, since, label, why] =
+            [&self.promise, &self.since, &self.label, &self.why].map(|text| plain(text));
+        format!("{promise}\n  {since}  {}  {label}\n  {why}\n", self.state)
     }
 }
 
@@ -208,5 +209,28 @@ impl Resolve {
             print::tell("resolved; its workflow goes on");
         }
         Ok(Verdict::Well)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three lines, whatever a server says, and nothing that moves a cursor.
+    #[test]
+    fn an_effect_is_harmless() {
+        let hostile = || "\u{1b}[2J\n\u{202e}".to_owned();
+        let line = Line {
+            promise: hostile(),
+            execution: hostile(),
+            attempt: 1,
+            since: hostile(),
+            label: hostile(),
+            why: hostile(),
+            state: state(true),
+        };
+        let text = line.text();
+        assert_eq!(text.lines().count(), 3);
+        assert!(!text.replace('\n', "").contains(crate::text::rewrites), "{text:?}");
     }
 }

@@ -1,10 +1,12 @@
 //! The effects of a server.
 
+use indelible_client::Error;
+use indelible_client::api::Code;
 use indelible_client::api::control::Resolution;
 
 use super::{Ended, Line, state};
 use crate::failure::Failure;
-use crate::remote::{Connection, Remote, Target};
+use crate::remote::{Connection, Explained as _, Remote, Target};
 
 /// Tells of all that there are.
 pub(super) fn list(
@@ -47,8 +49,18 @@ pub(super) fn resolve(
         Ended::DidNotHappen => Resolution::DidNotHappen {},
         Ended::RunAgain => Resolution::RunAgain {},
     };
-    remote.run(remote.client.resolve(&promise, resolution, reason)).map_err(|failure| {
-        failure.hint("nothing has changed; `indelible unresolved` lists what can be resolved")
+    let resolved = remote.client.resolve(&promise, resolution, reason).into_future();
+    remote.wait(resolved).map_err(|error| {
+        let refused = matches!(
+            &error,
+            Error::Refused(problem) if matches!(problem.code, Code::NotFound | Code::WrongState)
+        );
+        let failure = error.explain(&remote.at);
+        match refused {
+            true => failure
+                .hint("nothing has changed; `indelible unresolved` lists what can be resolved"),
+            false => failure,
+        }
     })?;
     Ok(promise)
 }

@@ -10,7 +10,7 @@ mod journals;
 mod observer;
 
 use std::error::Error;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -102,11 +102,11 @@ impl Run {
         let client = self.egress.client(&name)?;
         let engine = crate::serve::open(&self.data, client, &observer)?;
         let (started, ending) = runtime.block_on(self.wait_for(&engine, &name, &bytes, input))?;
-        match &ending {
-            _ if self.json => print::object(document(&started, &ending), out)?,
-            Ending::Completed(payload) => returned(payload).write(out)?,
-            Ending::Failed(_) | Ending::Cancelled(_) => {}
-        }
+        let shown = match &ending {
+            _ if self.json => print::object(document(&started, &ending), out),
+            Ending::Completed(payload) => returned(payload).write(io::stdout().is_terminal(), out),
+            Ending::Failed(_) | Ending::Cancelled(_) => Ok(()),
+        };
         let id = &started.execution_id;
         if self.timeline {
             journals::draw(engine.store(), id, screen, out)?;
@@ -115,6 +115,8 @@ impl Run {
             journals::export(engine.store(), id, file)?;
         }
         engine.close();
+        // What a terminal does not show is in the journal all the same.
+        shown?;
         Ok(match ending {
             Ending::Completed(_) => Verdict::Well,
             Ending::Failed(failure) => Verdict::Wrong(failed_function(&failure)),
@@ -236,17 +238,21 @@ fn document(started: &StartedExecution, ending: &Ending) -> impl Serialize + use
         execution_id: Some(started.execution_id.to_string()),
         operation_id: Some(started.operation_id.to_string()),
         verdict: Some(verdict),
-        end,
+        end: Some(end),
     }
 }
 
 /// A function that did not return, or of which nobody knows.
 fn failed_function(failure: &FunctionFailure) -> Failure {
-    let exit = match failure.kind {
-        ErrorKind::Indeterminate => Exit::Indeterminate,
-        _ => Exit::Function,
-    };
-    Failure::new(format!("it failed: {}: {}", failure.kind, failure.message)).exit(exit)
+    let FunctionFailure { kind, message, .. } = failure;
+    match kind {
+        ErrorKind::Indeterminate => {
+            Failure::new(format!("nobody knows whether it happened: {message}"))
+                .hint("look at the other side; the same --id again does nothing, and says the same")
+                .exit(Exit::Indeterminate)
+        }
+        kind => Failure::new(format!("it failed: {kind}: {message}")).exit(Exit::Function),
+    }
 }
 
 fn failed(what: &str, error: &dyn Error) -> Failure {

@@ -1,10 +1,11 @@
-//! Whether a folder is one for data, before anything is written into it, and what to do when it cannot
-//! be opened.
+//! Whether a folder is one for data, before anything is written into it, how it is made, and what to do
+//! when it cannot be opened.
 #![expect(clippy::disallowed_methods, reason = "it looks at the folder that was named")]
 
 use std::error::Error;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use indelible_store::embedded::{FolderError, OpenError};
@@ -58,6 +59,12 @@ pub(crate) fn check(folder: &Path) -> Result<(), Failure> {
         "--data names a folder of its own, which is made if it is not there: --data {}",
         own.display()
     )))
+}
+
+/// Makes a folder, and those above it that are missing: inputs and results will be in it as they
+/// are, so nobody else may look into it. One that is there is left as it is.
+pub(crate) fn make(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 /// Why a store cannot be opened, and what to do.
@@ -118,6 +125,21 @@ mod tests {
 
     fn refused(folder: &Path) -> String {
         check(folder).unwrap_err().to_string()
+    }
+
+    /// What is made is its owner's alone; what is there stays as it is.
+    #[test]
+    fn folders_of_ones_own() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let place = tempfile::tempdir().unwrap();
+        let (above, folder) = (place.path().join("a"), place.path().join("a/b"));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        make(&folder).unwrap();
+        assert_eq!((mode(&above), mode(&folder)), (0o700, 0o700));
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).unwrap();
+        make(&folder).unwrap();
+        assert_eq!(mode(&folder), 0o750);
     }
 
     /// What is missing, empty, ours or a new volume is one for data; what has things of others is

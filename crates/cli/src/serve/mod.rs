@@ -31,7 +31,7 @@ use indelible_store::rows::TABLES;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::settings::{Algorithm, Effective, Key, Layer, Raw, Sessions, TlsFiles};
-use crate::failure::{Failure, Verdict};
+use crate::failure::{Exit, Failure, Verdict};
 use crate::run::Lines;
 
 const HELP: &str = "\
@@ -143,12 +143,6 @@ pub(crate) struct Serve {
 /// How long a stop waits for traces that were not told yet.
 const TRACES_MAX: Duration = Duration::from_secs(2);
 
-/// The exit code of arguments that make no sense: that of clap.
-const NO_SENSE: i32 = 2;
-
-/// The exit code of a second signal: as shells have it for an interrupt.
-const AT_ONCE: i32 = 130;
-
 impl Serve {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot serve: {error}"));
@@ -217,7 +211,7 @@ impl Serve {
                 let _ = stop.send(());
                 interrupts.recv().await;
                 // What was acknowledged is on disk: a stop like this is a crash, and loses nothing.
-                std::process::exit(AT_ONCE);
+                std::process::exit(Exit::Interrupted as i32);
             });
             let served = server.serve(async { drop(stopped.await) }).await;
             if let Some(exporter) = &exporter {
@@ -241,17 +235,9 @@ impl Serve {
 
     /// What holds, of all that was said.
     fn settings(&self) -> Result<Effective, Failure> {
-        match settings::load(self.config.as_deref(), self.flags()) {
-            Ok((settings, warnings)) => {
-                warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
-                Ok(settings)
-            }
-            Err(refused) if refused.of_flags => {
-                note(refused.failure.to_string().trim_end());
-                std::process::exit(NO_SENSE);
-            }
-            Err(refused) => Err(refused.failure),
-        }
+        let (settings, warnings) = settings::load(self.config.as_deref(), self.flags())?;
+        warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
+        Ok(settings)
     }
 
     /// What the flags say.
@@ -403,7 +389,7 @@ pub(crate) fn open(
 ) -> Result<Engine, Failure> {
     folder::check(folder)?;
     let failed = |error: &(dyn std::error::Error + 'static)| folder::unopened(folder, error);
-    fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+    folder::make(folder).map_err(|error| failed(&error))?;
     let mut options = embedded::Options::default();
     options.memtable_bytes = Some(MEMTABLE_BYTES);
     options.cache_bytes = CACHE_BYTES;

@@ -1,9 +1,9 @@
 //! `indelible store backup`: a copy of everything, in one file: of a server that goes on, or of a
 //! folder that no server has open.
-#![expect(clippy::disallowed_methods, reason = "it writes the file that was named")]
+#![expect(clippy::disallowed_methods, reason = "it looks at the clock")]
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, IsTerminal as _, Write};
+use std::fs;
+use std::io::{self, BufReader, BufWriter, Seek as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,10 +12,12 @@ use indelible_journal::Timestamp;
 use indelible_store::backup::{Counts, Header, Reader, Writer};
 use serde::Serialize;
 
+use super::partial::Partial;
+use super::progress::{self, Progress};
 use super::text::bytes;
 use super::{JSON_VERSION, Opened};
 use crate::failure::{Failure, Verdict};
-use crate::remote::{Connection, Remote};
+use crate::remote::{Remote, Server};
 
 pub(super) const HELP: &str = "\
 The server goes on meanwhile; the backup shows what it had, durably, at one moment. It needs the role
@@ -46,7 +48,7 @@ pub(crate) struct Backup {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Read this data folder, which no server has open, instead of asking a server
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "context", "namespace", "token_file"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "context", "token_file"])]
     data: Option<PathBuf>,
     /// Replace FILE if it is there
     #[arg(long)]
@@ -55,7 +57,7 @@ pub(crate) struct Backup {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: Connection,
+    server: Server,
 }
 
 #[derive(Serialize)]
@@ -75,12 +77,16 @@ impl Backup {
         let partial = Partial::create(&self.file)?;
         match &self.data {
             Some(folder) => of_folder(folder, &partial)?,
-            None => of_server(&self.connection.connect()?, &partial)?,
+            None => {
+                let remote = self.server.connect().map_err(Failure::or_a_folder)?;
+                of_server(&remote, &partial)?;
+            }
         }
-        let (header, counts, file_bytes) = partial.verify()?;
+        let (header, counts, file_bytes) = verify(&partial)?;
         // Somebody may have made it meanwhile.
-        self.free()?;
-        partial.keep(&self.file)?;
+        if !partial.keep(&self.file, self.force)? {
+            return Err(self.taken());
+        }
         let document = Document {
             v: JSON_VERSION,
             file: &self.file,
@@ -98,10 +104,14 @@ impl Backup {
     /// Whether the file may be written.
     fn free(&self) -> Result<(), Failure> {
         if !self.force && fs::symlink_metadata(&self.file).is_ok() {
-            return Err(Failure::new(format!("{} is there already", self.file.display()))
-                .hint("name another file; --force replaces it"));
+            return Err(self.taken());
         }
         Ok(())
+    }
+
+    fn taken(&self) -> Failure {
+        Failure::new(format!("{} is there already", self.file.display()))
+            .hint("name another file; --force replaces it")
     }
 }
 
@@ -150,125 +160,23 @@ fn of_folder(folder: &Path, partial: &Partial) -> Result<(), Failure> {
     super::close(store)
 }
 
+/// Reads it back, from the disk's cache at least, and compares it with itself.
+fn verify(partial: &Partial) -> Result<(Header, Counts, u64), Failure> {
+    let mut file = &partial.file;
+    file.sync_all().map_err(|error| partial.failed("sync", &error))?;
+    let length = file.metadata().and_then(|found| file.rewind().map(|()| found.len()));
+    let length = length.map_err(|error| partial.failed("read", &error))?;
+    let read = Reader::open(BufReader::new(file)).and_then(progress::verify);
+    let (header, counts) = read.map_err(|error| {
+        Failure::new(format!("the backup that was written cannot be used: {error}"))
+            .hint("take another one; if that fails too, look at the disk and at the connection")
+    })?;
+    Ok((header, counts, length))
+}
+
 /// What time it is here.
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let micros = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
     Timestamp::from_micros(micros).unwrap_or(Timestamp::MAX)
-}
-
-/// A file on its way to its name. It goes with this, unless it is kept.
-struct Partial {
-    path: PathBuf,
-    file: File,
-    kept: bool,
-}
-
-impl Partial {
-    fn create(file: &Path) -> Result<Self, Failure> {
-        let mut path = file.as_os_str().to_owned();
-        path.push(".partial");
-        let path = PathBuf::from(path);
-        let failed = |error: &io::Error| cannot("create", &path, error);
-        let mut options = OpenOptions::new();
-        // It is read back, and whoever has it has everything: nobody else may read it.
-        options.read(true).write(true).create(true);
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let opened = options.open(&path).map_err(|error| failed(&error))?;
-        // Left over by a process that was killed, or another one's.
-        match opened.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => {
-                return Err(Failure::new(format!("another process writes {}", path.display()))
-                    .hint("wait for it, or name another file"));
-            }
-            Err(fs::TryLockError::Error(error)) => return Err(failed(&error)),
-        }
-        opened.set_len(0).map_err(|error| failed(&error))?;
-        Ok(Self { path, file: opened, kept: false })
-    }
-
-    fn failed(&self, doing: &str, error: &io::Error) -> Failure {
-        cannot(doing, &self.path, error)
-    }
-
-    /// Reads it back, from the disk's cache at least, and compares it with itself.
-    fn verify(&self) -> Result<(Header, Counts, u64), Failure> {
-        self.file.sync_all().map_err(|error| self.failed("sync", &error))?;
-        let file = File::open(&self.path).map_err(|error| self.failed("read", &error))?;
-        let length = file.metadata().map_err(|error| self.failed("read", &error))?.len();
-        let read = Reader::open(BufReader::new(file)).and_then(Reader::verify);
-        let (header, counts) = read.map_err(|error| {
-            Failure::new(format!("the backup that was written cannot be used: {error}"))
-                .hint("take another one; if that fails too, look at the disk and at the connection")
-        })?;
-        Ok((header, counts, length))
-    }
-
-    /// Gives it its name, for good.
-    fn keep(mut self, file: &Path) -> Result<(), Failure> {
-        fs::rename(&self.path, file).map_err(|error| self.failed("rename", &error))?;
-        self.kept = true;
-        sync_folder_of(file)
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if !self.kept {
-            // It is no backup. If it cannot be removed, its name says so.
-            _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Makes durable what a file or folder is called.
-pub(super) fn sync_folder_of(path: &Path) -> Result<(), Failure> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    let sync = || File::open(parent)?.sync_all();
-    sync().map_err(|error| cannot("sync", parent, &error))
-}
-
-pub(super) fn cannot(doing: &str, path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("cannot {doing} {}: {error}", path.display()))
-}
-
-/// So many bytes go by before they are told of again.
-const PROGRESS_BYTES: u64 = 4 << 20;
-
-/// Tells how far it is, on a terminal.
-pub(super) struct Progress {
-    word: &'static str,
-    shown: bool,
-    bytes: u64,
-    told: u64,
-}
-
-impl Progress {
-    pub(super) fn new(word: &'static str) -> Self {
-        Self { word, shown: io::stderr().is_terminal(), bytes: 0, told: 0 }
-    }
-
-    fn add(&mut self, count: usize) {
-        self.at(self.bytes + count as u64);
-    }
-
-    /// So many bytes in all.
-    pub(super) fn at(&mut self, count: u64) {
-        self.bytes = count;
-        if self.shown && self.bytes - self.told >= PROGRESS_BYTES {
-            self.told = self.bytes;
-            // Nobody is left to tell if stderr is closed.
-            _ = write!(io::stderr(), "\r{} {}   ", self.word, bytes(self.bytes));
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.told > 0 {
-            _ = writeln!(io::stderr(), "\r{} {}   ", self.word, bytes(self.bytes));
-        }
-    }
 }

@@ -2,11 +2,14 @@
 //! it.
 //!
 //! - `check`, `info`, `backup`, `restore`: the commands.
+//! - `partial`: a file on its way to its name. `progress`: how far it is, for who watches.
 //! - `text`: sizes and columns for people.
 
 mod backup;
 mod check;
 mod info;
+mod partial;
+mod progress;
 mod restore;
 mod text;
 

@@ -4,6 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,8 +16,10 @@ use indelible_store::{Store, check, embedded};
 use serde::Serialize;
 
 use super::JSON_VERSION;
-use super::backup::{Progress, cannot, sync_folder_of};
+use super::partial::{cannot, sync_folder_of};
+use super::progress::{self, Checking, Progress};
 use crate::failure::{Failure, Verdict};
+use crate::serve::folder;
 
 pub(super) const HELP: &str = "\
 DIR must not be there, or be empty. Everything is verified before it is: each part of FILE, and then
@@ -91,7 +94,7 @@ impl Restore {
         };
         // To its end first: what cannot be used is refused before anything is written.
         self.free()?;
-        open()?.verify().map_err(|error| hinted(unusable(&error), &error))?;
+        progress::verify(open()?).map_err(|error| hinted(unusable(&error), &error))?;
         let aside = Aside::create(&self.folder)?;
         let made = self.make(open()?, &aside).map_err(|error| match error {
             Unmade::Restore(error) => match &error {
@@ -140,8 +143,13 @@ impl Restore {
         let (header, counts) = backup::restore(reader, &store, &mut |read| progress.at(read))
             .map_err(Unmade::Restore)?;
         drop(progress);
-        let failed = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
-        let findings = check::check(&store, &mut |_| {}).map_err(|error| failed(&error))?;
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::new(error.to_string()).hint("nothing was made; look at the disk of the folder")
+        };
+        let mut checking = Checking::new(counts.bytes);
+        let findings = check::check(&store, &mut |table| checking.at(table));
+        drop(checking);
+        let findings = findings.map_err(|error| failed(&error))?;
         let problems = findings.problems_count;
         if problems > 0 && !self.despite_problems {
             let list = findings.problems.iter().take(10);
@@ -182,6 +190,7 @@ fn hinted(failure: Failure, error: &BackupError) -> Failure {
         BackupError::CutOff { .. } | BackupError::Damaged { .. } => {
             failure.hint("nothing was made; use another copy of it, or an earlier backup")
         }
+        BackupError::Io(_) => failure.hint("nothing was made; look at the disk that it is on"),
         _ => failure,
     }
 }
@@ -240,8 +249,7 @@ impl Aside {
         let path = PathBuf::from(path);
         let failed = |error: &io::Error| cannot("make", &path, error);
         let marker = path.join(MARKER);
-        let made =
-            path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::create_dir(&path));
+        let made = path.parent().map_or(Ok(()), folder::make).and_then(|()| make_new(&path));
         match made {
             Ok(()) => {}
             // One that was killed has left it; else it is somebody's.
@@ -270,7 +278,7 @@ impl Aside {
             }
             _ => {}
         }
-        fs::create_dir(aside.data()).map_err(|error| cannot("make", &aside.data(), &error))?;
+        make_new(&aside.data()).map_err(|error| cannot("make", &aside.data(), &error))?;
         Ok(aside)
     }
 
@@ -282,12 +290,22 @@ impl Aside {
     /// Gives it its name, for good.
     fn keep(self, folder: &Path) -> Result<(), Failure> {
         sync_folder_of(&self.data().join("store"))?;
+        // Who may look into one that is there already was somebody's decision.
+        if let Ok(there) = fs::metadata(folder) {
+            let kept = fs::set_permissions(self.data(), there.permissions());
+            kept.map_err(|error| cannot("make", folder, &error))?;
+        }
         // An empty folder of that name is replaced; one that is not empty any more, is not.
         fs::rename(self.data(), folder.components().as_path()).map_err(|error| {
             cannot("make", folder, &error).hint("somebody may have put something into it meanwhile")
         })?;
         sync_folder_of(folder.components().as_path())
     }
+}
+
+/// Makes a folder that nobody else may look into, where there is none.
+fn make_new(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(folder)
 }
 
 impl Drop for Aside {

@@ -1,8 +1,8 @@
 //! API keys of a server.
 
 use indelible_api::access::{MadeToken, NewToken, Token};
+use indelible_client::Error;
 use indelible_client::api::Code;
-use indelible_client::{Cause, Error};
 
 use super::unknown;
 use crate::failure::Failure;
@@ -12,9 +12,13 @@ use crate::remote::{Explained as _, Remote, Server};
 pub(super) fn create(server: &Server, new: &NewToken) -> Result<MadeToken, Failure> {
     let remote = connect(server)?;
     remote.wait(remote.client.make_token(new)).map_err(|error| {
-        let lost = matches!(&error, Error::Malformed(_))
-            || matches!(&error, Error::Transport(lost) if !matches!(lost.source, Cause::Connect(_)));
-        let failure = error.explain(&remote.url);
+        // Nothing names it: it is never asked for twice.
+        let lost = match &error {
+            Error::Malformed(_) => true,
+            Error::Transport(lost) => lost.may_have_arrived,
+            _ => false,
+        };
+        let failure = error.explain(&remote.at);
         if lost {
             failure.hint(
                 "it may have been made all the same, and nobody has its secret: look at `indelible \
@@ -42,7 +46,7 @@ pub(super) fn revoke(
     sure()?;
     remote.wait(remote.client.revoke_token(id).into_future()).map_err(|error| match error {
         Error::Refused(problem) if problem.code == Code::NotFound => unknown(),
-        error => error.explain(&remote.url),
+        error => error.explain(&remote.at),
     })
 }
 

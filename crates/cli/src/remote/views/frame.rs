@@ -12,8 +12,6 @@ use crate::text::width;
 
 /// How often something is drawn again.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
-/// For how long an answer is waited for before it is said that there is none.
-pub(super) const ANSWER: Duration = Duration::from_secs(2);
 /// The lines of a terminal that does not say how many it has.
 const ROWS_DEFAULT: usize = 24;
 

@@ -7,8 +7,9 @@ use indelible_journal::json::{ParseError, write_line};
 use indelible_journal::{Attempts, JournalKey, Record};
 
 use super::story::event;
-use crate::failure::{Failure, Verdict, quiet};
+use crate::failure::{Failure, Verdict};
 use crate::journal::{Drawing, draw};
+use crate::print::part;
 use crate::remote::errors::Explained as _;
 use crate::remote::target::{Target, target};
 use crate::remote::{Connection, Remote};
@@ -53,7 +54,7 @@ impl Journal {
             self.each(&remote, &id, |key, record| {
                 line.clear();
                 write_line(&key, &record, &mut line);
-                quiet(out.write_all(&line)).map_err(|error| Failure::output(&error))
+                part(&line, out)
             })?;
             return Ok(Verdict::Well);
         }
@@ -77,7 +78,7 @@ impl Journal {
     ) -> Result<(), Failure> {
         let attempts = self.attempts.as_ref().map(ToString::to_string);
         let pages = remote.client.journal(id, attempts.as_deref());
-        let mut pages = pages.map_err(|error| error.explain(&remote.url))?.limit(PAGE);
+        let mut pages = pages.map_err(|error| error.explain(&remote.at))?.limit(PAGE);
         while let Some(page) = remote.run(pages.next())? {
             for line in &page.events {
                 let (key, record) = event(line.get()).map_err(|error| unreadable(&error))?;

@@ -2,7 +2,8 @@
 //!
 //! - `ps`, `show`, `tree`, `journal`: the commands. They fetch; what they fetch is drawn by what is
 //!   pure: `list`, `page` (with `waits` and `steps`), `branches`.
-//! - `story`: the steps of an execution, from its events. `frame`: drawing again and again.
+//! - `story`: the steps of an execution, from its events. `frame`, `silence`: drawing and
+//!   asking again and again.
 //! - `state`, `time`: words for how things stand, and when.
 #![expect(clippy::disallowed_methods, reason = "how long ago something was depends on the clock")]
 
@@ -13,6 +14,7 @@ mod list;
 mod page;
 mod ps;
 mod show;
+mod silence;
 mod state;
 mod steps;
 mod story;

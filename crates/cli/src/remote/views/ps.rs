@@ -1,6 +1,5 @@
 //! `indelible ps`: the executions of a namespace, newest first.
 
-use std::collections::HashSet;
 use std::io::{self, Write};
 
 use clap::Args;
@@ -8,19 +7,22 @@ use indelible_client::api::execution::{Execution, State};
 use indelible_client::{Error, Filter};
 use indelible_journal::Timestamp;
 use serde::Serialize;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::frame::{self, First, Frame, first};
+use super::silence::Silence;
 use super::state::state;
-use super::time::{When, second, when};
+use super::time::{When, when};
 use super::{JSON_VERSION, list, now, print, print_json};
 use crate::failure::{Failure, Verdict};
-use crate::remote::errors::Explained as _;
 use crate::remote::{Connection, Remote};
 use crate::screen::{Screen, Tone};
 
 /// How many a page of the server has at most.
 const PAGE_MAX: u32 = 500;
+
+/// How many are drawn again and again: more than a terminal has lines, and one page.
+const WATCHED_MAX: u32 = 300;
 
 const HELP: &str = "\
 States: running, blocked (it waits for something), cancelling, held (a person has to look), completed,
@@ -89,11 +91,12 @@ impl Ps {
         if self.watch {
             frame::needs_terminal(screen)?;
         }
-        let remote = self.connection.connect()?;
         if self.watch {
+            let remote = self.connection.connect_to_draw()?;
             return self.watch(&remote, screen, out);
         }
-        let Found { executions, more } = remote.run(self.find(&remote, now()))?;
+        let remote = self.connection.connect()?;
+        let Found { executions, more } = remote.run(self.find(&remote, now(), self.limit))?;
         if self.json {
             print_json(&Document { v: JSON_VERSION, executions: &executions, more }, out)?;
         } else if !executions.is_empty() {
@@ -107,19 +110,17 @@ impl Ps {
         Ok(Verdict::Well)
     }
 
-    async fn find(&self, remote: &Remote, now: Timestamp) -> Result<Found, Error> {
-        let wanted = self.limit as usize;
+    async fn find(&self, remote: &Remote, now: Timestamp, limit: u32) -> Result<Found, Error> {
+        let wanted = limit as usize;
         // One more, to know whether there are more.
-        let page = self.limit.saturating_add(1).min(PAGE_MAX);
+        let page = limit.saturating_add(1).min(PAGE_MAX);
         let mut pages = remote.client.executions(&self.filter(now))?.limit(page);
         let mut executions: Vec<Execution> = Vec::new();
-        let mut known = HashSet::new();
         while executions.len() <= wanted
             && let Some(page) = pages.next().await?
         {
-            // The server lists every attempt; the newest comes first, and stands for all.
-            let fresh = page.executions.into_iter();
-            executions.extend(fresh.filter(|one| known.insert(one.execution_id.clone())));
+            // It may be short, or empty, although more follow.
+            executions.extend(page.executions);
         }
         let more = executions.len() > wanted;
         executions.truncate(wanted);
@@ -127,7 +128,8 @@ impl Ps {
     }
 
     fn filter(&self, now: Timestamp) -> Filter {
-        let mut filter = Filter::all();
+        // Its last attempt says how an execution stands; one that it followed does not.
+        let mut filter = Filter::all().latest_only();
         for state in &self.state {
             filter = filter.state(*state);
         }
@@ -187,18 +189,15 @@ impl Ps {
     async fn follow(&self, remote: &Remote, screen: Screen, out: &mut impl Write) -> Failure {
         let mut frame = Frame::default();
         let mut found = Found { executions: Vec::new(), more: false };
-        let mut silent: Option<Timestamp> = None;
+        let mut silence = Silence::default();
+        let limit = self.limit.min(WATCHED_MAX);
         loop {
-            match timeout(frame::ANSWER, self.find(remote, now())).await {
-                Ok(Ok(fresh)) => {
-                    found = fresh;
-                    silent = None;
-                }
-                Ok(Err(Error::Transport(_))) | Err(_) => silent = silent.or(Some(now())),
-                Ok(Err(error)) => return error.explain(&remote.url),
+            match silence.ask(remote, self.find(remote, now(), limit)).await {
+                Ok(fresh) => found = fresh.unwrap_or(found),
+                Err(failure) => return failure,
             }
             let screen = frame::resized(screen);
-            let lines = self.drawn(&found, silent, now(), screen);
+            let lines = self.drawn(&found, &silence, screen);
             if let Err(failure) = frame.draw(lines, screen, out) {
                 return failure;
             }
@@ -206,26 +205,16 @@ impl Ps {
         }
     }
 
-    fn drawn(
-        &self,
-        found: &Found,
-        silent: Option<Timestamp>,
-        now: Timestamp,
-        screen: Screen,
-    ) -> Vec<String> {
+    fn drawn(&self, found: &Found, silence: &Silence, screen: Screen) -> Vec<String> {
         let mut lines = match found.executions.is_empty() {
             true => vec!["nothing here".to_owned()],
-            false => list::lines(&found.executions, now, screen),
+            false => list::lines(&found.executions, now(), screen),
         };
         if found.more {
             let more = format!("there are more than {}", found.executions.len());
             lines.push(screen.paint(Tone::Faint, &more));
         }
-        lines.extend(
-            silent.map(|since| {
-                screen.paint(Tone::Warn, &format!("no answer since {}", second(since)))
-            }),
-        );
+        lines.extend(silence.line(screen));
         lines
     }
 }

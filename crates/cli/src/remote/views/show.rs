@@ -6,19 +6,19 @@ use std::time::Duration;
 use clap::Args;
 use indelible_client::api::execution::{Detail, Execution};
 use indelible_client::{Error, Watch};
-use indelible_journal::{Event, Timestamp};
+use indelible_journal::Event;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::frame::{self, First, Frame, first};
 use super::page::{self, Subject};
+use super::silence::{ANSWER, Silence};
 use super::story::{Story, event};
-use super::time::second;
 use super::{now, print, print_json};
 use crate::failure::{Failure, Verdict};
 use crate::remote::errors::Explained as _;
 use crate::remote::target::{Target, target};
 use crate::remote::{Connection, Remote};
-use crate::screen::{Screen, Tone};
+use crate::screen::Screen;
 
 /// How many events are asked for at a time.
 const PAGE: u32 = 500;
@@ -63,7 +63,10 @@ impl Show {
         if self.watch {
             frame::needs_terminal(screen)?;
         }
-        let remote = self.connection.connect()?;
+        let remote = match self.watch {
+            true => self.connection.connect_to_draw()?,
+            false => self.connection.connect()?,
+        };
         let id = remote.find(&self.execution)?;
         if self.watch {
             return watch(&remote, &id, screen, out);
@@ -79,7 +82,7 @@ impl Show {
 
 /// The execution, and its story up to the very event at which it was looked at.
 async fn subject(remote: &Remote, id: &str) -> Result<Subject, Failure> {
-    let explained = |error: Error| error.explain(&remote.url);
+    let explained = |error: Error| error.explain(&remote.at);
     let detail = remote.client.execution(id).await.map_err(explained)?;
     let (events, attempts) = (detail.execution.events, detail.execution.attempts.as_str());
     let mut story: Option<Story> = None;
@@ -156,36 +159,29 @@ async fn follow(
     screen: Screen,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let explained = |error: Error| error.explain(&remote.url);
+    let explained = |error: Error| error.explain(&remote.at);
     let mut frame = Frame::default();
     let detail = remote.client.execution(id).await.map_err(explained)?;
     let earlier_ones = earlier(remote, &detail.execution).await.map_err(explained)?;
     let mut subject = Subject { detail, story: None, earlier: earlier_ones };
     let mut events = remote.client.watch(id).map_err(explained)?;
-    let mut silent: Option<Timestamp> = None;
+    let mut silence = Silence::default();
     let mut streams = true;
     loop {
-        match timeout(frame::ANSWER, remote.client.execution(id)).await {
-            Ok(Ok(detail)) => {
-                if detail.execution.attempts != subject.detail.execution.attempts {
-                    // Told when the server can; the page does not depend on it.
-                    let found = timeout(frame::ANSWER, earlier(remote, &detail.execution)).await;
-                    subject.earlier = found.ok().and_then(Result::ok).unwrap_or_default();
-                }
-                (subject.detail, silent) = (detail, None);
+        if let Some(detail) = silence.ask(remote, remote.client.execution(id)).await? {
+            if detail.execution.attempts != subject.detail.execution.attempts {
+                // Told when the server can; the page does not depend on it.
+                let found = timeout(ANSWER, earlier(remote, &detail.execution)).await;
+                subject.earlier = found.ok().and_then(Result::ok).unwrap_or_default();
             }
-            Ok(Err(Error::Transport(_))) | Err(_) => silent = silent.or(Some(now())),
-            Ok(Err(error)) => return Err(explained(error)),
+            subject.detail = detail;
         }
         let here = frame::resized(screen);
         let mut lines = page::lines(&subject, now(), here);
         if is_told(&subject.detail, subject.story.as_ref(), streams) {
             return frame.end(&lines, here, out);
         }
-        lines
-            .extend(silent.map(|since| {
-                here.paint(Tone::Warn, &format!("no answer since {}", second(since)))
-            }));
+        lines.extend(silence.line(here));
         frame.draw(lines, here, out)?;
         streams = listen(&mut events, &mut subject.story, streams, remote).await?;
     }
@@ -220,7 +216,7 @@ async fn listen(
             }
             // It goes on trying when it is asked again.
             First::One(Some(Err(Error::Transport(_)))) => {}
-            First::One(Some(Err(error))) => return Err(error.explain(&remote.url)),
+            First::One(Some(Err(error))) => return Err(error.explain(&remote.at)),
         }
     }
 }

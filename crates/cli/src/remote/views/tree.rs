@@ -6,7 +6,8 @@ use clap::Args;
 use indelible_client::api::execution::Execution;
 
 use super::{JSON_VERSION, branches, now, print};
-use crate::failure::{Failure, Verdict, quiet};
+use crate::failure::{Failure, Verdict, heard};
+use crate::print::part;
 use crate::remote::errors::Explained as _;
 use crate::remote::target::{Target, target};
 use crate::remote::{Connection, Remote};
@@ -75,7 +76,7 @@ fn each(
 ) -> Result<(), Failure> {
     // A tree is asked for by any of its executions, also by one that is not there.
     remote.run(remote.client.execution(id))?;
-    let pages = remote.client.tree(id).map_err(|error| error.explain(&remote.url))?;
+    let pages = remote.client.tree(id).map_err(|error| error.explain(&remote.at))?;
     let mut pages = pages.limit(PAGE);
     let below = format!("{id}.");
     while let Some(page) = remote.run(pages.next())? {
@@ -90,13 +91,12 @@ fn each(
 
 /// One object; its executions are written as they come, one a line.
 fn json(remote: &Remote, id: &str, out: &mut impl Write) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::output(&error);
     let mut first = true;
-    quiet(write!(out, "{{\"v\": {JSON_VERSION}, \"executions\": [")).map_err(failed)?;
+    part(format!("{{\"v\": {JSON_VERSION}, \"executions\": ["), out)?;
     each(remote, id, |execution| {
         let comma = if std::mem::take(&mut first) { "\n" } else { ",\n" };
         let line = serde_json::to_string(&execution).map_err(io::Error::from);
-        quiet(line.and_then(|line| write!(out, "{comma}{line}"))).map_err(failed)
+        heard(line.and_then(|line| write!(out, "{comma}{line}")))
     })?;
-    quiet(writeln!(out, "\n]}}")).map_err(failed)
+    part("\n]}\n", out)
 }

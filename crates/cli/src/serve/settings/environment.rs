@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 
 use super::keys::Key;
 use super::layers::Layer;
-use super::nearest::nearest;
 use super::value::Raw;
+use crate::nearest::nearest;
 
 /// Names the file.
 pub(super) const CONFIG: &str = "INDELIBLE_CONFIG";

@@ -10,9 +10,9 @@ use toml::{Table, Value};
 
 use super::keys::Key;
 use super::layers::{Layer, Problem};
-use super::nearest::nearest;
 use super::reach::{Component, Reach};
 use super::value::{Kind, Raw};
+use crate::nearest::nearest;
 use crate::run::egress::{networks, secret_source};
 
 /// What the file says.
@@ -45,15 +45,8 @@ pub(super) fn read(text: &str, name: &Path) -> Result<File, Vec<Problem>> {
 
 /// Where it stops being TOML.
 fn syntax(text: &str, name: &Path, error: &toml::de::Error) -> Problem {
-    let at = error.span().map_or(0, |span| span.start).min(text.len());
-    let before = &text.as_bytes()[..at];
-    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-    let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
-    // What it found may be a secret, and its message does not have it.
-    let message = error.message().lines().next().unwrap_or_default();
     Problem {
-        what: format!("{}:{line}:{column}: {message}", name.display()),
+        what: format!("{}:{}", name.display(), crate::syntax::at(text, error)),
         hint: "the file is TOML: https://toml.io".to_owned(),
         of_flags: false,
     }

@@ -4,7 +4,7 @@
 //! - `keys`: every key there is. `value`: what one can be set to. `layers`: which source goes before
 //!   which, and what makes no sense together.
 //! - `file`, `environment`: what these two say. `reach`: what components may reach, which only the
-//!   file says. `nearest`: what somebody may have meant.
+//!   file says.
 //! - `print`: the configuration as it stands.
 #![expect(clippy::disallowed_methods, reason = "it reads the file that was named")]
 
@@ -12,7 +12,6 @@ mod environment;
 mod file;
 mod keys;
 mod layers;
-mod nearest;
 mod print;
 mod reach;
 mod value;
@@ -29,7 +28,7 @@ pub(super) use self::layers::{Layer, Origin};
 pub(super) use self::reach::Reach;
 pub(super) use self::value::{Algorithm, Raw};
 use self::value::{Value, Window};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// What the sources say.
 #[derive(Debug, Default)]
@@ -64,27 +63,19 @@ fn effective(said: Said) -> Result<Effective, Vec<Problem>> {
     Ok(Effective { holds: layers::settle(layers)?, reach, file: name })
 }
 
-/// Why there is no configuration.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) failure: Failure,
-    /// The arguments make no sense.
-    pub(super) of_flags: bool,
-}
-
-impl From<Vec<Problem>> for Refused {
-    fn from(problems: Vec<Problem>) -> Self {
-        let of_flags = problems.iter().any(|problem| problem.of_flags);
-        let mut hints: Vec<&str> = Vec::new();
-        for problem in &problems {
-            if !hints.contains(&problem.hint.as_str()) {
-                hints.push(&problem.hint);
-            }
+/// Why there is no configuration. What the arguments say wrong ends as clap's own refusals do.
+fn refused(problems: Vec<Problem>) -> Failure {
+    let of_flags = problems.iter().any(|problem| problem.of_flags);
+    let mut hints: Vec<&str> = Vec::new();
+    for problem in &problems {
+        if !hints.contains(&problem.hint.as_str()) {
+            hints.push(&problem.hint);
         }
-        let hint = hints.join("; ");
-        let errors = problems.into_iter().map(|problem| problem.what).collect();
-        Self { failure: Failure::many(errors).hint(hint), of_flags }
     }
+    let hint = hints.join("; ");
+    let errors = problems.into_iter().map(|problem| problem.what).collect();
+    let failure = Failure::many(errors).hint(hint);
+    if of_flags { failure.exit(Exit::Usage) } else { failure }
 }
 
 /// Reads the environment and the file, and puts everything together. With it, what is odd and no
@@ -92,7 +83,7 @@ impl From<Vec<Problem>> for Refused {
 pub(super) fn load(
     config: Option<&Path>,
     flags: Layer,
-) -> Result<(Effective, Vec<String>), Refused> {
+) -> Result<(Effective, Vec<String>), Failure> {
     let variables: Vec<_> = std::env::vars_os().collect();
     let variables = variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
     let environment::Environment { config: named, layer, warnings } = environment::read(variables);
@@ -108,11 +99,12 @@ pub(super) fn load(
                 let what = format!("{named_by}: cannot read {}: {error}", path.display());
                 let hint = "it names the configuration file, which is TOML".to_owned();
                 let of_flags = config.is_some();
-                return Err(vec![Problem { what, hint, of_flags }].into());
+                return Err(refused(vec![Problem { what, hint, of_flags }]));
             }
         },
     };
-    Ok((effective(Said { file, environment: layer, flags })?, warnings))
+    let said = Said { file, environment: layer, flags };
+    effective(said).map(|settings| (settings, warnings)).map_err(refused)
 }
 
 /// A certificate and its key.
@@ -280,24 +272,23 @@ mod tests {
     /// What the arguments say wrong is told apart from what others do.
     #[test]
     fn whose_mistake_it_is() {
-        let refused = |flags: Layer, environment: Layer| {
+        let failure = |flags: Layer, environment: Layer| {
             let said = Said { flags, environment, ..Said::default() };
-            Refused::from(effective(said).unwrap_err())
+            refused(effective(said).unwrap_err())
         };
         let wrong = || vec![(Key::Listen, Raw::Text("x".into()))];
-        assert!(refused(wrong(), vec![]).of_flags);
-        let refused = refused(vec![], wrong());
-        assert!(!refused.of_flags);
+        assert_eq!(failure(wrong(), vec![]).code(), 2);
+        let of_others = failure(vec![], wrong());
+        assert_eq!(of_others.code(), 1);
         assert_eq!(
-            refused.failure.to_string(),
+            of_others.to_string(),
             "error: INDELIBLE_LISTEN: \"x\" is no address\n\
              hint: an IP address and a port, as 127.0.0.1:7070 or [::1]:7070\n"
         );
         // Several mistakes are told at once, and what to do about each kind of them.
         let wrong = |key| (key, Raw::Text("x".into()));
         let flags = [Key::Listen, Key::RetentionFailed, Key::RetentionCompleted].map(wrong).into();
-        let said = Said { flags, ..Said::default() };
-        let told = Refused::from(effective(said).unwrap_err()).failure.to_string();
+        let told = failure(flags, vec![]).to_string();
         assert_eq!(told.matches("error: ").count(), 3, "{told}");
         assert_eq!(told.matches("[::1]:7070; a number and a unit").count(), 1, "{told}");
         assert_eq!(told.matches("30d").count(), 1, "{told}");

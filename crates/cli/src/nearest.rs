@@ -2,7 +2,7 @@
 
 /// The known name that is nearest to what was written, if it is near: two mistakes at most, and no
 /// more than one for every three letters.
-pub(super) fn nearest<'a>(
+pub(crate) fn nearest<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
@@ -18,7 +18,7 @@ pub(super) fn nearest<'a>(
 }
 
 /// How many letters are missing, too many, others, or changed places with their neighbour.
-fn mistakes(a: &str, b: &str) -> usize {
+pub(crate) fn mistakes(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     // The rows for the letters of `a` before the last but one, before the last, and up to it.
     let mut before: Vec<usize> = Vec::new();
@@ -60,8 +60,19 @@ mod tests {
         ] {
             assert_eq!(nearest(written, known), meant, "{written}");
         }
-        assert_eq!(mistakes("kitten", "sitting"), 3);
-        assert_eq!(mistakes("", "abc"), 3);
-        assert_eq!(mistakes("ab", "ba"), 1);
+    }
+
+    #[test]
+    fn mistakes_are_counted() {
+        for (a, b, count) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("ab", "ba", 1),
+            ("ordr", "order", 1),
+            ("odrer", "order", 1),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!((mistakes(a, b), mistakes(b, a)), (count, count), "{a} {b}");
+        }
     }
 }
