@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::process::{Server, request};
+use super::process::{Server, request, until};
 use super::store;
 
 /// What a caller was told: its key, and the whole answer.
@@ -28,9 +28,19 @@ fn caller(address: &str, name: usize, noted: &Mutex<Vec<Acknowledged>>, over: &A
 }
 
 /// Waits until so many calls were acknowledged.
+#[track_caller]
 fn wait_for(noted: &Mutex<Vec<Acknowledged>>, count: usize) {
-    while noted.lock().unwrap().len() < count {
-        std::thread::yield_now();
+    until("so many calls are acknowledged", || {
+        (noted.lock().unwrap().len() >= count).then_some(())
+    });
+}
+
+/// Lets callers go when it is dropped: also when the test fails, which waits for them.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -51,6 +61,7 @@ fn a_backup_under_load_is_gone_on_with() {
         .collect();
     let (noted, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     let (before, made) = std::thread::scope(|scope| {
+        let _ends = Ends(&over);
         for name in 0..4 {
             let (noted, over, address) = (&noted, &over, &server.address);
             scope.spawn(move || caller(address, name, noted, over));
@@ -62,7 +73,6 @@ fn a_backup_under_load_is_gone_on_with() {
         // The callers are served as before.
         let after = noted.lock().unwrap().len();
         wait_for(&noted, after + 50);
-        over.store(true, Ordering::Relaxed);
         (before, made)
     });
     let made = made.json();

@@ -3,14 +3,18 @@
 //!
 //! - `load`: a backup while callers call, and the server that goes on with it.
 //! - `server`: what a server gives, to whom, and how often at a time. `refused`: what is refused.
+//! - `own`: what is made is its owner's alone. `terminal`: what a person sees meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 #![allow(clippy::disallowed_methods, reason = "tests start processes and read their files")]
 
 mod load;
+mod own;
 #[path = "../serve/process.rs"]
 mod process;
 mod refused;
 mod server;
+#[cfg(target_os = "linux")]
+mod terminal;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -45,6 +49,16 @@ impl Said {
 
 /// `indelible store` with these arguments.
 fn store(arguments: &[&dyn AsRef<OsStr>]) -> Said {
+    let output = command(arguments).output().unwrap();
+    Said {
+        out: String::from_utf8(output.stdout).unwrap(),
+        errors: String::from_utf8(output.stderr).unwrap(),
+        code: output.status.code(),
+    }
+}
+
+/// The same, not yet started.
+fn command(arguments: &[&dyn AsRef<OsStr>]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
     command.arg("store").args(arguments.iter().map(AsRef::as_ref));
     for variable in ["INDELIBLE_URL", "INDELIBLE_TOKEN", "INDELIBLE_CONTEXT", "INDELIBLE_NAMESPACE"]
@@ -52,12 +66,7 @@ fn store(arguments: &[&dyn AsRef<OsStr>]) -> Said {
         command.env_remove(variable);
     }
     command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
-    let output = command.output().unwrap();
-    Said {
-        out: String::from_utf8(output.stdout).unwrap(),
-        errors: String::from_utf8(output.stderr).unwrap(),
-        code: output.status.code(),
-    }
+    command
 }
 
 /// What is in a folder, by name.

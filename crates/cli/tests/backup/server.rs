@@ -5,10 +5,13 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use super::process::{Server, request};
+use indelible_http_peer::Peer;
+
+use super::process::{Server, request, until};
 use super::store;
 
-fn token(data: &Path, role: &str) -> String {
+/// Makes an API key of this role in a data folder, which is made too.
+pub(super) fn token(data: &Path, role: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_indelible"))
         .args(["token", "create", role, "--role", role, "--data"])
         .arg(data)
@@ -54,9 +57,15 @@ fn backups_are_for_admins() {
     assert_eq!(forced.code, Some(0), "{}", forced.errors);
     assert!(forced.out.contains("position"), "{}", forced.out);
     assert_ne!(std::fs::read(&file).unwrap(), bytes, "it has one entry of the record more");
-    server.kill();
-    store(&[&"backup", &folder.path().join("other"), &"--url", &url])
-        .refused(5, "no server answers");
+    // A port that nobody listens on, and that nobody else is given meanwhile.
+    let nobody = Peer::start();
+    nobody.down();
+    let other = folder.path().join("other");
+    let said = store(&[&"backup", &other, &"--url", &nobody.url("")]);
+    said.refused(5, "no server answers");
+    said.refused(5, "--data DIR takes a data folder");
+    // A backup is of everything, whatever the namespace.
+    assert_eq!(store(&[&"backup", &other, &"--url", &url, &"--namespace", &"eu"]).code, Some(2));
     assert_eq!(super::names(folder.path()), ["data", "file", "token"]);
 }
 
@@ -86,12 +95,10 @@ fn one_at_a_time() {
     drop(first);
     let file = folder.path().join("file");
     let url = format!("http://{}", server.address);
-    let made = loop {
+    let made = until("the first one is over", || {
         let made = store(&[&"backup", &file, &"--json", &"--url", &url]);
-        if !made.errors.contains("busy") {
-            break made.json();
-        }
-    };
+        (!made.errors.contains("busy")).then(|| made.json())
+    });
     assert!(made["bytes"].as_u64().unwrap() > 24 << 20);
     let answer = request(&server.address, "GET", "/v1/backup", &[], b"").unwrap();
     assert_eq!(answer.header("content-type"), Some("application/octet-stream"));
@@ -121,19 +128,46 @@ fn a_broken_answer_leaves_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let file = folder.path().join("file");
-        let said = std::thread::scope(|scope| {
-            let peer = scope.spawn(move || answer(&listener, body, announced));
-            let said = store(&[&"backup", &file, &"--url", &url]);
-            peer.join().unwrap();
-            said
-        });
+        // It is not waited for: a command that never asks for a backup fails below.
+        let body = body.to_vec();
+        std::thread::spawn(move || answer(&listener, &body, announced, || {}));
+        let said = store(&[&"backup", &file, &"--url", &url]);
         said.refused(code, words);
         assert_eq!(super::names(folder.path()), ["data", "good"]);
     }
 }
 
-/// Answers a health check, and then a request for a backup with these bytes.
-fn answer(listener: &TcpListener, body: &[u8], announced: usize) {
+/// A file that somebody has made while the backup was taken is theirs, unless it is to be replaced.
+#[test]
+fn a_file_that_came_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, file) = (folder.path().join("data"), folder.path().join("file"));
+    token(&data, "admin");
+    store(&[&"backup", &file, &"--json", &"--data", &data]).json();
+    let good = std::fs::read(&file).unwrap();
+    for (flags, left) in [(&[][..], &b"theirs"[..]), (&["--force"][..], &good[..])] {
+        std::fs::remove_file(&file).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        // It is not waited for: a command that never asks for a backup fails below.
+        let (body, at) = (good.clone(), file.clone());
+        let make = move || std::fs::write(&at, "theirs").unwrap();
+        std::thread::spawn(move || answer(&listener, &body, body.len(), make));
+        let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> =
+            vec![&"backup", &file, &"--url", &url];
+        arguments.extend(flags.iter().map(|flag| flag as &dyn AsRef<std::ffi::OsStr>));
+        let said = store(&arguments);
+        match flags {
+            [] => said.refused(1, "file is there already"),
+            _ => assert_eq!(said.code, Some(0), "{}", said.errors),
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), left);
+        assert_eq!(super::names(folder.path()), ["data", "file"]);
+    }
+}
+
+/// Answers a health check, and then a request for a backup with these bytes, when something is done.
+fn answer(listener: &TcpListener, body: &[u8], announced: usize, meanwhile: impl Fn()) {
     loop {
         let (mut stream, _) = listener.accept().unwrap();
         let mut head = Vec::new();
@@ -143,6 +177,9 @@ fn answer(listener: &TcpListener, body: &[u8], announced: usize) {
             head.push(byte[0]);
         }
         let is_backup = head.starts_with(b"GET /v1/backup");
+        if is_backup {
+            meanwhile();
+        }
         let (kind, body, length) = match is_backup {
             true => ("application/octet-stream", body, announced),
             false => ("application/json", &b"{}"[..], 2),

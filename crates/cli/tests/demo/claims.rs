@@ -13,12 +13,13 @@ use crate::house::{House, text};
 #[test]
 fn every_card_is_charged_once() {
     let house = House::new();
-    let output = house.run(&["--orders", "12", "--kills", "2", "--seed", "7", "--json"]);
+    // A seed whose kills come early, at 5 and at 8 orders: a whole wave of them is left.
+    let output = house.run(&["--orders", "12", "--kills", "2", "--seed", "3", "--json"]);
     let (said, events) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{events}");
     let found: Value = serde_json::from_str(&said).unwrap();
     assert_eq!((&found["v"], &found["ok"]), (&1.into(), &true.into()));
-    assert_eq!(found["seed"], 7);
+    assert_eq!(found["seed"], 3);
     let own = &found["indelible"];
     assert_eq!(own["charged_once"], 12, "{found}");
     assert_eq!((&own["charged_more"], &own["not_charged"]), (&0.into(), &0.into()));
@@ -40,11 +41,14 @@ fn every_card_is_charged_once() {
 
     let other = &found["retry_loop"];
     assert!(other["charged_more"].as_u64() >= Some(1), "{found}");
-    assert_eq!((&other["not_charged"], &other["crashes"]), (&0.into(), &2.into()));
+    assert_eq!(other["not_charged"], 0);
     assert!(other["charges"].as_u64() > Some(12), "{found}");
+    // It ends when it has done its work, on a busy machine before somebody comes to kill it again.
+    let crashes = other["crashes"].as_u64().unwrap();
+    assert!((1..=2).contains(&crashes), "{found}");
 
     // Events are for people, and are where they do not disturb.
-    assert_eq!(events.matches("kill -9 (").count(), 4, "{events}");
+    assert_eq!(events.matches("kill -9 (").count() as u64, 2 + crashes, "{events}");
     assert!(!events.contains('\u{1b}'), "{events}");
     let keys: BTreeSet<_> = found.as_object().unwrap().keys().cloned().collect();
     assert_eq!(keys, documented());
@@ -82,7 +86,8 @@ fn lines_for_a_pipe_and_a_folder_to_keep() {
         "a person looked it up and said: happened",
         "it goes on with what is not marked done",
         "the card is charged twice",
-        "18 requests, 9 executions",
+        "Each order was placed twice, under one key: 9 executions. Seed 3.",
+        "was Indeterminate: ",
         "indelible new my-shop",
         "docs/guides/first-workflow.md",
     ] {

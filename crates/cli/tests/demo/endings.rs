@@ -5,7 +5,8 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::house::{House, text, until};
+use crate::house::{House, text};
+use crate::process::until;
 
 /// A demo whose server is up.
 fn started(house: &House) -> (Child, impl Iterator<Item = String> + use<>) {
@@ -43,7 +44,7 @@ fn killed() {
     let (mut child, _lines) = started(&house);
     child.kill().unwrap();
     child.wait().unwrap();
-    until("its server is gone", || house.processes().is_empty());
+    until("its server is gone", || house.processes().is_empty().then_some(()));
 }
 
 /// A server that cannot be started: what it wrote is told, and what to do. Here it may not have the

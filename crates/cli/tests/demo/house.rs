@@ -4,13 +4,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-
-/// How long is waited for what must happen: far longer than it takes, so that a test that fails
-/// ends.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct House {
     temporary: TempDir,
@@ -70,16 +65,6 @@ impl House {
         assert_eq!(self.processes(), Vec::<u32>::new(), "a process is left");
         let left: Vec<_> = fs::read_dir(self.temporary.path()).unwrap().collect();
         assert!(left.is_empty(), "a file is left: {left:?}");
-    }
-}
-
-/// Asks until it is so.
-#[track_caller]
-pub(crate) fn until(what: &str, mut look: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !look() {
-        assert!(began.elapsed() < PATIENCE, "never: {what}");
-        std::thread::yield_now();
     }
 }
 

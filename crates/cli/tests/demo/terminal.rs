@@ -1,10 +1,12 @@
 //! What a person sees: the demo on a terminal of 80 columns and 24 rows.
 
+#[path = "../support/pty.rs"]
+mod pty;
+
 use std::fs::File;
 use std::io::Read as _;
 use std::process::Stdio;
 
-use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -15,14 +17,12 @@ const ROWS: usize = 24;
 
 /// All that was written to the terminal.
 fn seen(house: &House, arguments: &[&str], variable: (&str, &str)) -> String {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
-    let master = openpt(flags).unwrap();
-    unlockpt(&master).unwrap();
+    let master = pty::open();
     let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&master, size).unwrap();
     let mut command = house.demo(arguments);
     command.env_remove("NO_COLOR").env("TERM", "xterm").env(variable.0, variable.1);
-    command.stdout(ioctl_tiocgptpeer(&master, flags).unwrap()).stderr(Stdio::inherit());
+    command.stdout(pty::peer(&master)).stderr(Stdio::inherit());
     let mut child = command.spawn().unwrap();
     // The terminal ends when nobody has it open any more.
     drop(command);

@@ -14,6 +14,7 @@
 //! | `<!-- file: PATH -->` above a block | the reader puts the block into that file |
 //! | `<!-- file: PATH, as SOURCE -->` | the same, and it is that file of the project |
 //! | `<!-- shows: PATH -->` | that file says just this by now |
+//! | `<!-- part of: SOURCE -->` | these lines stand in that file of the project |
 //! | `<!-- patch: PATH -->` above a `diff` | the reader makes this change in that file |
 //! | `<!-- sh … -->` | run like `sh`, and not shown |
 //!
@@ -131,6 +132,21 @@ fn no_guide_is_forgotten() {
     let with_commands: BTreeSet<&str> =
         paths.iter().filter(has_commands).map(String::as_str).collect();
     assert_eq!(with_commands, GUIDES.iter().copied().collect());
+}
+
+/// What guides show of the project's own files is there.
+#[test]
+fn parts_of_files_are_in_them() {
+    let mut found = 0;
+    for path in GUIDES {
+        for part in parsed(path).parts {
+            let theirs = fs::read_to_string(root().join(&part.source)).unwrap_or_default();
+            let (line, source) = (part.line, &part.source);
+            assert!(theirs.contains(&part.text), "{path}:{line}: this is not in {source}");
+            found += 1;
+        }
+    }
+    assert!(found > 0, "the README shows a part of what `indelible new` makes");
 }
 
 /// Whatever is not run is known, with its reason.

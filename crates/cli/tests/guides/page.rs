@@ -7,6 +7,17 @@ pub(crate) const OF_THE_PROJECT: &str = "it builds the project itself";
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) blocks: Vec<Block>,
+    /// What is only read, and is lines of a file of the project.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// Lines of a file of the project.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Part {
+    /// The line of its first line of text, counted from 1.
+    pub(crate) line: usize,
+    pub(crate) source: String,
+    pub(crate) text: String,
 }
 
 /// Something to do.
@@ -46,20 +57,29 @@ pub(crate) enum Act {
     },
 }
 
-/// What a comment says of the block below it.
+/// What a comment says.
 enum Note {
-    Act(Act),
+    /// What the block below it is.
+    Block(About),
     /// Commands that are not shown.
     Commands,
+}
+
+/// What a block is to us.
+enum About {
+    Act(Act),
+    /// Lines of this file of the project.
+    Part(String),
 }
 
 impl Page {
     /// Reads a guide. What is wrong begins with the line where.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut blocks: Vec<Block> = Vec::new();
+        let mut parts = Vec::new();
         let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
         // What the comment above says, and whether the last thing was a block that was run.
-        let mut note: Option<(usize, Act)> = None;
+        let mut note: Option<(usize, About)> = None;
         let mut just_run = false;
         while let Some((line, text)) = lines.next() {
             let wrong = |why: String| format!("{line}: {why}");
@@ -68,7 +88,7 @@ impl Page {
                 match self::note(comment).map_err(wrong)? {
                     None if comment.contains("-->") => {}
                     None => until("-->", line, &mut lines).map(drop)?,
-                    Some(Note::Act(act)) => note = Some((line, act)),
+                    Some(Note::Block(about)) => note = Some((line, about)),
                     Some(Note::Commands) => {
                         let text = until("-->", line, &mut lines)?;
                         let act = Act::Run { fails: None };
@@ -79,13 +99,20 @@ impl Page {
                 let content = until("```", line, &mut lines)?;
                 let (language, words) = info.trim().split_once(' ').unwrap_or((info.trim(), ""));
                 let act = match (note.take(), language) {
-                    (Some((_, act)), _) if words.is_empty() => {
+                    (Some(_), _) if !words.is_empty() => {
+                        return Err(wrong("a comment or words, not both".to_owned()));
+                    }
+                    (Some((_, About::Part(source))), _) => {
+                        parts.push(Part { line: line + 1, source, text: content });
+                        just_run = false;
+                        continue;
+                    }
+                    (Some((_, About::Act(act))), _) => {
                         if matches!(act, Act::Patch { .. }) && language != "diff" {
                             return Err(wrong("a patch is a `diff`".to_owned()));
                         }
                         Some(act)
                     }
-                    (Some(_), _) => return Err(wrong("a comment or words, not both".to_owned())),
                     (None, "sh") => Some(act(words, &content).map_err(wrong)?),
                     (None, "text") if just_run => {
                         let last = blocks.last_mut().expect("one was just run");
@@ -108,7 +135,7 @@ impl Page {
         }
         match note {
             Some((line, _)) => Err(format!("{line}: what the comment is about does not follow")),
-            None => Ok(Self { blocks }),
+            None => Ok(Self { blocks, parts }),
         }
     }
 }
@@ -139,14 +166,15 @@ fn note(comment: &str) -> Result<Option<Note>, String> {
     let Some((word, rest)) = comment.split_once(':') else {
         return Ok(None);
     };
-    if !["file", "shows", "patch"].contains(&word) {
+    if !["file", "shows", "patch", "part of"].contains(&word) {
         return Ok(None);
     }
     let Some(rest) = rest.trim().strip_suffix("-->") else {
         return Err(format!("`{word}:` is a comment of one line"));
     };
     let path = rest.trim().to_owned();
-    Ok(Some(Note::Act(match word {
+    let act = match word {
+        "part of" => return Ok(Some(Note::Block(About::Part(path)))),
         "file" => match path.split_once(", as ") {
             Some((path, source)) => {
                 Act::File { path: path.to_owned(), source: Some(source.to_owned()) }
@@ -155,7 +183,8 @@ fn note(comment: &str) -> Result<Option<Note>, String> {
         },
         "shows" => Act::Shows { path },
         _ => Act::Patch { path },
-    })))
+    };
+    Ok(Some(Note::Block(About::Act(act))))
 }
 
 /// What the words behind `sh` say.
@@ -243,6 +272,15 @@ mod tests {
         let text = "<!-- patch: a.rs -->\n```diff\n-x\n+y\n```\n";
         assert_eq!(blocks(text)[0].act, Act::Patch { path: "a.rs".to_owned() });
         assert!(blocks("<!-- a note\nof two lines\n-->\n<!-- and one -->\n").is_empty());
+    }
+
+    /// What is part of a file is for reading alone.
+    #[test]
+    fn parts() {
+        let page = Page::parse("<!-- part of: a/b.rs -->\n```rust\nx\n```\n").unwrap();
+        let (source, text) = ("a/b.rs".to_owned(), "x\n".to_owned());
+        assert_eq!(page.parts, [Part { line: 3, source, text }]);
+        assert!(page.blocks.is_empty());
     }
 
     /// What builds the project itself is left out, but not together with anything else.

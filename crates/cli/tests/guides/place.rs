@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use indelible_build::Lock;
 
@@ -41,9 +45,7 @@ impl Place {
         let lock = Lock::wait(&folder.join("lock")).unwrap();
         let [work, typed, home] = ["work", "typed", "home"].map(|name| folder.join(name));
         for folder in [&work, &typed, &home] {
-            if folder.exists() {
-                fs::remove_dir_all(folder).unwrap();
-            }
+            remove(folder);
             fs::create_dir_all(folder).unwrap();
         }
         share_the_compiler(&home);
@@ -105,6 +107,21 @@ impl Place {
     }
 }
 
+/// Removes a folder, if it is there. What a run before started may be ending just now, and write a
+/// last file into it: then it is tried again.
+fn remove(folder: &Path) {
+    const ATTEMPTS: u32 = 100;
+    const PAUSE: Duration = Duration::from_millis(50);
+    for _ in 0..ATTEMPTS {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => thread::sleep(PAUSE),
+            Err(error) if error.kind() == ErrorKind::NotFound => return,
+            removed => return removed.unwrap(),
+        }
+    }
+    panic!("cannot remove {}: somebody writes to it", folder.display());
+}
+
 fn real_home() -> PathBuf {
     PathBuf::from(env::var_os("HOME").expect("there is a home"))
 }
@@ -134,17 +151,24 @@ fn ports(text: &str) -> Vec<u16> {
 /// somebody could get before the guide does.
 fn free_port() -> u16 {
     const FIRST: u16 = 12_000;
-    const COUNT: u16 = 18_000;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = u16::try_from(std::process::id() % 1_000).unwrap() * 18;
-    for _ in 0..COUNT {
+    const RANGES: u16 = 90;
+    const PORTS: u16 = 200;
+    // Whoever listens on the first port of a range has the range: another test process takes another.
+    static OWN: OnceLock<TcpListener> = OnceLock::new();
+    static NEXT: AtomicU16 = AtomicU16::new(1);
+    let own = OWN.get_or_init(|| {
+        let mut firsts = (0..RANGES).map(|range| FIRST + range * PORTS);
+        let own = firsts.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+        own.expect("a range of ports is free")
+    });
+    let first = own.local_addr().unwrap().port();
+    loop {
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = FIRST + start.wrapping_add(next) % COUNT;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
+        assert!(next < PORTS, "no port is free");
+        if TcpListener::bind(("127.0.0.1", first + next)).is_ok() {
+            return first + next;
         }
     }
-    panic!("no port is free");
 }
 
 /// A number replaced where it stands alone.

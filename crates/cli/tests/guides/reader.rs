@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -160,7 +160,7 @@ impl std::fmt::Display for Ended {
 
 /// The shell in which a guide's commands are typed.
 struct Terminal {
-    shell: Child,
+    _group: Group,
     stdin: ChildStdin,
     /// What the shell says of itself: what commands print goes to files.
     says: Receiver<String>,
@@ -173,9 +173,9 @@ impl Terminal {
     fn open(place: &Place) -> Self {
         let mut command = place.shell();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut shell = command.process_group(0).spawn().unwrap();
+        let mut group = Group::start(&mut command);
         let (sender, says) = channel();
-        let stdout = BufReader::new(shell.stdout.take().unwrap());
+        let stdout = BufReader::new(group.shell.stdout.take().unwrap());
         thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
@@ -183,9 +183,9 @@ impl Terminal {
                 }
             }
         });
-        let mut stdin = shell.stdin.take().unwrap();
+        let mut stdin = group.shell.stdin.take().unwrap();
         stdin.write_all(BEGIN.as_bytes()).unwrap();
-        Self { shell, stdin, says }
+        Self { _group: group, stdin, says }
     }
 
     /// Types a block. If it is to fail, only its last command counts.
@@ -220,15 +220,9 @@ impl Terminal {
     }
 }
 
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        end(&mut self.shell);
-    }
-}
-
 /// What goes on in another terminal.
 struct Server {
-    child: Child,
+    group: Group,
     line: usize,
     output: PathBuf,
 }
@@ -246,8 +240,8 @@ impl Server {
         let mut command = place.shell();
         command.arg(script).stdin(Stdio::null());
         command.stdout(file.try_clone().unwrap()).stderr(file);
-        let child = command.process_group(0).spawn().unwrap();
-        let mut server = Self { child, line: block.line, output };
+        let group = Group::start(&mut command);
+        let mut server = Self { group, line: block.line, output };
         let expected = block.output.as_deref().unwrap_or("…\n");
         let until = Instant::now() + SERVER_MAX;
         loop {
@@ -269,18 +263,12 @@ impl Server {
     }
 
     fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+        self.group.shell.try_wait().unwrap().is_some()
     }
 
     /// What it has said, for whoever looks for the reason of something.
     fn told(&self) -> String {
         format!("--- the server of line {}\n{}", self.line, printed(&self.output))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        end(&mut self.child);
     }
 }
 
@@ -299,12 +287,60 @@ fn await_death(servers: &mut Vec<Server>) -> Result<(), String> {
     }
 }
 
-/// Ends a shell with all that it has started.
-fn end(child: &mut Child) {
-    // Once it was waited for, its number may be somebody else's.
-    if child.try_wait().unwrap().is_none() {
-        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let _ = group.map(|group| kill_process_group(group, Signal::KILL));
-        let _ = child.wait();
+/// A shell and all that it starts, in a process group of their own. They end with the test, however
+/// that ends.
+struct Group {
+    shell: Child,
+    /// Ends the group when nobody holds its standard input any more: the test alone does, and may be
+    /// killed.
+    guard: Child,
+}
+
+/// Not `kill -9 -- -…`: not every shell takes that.
+const GUARD: &str = r#"read _; kill -9 -"$0""#;
+
+impl Group {
+    fn start(command: &mut Command) -> Self {
+        let shell = command.process_group(0).spawn().unwrap();
+        let mut guard = Command::new("sh");
+        guard.args(["-c", GUARD]).arg(shell.id().to_string());
+        guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // In a group of its own as well: a Ctrl-C is for the test, and must not end it first.
+        let guard = guard.process_group(0).spawn().unwrap();
+        Self { shell, guard }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The guard first: once the shell was waited for, its number may be somebody else's.
+        let _ = self.guard.kill();
+        let _ = self.guard.wait();
+        if self.shell.try_wait().unwrap().is_none() {
+            let group = i32::try_from(self.shell.id()).ok().and_then(Pid::from_raw);
+            let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+            let _ = self.shell.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    /// Whatever a shell has started ends when the test is gone: then nobody holds what its guard reads.
+    #[test]
+    fn nothing_survives_the_test() {
+        let mut command = Command::new("bash");
+        command.args(["-c", "sleep 1000 & wait"]).stdout(Stdio::piped());
+        let mut group = Group::start(&mut command);
+        drop(group.guard.stdin.take());
+        let ended = group.shell.wait().unwrap();
+        assert_eq!(ended.signal(), Some(Signal::KILL.as_raw()));
+        // The last one that holds it is the one that sleeps.
+        let printed = std::io::read_to_string(group.shell.stdout.take().unwrap()).unwrap();
+        assert_eq!(printed, "");
     }
 }

@@ -1,11 +1,13 @@
 //! What a person sees: the real binary on a terminal of a given width.
 
+#[path = "../support/pty.rs"]
+mod pty;
+
 use std::fs::File;
 use std::io::Read as _;
 use std::process::Command;
 
 use indelible_journal::InvokeKind;
-use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -21,9 +23,7 @@ fn seen(columns: u16, arguments: &[&str]) -> Vec<String> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     std::io::Write::write_all(&mut file, script.lines().as_bytes()).unwrap();
 
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
-    let master = openpt(flags).unwrap();
-    unlockpt(&master).unwrap();
+    let master = pty::open();
     let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&master, size).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_indelible"))
@@ -31,7 +31,7 @@ fn seen(columns: u16, arguments: &[&str]) -> Vec<String> {
         .arg(file.path())
         .args(arguments)
         .env("COLUMNS", "300")
-        .stdout(ioctl_tiocgptpeer(&master, flags).unwrap())
+        .stdout(pty::peer(&master))
         .spawn()
         .unwrap();
     let mut bytes = Vec::new();

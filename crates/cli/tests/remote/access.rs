@@ -67,12 +67,19 @@ fn from_the_first_key_to_a_revoked_one() {
     refused(&elsewhere, "does not belong to the namespace");
 
     // Without a key, and with one that nobody knows.
+    User::of(&house.server).run(&["functions"]).check(
+        1,
+        "
+        ---
+        error: a good API key or session token is needed (unauthenticated)
+        hint: the server wants an API key: INDELIBLE_TOKEN, --token-file or `indelible context add` give it
+        ",
+    );
     let unknown = "
         ---
         error: a good API key or session token is needed (unauthenticated)
-        hint: the server wants an API key that it knows and that has not ended: INDELIBLE_TOKEN, --token-file or `indelible context add` give it
+        hint: the key in INDELIBLE_TOKEN is unknown there, has ended or was revoked; an admin makes one with `indelible token create`
     ";
-    User::of(&house.server).run(&["functions"]).check(1, unknown);
     let stranger = User::of(&house.server).with_token("ind_0123456789abcdef_nobody-knows-this-one");
     stranger.run(&["call", "order-saga/order", order]).check(1, unknown);
 

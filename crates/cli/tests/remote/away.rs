@@ -4,6 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
+use indelible_http_peer::Peer;
+
 use super::kit::{House, User, guest};
 
 /// Answers whatever comes with these bytes, on any number of connections.
@@ -24,10 +26,10 @@ fn stranger(answer: &'static [u8]) -> String {
 #[test]
 fn no_server() {
     let user = User::new();
-    // A port that was free a moment ago.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // A port that nobody listens on, and that nobody else is given meanwhile.
+    let peer = Peer::start();
+    peer.down();
+    let url = peer.url("");
     let expected = "
         ---
         error: no server answers at http://127.0.0.1:[PORT]: Connection refused (os error 111)

@@ -177,9 +177,7 @@ fn stuck() -> (House, User, String) {
 /// C-25, C-38: an execution that is held goes on when somebody has mended what was wrong.
 #[test]
 fn what_is_held_is_released() {
-    let (house, user, id) = stuck();
-    user.run(&["call", "script/main", WRITER, "--wait", "0"]);
-    let House { server, data } = house;
+    let (House { server, data }, _, id) = stuck();
     server.kill();
     swap_program(data.path(), &id, WRITER);
     let house = House { server: Server::start(data.path(), &[]), data };

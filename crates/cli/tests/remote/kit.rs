@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use super::process::Server;
+pub(crate) use super::process::until;
 
 /// Somebody with an empty home, in an empty folder.
 pub(crate) struct User {
@@ -185,21 +185,6 @@ fn dedent(text: &str) -> String {
 /// The path of a guest of the project.
 pub(crate) fn guest(name: &str) -> String {
     indelible_guests::component(name).to_str().unwrap().to_owned()
-}
-
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Looks until something is so; a test whose wait has no end says what for.
-#[track_caller]
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < PATIENCE, "never: {what}");
-    }
 }
 
 /// A server with its data folder.

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 #![allow(clippy::disallowed_methods, reason = "tests start processes and make files")]
 
+mod accepted;
 mod access;
 mod away;
+mod contexts;
 mod held;
 mod input;
 mod kit;

@@ -1,15 +1,18 @@
 //! What a person at a terminal sees, and does: waiting, Ctrl-C, and saying yes.
 
+#[path = "../support/pty.rs"]
+mod pty;
+
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 
 use super::kit::{House, User, guest, until};
+use super::process::{PATIENCE, lines};
 
 /// A terminal of a test's own.
 struct Terminal {
@@ -18,22 +21,19 @@ struct Terminal {
 
 impl Terminal {
     fn new() -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        unlockpt(&master).unwrap();
-        Self { master }
+        Self { master: pty::open() }
     }
 
     /// Starts a command at it; what is on stdout is not on the terminal.
     fn start(&self, user: &User, arguments: &[&str]) -> Child {
-        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
-        let peer = || Stdio::from(ioctl_tiocgptpeer(&self.master, flags).unwrap());
+        let peer = || Stdio::from(pty::peer(&self.master));
         let mut command = user.command();
         command.args(arguments).stdin(peer()).stderr(peer()).stdout(Stdio::piped());
         command.spawn().unwrap()
     }
 
-    fn lines(&self) -> BufReader<File> {
-        BufReader::new(File::from(self.master.try_clone().unwrap()))
+    fn lines(&self) -> impl Iterator<Item = String> + use<> {
+        lines(File::from(self.master.try_clone().unwrap()))
     }
 
     fn types(&self, text: &str) {
@@ -53,21 +53,18 @@ fn an_interrupted_wait() {
     let terminal = Terminal::new();
     let mut child = terminal.start(&user, &["call", "approve", EXPENSE, "--key", "e-1"]);
     let mut lines = terminal.lines();
-    let mut line = String::new();
-    lines.read_line(&mut line).unwrap();
+    let line = lines.next().unwrap();
     let waiting = " goes on; waiting (Ctrl-C stops waiting, not the execution)";
-    assert!(line.starts_with("execution ") && line.trim_end().ends_with(waiting), "{line}");
+    assert!(line.starts_with("execution ") && line.ends_with(waiting), "{line}");
     let id = line.split(' ').nth(1).unwrap().to_owned();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    let mut said = String::new();
-    lines.read_line(&mut said).unwrap();
-    lines.read_line(&mut said).unwrap();
+    assert_eq!(ended(&mut child), Some(130));
+    let said: Vec<_> = lines.take(2).collect();
     assert_eq!(
-        said.replace("\r\n", "\n"),
+        said.join("\n"),
         format!(
             "error: interrupted; execution {id} goes on\nhint: `indelible show {id}` says how it \
-             goes; the same call with --key 'e-1' waits for it again\n"
+             goes; the same call with --key 'e-1' waits for it again"
         )
     );
     assert_eq!(user.does(&["signal", "last", "decision", r#"{"by":"bob","approved":true}"#]), "");
@@ -75,34 +72,47 @@ fn an_interrupted_wait() {
     assert_eq!((again.code, again.stdout.as_str()), (0, "\"approved by bob\"\n"));
 }
 
+/// How a command ended.
+#[track_caller]
+fn ended(child: &mut Child) -> Option<i32> {
+    until("the command ends", || child.try_wait().unwrap()).code()
+}
+
 /// Ctrl-C before there is any answer: the name is told under which the same call is done once.
 #[test]
 fn an_interrupted_request() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let child = User::new()
+    listener.set_nonblocking(true).unwrap();
+    let accept = || {
+        let (stream, _) = until("it connects", || listener.accept().ok());
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    };
+    let mut child = User::new()
         .command()
         .args(["call", "shop/order", "--url", &url])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let (mut asked, _) = listener.accept().unwrap();
+    let mut asked = accept();
     _ = asked.read(&mut [0; 4096]).unwrap();
     asked.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
     drop(asked);
     // The call itself arrives, and is not answered.
-    let (mut call, _) = listener.accept().unwrap();
+    let mut call = accept();
     let mut bytes = [0; 4096];
     let count = call.read(&mut bytes).unwrap();
     let text = String::from_utf8_lossy(&bytes[..count]).to_lowercase();
     let id = text.lines().find_map(|line| line.strip_prefix("indelible-operation-id: ")).unwrap();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(ended(&mut child), Some(130));
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(
-        String::from_utf8(output.stderr).unwrap(),
+        said,
         format!(
-            "error: interrupted; it may have begun, and then it goes on\nhint: the same call with \
+            "error: interrupted; it may have begun, and then it goes on\nhint: the same with \
              --id {id} waits for it, and does it once\n"
         )
     );
@@ -123,7 +133,7 @@ fn a_question() {
         let terminal = Terminal::new();
         terminal.types(answer);
         let mut child = terminal.start(&user, &["cancel", id]);
-        assert_eq!(child.wait().unwrap().code(), Some(code), "{answer:?}");
+        assert_eq!(ended(&mut child), Some(code), "{answer:?}");
         until("it stands so", || (house.state(id) == state).then_some(()));
     }
 }

@@ -130,6 +130,9 @@ fn a_wait_and_a_cancel() {
         hint: `indelible show [SHORT]` says what it waits for
         ",
     );
+    let executions = house.server.get("/v1/executions").json();
+    let id = executions["executions"][0]["execution_id"].as_str().unwrap();
+    until("it waits", || (house.state(id) == "blocked").then_some(()));
     user.run(&["cancel", "last"]).check(
         1,
         "
@@ -151,6 +154,7 @@ fn a_wait_and_a_cancel() {
         "
         ---
         error: it was cancelled: they called
+        hint: `indelible show [SHORT]` says how far it came
         ",
     );
     let said = user.run(&["call", "approve", expense, "--key", "e-1", "--json"]);

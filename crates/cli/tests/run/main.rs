@@ -125,15 +125,20 @@ fn killed_in_the_middle() {
             .unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
         let line = said.next().unwrap().unwrap();
-        let expected = if round == 0 { "started" } else { "goes on" };
-        assert!(line.contains(expected), "{line}");
+        // It may be over by then, on a machine that has much else to do; it does not start again.
+        assert_eq!(line.contains(" started; "), round == 0, "{line}");
         child.kill().unwrap();
         child.wait().unwrap();
     }
     let output = run(folder.path(), "polling", &["await_job", "2", "--id", "job", "--timeline"]);
-    // It asked after 0, 1 and 3 seconds, whoever ran it.
+    // It asked after 0, 1 and 3 seconds, whoever ran it, or less often if somebody was late.
     let shown = text(&output.stdout);
-    assert!(shown.starts_with("3\n"), "{shown}{}", text(&output.stderr));
+    let first = shown.lines().next().unwrap_or_default();
+    let questions = first.parse::<usize>().unwrap_or_default();
+    assert!((1..=3).contains(&questions), "{shown}{}", text(&output.stderr));
+    let calls = shown.lines().filter(|line| line.contains(" root."));
+    let asked = calls.filter(|line| line.starts_with("status ")).count();
+    assert_eq!(asked, questions, "{shown}");
     let checked =
         indelible(folder.path()).args(["store", "check", "indelible-data"]).output().unwrap();
     assert!(checked.status.success(), "{}", text(&checked.stderr));

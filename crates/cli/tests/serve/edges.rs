@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
 
-use super::process::{Server, request};
+use super::process::{PATIENCE, Server, request, until};
 
 fn execution_of(answer: &super::process::Answer) -> String {
     answer.json()["execution_id"].as_str().unwrap().to_owned()
@@ -104,14 +104,16 @@ fn a_revoked_key_ends_its_streams() {
          connection: close\r\n\r\n",
         server.address
     );
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(head.as_bytes()).unwrap();
     let mut text = String::new();
     let mut bytes = [0; 4096];
-    while !text.contains("ExecutionAwaiting") {
+    until("it is shown to wait", || {
         let count = stream.read(&mut bytes).unwrap();
         assert!(count > 0, "{text}");
         text.push_str(&String::from_utf8_lossy(&bytes[..count]));
-    }
+        text.contains("ExecutionAwaiting").then_some(())
+    });
     let key = reader.split('_').nth(1).unwrap();
     assert_eq!(as_admin("DELETE", &format!("/v1/tokens/{key}"), "", b"").status, 200);
     let signal = format!("/v1/executions/{id}/signals/decision");

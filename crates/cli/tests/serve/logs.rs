@@ -1,11 +1,11 @@
 //! What functions log, read afterwards from a real server: also after it was killed.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::process::Server;
+use super::process::{Server, lines, until};
 
 fn call(server: &Server, namespace: &str, steps: &Value) -> String {
     let path = format!("/v1/call/script/main?namespace={namespace}");
@@ -59,26 +59,21 @@ fn what_functions_log_is_shown() {
     assert_eq!(messages(&page(&server, &other, "")), ["another"]);
     // Page by page.
     let (mut seen, mut query) = (0, "?limit=1".to_owned());
-    loop {
+    until("the last page", || {
         let page = page(&server, &root, &query);
         seen += messages(&page).len();
         assert!(messages(&page).len() <= 1);
-        if page["more"] == false {
-            break;
-        }
         query = format!("?limit=1&from={}", page["next"].as_str().unwrap());
-    }
+        (page["more"] == false).then_some(())
+    });
     assert_eq!(seen, 4);
     // Fields, and a line of one that waits.
     let waiting = r#"{"who":"bob","cents":9900,"seconds":1000}"#;
     let started = server.post("/v1/start/approval/approve", &[], waiting).json();
     let execution = started["execution_id"].as_str().unwrap();
-    let lines = loop {
-        let page = page(&server, execution, "");
-        if page["lines"] != json!([]) {
-            break page;
-        }
-    };
+    let lines = until("it logs", || {
+        Some(page(&server, execution, "")).filter(|page| page["lines"] != json!([]))
+    });
     assert_eq!(messages(&lines), ["waiting for a decision"]);
     assert_eq!(lines["lines"][0]["fields"], json!({ "who": "bob", "cents": "9900" }));
     let from = format!("?from={}", lines["next"].as_str().unwrap());
@@ -105,7 +100,9 @@ fn lines_survive_a_killed_server() {
     let execution = started["execution_id"].as_str().unwrap().to_owned();
     let detail = format!("/v1/executions/{execution}");
     // Its wait is shown, so it is durable.
-    while server.get(&detail).json()["waits_for"][0]["kind"] != "signal" {}
+    until("it waits", || {
+        (server.get(&detail).json()["waits_for"][0]["kind"] == "signal").then_some(())
+    });
     let before = page(&server, &execution, "");
     assert_eq!(messages(&before), ["before", "between"]);
     let from = before["next"].as_str().unwrap().to_owned();
@@ -210,12 +207,36 @@ fn the_command_follows() {
     let started = server.post("/v1/start/script/main", &[], &steps.to_string()).json();
     let id = started["execution_id"].as_str().unwrap().to_owned();
     let mut child = logs(&server, &[&id, "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = || lines.next().map(|line| without_time(&line.unwrap(), &id));
+    let mut lines = lines(child.stdout.take().unwrap());
+    let mut next = || lines.next().map(|line| without_time(&line, &id));
     assert_eq!(next().as_deref(), Some("info  ROOT  waits"));
     let signal = format!("/v1/executions/{id}/signals/go");
     assert_eq!(server.post(&signal, &[], "1").status, 200);
     assert_eq!(next().as_deref(), Some("info  ROOT  goes on"));
     assert_eq!(next(), None);
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// Followed by somebody who has seen enough (`| head`), it ends well: also if nothing more is logged.
+#[test]
+fn the_command_ends_with_its_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    server.deploy("script", "script");
+    let steps = json!([{ "log": "waits" }, { "signal": "go" }]);
+    let started = server.post("/v1/start/script/main", &[], &steps.to_string()).json();
+    let id = started["execution_id"].as_str().unwrap().to_owned();
+    for how in [&["--follow"][..], &["--follow", "--json"]] {
+        let mut command = logs(&server, &[&[id.as_str()], how].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert!(line.contains("waits"), "{line}");
+        drop(output);
+        let status = until("it ends with its reader", || child.try_wait().unwrap());
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!((said.as_str(), status.code()), ("", Some(0)));
+    }
 }

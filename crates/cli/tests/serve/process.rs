@@ -1,14 +1,53 @@
-//! A server process, and a plain HTTP client for it.
+//! A server process, a plain HTTP client for it, and waiting for what must come.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses what it needs")]
 #![allow(clippy::print_stderr, reason = "what a server says belongs to a test's output")]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+/// How long is waited for what must come: far longer than it takes on a machine that has much else to
+/// do, so that a test that fails ends.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often is looked: others have work to do.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Looks until something is there; a test whose wait has no end says what for.
+#[track_caller]
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// The lines that something writes, as they come; they end when it does.
+pub fn lines(from: impl Read + Send + 'static) -> impl Iterator<Item = String> {
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if tell.send(line).is_err() {
+                // Whoever read them has seen enough.
+                return;
+            }
+        }
+    });
+    std::iter::from_fn(move || match told.recv_timeout(PATIENCE) {
+        Ok(line) => Some(line),
+        Err(RecvTimeoutError::Disconnected) => None,
+        Err(RecvTimeoutError::Timeout) => panic!("never: another line, or the end"),
+    })
+}
 
 /// A server that runs until it is dropped.
 pub struct Server {
@@ -44,7 +83,7 @@ impl Server {
 
     /// Starts a server over a data folder.
     pub fn start_on(address: &str, data: &Path, arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_indelible"))
+        let child = Command::new(env!("CARGO_BIN_EXE_indelible"))
             .args(["serve", "--listen", address, "--data"])
             .arg(data)
             .args(arguments)
@@ -53,22 +92,22 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        let read = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
-        if read.unwrap() == 0 {
+        let mut server = Self { child, address: String::new() };
+        let first = lines(server.child.stdout.take().unwrap()).next();
+        let mut errors = server.child.stderr.take().unwrap();
+        let Some(line) = first else {
             let mut text = String::new();
-            let _ = child.stderr.take().unwrap().read_to_string(&mut text);
+            let _ = errors.read_to_string(&mut text);
             panic!("the server ended at once: {text}");
-        }
+        };
         // What it says is read, or its pipe would fill.
-        let errors = child.stderr.take().unwrap();
         std::thread::spawn(move || {
             for line in BufReader::new(errors).lines().map_while(Result::ok) {
                 eprintln!("server: {line}");
             }
         });
-        let address = line.trim().strip_prefix("http://").unwrap().to_owned();
-        Self { child, address }
+        server.address = line.strip_prefix("http://").unwrap().to_owned();
+        server
     }
 
     /// Ends it like a power cut.
@@ -82,8 +121,9 @@ impl Server {
     }
 
     /// Waits for its end.
+    #[track_caller]
     pub fn wait(mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        until("the server ends", || self.child.try_wait().unwrap()).code()
     }
 
     pub fn get(&self, path: &str) -> Answer {
@@ -122,7 +162,7 @@ pub fn request(
     body: &[u8],
 ) -> std::io::Result<Answer> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));

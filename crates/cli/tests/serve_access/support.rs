@@ -6,11 +6,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::process::{Answer, request};
+use crate::process::{Answer, PATIENCE, lines, request, until};
 
 /// A server that runs until it is dropped. Everything that it says and answers is kept.
 pub(crate) struct Running {
@@ -50,9 +49,8 @@ impl Running {
             }
             text
         });
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("http://").expect("it has started").to_owned();
+        let line = lines(child.stdout.take().unwrap()).next().expect("it has started");
+        let address = line.strip_prefix("http://").expect("it has started").to_owned();
         Self { child, address, errors: Some(errors), seen: Mutex::default() }
     }
 
@@ -86,7 +84,7 @@ impl Running {
     /// stops in the middle, it says so.
     pub(crate) fn raw(&self, bytes: &[u8], stops: bool) -> Vec<Answer> {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         // The server may have closed it before all is written: then it has said why.
         let _ = stream.write_all(bytes);
         if stops {
@@ -131,7 +129,7 @@ impl Running {
             // It is seen waiting, or what is shown of it would change by itself.
             let detail = format!("/v1/executions/{execution}");
             let state = || self.ask("GET", &detail, credential, None).json();
-            while state()["execution"]["state"] != "blocked" {}
+            until("it waits", || (state()["execution"]["state"] == "blocked").then_some(()));
         }
         (execution, operation)
     }
@@ -207,14 +205,21 @@ pub(crate) struct Key {
 
 /// Makes an API key in a data folder that no server has open.
 pub(crate) fn key(data: &Path, name: &str, more: &[&str]) -> Key {
+    try_key(data, name, more).unwrap_or_else(|said| panic!("{said}"))
+}
+
+/// The same. Err: what is told if none is made.
+pub(crate) fn try_key(data: &Path, name: &str, more: &[&str]) -> Result<Key, String> {
     let output = Command::new(env!("CARGO_BIN_EXE_indelible"))
         .args(["token", "create", name, "--json", "--data"])
         .arg(data)
         .args(more)
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
     let made: Value = serde_json::from_slice(&output.stdout).unwrap();
     let field = |value: &Value| value.as_str().unwrap().to_owned();
-    Key { id: field(&made["token"]["id"]), secret: field(&made["secret"]) }
+    Ok(Key { id: field(&made["token"]["id"]), secret: field(&made["secret"]) })
 }

@@ -1,25 +1,25 @@
-//! A server that is killed and started again, and callers who find it wherever it is now.
+//! A server that is killed and started again, and callers who ask the next one.
 
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use indelible_http_peer::Port;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::process::{Answer, Server, request};
+pub use super::process::{PATIENCE, until};
 
-/// How long is waited for what must happen: far longer than it takes, so that a test that fails
-/// ends.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A data folder, and the server that has it now.
+/// A data folder and a port, and the server that has them now.
 pub struct House {
     arguments: Vec<String>,
     server: Option<Server>,
     pub place: Arc<Place>,
+    /// Nobody else is given it while the server is down: who asks then is refused.
+    port: Port,
     // Last: the server ends before its folder does.
     folder: TempDir,
 }
@@ -32,15 +32,17 @@ impl House {
     /// One whose servers get these arguments.
     pub fn with(arguments: &[String], folder: TempDir) -> Self {
         let arguments = arguments.to_vec();
-        let mut house = Self { arguments, server: None, place: Arc::default(), folder };
+        let port = Port::take(0).unwrap();
+        let mut house = Self { arguments, server: None, place: Arc::default(), port, folder };
         house.start();
         house
     }
 
     pub fn start(&mut self) {
         let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
-        let server = Server::start(&self.folder.path().join("data"), &arguments);
-        self.place.moved_to(&server.address);
+        let address = self.port.address().to_string();
+        let server = Server::start_on(&address, &self.folder.path().join("data"), &arguments);
+        self.place.started(&server.address);
         self.server = Some(server);
     }
 
@@ -91,12 +93,12 @@ impl House {
     }
 }
 
-/// Where the server is: its port changes with every start.
+/// Where the server is, and which of its lives this is.
 #[derive(Default)]
 pub struct Place {
-    /// How often it was started, and the last address.
+    /// How often it was started, and its address.
     now: Mutex<(u32, String)>,
-    moved: Condvar,
+    again: Condvar,
 }
 
 impl Place {
@@ -104,16 +106,16 @@ impl Place {
         self.now.lock().unwrap().clone()
     }
 
-    fn moved_to(&self, address: &str) {
+    fn started(&self, address: &str) {
         let mut now = self.now.lock().unwrap();
         *now = (now.0 + 1, address.to_owned());
-        self.moved.notify_all();
+        self.again.notify_all();
     }
 
     /// Waits for the server that comes after one.
     pub fn after(&self, life: u32) {
         let waiting =
-            self.moved.wait_timeout_while(self.now.lock().unwrap(), PATIENCE, |now| now.0 <= life);
+            self.again.wait_timeout_while(self.now.lock().unwrap(), PATIENCE, |now| now.0 <= life);
         assert!(
             !waiting.unwrap().1.timed_out(),
             "a connection broke, and nobody killed the server"
@@ -149,10 +151,12 @@ impl Place {
         loop {
             let page = self.json(&format!("{path}{next}"));
             all.extend(page[field].as_array().unwrap().iter().cloned());
+            let before = next;
             match page["next"].as_str() {
                 Some(cursor) => next = format!("&cursor={cursor}"),
                 None => return all,
             }
+            assert_ne!(next, before, "a page leads to itself: {path}");
         }
     }
 
@@ -163,10 +167,12 @@ impl Place {
             let path = format!("/v1/executions/{execution}/journal?limit=500&from={from}");
             let page = self.json(&path);
             all.extend(page["events"].as_array().unwrap().iter().cloned());
+            let before = from;
             match page["next"].as_u64() {
                 Some(next) => from = next,
                 None => return all,
             }
+            assert!(from > before, "a page leads back: {path}");
         }
     }
 
@@ -177,18 +183,6 @@ impl Place {
             entry["action"] == action && key.split('@').next() == Some(execution)
         };
         self.rows("/v1/audit?limit=500", "entries").iter().filter(of).count()
-    }
-}
-
-/// Asks until it is so.
-#[track_caller]
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < PATIENCE, "never: {what}");
     }
 }
 

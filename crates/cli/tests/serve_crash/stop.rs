@@ -8,7 +8,7 @@ use std::thread;
 use indelible_http_peer::Hold;
 use serde_json::json;
 
-use super::kit::{House, execution, met, outcome, text, until, uuid};
+use super::kit::{House, PATIENCE, execution, met, outcome, text, until, uuid};
 use super::operations::{arrived, go_away, spec, wait_for_one, with_peer};
 use super::process::{Answer, request};
 
@@ -61,6 +61,7 @@ fn a_stop_loses_nothing() {
 fn half(house: &House) -> TcpStream {
     let (_, address) = house.place.now();
     let mut stream = TcpStream::connect(&address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = format!(
         "POST /v1/start/script/main HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\
          \r\ncontent-length: 10\r\nexpect: 100-continue\r\n\r\n"
@@ -79,7 +80,6 @@ fn half(house: &House) -> TcpStream {
 fn a_second_signal_ends_at_once() {
     let mut house = House::new();
     house.deploy("script");
-    let held = half(&house);
     let waits = waiting(&house, &uuid(0, 1));
     // Starts that are acknowledged up to the last moment.
     let (acknowledged, all) = mpsc::channel();
@@ -100,6 +100,8 @@ fn a_second_signal_ends_at_once() {
         }
     });
     let mut runs: Vec<_> = all.iter().take(20).collect();
+    // Not before: the server waits for a body, but not for ever.
+    let held = half(&house);
     house.terminate();
     // Whoever waits knows that the server has heard it.
     let told = waits.join().unwrap();
@@ -186,6 +188,8 @@ fn a_stop_releases_what_is_volatile() {
         house.start();
         let again = house.post(path, &[(ID, &id)], naps);
         assert_eq!(met(&again), (424, "indeterminate".into(), "none"));
+        let asked = house.get(&format!("{known}/outcome"));
+        assert_eq!(met(&asked), (424, "indeterminate".into(), "none"), "it was not nothing");
         house.terminate();
         assert_eq!(house.ended(), Some(0));
     }

@@ -4,19 +4,21 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use indelible_http_peer::Peer;
+use indelible_http_peer::{Peer, Port};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::process::Server;
+use crate::process::{PATIENCE, Server};
 
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How often is looked: what a terminal shows is computed from its first byte on.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A server, and a peer that its functions may send requests to.
 pub struct House {
     pub server: Server,
     pub peer: Peer,
+    /// The server's. Nobody else is given it while that is down.
+    port: Port,
     folder: TempDir,
 }
 
@@ -37,20 +39,20 @@ impl House {
             peer.address()
         );
         std::fs::write(folder.path().join("config.toml"), config).unwrap();
-        let server = start(folder.path(), "127.0.0.1:0");
+        let port = Port::take(0).unwrap();
+        let server = start(folder.path(), &port);
         for guest in guests {
             server.deploy(guest, guest);
         }
-        Self { server, peer, folder }
+        Self { server, peer, port, folder }
     }
 
     /// Kills the server, does something, and starts it again over the same data, on the same port.
     pub fn while_down(self, act: impl FnOnce(&Path)) -> Self {
-        let Self { server, peer, folder } = self;
-        let address = server.address.clone();
+        let Self { server, peer, port, folder } = self;
         server.kill();
         act(&folder.path().join("data"));
-        Self { server: start(folder.path(), &address), peer, folder }
+        Self { server: start(folder.path(), &port), peer, port, folder }
     }
 
     /// Starts a function: the id of its execution.
@@ -140,9 +142,9 @@ impl House {
     }
 }
 
-fn start(folder: &Path, address: &str) -> Server {
-    let config = folder.join("config.toml");
-    Server::start_on(address, &folder.join("data"), &["--config", config.to_str().unwrap()])
+fn start(folder: &Path, port: &Port) -> Server {
+    let (address, config) = (port.address().to_string(), folder.join("config.toml"));
+    Server::start_on(&address, &folder.join("data"), &["--config", config.to_str().unwrap()])
 }
 
 /// Asks until it is so.
@@ -151,6 +153,6 @@ pub fn eventually(is_so: impl Fn() -> bool, otherwise: impl Fn() -> String) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < PATIENCE, "it does not come: {}", otherwise());
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(PAUSE);
     }
 }

@@ -57,6 +57,38 @@ id  function  state  started  took  attempt
     assert_eq!(json["executions"].as_array().unwrap().len(), 3);
 }
 
+/// An execution is in the list as its last attempt stands, whatever the filter: what a later attempt
+/// made good has not failed, and is not older than that attempt. The API lists every attempt, unless
+/// it is asked for the last.
+#[test]
+fn the_last_attempt_says_how_it_stands() {
+    let house = House::new(&["behaviours"]);
+    let failed = house.call("behaviours/fail", &json!("no"));
+    let retried = house.call("behaviours/flaky", &json!(3));
+    let listed = |arguments: &[&str]| {
+        let json = house.prints_json(&[&["ps", "--json"], arguments].concat());
+        let rows = json["executions"].as_array().unwrap();
+        rows.iter().map(|row| row["execution_id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&["--state", "failed"]), [failed.as_str()]);
+    assert_eq!(listed(&["--state", "completed"]), [retried.as_str()]);
+    let json = house.prints_json(&["ps", "--json", "--function", "flaky"]);
+    let last = &json["executions"][0];
+    assert_eq!((&last["attempts"], &last["state"]), (&json!("3"), &json!("completed")));
+    let began = last["created_at"].as_str().unwrap();
+    assert_eq!(listed(&["--before", began]), [failed.as_str()]);
+    assert_eq!(listed(&["--since", began]), [retried.as_str()]);
+    let ran = house.run(&["ps", "--limit", "1"]);
+    assert!(ran.stdout.contains(&retried[..8]), "{}", ran.stdout);
+    assert!(ran.stderr.starts_with("there are more than 1\n"), "{}", ran.stderr);
+
+    let count = |query: &str| {
+        let page = house.server.get(&format!("/v1/executions?state=failed{query}")).json();
+        page["executions"].as_array().unwrap().len()
+    };
+    assert_eq!([count(""), count("&latest=false"), count("&latest=true")], [3, 3, 1]);
+}
+
 /// What the list prints is what the others take: the beginning of an id, also of one that was tried
 /// several times, with a child's path behind it.
 #[test]

@@ -114,17 +114,22 @@ fn one_with_retries() {
 /// Calls and timers in turn.
 #[test]
 fn one_that_slept_between_calls() {
-    let house = House::new(&["polling"]);
-    let id = house.call("polling/await_job", &json!(1));
+    let house = House::new(&["script"]);
+    let program = json!([
+        { "call": ["a", "main", []] }, { "await": "a" },
+        { "timer": ["t", 1000] }, { "await": "t" },
+        { "call": ["b", "main", []] }, { "await": "b" },
+    ]);
+    let id = house.call("script/main", &program);
     let page = filtered(&house.prints(&["show", &id]));
     let steps = page.split_once("[axis]\n").unwrap().1;
     assert_eq!(
         steps,
         "\
-[at]  await_job  [bar]  ✓ [took]
-[at]  status  [id].1  [bar]  ✓ [took]
+[at]  main  [bar]  ✓ [took]
+[at]  main  [id].0  [bar]  ✓ [took]
 [at]  sleep [took]  [bar]  ✓ [took]
-[at]  status  [id].3  [bar]  ✓ [took]
+[at]  main  [id].2  [bar]  ✓ [took]
 
 [legend]"
     );

@@ -1,31 +1,32 @@
 //! A terminal: the binary writes to it, and what a person would see is told.
 
+#[path = "../support/pty.rs"]
+mod pty;
+
 use std::fs::File;
 use std::io::Read as _;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::kit::eventually;
+use crate::process::until;
 
 /// A command on a terminal of its own.
 pub struct Terminal {
     child: Child,
     written: Arc<Mutex<Vec<u8>>>,
-    reader: std::thread::JoinHandle<()>,
+    reader: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Terminal {
     pub fn open(mut command: Command, columns: u16, rows: u16) -> Self {
-        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
-        let master = openpt(flags).unwrap();
-        unlockpt(&master).unwrap();
+        let master = pty::open();
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&master, size).unwrap();
-        command.stdout(ioctl_tiocgptpeer(&master, flags).unwrap());
+        command.stdout(pty::peer(&master));
         let child = command.spawn().unwrap();
         // It holds the other end of the terminal, which ends when nobody does.
         drop(command);
@@ -41,7 +42,7 @@ impl Terminal {
                 }
             })
         };
-        Self { child, written, reader }
+        Self { child, written, reader: Some(reader) }
     }
 
     /// What has been written, whole.
@@ -68,11 +69,19 @@ impl Terminal {
     }
 
     /// Waits for its end: the exit code, and everything that was written.
+    #[track_caller]
     pub fn end(mut self) -> (Option<i32>, String) {
-        let code = self.child.wait().unwrap().code();
-        self.reader.join().unwrap();
+        let code = until("the command ends", || self.child.try_wait().unwrap()).code();
+        self.reader.take().unwrap().join().unwrap();
         let bytes = self.written.lock().unwrap().clone();
         (code, String::from_utf8(bytes).unwrap())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
