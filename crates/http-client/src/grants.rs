@@ -43,7 +43,12 @@ impl Grants {
             return Err("a component without a name may send nothing".to_owned());
         }
         let grant = |name: &String| {
-            let none = || format!("the component `{name}` is granted no HTTP");
+            let none = || {
+                format!(
+                    "the component `{name}` is granted no hosts: [components.{name}] of the server's \
+                     configuration grants them, or --allow-host where it is run without one"
+                )
+            };
             self.0.get(name).cloned().ok_or_else(none)
         };
         components.iter().map(grant).collect::<Result<_, _>>().map(Granted)

@@ -74,7 +74,10 @@ impl New {
             return Ok(Verdict::Well);
         }
         print::text(&format!("{}\n", self.folder.display()), out)?;
-        print::tell(&format!("hint: `indelible build {}` builds it", self.folder.display()));
+        print::tell(&format!(
+            "hint: `indelible deploy {}` builds it and hands it to a server",
+            self.folder.display()
+        ));
         Ok(Verdict::Well)
     }
 }

@@ -26,8 +26,8 @@ pub(crate) fn confirm(
     }
     let question = plain(&question()?);
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Failure::new(format!("this needs a yes: {question}"))
-            .hint("--yes says it beforehand; nothing was done"));
+        return Err(Failure::new(format!("not confirmed: {question}"))
+            .hint("--yes confirms it; nothing was done"));
     }
     let mut answer = String::new();
     // Nobody sees the question if stderr is closed; then the answer counts all the same.

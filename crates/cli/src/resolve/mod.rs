@@ -125,7 +125,11 @@ impl Line {
     fn text(&self) -> String {
         let [promise, since, label, why] =
             [&self.promise, &self.since, &self.label, &self.why].map(|text| plain(text));
-        format!("{promise}\n  {since}  {}  {label}\n  {why}\n", self.state)
+        let state = match self.state == state(true) {
+            true => "waits for a person",
+            false => "its reconciler is being asked",
+        };
+        format!("{promise}\n  {since}  {state}  {label}\n  {why}\n")
     }
 }
 

@@ -143,6 +143,9 @@ pub(crate) struct Serve {
 /// How long a stop waits for traces that were not told yet.
 const TRACES_MAX: Duration = Duration::from_secs(2);
 
+/// So many requests that wait for a person are counted when it starts.
+const HELD_COUNTED_MAX: usize = 1_000;
+
 impl Serve {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot serve: {error}"));
@@ -197,17 +200,20 @@ impl Serve {
             let told = writeln!(out, "{}", server.url()).and_then(|()| out.flush());
             crate::failure::quiet(told).map_err(|error| Failure::output(&error))?;
             let nothing_deployed = engine.components().await.is_ok_and(|all| all.is_empty());
+            let unresolved = engine.unresolved(None, HELD_COUNTED_MAX).await.unwrap_or_default();
+            let held = unresolved.iter().filter(|effect| effect.held).count();
             let welcome = welcome::Welcome {
                 url: &server.url(),
                 data: settings.data(),
                 keys: settings.keys(),
                 nothing_deployed,
+                held: (held, unresolved.len() == HELD_COUNTED_MAX),
             };
             welcome.lines(io::stderr().is_terminal()).iter().for_each(|line| note(line));
             let (stop, stopped) = tokio::sync::oneshot::channel();
             let stopping = tokio::spawn(async move {
                 interrupts.recv().await;
-                note("stopping; again stops at once");
+                note("stopping; a second Ctrl-C stops at once");
                 let _ = stop.send(());
                 interrupts.recv().await;
                 // What was acknowledged is on disk: a stop like this is a crash, and loses nothing.

@@ -13,6 +13,8 @@ pub(super) struct Welcome<'a> {
     /// Whether callers need one.
     pub(super) keys: bool,
     pub(super) nothing_deployed: bool,
+    /// How many requests wait for a person, and whether there are more.
+    pub(super) held: (usize, bool),
 }
 
 impl Welcome<'_> {
@@ -21,6 +23,14 @@ impl Welcome<'_> {
         let Self { url, data, .. } = self;
         let data = data.display();
         let mut lines = vec![format!("listening on {url}, data in {data}")];
+        // They were told of when that became so, by a process that is gone.
+        match self.held {
+            (0, _) => {}
+            (held, more) => lines.push(format!(
+                "{held}{} of its requests wait for a person: `indelible unresolved` lists them",
+                if more { " or more" } else { "" }
+            )),
+        }
         if !to_a_person {
             return lines;
         }
@@ -57,6 +67,7 @@ mod tests {
             data: Path::new("indelible-data"),
             keys,
             nothing_deployed,
+            held: (0, false),
         };
         let first = welcome(DEFAULT_URL, false, true);
         let listening = "listening on http://127.0.0.1:7070, data in indelible-data";
@@ -68,6 +79,8 @@ mod tests {
         let elsewhere = welcome("http://127.0.0.1:8000", true, true).lines(true);
         assert!(elsewhere[1].contains("--data indelible-data"), "{elsewhere:?}");
         assert!(elsewhere[2].contains("deploy PATH --url http://127.0.0.1:8000 "), "{elsewhere:?}");
+        let waits = Welcome { held: (2, true), ..welcome(DEFAULT_URL, false, false) }.lines(false);
+        assert!(waits[1].starts_with("2 or more of its requests wait for a person"), "{waits:?}");
         let later = welcome(DEFAULT_URL, false, false).lines(true);
         assert!(!later.iter().any(|line| line.contains("deploy")), "{later:?}");
     }

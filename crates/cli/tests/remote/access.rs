@@ -91,8 +91,8 @@ fn from_the_first_key_to_a_revoked_one() {
         1,
         "
         ---
-        error: this needs a yes: revoke the API key [KEY]? Whoever uses it is shut out at once
-        hint: --yes says it beforehand; nothing was done
+        error: not confirmed: revoke the API key [KEY]? Whoever uses it is shut out at once
+        hint: --yes confirms it; nothing was done
         ",
     );
     assert_eq!(shop.run(&["functions"]).code, 0);

@@ -201,8 +201,8 @@ fn contexts() {
         1,
         "
         ---
-        error: this needs a yes: forget prod and its token?
-        hint: --yes says it beforehand; nothing was done
+        error: not confirmed: forget prod and its token?
+        hint: --yes confirms it; nothing was done
         ",
     );
     let file = user.folder().join("config/indelible/contexts.toml");

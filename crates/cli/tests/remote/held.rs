@@ -60,7 +60,7 @@ fn a_person_resolves_what_a_server_holds() {
         0,
         "
         [ID].0
-          [TIME]  held  POST http://127.0.0.1:[PORT]/do/drop-after
+          [TIME]  waits for a person  POST http://127.0.0.1:[PORT]/do/drop-after
           connection closed before message completed
         ---
         hint: look at the other side, then say how it ended: `indelible resolve PROMISE happened|did-not-happen|run-again --reason TEXT`
@@ -100,8 +100,8 @@ fn a_person_resolves_what_a_server_holds() {
         1,
         "
         ---
-        error: this needs a yes: send [ID].0 again? It may happen twice
-        hint: --yes says it beforehand; nothing was done
+        error: not confirmed: send [ID].0 again? It may happen twice
+        hint: --yes confirms it; nothing was done
         ",
     );
     assert_eq!(peer.log().len(), sent + 1, "nothing was sent");
@@ -211,8 +211,8 @@ fn what_is_held_is_failed() {
         1,
         "
         ---
-        error: this needs a yes: end [SHORT] (main, held) as failed?
-        hint: --yes says it beforehand; nothing was done
+        error: not confirmed: end [SHORT] (main, held) as failed?
+        hint: --yes confirms it; nothing was done
         ",
     );
     user.run(&["fail", &id, "--reason", "refunded by hand", "--yes"]).check(

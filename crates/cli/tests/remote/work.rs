@@ -13,7 +13,7 @@ fn from_a_new_project_to_a_call() {
         "
         my-shop
         ---
-        hint: `indelible build my-shop` builds it
+        hint: `indelible deploy my-shop` builds it and hands it to a server
         ",
     );
     let build = |arguments: &[&str]| {
@@ -137,8 +137,8 @@ fn a_wait_and_a_cancel() {
         1,
         "
         ---
-        error: this needs a yes: cancel [SHORT] (approve, blocked)?
-        hint: --yes says it beforehand; nothing was done
+        error: not confirmed: cancel [SHORT] (approve, blocked)?
+        hint: --yes confirms it; nothing was done
         ",
     );
     user.run(&["cancel", "last", "--yes", "--reason", "they called"]).check(

@@ -118,7 +118,7 @@ fn for_a_person() {
     assert_eq!(lines[2], "  look at the other side, and say how it ended:");
     assert_eq!(
         lines[3],
-        "  indelible resolve [hash].0 happened|did-not-happen|run-again --reason TEXT"
+        "  indelible resolve [id].0 happened|did-not-happen|run-again --reason TEXT"
     );
     let page = house.prints_json(&["show", &id, "--json"]);
     assert_eq!(page["waits_for"][0]["kind"], "unresolved");

@@ -172,7 +172,8 @@ impl Tree {
         let cancelled =
             matches!(verdict, Verdict::Returned { told_cancelled: true, .. } | Verdict::OutOfTime);
         if let (true, true, Some(asked)) = (cancelled, unknown, &asked) {
-            let message = format!("it was cancelled ({asked}), and {UNKNOWN}");
+            let why = if asked.is_empty() { String::new() } else { format!(" ({asked})") };
+            let message = format!("it was cancelled{why}, and {UNKNOWN}");
             let failure = Failure::new(ErrorKind::Indeterminate, message);
             let entry = journal.fail(now, failure.clone())?;
             self.terminal(key, entry);

@@ -329,7 +329,8 @@ fn is_cancelled(ending: &Ending, reason: &str) -> bool {
 /// Whether it was cancelled, and ended so that nobody knows what it did.
 fn is_cancelled_unknown(recorded: &Recorded) -> bool {
     let Some((.., asked)) = &recorded.cancel else { return false };
-    let begins = format!("it was cancelled ({asked}), and nobody knows");
+    let why = if asked.is_empty() { String::new() } else { format!(" ({asked})") };
+    let begins = format!("it was cancelled{why}, and nobody knows");
     recorded.is_unknown_since_cancel()
         && matches!(&recorded.ending, Ending::Failed(error)
             if error.kind == ErrorKind::Indeterminate && error.message.starts_with(&begins))

@@ -1,7 +1,7 @@
 //! The page about one execution. Pure: what is known of it and what time it is come in.
 
 use indelible_client::api::call::Payload;
-use indelible_client::api::execution::{Detail, State};
+use indelible_client::api::execution::{Detail, State, UnresolvedEffect};
 use indelible_journal::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -15,7 +15,7 @@ use super::{JSON_VERSION, waits};
 use crate::columns::{LABEL, labelled};
 use crate::remote::target::name;
 use crate::screen::{Screen, Tone};
-use crate::text::{cut, plain, rewrites, width};
+use crate::text::{plain, rewrites, width};
 
 /// How many lines of an input, a result or an error are shown.
 const VALUE_LINES_MAX: usize = 4;
@@ -31,20 +31,24 @@ pub(super) struct Subject {
     pub(super) story: Option<Story>,
     /// Which attempts at it came before, and how they ended: the last few.
     pub(super) earlier: Vec<(String, String)>,
+    /// Requests of what it called that wait for a person.
+    pub(super) below: Vec<UnresolvedEffect>,
 }
 
 /// The page, line by line.
 pub(super) fn lines(subject: &Subject, now: Timestamp, screen: Screen) -> Vec<String> {
     let detail = &subject.detail;
     let mut lines = head(subject, now, screen);
-    let waiting: Vec<String> = waits::lines(detail, now)
-        .into_iter()
-        .map(|line| {
-            let fits = line.command || !screen.is_terminal;
-            let text = if fits { line.text } else { cut(&line.text, room(screen)) };
-            line.tone.map_or_else(|| text.clone(), |tone| screen.paint(tone, &text))
-        })
-        .collect();
+    let mut waiting: Vec<String> = Vec::new();
+    for line in waits::lines(detail, now).into_iter().chain(waits::below(&subject.below, now)) {
+        let whole = line.command || !screen.is_terminal;
+        let texts = if whole { vec![line.text] } else { paragraph(&line.text, screen) };
+        let paint = |text: String| match line.tone {
+            Some(tone) => screen.paint(tone, &text),
+            None => text,
+        };
+        waiting.extend(texts.into_iter().map(paint));
+    }
     // What runs, and is cancelled, may have something in flight that it does not wait for.
     let blocked = matches!(detail.execution.state, State::Blocked | State::Held);
     lines.extend(labelled(if blocked { "waits" } else { "in flight" }, &waiting, screen));
@@ -123,16 +127,31 @@ fn value(json: Option<&RawValue>, other: Option<&Payload>, screen: Screen) -> Ve
     }
 }
 
-/// A text of several lines, each cut, and not too many of them.
+/// A text of several lines, each broken between words, and not too many of them.
 fn paragraph(text: &str, screen: Screen) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for line in text.lines() {
+    for line in text.lines().flat_map(|line| broken(line, room(screen))) {
         let left = VALUE_LINES_MAX.saturating_sub(lines.len());
         if left == 0 {
             lines.push("…".to_owned());
             break;
         }
-        lines.extend(folded(line, room(screen), left));
+        lines.extend(folded(&line, room(screen), left));
+    }
+    lines
+}
+
+/// A line in as many as it takes, broken between words; a word that is too long stays whole.
+fn broken(line: &str, wide: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in line.split(' ') {
+        match lines.last_mut() {
+            Some(last) if width(last) + 1 + width(word) <= wide => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
     }
     lines
 }
@@ -225,7 +244,7 @@ mod tests {
             result_payload: None,
             error: None,
         };
-        Subject { detail, story: None, earlier: Vec::new() }
+        Subject { detail, story: None, earlier: Vec::new(), below: Vec::new() }
     }
 
     fn shown(subject: &Subject, screen: Screen) -> String {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
-use indelible_client::api::execution::{Detail, Execution};
+use indelible_client::api::execution::{Detail, Execution, UnresolvedEffect, WaitKind};
 use indelible_client::{Error, Watch};
 use indelible_journal::Event;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -100,7 +100,23 @@ async fn subject(remote: &Remote, id: &str) -> Result<Subject, Failure> {
         }
     }
     let earlier = earlier(remote, &detail.execution).await.map_err(explained)?;
-    Ok(Subject { detail, story, earlier })
+    let below = below(remote, &detail).await;
+    Ok(Subject { detail, story, earlier, below })
+}
+
+/// Requests of what it called that wait for a person, as far as one page of them goes: whoever waits
+/// for a call wants to know. Whoever may not see them is shown the rest all the same.
+async fn below(remote: &Remote, detail: &Detail) -> Vec<UnresolvedEffect> {
+    let calls =
+        detail.waits_for.iter().any(|wait| matches!(wait.kind, WaitKind::Call | WaitKind::JoinSet));
+    if !calls {
+        return Vec::new();
+    }
+    let Ok(pages) = remote.client.unresolved() else { return Vec::new() };
+    let Ok(Some(page)) = pages.limit(PAGE).next().await else { return Vec::new() };
+    let called = format!("{}.", detail.execution.execution_id);
+    let held = page.effects.into_iter().filter(|effect| effect.held);
+    held.filter(|effect| effect.execution_id.starts_with(&called)).collect()
 }
 
 /// How the attempts before this one ended. A child's are in the journal of its caller, and shown
@@ -163,7 +179,7 @@ async fn follow(
     let mut frame = Frame::default();
     let detail = remote.client.execution(id).await.map_err(explained)?;
     let earlier_ones = earlier(remote, &detail.execution).await.map_err(explained)?;
-    let mut subject = Subject { detail, story: None, earlier: earlier_ones };
+    let mut subject = Subject { detail, story: None, earlier: earlier_ones, below: Vec::new() };
     let mut events = remote.client.watch(id).map_err(explained)?;
     let mut silence = Silence::default();
     let mut streams = true;
@@ -174,6 +190,8 @@ async fn follow(
                 let found = timeout(ANSWER, earlier(remote, &detail.execution)).await;
                 subject.earlier = found.ok().and_then(Result::ok).unwrap_or_default();
             }
+            let found = timeout(ANSWER, below(remote, &detail)).await;
+            subject.below = found.unwrap_or_default();
             subject.detail = detail;
         }
         let here = frame::resized(screen);

@@ -1,6 +1,6 @@
 //! What an execution waits for, in words. Pure.
 
-use indelible_client::api::execution::{Detail, Wait, WaitKind};
+use indelible_client::api::execution::{Detail, UnresolvedEffect, Wait, WaitKind};
 use indelible_journal::Timestamp;
 
 use super::time::{ago, second, told, until};
@@ -36,6 +36,28 @@ pub(super) fn lines(detail: &Detail, now: Timestamp) -> Vec<Line> {
     let mut lines: Vec<Line> = shown.flat_map(|wait| one(wait, since, now)).collect();
     if let Some(more @ 1..) = detail.waits_for.len().checked_sub(LISTED_MAX) {
         lines.push(Line::new(format!("and for {more} more")));
+    }
+    lines
+}
+
+/// What it waits for further down: requests of what it called that a person has to decide about.
+pub(super) fn below(effects: &[UnresolvedEffect], now: Timestamp) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for effect in effects.iter().take(LISTED_MAX) {
+        let wait = Wait {
+            kind: WaitKind::Unresolved,
+            promise_id: Some(effect.promise_id.clone()),
+            label: Some(effect.label.clone()),
+            attempt: Some(effect.attempt),
+            since: Some(effect.since.clone()),
+            due: None,
+            why: Some(effect.why.clone()),
+        };
+        let mut own = one(&wait, None, now);
+        if let Some(first) = own.first_mut() {
+            first.text = format!("{} waits {}", name(&effect.execution_id), first.text);
+        }
+        lines.extend(own);
     }
     lines
 }
@@ -95,7 +117,7 @@ fn one(wait: &Wait, guest: Option<Timestamp>, now: Timestamp) -> Vec<Line> {
             if let (true, Some(promise)) = (held, promise) {
                 lines.push(Line::new("look at the other side, and say how it ended:".to_owned()));
                 let ways = "happened|did-not-happen|run-again --reason TEXT";
-                let text = format!("  indelible resolve {promise} {ways}");
+                let text = format!("  indelible resolve {} {ways}", name(&promise));
                 lines.push(Line { command: true, ..Line::new(text) });
             }
             lines
@@ -129,6 +151,32 @@ pub(super) mod tests {
 
     fn text(text: &str) -> Option<String> {
         Some(text.to_owned())
+    }
+
+    /// Who waits for a call is told that a person is asked further down, and how to answer.
+    #[test]
+    fn what_is_called_waits_for_a_person() {
+        let id = "ab".repeat(32);
+        let effect = UnresolvedEffect {
+            promise_id: format!("{id}.0.2"),
+            execution_id: format!("{id}.0"),
+            attempt: 1,
+            since: "2026-03-14T09:20:00Z".to_owned(),
+            label: "POST http://x/ship".to_owned(),
+            why: "the connection broke".to_owned(),
+            held: true,
+        };
+        let lines = below(&[effect], NOW.parse().unwrap());
+        let texts: Vec<_> = lines.into_iter().map(|line| line.text).collect();
+        assert_eq!(
+            texts,
+            [
+                "abababab.0 waits for a person: POST http://x/ship, attempt 1, since 10 min ago",
+                "nobody knows whether it happened: the connection broke",
+                "look at the other side, and say how it ended:",
+                "  indelible resolve abababab.0.2 happened|did-not-happen|run-again --reason TEXT",
+            ]
+        );
     }
 
     /// Each kind of wait says what it is for, since when, and when it goes on.
@@ -184,9 +232,7 @@ pub(super) mod tests {
                 "for a person: POST https://bank/charges, attempt 3",
                 "nobody knows whether it happened: it\u{fffd}",
                 "look at the other side, and say how it ended:",
-                &format!(
-                    "  indelible resolve {id} happened|did-not-happen|run-again --reason TEXT"
-                ),
+                "  indelible resolve abababab.3 happened|did-not-happen|run-again --reason TEXT",
             ]
         );
         let asked = Wait { kind: WaitKind::Reconciling, ..unknown };
