@@ -124,3 +124,22 @@ fn for_a_person() {
     assert_eq!(page["waits_for"][0]["kind"], "unresolved");
     assert_eq!(page["steps"][0]["outcome"], "open");
 }
+
+/// D5: the same one call down: whoever looks at the root is told, and the command is the right one.
+#[test]
+fn for_a_person_further_down() {
+    let house = House::new(&["behaviours"]);
+    let held = house.request("POST", "drop-after", &json!({ "hold": true }));
+    let id = house.start("behaviours/sends_by_call", &held);
+    house.until_waits(&format!("{id}.0"), "unresolved");
+    let (said, _) = waits(&house, &id);
+    let down = "[id].0 waits for a person: POST http://127.0.0.1:PORT/do/drop-after, attempt 1";
+    assert!(said.starts_with("for sends ([id].0), attempt 1"), "{said}");
+    assert!(said.contains(down), "{said}");
+    assert!(said.contains("indelible resolve [id].0.0 happened|"), "{said}");
+    let promise = format!("{}.0.0", &id[..8]);
+    let arguments =
+        ["resolve", &promise, "happened", "--status", "200", "--reason", "it is in their book"];
+    assert_eq!(house.run(&arguments).code, Some(0));
+    house.over(&id);
+}
