@@ -199,7 +199,10 @@ impl Report<'_> {
 /// How an order that was held came to its end.
 fn story(held: &Held) -> Vec<Line> {
     let Held { order, why, command, in_the_book, completed, .. } = held;
-    let found = if *in_the_book { "It was in their book:" } else { "It was not in their book:" };
+    let found = match in_the_book {
+        true => "It was in their book, so they typed:",
+        false => "It was not in their book, so they typed:",
+    };
     let mut lines = told(
         format!("{order} was Indeterminate:"),
         &format!(
