@@ -52,7 +52,7 @@ fn main() {
         components: [COMPONENT.to_owned()].into(),
         timeout: Duration::from_secs(30),
         response_bytes_max: 1 << 20,
-        listen_on: false,
+        idem: false,
     };
     // Once to warm up.
     for round in 0..2 {

@@ -11,12 +11,25 @@ use crate::connect::ConnectError;
 use crate::exchange::{HandedOver, Outcome, exchange};
 use crate::grants::Granted;
 use crate::message::Message;
-use crate::pool::{Lease, Permit, Place, Shared};
+use crate::pool::{Lease, Permit, Place, Reuse, Shared};
 use crate::redirect;
 use crate::target::Target;
+use crate::wire::Wire;
 
 /// The longest time of an attempt; a longer one is cut. The clock cannot count for ever.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// How long the bytes of an answer have to show themselves when the time is over. A process that was
+/// stopped finds the end of the time and the answer at once when it goes on, and its timers are the
+/// first to know: without this the time would beat an answer that has arrived.
+const ARRIVED_WAIT: Duration = Duration::from_millis(50);
+
+/// An answer that goes on arriving after its time is read for so long at most.
+const ARRIVED_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// New connections that one request is tried on, as long as each is found closing before the first
+/// byte.
+const NEW_CONNECTIONS_MAX: usize = 3;
 
 /// Tells how an attempt ended, also when nobody gets to it: its task may be dropped with the
 /// client, and an attempt without an end would be waited for without an end.
@@ -38,6 +51,7 @@ struct Progress {
 struct Held {
     permit: Option<Permit>,
     shared: Option<Arc<Shared>>,
+    wire: Option<Arc<Wire>>,
 }
 
 impl Progress {
@@ -48,7 +62,7 @@ impl Progress {
     /// Makes room for others. Those that shared its connection go on; nobody else gets on: it may
     /// be dead without a sign.
     fn time_over(&self) {
-        let Held { permit, shared } = std::mem::take(&mut *self.held());
+        let Held { permit, shared, .. } = std::mem::take(&mut *self.held());
         drop(permit);
         if let Some(shared) = shared {
             shared.retire();
@@ -91,19 +105,23 @@ pub(crate) async fn run(inner: Arc<Inner>, attempt: Attempt, mut reporter: Repor
         Err(why) => return reporter.tell(End::Refused { why }),
     };
     let progress = reporter.progress.clone();
-    let mut way = std::pin::pin!(follow(
-        &inner,
-        &mut message,
-        target,
-        &granted,
-        &progress,
+    let course = Course {
+        inner: &inner,
+        granted: &granted,
+        progress: &progress,
         deadline,
-        attempt.response_bytes_max,
-    ));
-    let Ok((end, lease)) = timeout_at(deadline, &mut way).await else {
+        body_max: attempt.response_bytes_max,
+        idem: attempt.idem,
+    };
+    let mut way = std::pin::pin!(course.follow(&mut message, target));
+    let ended = match timeout_at(deadline, &mut way).await {
+        Ok(ended) => Some(ended),
+        Err(_) => arrived(&progress, way.as_mut()).await,
+    };
+    let Some((end, lease)) = ended else {
         reporter.cut_off("its time was over", true);
         progress.time_over();
-        if attempt.listen_on && progress.handed_over.get() {
+        if !attempt.idem && progress.handed_over.get() {
             listen_on(&inner, way, &mut reporter).await;
         }
         return;
@@ -124,6 +142,26 @@ fn prepare(inner: &Inner, attempt: &Attempt) -> Result<(Message, Target, Granted
 
 type Ended = (End, Option<(Arc<Place>, Lease)>);
 
+/// What has arrived when the time is over is an answer in time: reads on as long as there is
+/// something to read.
+async fn arrived(
+    progress: &Progress,
+    mut way: std::pin::Pin<&mut impl Future<Output = Ended>>,
+) -> Option<Ended> {
+    let until = Instant::now() + ARRIVED_WAIT_MAX;
+    loop {
+        // Before it is handed over nothing can have arrived, and it must not leave any more.
+        let wire = progress.held().wire.clone().filter(|_| progress.handed_over.get())?;
+        let heard = wire.heard();
+        if let Ok(ended) = timeout(ARRIVED_WAIT, way.as_mut()).await {
+            return Some(ended);
+        }
+        if wire.heard() == heard || Instant::now() >= until {
+            return None;
+        }
+    }
+}
+
 /// Waits for an answer whose time is over, within bounds, and tells it if it is complete.
 async fn listen_on(
     inner: &Inner,
@@ -140,71 +178,129 @@ async fn listen_on(
     }
 }
 
-/// Sends the request, and again where a redirection leads.
-async fn follow(
-    inner: &Inner,
-    message: &mut Message,
-    mut target: Target,
-    granted: &Granted,
-    progress: &Progress,
+/// What one attempt goes by on its way.
+#[derive(Clone, Copy)]
+struct Course<'a> {
+    inner: &'a Inner,
+    granted: &'a Granted,
+    progress: &'a Progress,
     deadline: Instant,
     body_max: usize,
-) -> Ended {
-    let mut hops = 0;
-    let mut last: Option<Response> = None;
-    loop {
-        let (outcome, place, lease) =
-            send(inner, message, &target, granted, progress, deadline, body_max).await;
-        let redact = |mut response: Response| {
-            message.used.redact(&mut response);
-            response
-        };
-        let why = |why: String| message.used.redact_text(why);
-        let response = match outcome {
-            Ok(Outcome::Answered(response)) => response,
-            // The rest of the body is still on its way: of no use for another request.
-            Ok(Outcome::TooLarge(response)) => return (End::TooLarge(redact(response)), None),
-            Ok(Outcome::Unknown(text)) => {
-                return (End::Unknown { why: why(text), timed_out: false }, None);
+    idem: bool,
+}
+
+type Sent = (Result<Outcome, ConnectError>, Arc<Place>, Option<Lease>);
+
+impl Course<'_> {
+    /// Sends the request, and again where a redirection leads.
+    async fn follow(self, message: &mut Message, mut target: Target) -> Ended {
+        let Self { inner, granted, progress, deadline, .. } = self;
+        let mut hops = 0;
+        let mut last: Option<Response> = None;
+        loop {
+            let (outcome, place, lease) = self.send(message, &target).await;
+            let redact = |mut response: Response| {
+                message.used.redact(&mut response);
+                response
+            };
+            let why = |why: String| message.used.redact_text(why);
+            let response = match outcome {
+                Ok(Outcome::Answered(response)) => response,
+                // The rest of the body is still on its way: of no use for another request.
+                Ok(Outcome::TooLarge(response)) => return (End::TooLarge(redact(response)), None),
+                Ok(Outcome::Unknown(text)) => {
+                    return (End::Unknown { why: why(text), timed_out: false }, None);
+                }
+                Err(ConnectError::Refused(text)) => {
+                    // A redirection that is not followed is the answer.
+                    let end = match last {
+                        Some(response) => End::Answered(response),
+                        None => End::Refused { why: why(text) },
+                    };
+                    return (end, None);
+                }
+                Ok(Outcome::HandedBack(text)) | Err(ConnectError::Failed(text)) => {
+                    return (not_sent(progress, why(text)), None);
+                }
+                Ok(Outcome::StreamRefused) => {
+                    let text = "the peer refused the stream".to_owned();
+                    return (not_sent(progress, text), None);
+                }
+            };
+            let next = if message.may_follow() && hops < inner.bounds.redirects_max {
+                redirect::next(&response, &target, granted)
+            } else {
+                None
+            };
+            let response = redact(response);
+            let connection = lease.map(|lease| (place, lease));
+            let Some(next) = next else { return (End::Answered(response), connection) };
+            if Instant::now() >= deadline {
+                // Only listened for, and this is no answer: nothing more is sent.
+                let why = "a redirection came too late to be followed".to_owned();
+                return (End::Unknown { why, timed_out: true }, connection);
             }
-            Err(ConnectError::Refused(text)) => {
-                // A redirection that is not followed is the answer.
-                let end = match last {
-                    Some(response) => End::Answered(response),
-                    None => End::Refused { why: why(text) },
-                };
-                return (end, None);
+            if let Some((place, lease)) = connection {
+                inner.pool.give_back(&place, lease).await;
             }
-            Ok(Outcome::HandedBack(text)) | Err(ConnectError::Failed(text)) => {
-                return (not_sent(progress, why(text)), None);
+            if next.origin != target.origin {
+                message.change_origin();
             }
-            Ok(Outcome::StreamRefused) => {
-                let text = "the peer refused the stream".to_owned();
-                return (not_sent(progress, text), None);
-            }
-        };
-        let next = if message.may_follow() && hops < inner.bounds.redirects_max {
-            redirect::next(&response, &target, granted)
-        } else {
-            None
-        };
-        let response = redact(response);
-        let connection = lease.map(|lease| (place, lease));
-        let Some(next) = next else { return (End::Answered(response), connection) };
-        if Instant::now() >= deadline {
-            // Only listened for, and this is no answer: nothing more is sent.
-            let why = "a redirection came too late to be followed".to_owned();
-            return (End::Unknown { why, timed_out: true }, connection);
+            last = Some(response);
+            target = next;
+            hops += 1;
         }
-        if let Some((place, lease)) = connection {
-            inner.pool.give_back(&place, lease).await;
+    }
+
+    /// Sends it once, on whatever connection takes it.
+    async fn send(self, message: &Message, target: &Target) -> Sent {
+        let Self { inner, granted, progress, deadline, body_max, idem } = self;
+        let place = inner.pool.place(&target.origin);
+        // What the hop before held, first: two attempts must not wait for each other's room.
+        *progress.held() = Held::default();
+        let permit = inner.pool.permit(&place).await;
+        progress.held().permit = Some(permit);
+        let mut reuse = if idem { Reuse::Any } else { Reuse::Recent };
+        let mut new_connections = 0;
+        loop {
+            let pool = &inner.pool;
+            let leased = pool
+                .lease(&place, &target.origin, granted, reuse, &inner.connector, deadline)
+                .await;
+            let mut lease = match leased {
+                Ok(lease) => lease,
+                Err(error) => return (Err(error), place, None),
+            };
+            let outgoing = match message.outgoing(target, lease.reach()) {
+                Ok(outgoing) => outgoing,
+                Err(why) => return (Err(ConnectError::Refused(why)), place, None),
+            };
+            {
+                let mut held = progress.held();
+                held.shared = lease.shared();
+                held.wire = Some(lease.wire().clone());
+            }
+            new_connections += usize::from(lease.is_new());
+            if !idem {
+                lease.guard(&inner.bounds, new_connections == NEW_CONNECTIONS_MAX);
+            }
+            let outcome = exchange(outgoing, &mut lease, &progress.handed_over, body_max).await;
+            match outcome {
+                // Not one byte left, and another connection may carry it, within its time. `idem`
+                // uses up those that were open. Anything else goes on to a new one at once: the
+                // open ones are older than the one that was just found closing.
+                Outcome::HandedBack(_)
+                    if Instant::now() < deadline
+                        && (!lease.is_new() || new_connections < NEW_CONNECTIONS_MAX) =>
+                {
+                    if !idem {
+                        reuse = Reuse::Never;
+                    }
+                }
+                Outcome::Answered(_) => return (Ok(outcome), place, Some(lease)),
+                _ => return (Ok(outcome), place, None),
+            }
         }
-        if next.origin != target.origin {
-            message.change_origin();
-        }
-        last = Some(response);
-        target = next;
-        hops += 1;
     }
 }
 
@@ -214,47 +310,5 @@ fn not_sent(progress: &Progress, why: String) -> End {
         End::Unknown { why: format!("where it was sent on to: {why}"), timed_out: false }
     } else {
         End::NotSent { why }
-    }
-}
-
-type Sent = (Result<Outcome, ConnectError>, Arc<Place>, Option<Lease>);
-
-/// Sends it once, on whatever connection takes it.
-async fn send(
-    inner: &Inner,
-    message: &Message,
-    target: &Target,
-    granted: &Granted,
-    progress: &Progress,
-    deadline: Instant,
-    body_max: usize,
-) -> Sent {
-    let place = inner.pool.place(&target.origin);
-    // What the hop before held, first: two attempts must not wait for each other's room.
-    *progress.held() = Held::default();
-    let permit = inner.pool.permit(&place).await;
-    progress.held().permit = Some(permit);
-    loop {
-        let leased =
-            inner.pool.lease(&place, &target.origin, granted, &inner.connector, deadline).await;
-        let mut lease = match leased {
-            Ok(lease) => lease,
-            Err(error) => return (Err(error), place, None),
-        };
-        let outgoing = match message.outgoing(target, lease.reach()) {
-            Ok(outgoing) => outgoing,
-            Err(why) => return (Err(ConnectError::Refused(why)), place, None),
-        };
-        if let Some(shared) = lease.shared() {
-            progress.held().shared = Some(shared);
-        }
-        let outcome = exchange(outgoing, &mut lease, &progress.handed_over, body_max).await;
-        match outcome {
-            // Not one byte left: another connection may carry it. Those that were open are used
-            // up sooner or later, and a new one that ends at once is the last.
-            Outcome::HandedBack(_) if !lease.is_new() => {}
-            Outcome::Answered(_) => return (Ok(outcome), place, Some(lease)),
-            _ => return (Ok(outcome), place, None),
-        }
     }
 }

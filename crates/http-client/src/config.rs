@@ -94,8 +94,13 @@ pub struct Bounds {
     pub idle_max: usize,
     /// The same, to one origin.
     pub idle_per_origin_max: usize,
-    /// How long they wait. Shorter than most peers do, so that few of them go first.
+    /// How long they wait at most, less if the peer announces that it closes them sooner.
     pub idle_time: Duration,
+    /// How long a connection may have been silent to carry a request that is not `idem`. A peer
+    /// that closes an idle connection while such a request is on its way makes the outcome unknown
+    /// though nothing happened. No healthy peer closes a connection so soon after an answer, and
+    /// an answer that leads to the next request does so within a sync of the disk.
+    pub idle_time_not_idem: Duration,
     /// The longest that one address is given to accept a connection.
     pub connect_time_max: Duration,
     /// The longest that an answer is listened for when its attempt's time is over.
@@ -121,6 +126,7 @@ impl Default for Bounds {
             idle_max: 1_024,
             idle_per_origin_max: 64,
             idle_time: Duration::from_secs(30),
+            idle_time_not_idem: Duration::from_millis(10),
             connect_time_max: Duration::from_secs(10),
             late_answer_max: Duration::from_secs(10 * 60),
             late_listeners_max: 256,

@@ -28,6 +28,7 @@ use crate::proxy::{Proxies, Proxy, tunnel};
 use crate::resolve::Resolve;
 use crate::target::Origin;
 use crate::tls::HTTP_2;
+use crate::wire::{Socket, Wire};
 
 /// The smallest buffer that hyper takes.
 const BUFFER_BYTES_MIN: usize = 8 * 1024;
@@ -46,6 +47,7 @@ pub(crate) struct Connector {
 pub(crate) struct Opened {
     pub(crate) link: Link,
     pub(crate) reach: Reach,
+    pub(crate) wire: Arc<Wire>,
 }
 
 /// What a request is handed to.
@@ -184,8 +186,10 @@ impl Connector {
         addresses: Arc<[IpAddr]>,
     ) -> Result<Opened, ConnectError> {
         let mut reach = Reach { addresses, form, proxy_authorization: None, tls: origin.tls };
+        let stream = Socket::new(stream);
+        let wire = stream.wire();
         if !origin.tls {
-            return Ok(Opened { link: self.http1(stream).await?, reach });
+            return Ok(Opened { link: self.http1(stream).await?, reach, wire });
         }
         let name = match &origin.host {
             Host::Domain(name) => ServerName::try_from(name.clone())
@@ -198,9 +202,9 @@ impl Connector {
             .map_err(|error| Failed(format!("the TLS handshake with {origin} failed: {error}")))?;
         if stream.get_ref().1.alpn_protocol() == Some(HTTP_2) {
             reach.form = Form::Http2;
-            return Ok(Opened { link: self.http2(stream).await?, reach });
+            return Ok(Opened { link: self.http2(stream).await?, reach, wire });
         }
-        Ok(Opened { link: self.http1(stream).await?, reach })
+        Ok(Opened { link: self.http1(stream).await?, reach, wire })
     }
 
     async fn http1<S>(&self, stream: S) -> Result<Link, ConnectError>

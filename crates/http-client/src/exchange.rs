@@ -5,15 +5,21 @@
 //! connection ended first, does hyper give it back: in `client/dispatch.rs` when the channel is
 //! dropped (`Envelope::drop`), and in `proto/h1/dispatch.rs` when a connection fails that carries
 //! no request (`recv_msg`, without a callback). Once taken out it is split into head and body and
-//! cannot be given back any more, whether a byte of it was written or not. So: given back, nothing
-//! left. Not given back, it may have.
+//! cannot be given back any more, whether a byte of it was written or not; then the socket knows
+//! (`wire.rs`). So: given back, or failed before a byte was written, nothing left. Otherwise it may
+//! have.
+//!
+//! And in h2 0.4.20. A stream fails with the peer's GOAWAY only if its id is above the last one that
+//! the GOAWAY names (`recv_go_away` in `proto/streams/streams.rs`), or if it was never opened. The
+//! streams that the peer was at work on fail with the end of the connection, as an I/O error.
 
 use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use h2::Reason;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use http::response::Parts;
 use http::{Method, StatusCode, Version};
 use http_body::Body as _;
@@ -31,9 +37,10 @@ pub(crate) enum Outcome {
     Answered(Response),
     /// An answer whose body is too large.
     TooLarge(Response),
-    /// The connection had ended: no byte of it left.
+    /// The connection had ended or was about to: no byte of it left.
     HandedBack(String),
-    /// The peer refused the stream: it has not looked at the request, and never will.
+    /// The peer refused the stream, or went away before it: it has not looked at the request, and
+    /// never will.
     StreamRefused,
     /// Nobody knows.
     Unknown(String),
@@ -65,16 +72,21 @@ pub(crate) async fn exchange(
     let method = outgoing.method().clone();
     let was = handed_over.get();
     handed_over.set(true);
+    let wire = lease.wire().clone();
+    let written = wire.written();
     let sent = match lease {
-        Lease::Http1 { sender, .. } => sender.try_send_request(outgoing).await,
+        Lease::Http1 { connection, .. } => connection.sender.try_send_request(outgoing).await,
         Lease::Http2 { stream, .. } => stream.sender().try_send_request(outgoing).await,
     };
     match sent {
         Ok(response) => {
             let (parts, body) = response.into_parts();
+            if let Lease::Http1 { connection, .. } = lease {
+                connection.closed_after = closed_after(&parts.headers);
+            }
             answer(&method, parts, body, lease.reach().tls, body_max).await
         }
-        Err(error) if error.message().is_some() => {
+        Err(error) if error.message().is_some() || wire.written() == written => {
             handed_over.set(was);
             Outcome::HandedBack(described(error.error()))
         }
@@ -86,13 +98,23 @@ pub(crate) async fn exchange(
     }
 }
 
-/// RST_STREAM with REFUSED_STREAM, from the peer. A GOAWAY does not count: h2 fails streams that
-/// the peer has not looked at, and those that it was at work on, with the same error.
+/// RST_STREAM with REFUSED_STREAM, or a GOAWAY that names an earlier stream as the last one.
 fn is_refused(error: &hyper::Error) -> bool {
     let error = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
     error.is_some_and(|error| {
-        error.is_reset() && error.is_remote() && error.reason() == Some(Reason::REFUSED_STREAM)
+        let reset = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
+        error.is_remote() && (reset || error.is_go_away())
     })
+}
+
+/// When the peer closes this connection if it is idle, by `Keep-Alive: timeout=SECONDS`. Values that
+/// make no sense announce nothing.
+fn closed_after(headers: &HeaderMap) -> Option<Duration> {
+    let values = headers.get_all("keep-alive").into_iter().filter_map(|value| value.to_str().ok());
+    let parameters = values.flat_map(|value| value.split(',')).filter_map(|it| it.split_once('='));
+    let timeouts = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("timeout"));
+    let seconds = timeouts.filter_map(|(_, value)| value.trim().trim_matches('"').parse().ok());
+    seconds.min().map(Duration::from_secs)
 }
 
 async fn answer(

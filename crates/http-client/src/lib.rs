@@ -28,6 +28,7 @@ mod resolve;
 mod secrets;
 mod target;
 mod tls;
+mod wire;
 
 pub use addresses::{Network, NetworkError};
 pub use attempt::TIMEOUT_MAX;

@@ -16,10 +16,15 @@ use crate::config::Bounds;
 use crate::connect::{ConnectError, Connector, Link, Opened, Reach};
 use crate::grants::Granted;
 use crate::target::Origin;
+use crate::wire::Wire;
 
 /// How long a connection has to become ready for the next request, when its answer is complete:
 /// a peer may have answered before it had read all.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
+
+/// A peer that announces when it closes idle connections is believed with so much to spare, or half
+/// of the time if that is shorter: what is sent at the last moment arrives after it.
+const ANNOUNCED_MARGIN: Duration = Duration::from_secs(1);
 
 /// All connections of a client.
 #[derive(Debug)]
@@ -43,17 +48,20 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 struct State {
     /// The most recently used last.
-    idle: Vec<Idle>,
+    idle: Vec<Http1>,
     shared: Vec<Arc<Shared>>,
     /// The last new connection with TLS was of HTTP/1.
     is_http1: bool,
 }
 
+/// A connection of HTTP/1.
 #[derive(Debug)]
-struct Idle {
-    sender: http1::SendRequest<Full<Bytes>>,
+pub(crate) struct Http1 {
+    pub(crate) sender: http1::SendRequest<Full<Bytes>>,
     reach: Reach,
-    since: Instant,
+    wire: Arc<Wire>,
+    /// The time after which the peer closes it when it is idle, as the last answer announced it.
+    pub(crate) closed_after: Option<Duration>,
 }
 
 /// A connection of HTTP/2.
@@ -61,17 +69,33 @@ struct Idle {
 pub(crate) struct Shared {
     sender: http2::SendRequest<Full<Bytes>>,
     reach: Reach,
+    wire: Arc<Wire>,
     streams: AtomicUsize,
     streams_max: Arc<AtomicUsize>,
     /// It takes no new requests.
     retired: AtomicBool,
+    /// Requests that are not `idem` may use it: it was new or recently heard when the oldest of its
+    /// streams began. One that an `idem` request took up after a long silence has still to prove
+    /// that it is alive. Changes under the lock of its [`Place`].
+    trusted: AtomicBool,
     used: Mutex<Instant>,
+}
+
+/// Which open connections a request may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reuse {
+    /// All that are open.
+    Any,
+    /// Those on which the peer was heard so recently that it cannot be about to close them.
+    Recent,
+    /// None.
+    Never,
 }
 
 /// A connection in the hands of one request.
 #[derive(Debug)]
 pub(crate) enum Lease {
-    Http1 { sender: http1::SendRequest<Full<Bytes>>, reach: Reach, is_new: bool },
+    Http1 { connection: Http1, is_new: bool },
     Http2 { stream: Stream, is_new: bool },
 }
 
@@ -130,16 +154,17 @@ impl Pool {
         place: &Place,
         origin: &Origin,
         granted: &Granted,
+        reuse: Reuse,
         connector: &Connector,
         deadline: Instant,
     ) -> Result<Lease, ConnectError> {
-        if let Some(lease) = self.open_one(place, granted) {
+        if let Some(lease) = self.open_one(place, granted, reuse) {
             return Ok(lease);
         }
         let may_share = || origin.tls && !lock(&place.state).is_http1;
         let opening = if may_share() { Some(place.opening.lock().await) } else { None };
         if opening.is_some()
-            && let Some(lease) = self.open_one(place, granted)
+            && let Some(lease) = self.open_one(place, granted, reuse)
         {
             return Ok(lease);
         }
@@ -151,45 +176,65 @@ impl Pool {
     }
 
     /// One that is open.
-    fn open_one(&self, place: &Place, granted: &Granted) -> Option<Lease> {
+    fn open_one(&self, place: &Place, granted: &Granted, reuse: Reuse) -> Option<Lease> {
         let mut state = lock(&place.state);
+        let silent_max = match reuse {
+            Reuse::Never => return None,
+            Reuse::Recent => self.bounds.idle_time_not_idem,
+            Reuse::Any => self.bounds.idle_time,
+        };
         let mut index = state.idle.len();
         while index > 0 {
             index -= 1;
             let idle = &state.idle[index];
             let closed = !idle.sender.is_ready();
             if closed || idle.reach.allowed(granted) {
-                let Idle { sender, reach, .. } = state.idle.remove(index);
+                let connection = state.idle.remove(index);
                 self.idle_count.fetch_sub(1, Ordering::Relaxed);
-                if !closed {
-                    return Some(Lease::Http1 { sender, reach, is_new: false });
+                if closed {
+                    continue;
                 }
+                let silent = connection.wire.silent_for();
+                if silent < silent_max.min(connection.idle_time(&self.bounds)) {
+                    return Some(Lease::Http1 { connection, is_new: false });
+                }
+                // Closed here: a new connection takes its place, and the others have been idle for
+                // even longer.
+                break;
             }
         }
         state.shared.retain(|shared| shared.is_usable());
-        let room = |shared: &&Arc<Shared>| {
+        let fits = |shared: &&Arc<Shared>| {
+            let streams = shared.streams.load(Ordering::Relaxed);
+            let recent = shared.wire.silent_for() < self.bounds.idle_time_not_idem;
+            let trusted = recent || (streams > 0 && shared.trusted.load(Ordering::Relaxed));
+            shared.trusted.store(trusted, Ordering::Relaxed);
             let max = shared.streams_max.load(Ordering::Relaxed);
-            let max = max.min(self.bounds.streams_per_connection_max);
-            shared.streams.load(Ordering::Relaxed) < max && shared.reach.allowed(granted)
+            streams < max.min(self.bounds.streams_per_connection_max)
+                && (trusted || reuse == Reuse::Any)
+                && shared.reach.allowed(granted)
         };
-        let shared = state.shared.iter().find(room)?;
+        let shared = state.shared.iter().find(fits)?;
         Some(Lease::Http2 { stream: Stream::new(shared), is_new: false })
     }
 
     fn keep(&self, place: &Place, opened: Opened) -> Lease {
-        let Opened { link, reach } = opened;
+        let Opened { link, reach, wire } = opened;
         match link {
             Link::Http1(sender) => {
                 lock(&place.state).is_http1 = true;
-                Lease::Http1 { sender, reach, is_new: true }
+                let connection = Http1 { sender, reach, wire, closed_after: None };
+                Lease::Http1 { connection, is_new: true }
             }
             Link::Http2 { sender, streams_max } => {
                 let shared = Arc::new(Shared {
                     sender,
                     reach,
+                    wire,
                     streams: AtomicUsize::new(0),
                     streams_max,
                     retired: AtomicBool::new(false),
+                    trusted: AtomicBool::new(true),
                     used: Mutex::new(Instant::now()),
                 });
                 let stream = Stream::new(&shared);
@@ -203,7 +248,8 @@ impl Pool {
 
     /// Takes a connection back whose answer is complete.
     pub(crate) async fn give_back(&self, place: &Place, lease: Lease) {
-        let Lease::Http1 { mut sender, reach, .. } = lease else { return };
+        let Lease::Http1 { mut connection, .. } = lease else { return };
+        let sender = &mut connection.sender;
         if !sender.is_ready() && !matches!(timeout(SETTLE_MAX, sender.ready()).await, Ok(Ok(()))) {
             return;
         }
@@ -212,7 +258,7 @@ impl Pool {
             && self.idle_count.load(Ordering::Relaxed) < self.bounds.idle_max;
         if room {
             self.idle_count.fetch_add(1, Ordering::Relaxed);
-            state.idle.push(Idle { sender, reach, since: Instant::now() });
+            state.idle.push(connection);
         }
     }
 
@@ -223,7 +269,9 @@ impl Pool {
         lock(&self.places).retain(|_, place| {
             let mut state = lock(&place.state);
             let before = state.idle.len();
-            state.idle.retain(|idle| idle.sender.is_ready() && !old(idle.since));
+            state.idle.retain(|idle| {
+                idle.sender.is_ready() && idle.wire.silent_for() < idle.idle_time(&self.bounds)
+            });
             self.idle_count.fetch_sub(before - state.idle.len(), Ordering::Relaxed);
             state.shared.retain(|shared| {
                 let is_idle = shared.streams.load(Ordering::Relaxed) == 0;
@@ -236,11 +284,45 @@ impl Pool {
     }
 }
 
+impl Http1 {
+    /// How long it may be idle.
+    fn idle_time(&self, bounds: &Bounds) -> Duration {
+        let announced = self
+            .closed_after
+            .map_or(Duration::MAX, |after| after.saturating_sub(ANNOUNCED_MARGIN).max(after / 2));
+        announced.min(bounds.idle_time)
+    }
+}
+
 impl Lease {
     pub(crate) fn reach(&self) -> &Reach {
         match self {
-            Self::Http1 { reach, .. } => reach,
+            Self::Http1 { connection, .. } => &connection.reach,
             Self::Http2 { stream, .. } => &stream.0.reach,
+        }
+    }
+
+    pub(crate) fn wire(&self) -> &Arc<Wire> {
+        match self {
+            Self::Http1 { connection, .. } => &connection.wire,
+            Self::Http2 { stream, .. } => &stream.0.wire,
+        }
+    }
+
+    /// Makes the connection refuse a request that is not `idem` if the peer may be closing it by
+    /// the time of the request's first byte. Twice the time for which a connection may be silent
+    /// when it is taken: a busy machine may take as long to get from here to the write. `is_last`:
+    /// there is no further connection to try, so a new one is used however long that took.
+    pub(crate) fn guard(&self, bounds: &Bounds, is_last: bool) {
+        let silent_max = bounds.idle_time_not_idem.saturating_mul(2);
+        match self {
+            Self::Http1 { is_new: true, .. } | Self::Http2 { is_new: true, .. } => {
+                self.wire().guard_new(if is_last { Duration::MAX } else { silent_max });
+            }
+            Self::Http1 { .. } => self.wire().guard_reused(silent_max),
+            // With others' streams on it the peer is at work and may say anything at any time.
+            Self::Http2 { stream, .. } if stream.is_alone() => self.wire().guard_reused(silent_max),
+            Self::Http2 { .. } => {}
         }
     }
 
@@ -279,6 +361,10 @@ impl Stream {
 
     pub(crate) fn sender(&self) -> http2::SendRequest<Full<Bytes>> {
         self.0.sender.clone()
+    }
+
+    fn is_alone(&self) -> bool {
+        self.0.streams.load(Ordering::Relaxed) == 1
     }
 }
 

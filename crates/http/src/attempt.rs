@@ -23,8 +23,10 @@ pub struct Attempt {
     pub timeout: Duration,
     /// The largest body of an answer.
     pub response_bytes_max: usize,
-    /// Whether to listen for an answer when the time is over: it may still be of use.
-    pub listen_on: bool,
+    /// Whether it may be sent again when its outcome is unknown. If not, everything is done to
+    /// know: it leaves only on a connection that the peer cannot be about to close, and an answer
+    /// is listened for when its time is over.
+    pub idem: bool,
 }
 
 /// How an attempt ended.
@@ -54,8 +56,8 @@ pub enum End {
     },
 }
 
-/// Told how an attempt ended: once, and once more if its time was over, it was asked to listen on,
-/// and an answer came after all.
+/// Told how an attempt ended: once, and once more if its time was over, it is not `idem`, and an
+/// answer came after all.
 pub type Report = Box<dyn FnMut(End) + Send>;
 
 /// Sends requests.

@@ -56,7 +56,7 @@ pub(crate) struct Sending {
     pub(crate) components: Arc<[String]>,
     pub(crate) timeout: Duration,
     pub(crate) response_bytes_max: usize,
-    pub(crate) listen_on: bool,
+    pub(crate) idem: bool,
     pub(crate) slot: Slot,
 }
 
@@ -224,7 +224,7 @@ impl Shared {
                     components,
                     timeout: sending.timeout,
                     response_bytes_max: sending.response_bytes_max,
-                    listen_on: sending.listen_on,
+                    idem: sending.idem,
                 },
                 report,
             ),

@@ -120,7 +120,7 @@ struct Open {
     /// Whoever waits for it; nobody, if its process is gone or listens no longer.
     report: Option<Report>,
     deadline: Timestamp,
-    listen_on: bool,
+    idem: bool,
     /// How much time has passed since it was sent.
     on_wire: u64,
     given_up: bool,
@@ -263,7 +263,7 @@ impl Peer {
             drop(gone);
             return true;
         };
-        let listens = open.given_up && open.listen_on && is.reports.is_empty();
+        let listens = open.given_up && !open.idem && is.reports.is_empty();
         is.reports.push(end.clone());
         self.transcript.say(format_args!("  wire: request {} ends: {}", open.sent, shown(&end)));
         let mut report = open.report.take();
@@ -343,7 +343,7 @@ fn shown(end: &End) -> String {
 
 impl Sender for Peer {
     fn send(&self, attempt: Sending, report: Report) {
-        let Sending { request, idempotency_key: key, timeout, listen_on, .. } = attempt;
+        let Sending { request, idempotency_key: key, timeout, idem, .. } = attempt;
         let whose = self.disk.in_flight(&key);
         let mut state = self.state();
         let (journal, child, attempt) = match whose.as_slice() {
@@ -400,7 +400,7 @@ impl Sender for Peer {
             about,
             report: Some(report),
             deadline: self.clock.now().saturating_add(timeout),
-            listen_on,
+            idem,
             on_wire: 0,
             given_up: false,
             found: 0,

@@ -217,10 +217,10 @@ async fn a_connection_without_an_answer_is_left() {
     })
     .await;
     answered(&setting.ask("/fine").await);
-    for listen_on in [false, true] {
+    for idem in [true, false] {
         let mut attempt = attempt(request("POST", &setting.url("/never")));
         attempt.timeout = SHORT;
-        attempt.listen_on = listen_on;
+        attempt.idem = idem;
         let end = end(&setting.client, attempt).await;
         assert!(matches!(end, End::Unknown { timed_out: true, .. }), "{end:?}");
         answered(&setting.ask("/fine").await);

@@ -7,6 +7,8 @@ mod cuts;
 mod grants;
 mod hostile;
 mod http2;
+mod idle;
+mod paused;
 mod plain;
 mod proxies;
 mod redirects;

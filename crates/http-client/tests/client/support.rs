@@ -71,7 +71,7 @@ pub(crate) fn attempt(request: Request) -> Attempt {
         components: [COMPONENT.to_owned()].into(),
         timeout: LONG,
         response_bytes_max: 1 << 20,
-        listen_on: false,
+        idem: true,
     }
 }
 

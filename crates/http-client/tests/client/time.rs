@@ -28,10 +28,10 @@ async fn slow_peer() -> (Peer, UnboundedReceiver<TcpStream>) {
     (peer, given)
 }
 
-fn short(peer: &Peer, listen_on: bool) -> Attempt {
+fn short(peer: &Peer, idem: bool) -> Attempt {
     let mut attempt = attempt(request("POST", &peer.url("/")));
     attempt.timeout = SHORT;
-    attempt.listen_on = listen_on;
+    attempt.idem = idem;
     attempt
 }
 
@@ -49,7 +49,7 @@ async fn is_closed(stream: &mut TcpStream) {
 async fn when_the_time_is_over_the_connection_goes() {
     let (peer, mut given) = slow_peer().await;
     let client = client_for(&peer);
-    timed_out(&end(&client, short(&peer, false)).await);
+    timed_out(&end(&client, short(&peer, true)).await);
     is_closed(&mut given.recv().await.unwrap()).await;
     peer.arrivals.one();
 }
@@ -58,7 +58,7 @@ async fn when_the_time_is_over_the_connection_goes() {
 async fn a_late_answer_is_told_after_all() {
     let (peer, mut given) = slow_peer().await;
     let client = client_for(&peer);
-    let mut told = send(&client, short(&peer, true));
+    let mut told = send(&client, short(&peer, false));
     timed_out(&told.recv().await.unwrap());
     let mut stream = given.recv().await.unwrap();
     stream.write_all(&Answer::text(200, "late").bytes).await.unwrap();
@@ -71,7 +71,7 @@ async fn a_late_answer_is_told_after_all() {
 async fn half_a_late_answer_is_not_told() {
     let (peer, mut given) = slow_peer().await;
     let client = client_for(&peer);
-    let mut told = send(&client, short(&peer, true));
+    let mut told = send(&client, short(&peer, false));
     timed_out(&told.recv().await.unwrap());
     let mut stream = given.recv().await.unwrap();
     let answer = Answer::text(200, "late").bytes;
@@ -85,7 +85,7 @@ async fn half_a_late_answer_is_not_told() {
 async fn a_late_redirection_is_not_followed() {
     let (peer, mut given) = slow_peer().await;
     let client = client_for(&peer);
-    let mut attempt = short(&peer, true);
+    let mut attempt = short(&peer, false);
     attempt.request.method = "GET".into();
     let mut told = send(&client, attempt);
     timed_out(&told.recv().await.unwrap());
@@ -102,11 +102,11 @@ async fn so_many_are_listened_for_and_so_long() {
     config.bounds.late_listeners_max = 1;
     config.bounds.in_flight_per_origin_max = 1;
     let client = Client::start(config.clone()).unwrap();
-    let mut first = send(&client, short(&peer, true));
+    let mut first = send(&client, short(&peer, false));
     timed_out(&first.recv().await.unwrap());
     let mut first_stream = given.recv().await.unwrap();
     // It has given its room back, and there is none to listen for another.
-    let mut second = send(&client, short(&peer, true));
+    let mut second = send(&client, short(&peer, false));
     timed_out(&second.recv().await.unwrap());
     is_closed(&mut given.recv().await.unwrap()).await;
     assert!(second.recv().await.is_none());
@@ -115,7 +115,7 @@ async fn so_many_are_listened_for_and_so_long() {
 
     config.bounds.late_answer_max = Duration::from_millis(20);
     let client = Client::start(config).unwrap();
-    let mut told = send(&client, short(&peer, true));
+    let mut told = send(&client, short(&peer, false));
     timed_out(&told.recv().await.unwrap());
     is_closed(&mut given.recv().await.unwrap()).await;
     assert!(told.recv().await.is_none());
@@ -145,7 +145,7 @@ async fn time_that_is_over_before_anything_left_is_not_sent() {
     for url in [format!("https://{}/", peer.address), "http://nowhere.test/".to_owned()] {
         let mut attempt = attempt(request("POST", &url));
         attempt.timeout = SHORT;
-        attempt.listen_on = true;
+        attempt.idem = false;
         let mut told = send(&client, attempt);
         not_sent(&told.recv().await.unwrap());
         assert!(told.recv().await.is_none());
@@ -161,7 +161,7 @@ async fn who_waits_for_room_has_sent_nothing() {
     let client = Client::start(config).unwrap();
     let mut first = send(&client, attempt(request("POST", &peer.url("/"))));
     let mut stream = given.recv().await.unwrap();
-    not_sent(&end(&client, short(&peer, true)).await);
+    not_sent(&end(&client, short(&peer, false)).await);
     stream.write_all(&Answer::text(200, "first").bytes).await.unwrap();
     answered(&first.recv().await.unwrap());
     peer.arrivals.one();

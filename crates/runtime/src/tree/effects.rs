@@ -243,7 +243,7 @@ impl Tree {
             components: shared.components.names_of(&own),
             timeout: timeout(&open, now.saturating_since(open.scheduled_time)),
             response_bytes_max: shared.guests.options().payload_bytes_max,
-            listen_on: open.retry_policy.class.idempotency == Idempotency::NonIdem,
+            idem: open.retry_policy.class.idempotency == Idempotency::Idem,
             slot,
         };
         self.changes.outgoing.push(Outgoing::Send(Box::new(sending)));
