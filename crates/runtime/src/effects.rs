@@ -2,10 +2,10 @@
 //! waits until everything that it depends on is durable (D2); then it goes, and what comes of it
 //! comes back as a command.
 //!
-//! So many requests are in flight at most. Whoever finds no room has not begun: it is written as
-//! started only when it can be sent at once, because after a crash what was started is unknown.
+//! So many requests are in flight at most (`effect_room.rs`). An effect that finds no room has not
+//! begun: it is written as started only when it can be sent at once, because after a crash what was
+//! started is unknown.
 
-use std::collections::VecDeque;
 use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,6 +17,7 @@ use indelible_http::{End, Report, Request, Sender};
 use indelible_journal::{Attempt, JournalKey, Payload, RootHash};
 use indelible_store::{Durable, Lost, Position};
 
+use crate::effect_room::{EffectRoom, Lane, Shares};
 use crate::shared::{Shared, lock};
 use crate::tree::command::{Command, EffectEnded};
 use crate::unresolved::UnresolvedEffect;
@@ -62,35 +63,34 @@ pub(crate) struct Sending {
 
 /// Room for requests in flight.
 struct Slots {
-    max: usize,
     state: Mutex<SlotState>,
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct SlotState {
-    taken: usize,
-    /// Those that found no room, some of them twice: what is told twice waits twice.
-    waiting: VecDeque<(JournalKey, u32, Attempt)>,
+    /// Some wait twice: what is told twice waits twice.
+    room: EffectRoom<(JournalKey, u32, Attempt)>,
     /// Nothing new begins.
     closing: bool,
 }
 
 /// Room for one request; free when it is dropped, which is when its end has reached its tree.
-pub(crate) struct Slot(Arc<Slots>);
+pub(crate) struct Slot {
+    slots: Arc<Slots>,
+    lane: Lane,
+}
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut state = lock(&self.0.state);
-        state.taken -= 1;
-        drop(state);
-        self.0.changed.notify_all();
+        lock(&self.slots.state).room.give_back(&self.lane);
+        self.slots.changed.notify_all();
     }
 }
 
 impl Effects {
-    pub(crate) fn new(sender: Arc<dyn Sender>, max: usize) -> Self {
-        let slots = Slots { max, state: Mutex::default(), changed: Condvar::new() };
+    pub(crate) fn new(sender: Arc<dyn Sender>, shares: Shares) -> Self {
+        let state = SlotState { room: EffectRoom::new(shares), closing: false };
+        let slots = Slots { state: Mutex::new(state), changed: Condvar::new() };
         Self {
             sender,
             slots: Arc::new(slots),
@@ -101,19 +101,25 @@ impl Effects {
         }
     }
 
-    /// Room for this attempt at this effect; none: it is told when there may be some, unless nothing
-    /// begins any more.
-    pub(crate) fn begin(&self, key: &JournalKey, child: u32, attempt: Attempt) -> Option<Slot> {
+    /// Room for this attempt at an effect, which its component and its label place in a lane; none:
+    /// it is told when there may be some, unless nothing begins any more.
+    pub(crate) fn begin(
+        &self,
+        (component, label): (&str, &str),
+        key: &JournalKey,
+        child: u32,
+        attempt: Attempt,
+    ) -> Option<Slot> {
         let mut state = lock(&self.slots.state);
         if state.closing {
             return None;
         }
-        if state.taken >= self.slots.max {
-            state.waiting.push_back((key.clone(), child, attempt));
+        let lane = state.room.lane(component, label);
+        if !state.room.take(&lane) {
+            state.room.wait(&lane, (key.clone(), child, attempt));
             return None;
         }
-        state.taken += 1;
-        Some(Slot(Arc::clone(&self.slots)))
+        Some(Slot { slots: Arc::clone(&self.slots), lane })
     }
 
     /// These leave when this position is durable. Under a tree's lock: they go with the next
@@ -129,7 +135,7 @@ impl Effects {
 
     /// How many requests are in flight.
     pub(crate) fn in_flight(&self) -> usize {
-        lock(&self.slots.state).taken
+        lock(&self.slots.state).room.taken()
     }
 
     /// How many wait for the disk before they leave.
@@ -142,8 +148,8 @@ impl Effects {
     pub(crate) fn drain(&self, at_most: Duration) {
         let mut state = lock(&self.slots.state);
         state.closing = true;
-        state.waiting.clear();
-        let none = |state: &mut SlotState| state.taken > 0;
+        state.room.forget_waiting();
+        let none = |state: &mut SlotState| state.room.taken() > 0;
         let waited = self.slots.changed.wait_timeout_while(state, at_most, none);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
@@ -166,9 +172,7 @@ impl Effects {
 
     /// As many of those that wait as there is room for.
     fn may_begin(&self) -> Vec<(JournalKey, u32, Attempt)> {
-        let mut state = lock(&self.slots.state);
-        let room = self.slots.max.saturating_sub(state.taken).min(state.waiting.len());
-        state.waiting.drain(..room).collect()
+        lock(&self.slots.state).room.next()
     }
 }
 

@@ -47,6 +47,7 @@ mod audit;
 mod audit_log;
 mod cell;
 mod component;
+mod effect_room;
 mod effects;
 mod engine;
 mod followers;

@@ -3,6 +3,8 @@
 use indelible_journal::Micros;
 use indelible_operations::retention::{AHEAD_MAX, Retention, TooShort};
 
+use crate::effect_room::Shares;
+
 /// How an engine runs.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -33,6 +35,11 @@ pub struct Options {
     /// The most HTTP requests in flight: past it, further ones wait, and have not begun. 0: none
     /// begins.
     pub effects_in_flight_max: usize,
+    /// The most of them that one component has in flight: those of others find room, whatever its
+    /// peers do.
+    pub effects_per_component_max: usize,
+    /// The most of them that are in flight to one origin: a peer that hangs takes no more room.
+    pub effects_per_origin_max: usize,
     /// For how long a stop waits for HTTP requests in flight: of what is left then, the next engine
     /// does not know whether it happened.
     pub drain_max: Micros,
@@ -104,7 +111,9 @@ impl Default for Options {
             operation_window: Micros::from_secs(7 * 24 * 3600),
             commands_max: 4_096,
             callers_waiting_max: 65_536,
-            effects_in_flight_max: 1_024,
+            effects_in_flight_max: 4_096,
+            effects_per_component_max: 2_048,
+            effects_per_origin_max: 1_024,
             drain_max: Micros::from_secs(10),
             retry_horizon: Micros::from_secs(24 * 3600),
             operation_ahead_max: AHEAD_MAX,
@@ -113,6 +122,14 @@ impl Default for Options {
 }
 
 impl Options {
+    pub(crate) fn effect_shares(&self) -> Shares {
+        Shares {
+            all: self.effects_in_flight_max,
+            component: self.effects_per_component_max,
+            origin: self.effects_per_origin_max,
+        }
+    }
+
     /// How long operations are remembered, if these options make sense.
     pub(crate) fn retention(&self) -> Result<Retention, TooShort> {
         Retention::new(self.operation_window, self.retry_horizon, self.operation_ahead_max)

@@ -669,6 +669,41 @@ fn so_many_are_in_flight_at_most() {
     assert_eq!((unknown, wire.count()), (3, 10), "{said:?}");
 }
 
+/// A peer that hangs fills its own share: requests to another leave at once, and those that wait for
+/// the first go on in their turn.
+#[test]
+fn a_peer_that_hangs_leaves_room_for_others() {
+    let options = Options {
+        effects_in_flight_max: 8,
+        effects_per_component_max: 6,
+        effects_per_origin_max: 3,
+        ..by_hand(KEEP)
+    };
+    let (house, wire) = house(options);
+    let hanging: Vec<_> =
+        (0..20).map(|n| house.start(&n.to_string(), "sends", &spec("POST", "open", ""))).collect();
+    work(&house);
+    assert_eq!((wire.open(), wire.count()), (3, 3), "the origin's share");
+    let elsewhere = |host: &str| spec("POST", "open", "").replace("//peer/", &format!("//{host}/"));
+    for (place, host) in ["b:81", "c", "d"].into_iter().enumerate() {
+        house.start(host, "sends", &elsewhere(host));
+        work(&house);
+        assert_eq!(wire.open(), 4 + place, "it leaves at once");
+    }
+    house.start("e", "sends", &elsewhere("e"));
+    work(&house);
+    assert_eq!(wire.open(), 6, "the component's share");
+    for _ in 0..24 {
+        wire.end(answered(200));
+        work(&house);
+    }
+    house.work_through();
+    assert_eq!((wire.open(), wire.count()), (0, 24), "none is forgotten");
+    for id in hanging {
+        assert_eq!(said(&house.ending(&id)), "200");
+    }
+}
+
 /// Nobody but the engine asks questions about effects: a function that could be started as one
 /// would answer for a reconciler.
 #[test]

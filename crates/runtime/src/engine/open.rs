@@ -71,7 +71,7 @@ impl Engine {
         let places = guests.options().guests_max as usize;
         let shared = Arc::new_cyclic(|me| Shared {
             me: Weak::clone(me),
-            effects: Effects::new(http, options.effects_in_flight_max),
+            effects: Effects::new(http, options.effect_shares()),
             clock,
             entropy,
             observer,

@@ -208,7 +208,9 @@ impl Tree {
         let own = *execution.journal.component_digest().expect("it has started");
         let trace_parent = trace_parent(execution.journal.started(), &promise);
         let Some(next) = next_attempt(&open) else { return true };
-        let Some(slot) = shared.effects.begin(key, child, next) else { return false };
+        let components = shared.components.names_of(&own);
+        let lane = (components.first().map_or("", String::as_str), open.function_name.as_str());
+        let Some(slot) = shared.effects.begin(lane, key, child, next) else { return false };
         let request = match execution.unstarted.remove(&child) {
             Some(request) => execution.requests.entry(child).insert_entry(request).get().clone(),
             None => match execution.requests.get(&child) {
@@ -240,7 +242,7 @@ impl Tree {
             request,
             idempotency_key: idempotency_key(&promise),
             trace_parent,
-            components: shared.components.names_of(&own),
+            components,
             timeout: timeout(&open, now.saturating_since(open.scheduled_time)),
             response_bytes_max: shared.guests.options().payload_bytes_max,
             idem: open.retry_policy.class.idempotency == Idempotency::Idem,
