@@ -3,9 +3,11 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::{Args, value_parser};
+use indelible_http::{Attempt, Report as AttemptReport, Sender};
 use indelible_http_client::{Client, Config, Grant, Network};
 use indelible_http_peer::Peer;
 use indelible_runtime::World;
@@ -13,7 +15,7 @@ use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use super::calls::Caller;
-use super::drive::{Windows, drive};
+use super::drive::{Stretch, Windows, drive};
 use super::house::{self, Where};
 use super::place::Place;
 use super::report::{Report, latency, micros, round};
@@ -24,6 +26,10 @@ pub(super) const HELP: &str = "\
 A function sends N POST requests, one after the other; each is journaled before it leaves and when
 its answer has arrived, and none is ever sent twice. The peer answers at once and runs in this
 process, on the same cores. `per s` counts requests.
+
+A POST leaves on a connection that was heard within milliseconds, or on a new one, because a peer may
+close any other while it is on its way. The second row is what that costs: the same twice more, with
+any open connection, and with a new one for each request.
 
 raw is the disk itself with one producer: one write and one fdatasync after the other, for a second
 right before and a second right after. A step alone is to take no longer than two of its syncs and a
@@ -77,6 +83,39 @@ struct Line {
     cpu_s: f64,
     rss_mb: Option<f64>,
     raw_sync_us: f64,
+    /// Requests a second with any open connection.
+    any_connection_per_s: f64,
+    /// Requests a second with a new connection for each.
+    new_connection_per_s: f64,
+}
+
+/// For how long a connection may be silent to carry a POST: as it is, for ever, and not at all.
+const SILENCES: [Option<Duration>; 3] = [None, Some(Duration::MAX), Some(Duration::ZERO)];
+
+/// A client for each of [`SILENCES`], of which one is in use.
+struct Clients {
+    clients: Vec<Client>,
+    used: AtomicUsize,
+}
+
+impl Clients {
+    fn start(peer: &Peer) -> Result<Self, Failure> {
+        let start = |silence: Option<Duration>| {
+            let mut config = config(peer);
+            if let Some(silence) = silence {
+                config.bounds.idle_time_not_idem = silence;
+            }
+            Client::start(config).map_err(|error| unable("start a client", &error))
+        };
+        let clients = SILENCES.into_iter().map(start).collect::<Result<_, _>>()?;
+        Ok(Self { clients, used: AtomicUsize::new(0) })
+    }
+}
+
+impl Sender for Clients {
+    fn send(&self, attempt: Attempt, report: AttemptReport) {
+        self.clients[self.used.load(Ordering::Relaxed)].send(attempt, report);
+    }
 }
 
 pub(super) fn run(
@@ -87,8 +126,8 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let component = guest::component(arguments.place.guest.as_deref())?;
     let peer = Peer::start_on(0).map_err(|error| unable("start a peer", &error))?;
-    let client = Client::start(config(&peer)).map_err(|error| unable("start a client", &error))?;
-    let world = World { http: Arc::new(client), ..World::system(house::guests(place.path())?) };
+    let clients = Arc::new(Clients::start(&peer)?);
+    let world = World { http: clients.clone(), ..World::system(house::guests(place.path())?) };
     let engine = Arc::new(house::open(place.path(), world)?);
     house::deploy(runtime, &engine, &component)?;
     let input = format!("[{},\"{}\"]", arguments.n, peer.url("/fast"));
@@ -108,6 +147,13 @@ pub(super) fn run(
     let driven = drive(runtime, callers(arguments.in_flight), windows, |_| Ok(()))?.all;
     let fsyncs = engine.readings().store.groups - before;
     syncs.merge(&raw::run(runtime, &file, 1, second)?.driven.all);
+    let per_s = |driven: &Stretch| round(driven.per_s() * f64::from(arguments.n), 1);
+    let otherwise = |client| {
+        clients.used.store(client, Ordering::Relaxed);
+        drive(runtime, callers(arguments.in_flight), once, |_| Ok(()))?;
+        Ok(per_s(&drive(runtime, callers(arguments.in_flight), windows, |_| Ok(()))?.all))
+    };
+    let (any_connection_per_s, new_connection_per_s) = (otherwise(1)?, otherwise(2)?);
 
     let per_mille = |part| micros(driven.latencies.per_mille(part));
     let count = driven.latencies.count();
@@ -118,7 +164,7 @@ pub(super) fn run(
         in_flight: arguments.in_flight,
         seconds: round(driven.seconds, 3),
         count,
-        per_s: round(driven.per_s() * f64::from(arguments.n), 1),
+        per_s: per_s(&driven),
         p50_us: per_mille(500),
         p99_us: per_mille(990),
         step_p50_us: round(per_mille(500) / f64::from(arguments.n), 2),
@@ -130,10 +176,14 @@ pub(super) fn run(
         cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
         rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
         raw_sync_us: micros(syncs.latencies.per_mille(500)),
+        any_connection_per_s,
+        new_connection_per_s,
     };
     let text = format!(
         "{}: {:.0} per s, {} in flight, {} each (a sync of the disk alone: {}), {:.3} syncs each, \
-         {:.2} s of cpu in {:.1} s",
+         {:.2} s of cpu in {:.1} s\n\
+         connections: {:.0} per s with any that is open, {:.0} with a new one for each; it is {:.2} \
+         and {:.2} times that",
         line.workload,
         line.per_s,
         line.in_flight,
@@ -142,6 +192,10 @@ pub(super) fn run(
         line.fsyncs_per_request,
         line.cpu_s,
         line.seconds,
+        line.any_connection_per_s,
+        line.new_connection_per_s,
+        line.per_s / line.any_connection_per_s,
+        line.per_s / line.new_connection_per_s,
     );
     Report::new(out, arguments.place.json).object(&line, &text)
 }

@@ -106,6 +106,7 @@ fn requests() {
     let rate = line.number("per_s") * line.number("seconds") / requests;
     assert!((rate - 1.0).abs() < 0.01, "{}", line.0);
     line.has_some(&["step_p50_us", "fsyncs", "fsyncs_per_request", "cpu_s", "raw_sync_us"]);
+    line.has_some(&["any_connection_per_s", "new_connection_per_s"]);
     line.rises(&["step_p50_us", "p50_us", "p99_us"]);
 }
 

@@ -18,8 +18,8 @@ use crate::tls_peer::{Authority, tls_peer};
 
 const PEER_WAITS: Duration = Duration::from_millis(25);
 
-/// So many sequences of requests at once.
-const SEQUENCES: usize = 50;
+/// How many requests a sequence has, one after the other; as many sequences as it takes run at once.
+const IN_SEQUENCE: usize = 20;
 
 fn not_idem(url: &str) -> Attempt {
     Attempt { idem: false, ..attempt(request("POST", url)) }
@@ -62,7 +62,7 @@ async fn none_is_unknown(peer: &Peer, config: Config, url: String, wait: Duratio
         // thread, would have been sent a request by one of them.
         let client = Client::start(config.clone()).unwrap();
         let mut ends = Vec::new();
-        for index in 0..count / SEQUENCES {
+        for index in 0..IN_SEQUENCE {
             ends.push(end(&client, not_idem(&url)).await);
             let pause = match (number + index) % 6 {
                 0 => Duration::ZERO,
@@ -78,7 +78,7 @@ async fn none_is_unknown(peer: &Peer, config: Config, url: String, wait: Duratio
         ends
     };
     let mut all = Vec::new();
-    for ends in futures_of((0..SEQUENCES).map(sequence)).await {
+    for ends in futures_of((0..count / IN_SEQUENCE).map(sequence)).await {
         all.extend(ends);
     }
     let answered = all.iter().filter(|end| matches!(end, End::Answered(_))).count();
