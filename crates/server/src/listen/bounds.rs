@@ -32,6 +32,15 @@ pub struct Bounds {
     /// For how long a peer may take nothing of what is written to it, before the connection is
     /// cut. What waits to be sent is memory.
     pub stall_time_max: Duration,
+    /// The most bytes that are read and dropped from a peer that sends on after its last answer
+    /// (see `linger`). Four times the largest body that a path takes by default: a component with
+    /// all of its debug information is told that it is too large, and not reset.
+    pub linger_bytes_max: usize,
+    /// For how long such a peer may send on in all: as long as a body may take to arrive.
+    pub linger_time_max: Duration,
+    /// For how long such a peer may be silent without closing the connection: some round trips,
+    /// and a packet that was lost and is sent again.
+    pub linger_silence_max: Duration,
     /// The most requests at a time on an HTTP/2 connection.
     pub streams_max: u32,
     /// The most bytes of a body that come on an HTTP/2 stream before somebody reads them.
@@ -62,6 +71,9 @@ impl Default for Bounds {
             park_time: Duration::from_secs(2),
             handshake_time_max: Duration::from_secs(10),
             stall_time_max: Duration::from_secs(30),
+            linger_bytes_max: 128 << 20,
+            linger_time_max: Duration::from_secs(30),
+            linger_silence_max: Duration::from_secs(5),
             streams_max: 128,
             stream_window_bytes: 128 * 1024,
             connection_window_bytes: 256 * 1024,

@@ -26,7 +26,7 @@ use super::sent::{Request, Sent};
 use super::service::Phase;
 use super::watch::{Protocol, Watch, Why};
 use super::wire::{Socket, Wire};
-use super::{Bounds, Draining, Peer, Readings, Service, Tls};
+use super::{Bounds, Draining, Peer, Readings, Service, Tls, linger};
 
 /// A peer that vanished without a word is noticed after two minutes, also by a request that waits:
 /// the kernel asks after one minute of silence, and four times more.
@@ -157,7 +157,20 @@ async fn drive<S: Service, T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         }
         let mut connection = Box::new(http1.serve_connection(io, service_fn(answering)));
         match turns.run(&mut Pin::new(&mut *connection)).await {
-            Turn::Over => return,
+            Turn::Cut => return,
+            Turn::Ended => {
+                let mut wire = connection.into_parts().io.into_inner();
+                // A connection that broke off has no answer to wait for.
+                if wire.is_shut_down() {
+                    let draining = Box::pin(linger::drain(&mut wire, bounds));
+                    tokio::select! {
+                        biased;
+                        () = turns.draining.begun() => {}
+                        () = draining => {}
+                    }
+                }
+                return;
+            }
             Turn::Park => {
                 let parts = connection.into_parts();
                 wire = parts.io.into_inner();
@@ -169,7 +182,10 @@ async fn drive<S: Service, T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
 
 /// How a connection went on.
 enum Turn {
-    Over,
+    /// HTTP ended it.
+    Ended,
+    /// It took too long, or the server is gone.
+    Cut,
     /// Nothing was asked for a while, and all was written.
     Park,
 }
@@ -240,7 +256,7 @@ impl Turns<'_> {
                     if next == Phase::Cutting {
                         self.readings.cut.add_one();
                         self.watch.cut();
-                        return Turn::Over;
+                        return Turn::Cut;
                     }
                     phase = next;
                     connection.as_mut().graceful_shutdown();
@@ -249,7 +265,7 @@ impl Turns<'_> {
                 why = turn => why,
             };
             match why {
-                None => return Turn::Over,
+                None => return Turn::Ended,
                 Some(Why::Quiet) => return Turn::Park,
                 Some(Why::Idle) if self.told.is_none() => {
                     self.readings.idle_too_long.add_one();
@@ -261,12 +277,12 @@ impl Turns<'_> {
                 Some(Why::Idle) => {}
                 Some(Why::HeadTooSlow) => {
                     self.readings.heads_too_slow.add_one();
-                    return Turn::Over;
+                    return Turn::Cut;
                 }
                 Some(Why::Stalled) => self.readings.stalled.add_one(),
             }
             self.watch.cut();
-            return Turn::Over;
+            return Turn::Cut;
         }
     }
 }

@@ -4,13 +4,14 @@
 //!
 //! - [`Server`]: takes connections until it is told to stop. [`Bounds`]: every limit, by name.
 //! - [`body`]: reads the body of a request within bounds. [`Tls`]: who the server is.
-//! - `connection`, `watch`, `wire`, `sent`: one connection, what is under way on it and since
-//!   when, its bytes, and the body of an answer.
+//! - `connection`, `watch`, `wire`, `sent`, `linger`: one connection, what is under way on it and
+//!   since when, its bytes, the body of an answer, and the end.
 
 pub mod body;
 mod bounds;
 mod connection;
 mod descriptors;
+mod linger;
 mod readings;
 mod sent;
 mod server;

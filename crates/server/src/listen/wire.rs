@@ -88,6 +88,8 @@ pub(super) struct Wire<T> {
     watch: Arc<Watch>,
     /// Bytes that came before whoever reads now was there.
     unread: Bytes,
+    /// Whether the write side was closed, so that all that was written is on its way.
+    shut_down: bool,
 }
 
 /// As many bytes as show which protocol is spoken.
@@ -95,7 +97,12 @@ const FIRST_BYTES: usize = 24;
 
 impl<T> Wire<T> {
     pub(super) fn new(inner: T, watch: Arc<Watch>) -> Self {
-        Self { inner, watch, unread: Bytes::new() }
+        Self { inner, watch, unread: Bytes::new(), shut_down: false }
+    }
+
+    /// Whether the write side was closed in good order.
+    pub(super) fn is_shut_down(&self) -> bool {
+        self.shut_down
     }
 
     /// Gives back what was read, to be read again: the beginning of a head, which takes its time
@@ -171,6 +178,8 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Wire<T> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        let polled = Pin::new(&mut self.inner).poll_shutdown(context);
+        self.shut_down |= matches!(polled, Poll::Ready(Ok(())));
+        polled
     }
 }

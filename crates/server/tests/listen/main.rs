@@ -6,6 +6,7 @@ mod bodies;
 mod descriptors;
 mod hostile;
 mod idle;
+mod lingering;
 mod plain;
 mod stalled;
 mod stopping;

@@ -16,20 +16,20 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, version};
 
 use crate::support::{Client, Running, SHORT, http2, request, text};
 
-struct Identity {
+pub(crate) struct Identity {
     certificate: String,
     key: String,
 }
 
 impl Identity {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap().pem();
         Self { certificate, key: key.serialize_pem() }
     }
 
-    fn tls(&self) -> Tls {
+    pub(crate) fn tls(&self) -> Tls {
         let folder = tempfile::tempdir().unwrap();
         let (chain, key) = (folder.path().join("chain.pem"), folder.path().join("key.pem"));
         std::fs::write(&chain, &self.certificate).unwrap();
@@ -37,7 +37,12 @@ impl Identity {
         Tls::from_files(&chain, &key).unwrap()
     }
 
-    async fn connect(&self, server: &Running, old: bool, alpn: &[&str]) -> TlsStream<TcpStream> {
+    pub(crate) async fn connect(
+        &self,
+        server: &Running,
+        old: bool,
+        alpn: &[&str],
+    ) -> TlsStream<TcpStream> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap()).unwrap();
         let versions = if old { [&version::TLS12] } else { [&version::TLS13] };
