@@ -62,8 +62,12 @@ fn sign(algorithm: &str, message: &[u8]) -> Vec<u8> {
 
 /// A token of these parts, whose signature is made of the rest.
 fn token(header: &Value, claims: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
+    token_of_texts(&header.to_string(), claims, sign)
+}
+
+fn token_of_texts(header: &str, claims: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
     let part = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
-    let message = format!("{}.{}", part(header.to_string().as_bytes()), part(claims.as_bytes()));
+    let message = format!("{}.{}", part(header.as_bytes()), part(claims.as_bytes()));
     format!("{message}.{}", part(&sign(message.as_bytes())))
 }
 
@@ -277,6 +281,109 @@ fn claims_that_are_required() {
     let twice = claims().to_string().replacen('{', "{\"sub\":\"root\",", 1);
     let header = json!({"alg": "HS256"});
     assert_eq!(keys.check(&token(&header, &twice, |m| hs256(SECRET, m)), at(0)), None);
+}
+
+/// A claim is what RFC 7519 says it is, and a header what RFC 7515 says, or the token is none. Each
+/// row replaces one member of a good token by this JSON, or adds it.
+#[test]
+fn claims_and_headers_of_the_wrong_shape() {
+    let issuer = "\"https://login.example\"";
+    let list = format!("[{issuer}]");
+    let among = format!("[\"https://evil.example\",{issuer}]");
+    let (ours, other) = (format!("\"{AUDIENCE}\""), "\"https://other.example\"");
+    let (end, late) = (seconds(600).to_string(), seconds(600) * 1000);
+    let rows: &[(&str, &str, bool)] = &[
+        ("iss", issuer, true),
+        ("iss", &list, false),
+        ("iss", &among, false),
+        ("iss", "{}", false),
+        ("iss", "7", false),
+        ("iss", "null", false),
+        ("iss", "\"\"", false),
+        ("aud", &format!("[{ours},{other}]"), true),
+        ("aud", &format!("[{ours},7]"), false),
+        ("aud", &format!("[[{ours}]]"), false),
+        ("aud", &format!("{{{ours}:true}}"), false),
+        ("sub", "7", false),
+        ("sub", "[\"ada@example.org\"]", false),
+        ("sub", "true", false),
+        ("exp", &format!("{end}.5"), true),
+        ("exp", "253402300799", true),
+        ("exp", "253402300800", false),
+        ("exp", &late.to_string(), false),
+        ("exp", "1e17", false),
+        ("exp", "1e308", false),
+        ("exp", "1e999", false),
+        ("exp", "-1", false),
+        ("exp", &format!("-{end}"), false),
+        ("exp", &format!("\"{end}\""), false),
+        ("exp", "{}", false),
+        ("nbf", "0", true),
+        ("nbf", "0.5", true),
+        ("nbf", "-1", true),
+        ("nbf", "1e308", false),
+        ("nbf", "null", false),
+        ("nbf", "\"0\"", false),
+        ("nbf", "[0]", false),
+        ("roles", "{\"0\":\"call\"}", false),
+        ("namespaces", "null", false),
+    ];
+    let without_issuer = SessionKeys::new(&algorithms()[0], AUDIENCE, None).unwrap();
+    let signed = |header: &str, claims: &str| {
+        token_of_texts(header, claims, |message| hs256(SECRET, message))
+    };
+    let header = r#"{"typ":"JWT","alg":"HS256"}"#;
+    let members = |name: &str| -> String {
+        let all = without(name);
+        let all = all.as_object().unwrap().iter();
+        all.map(|(name, value)| format!(",\"{name}\":{value}")).collect()
+    };
+    for (name, value, good) in rows {
+        let token = signed(header, &format!("{{\"{name}\":{value}{}}}", members(name)));
+        assert_eq!(hs256_keys().check(&token, at(0)).is_some(), *good, "{name}: {value}");
+        // An issuer that is not demanded has the same shape.
+        let good = *good || (*name, *value) == ("iss", "\"\"");
+        assert_eq!(without_issuer.check(&token, at(0)).is_some(), good, "{name}: {value}");
+        // Said twice, in whichever order and spelling, it could be read in two ways.
+        let own = claims()[*name].to_string();
+        for twice in [
+            format!("{{\"{name}\":{value},\"{name}\":{own}{}}}", members(name)),
+            format!("{{\"{name}\":{own},\"{name}\":{value}{}}}", members(name)),
+            format!(
+                "{{\"{name}\":{own},\"\\u{:04x}{}\":{value}{}}}",
+                u32::from(name.as_bytes()[0]),
+                &name[1..],
+                members(name)
+            ),
+        ] {
+            let token = signed(header, &twice);
+            assert_eq!(without_issuer.check(&token, at(0)), None, "{twice}");
+        }
+    }
+    let text = claims().to_string();
+    for (header, good) in [
+        (r#"{"alg":"HS256"}"#, true),
+        (r#"{"alg":"HS256","typ":"jwt"}"#, true),
+        (r#"{"alg":"HS256","typ":"application/jwt"}"#, true),
+        (r#"{"alg":"HS256","typ":"at+jwt"}"#, true),
+        (r#"{"alg":"HS256","typ":"Application/AT+JWT"}"#, true),
+        (r#"{"alg":"HS256","typ":"logout+jwt"}"#, false),
+        (r#"{"alg":"HS256","typ":"dpop+jwt"}"#, false),
+        (r#"{"alg":"HS256","typ":"JOSE"}"#, false),
+        (r#"{"alg":"HS256","typ":""}"#, false),
+        (r#"{"alg":"HS256","typ":7}"#, false),
+        (r#"{"alg":"HS256","crit":[]}"#, false),
+        (r#"{"alg":"HS256","crit":["exp"]}"#, false),
+        (r#"{"alg":"HS256","crit":"exp"}"#, false),
+        (r#"{"alg":"none","alg":"HS256"}"#, false),
+        (r#"{"alg":"HS256","alg":"none"}"#, false),
+        (r#"{"alg":["HS256"]}"#, false),
+        (r#"{"typ":"JWT"}"#, false),
+        (r#"["HS256"]"#, false),
+    ] {
+        let token = signed(header, &text);
+        assert_eq!(hs256_keys().check(&token, at(0)).is_some(), good, "{header}");
+    }
 }
 
 /// What is too long is not looked at.

@@ -10,7 +10,7 @@ use indelible_api::access::Role;
 use indelible_journal::Timestamp;
 use indelible_runtime::Actor;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use self::public_key::Kind;
 use super::caller::{Caller, Grant, is_name};
@@ -27,6 +27,15 @@ pub const SECRET_BYTES_MIN: usize = 32;
 
 /// How far the clock of whoever makes tokens may be from ours, in seconds.
 pub const LEEWAY_SECONDS: u64 = 30;
+
+/// The last second of the year 9999, the last one that has a date in RFC 3339. An `exp` past it is no
+/// date: most often it counts milliseconds, and such a token would end in fifty thousand years.
+const SECONDS_MAX: f64 = 253_402_300_799.0;
+
+/// What the header may call the token (`typ`): a JSON Web Token (RFC 7519), or one for access
+/// (RFC 9068). Others are signed for something else, such as to log somebody out, and must not pass
+/// as a credential (RFC 8725, section 3.11).
+const TYPES: [&str; 2] = ["JWT", "at+jwt"];
 
 /// How session tokens are signed: said here alone, never by a token.
 pub enum SessionAlgorithm {
@@ -97,10 +106,20 @@ struct Claims {
     sub: String,
     /// Seconds since 1970; RFC 7519 allows fractions.
     exp: f64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "present")]
     nbf: Option<f64>,
+    /// One text (RFC 7519, section 4.1.1), whether or not an issuer is demanded. The library, which
+    /// compares it, would take a list that has the issuer among others.
+    #[serde(default, deserialize_with = "present")]
+    #[expect(dead_code, reason = "it is read so that what is no text is refused")]
+    iss: Option<String>,
     roles: Vec<Role>,
     namespaces: Vec<String>,
+}
+
+/// A claim that may be missing, but not be null.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }
 
 impl SessionKeys {
@@ -157,7 +176,7 @@ impl SessionKeys {
         }
         let token = jsonwebtoken::decode::<Claims>(presented, &self.key, &self.validation).ok()?;
         // What a token calls critical has to be understood, and we understand no extension.
-        if token.header.crit.is_some() {
+        if token.header.crit.is_some() || !token.header.typ.is_none_or(|typ| is_ours(&typ)) {
             return None;
         }
         let claims = token.claims;
@@ -169,10 +188,22 @@ impl SessionKeys {
     }
 }
 
+/// Whether a `typ` is one of [`TYPES`], a media type whose first part may be left out (RFC 7515,
+/// section 4.1.9).
+fn is_ours(typ: &str) -> bool {
+    const PREFIX: &str = "application/";
+    let rest = match typ.split_at_checked(PREFIX.len()) {
+        Some((prefix, rest)) if prefix.eq_ignore_ascii_case(PREFIX) => rest,
+        _ => typ,
+    };
+    TYPES.iter().any(|own| own.eq_ignore_ascii_case(rest))
+}
+
 /// Whether a token has begun and not ended, give or take [`LEEWAY_SECONDS`].
 fn is_now(claims: &Claims, now: Timestamp) -> bool {
     // Exact to the microsecond for some 280 years.
     let now = now.as_micros() as f64 / 1e6;
     let leeway = LEEWAY_SECONDS as f64;
-    now < claims.exp + leeway && claims.nbf.is_none_or(|begin| begin <= now + leeway)
+    let ends = claims.exp <= SECONDS_MAX;
+    ends && now < claims.exp + leeway && claims.nbf.is_none_or(|begin| begin <= now + leeway)
 }
