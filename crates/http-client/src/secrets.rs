@@ -1,8 +1,9 @@
 //! Secrets: where they come from, and that they show up nowhere but in requests.
 //!
 //! A request names a secret; its value is put in when the request leaves. Should a peer send it
-//! back, it is taken out of the answer before anybody sees that, since answers are journaled.
-//! Only the value as it is can be found there: a peer that sends it back encoded has given it away.
+//! back, it is taken out of the answer before anybody sees that, since answers are journaled. It is
+//! found in any mix of upper and lower case, because the names of headers arrive in lower case. A
+//! peer that sends it back encoded has given it away.
 #![expect(clippy::disallowed_methods, reason = "secrets are read from files and the environment")]
 
 use std::collections::BTreeMap;
@@ -15,7 +16,8 @@ use bytes::Bytes;
 use indelible_http::Response;
 use tokio::time::Instant;
 
-/// Shorter values are left in answers: they are there by chance, and are no secrets.
+/// The shortest secret, in bytes. A shorter text is in answers by chance: taking it out would damage
+/// them, and leaving it there would show the secret, so such a value is refused.
 pub const REDACTED_BYTES_MIN: usize = 8;
 
 /// How long a file is believed not to have changed.
@@ -37,6 +39,10 @@ impl Secret {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
+
+    fn is_short(&self) -> bool {
+        self.0.len() < REDACTED_BYTES_MIN
+    }
 }
 
 impl fmt::Debug for Secret {
@@ -56,12 +62,26 @@ pub enum SecretSource {
     Value(Secret),
 }
 
-/// A secret that cannot be had.
+/// A secret that cannot be used. No message shows anything of a value.
 #[derive(Debug, thiserror::Error)]
-#[error("the secret `{name}` cannot be read: {why}")]
-pub struct SecretError {
-    name: String,
-    why: String,
+pub enum SecretError {
+    /// There is no value.
+    #[error("the secret `{name}` cannot be read: {why}")]
+    Unreadable {
+        /// Which secret.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// The value has fewer bytes than [`REDACTED_BYTES_MIN`].
+    #[error(
+        "the secret `{name}` has fewer than {REDACTED_BYTES_MIN} bytes: if an answer sent it back, \
+         it could not be told from other text there"
+    )]
+    TooShort {
+        /// Which secret.
+        name: String,
+    },
 }
 
 /// All secrets, with their values.
@@ -72,6 +92,17 @@ pub(crate) struct Vault(BTreeMap<String, Kept>);
 enum Kept {
     Value(Secret),
     File { path: PathBuf, held: Mutex<Held> },
+}
+
+impl Kept {
+    fn secret(&self) -> Secret {
+        match self {
+            Self::Value(secret) => secret.clone(),
+            Self::File { held, .. } => {
+                held.lock().unwrap_or_else(PoisonError::into_inner).secret.clone()
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -90,14 +121,19 @@ impl Vault {
                     Ok(value) => Kept::Value(Secret::new(value)),
                     Err(_) => {
                         let why = format!("the environment has no `{variable}` that is text");
-                        return Err(SecretError { name, why });
+                        return Err(SecretError::Unreadable { name, why });
                     }
                 },
                 SecretSource::File(path) => match read(&path) {
                     Ok(held) => Kept::File { path, held: Mutex::new(held) },
-                    Err(error) => return Err(SecretError { name, why: error.to_string() }),
+                    Err(error) => {
+                        return Err(SecretError::Unreadable { name, why: error.to_string() });
+                    }
                 },
             };
+            if kept.secret().is_short() {
+                return Err(SecretError::TooShort { name });
+            }
             Ok((name, kept))
         };
         sources.into_iter().map(open).collect::<Result<_, _>>().map(Self)
@@ -112,9 +148,11 @@ impl Vault {
                 if held.looked.elapsed() >= FILE_FRESH {
                     held.looked = Instant::now();
                     let modified = std::fs::metadata(path).and_then(|data| data.modified()).ok();
-                    // A file that is gone, or half written, leaves the value that there was.
+                    // A file that is gone, empty, half written or too short leaves the value that
+                    // there was, and is looked at again.
                     if modified != held.modified
                         && let Ok(new) = read(path)
+                        && !new.secret.is_short()
                     {
                         *held = new;
                     }
@@ -176,12 +214,10 @@ impl Used {
     }
 }
 
-/// The bytes with every occurrence of the secret replaced; nothing, if there is none.
+/// The bytes with every occurrence of the secret replaced, in upper and lower case; nothing, if
+/// there is none.
 fn without(bytes: &[u8], name: &str, secret: &Secret) -> Option<Vec<u8>> {
     let secret = secret.bytes();
-    if secret.len() < REDACTED_BYTES_MIN {
-        return None;
-    }
     let mut place = find(bytes, secret)?;
     let mut rest = bytes;
     let mut clean = Vec::with_capacity(bytes.len());
@@ -200,13 +236,15 @@ fn without(bytes: &[u8], name: &str, secret: &Secret) -> Option<Vec<u8>> {
     Some(clean)
 }
 
-/// Where it is found first. Skips from one occurrence of its first byte to the next.
+/// Where it is found first, in upper or lower case. Skips from one occurrence of its first byte to
+/// the next.
 fn find(bytes: &[u8], sought: &[u8]) -> Option<usize> {
     let (first, last) = (*sought.first()?, bytes.len().checked_sub(sought.len())?);
+    let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
     let mut from = 0;
     while from <= last {
-        from += bytes[from..=last].iter().position(|byte| *byte == first)?;
-        if bytes[from..].starts_with(sought) {
+        from += bytes[from..=last].iter().position(|byte| *byte == lower || *byte == upper)?;
+        if bytes[from..from + sought.len()].eq_ignore_ascii_case(sought) {
             return Some(from);
         }
         from += 1;
@@ -240,29 +278,32 @@ mod tests {
     #[test]
     fn a_secret_is_taken_out_of_an_answer() {
         let mut used = Used::default();
-        used.add("SHORT", Secret::new("1234567"));
-        used.add("PART", Secret::new("password"));
-        used.add("KEY", Secret::new("password1"));
+        used.add("PART", Secret::new("passWord"));
+        used.add("KEY", Secret::new("passWord1"));
         let mut response = Response {
             status: 200,
-            headers: vec![("x-password".into(), Bytes::from_static(b"a password1"))],
-            body: Bytes::from_static(b"password1passwordpasspassword12 1234567"),
+            headers: vec![("x-password".into(), Bytes::from_static(b"a PASSWORD1"))],
+            body: Bytes::from_static(b"passWord1PassWordpasspassword12"),
         };
         used.redact(&mut response);
         assert_eq!(response.headers[0].1, "a [secret KEY]");
         assert_eq!(response.headers[0].0, "x-[secret PART]");
-        assert_eq!(response.body, "[secret KEY][secret PART]pass[secret KEY]2 1234567");
-        assert_eq!(used.redact_text("no password1 here".into()), "no [secret KEY] here");
+        assert_eq!(response.body, "[secret KEY][secret PART]pass[secret KEY]2");
+        assert_eq!(used.redact_text("no Password1 here".into()), "no [secret KEY] here");
+        // No more than the letters of ASCII have a case here.
+        used.add("LETTERS", Secret::new("äöü@[`{k"));
+        let text = "ÄÖÜ@[`{k \u{c4}äöü`{@[K äöü@[`{K";
+        assert_eq!(used.redact_text(text.into()), "ÄÖÜ@[`{k \u{c4}äöü`{@[K [secret LETTERS]");
     }
 
     #[test]
     fn a_file_is_a_secret_without_its_line_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
-        std::fs::write(&path, "one\n\n").unwrap();
+        std::fs::write(&path, "the first\n\n").unwrap();
         let sources = BTreeMap::from([("KEY".to_owned(), SecretSource::File(path.clone()))]);
         let vault = Vault::open(sources.clone()).unwrap();
-        assert_eq!(vault.get("KEY"), Some(Secret::new("one\n")));
+        assert_eq!(vault.get("KEY"), Some(Secret::new("the first\n")));
         assert_eq!(vault.get("OTHER"), None);
         // As if time had passed since it was read.
         let age = |vault: &Vault| match &vault.0["KEY"] {
@@ -273,13 +314,50 @@ mod tests {
             }
             Kept::Value(_) => unreachable!(),
         };
-        std::fs::write(&path, "two\r\n").unwrap();
+        let second = Some(Secret::new("the second"));
+        std::fs::write(&path, "the second\r\n").unwrap();
         age(&vault);
-        assert_eq!(vault.get("KEY"), Some(Secret::new("two")));
+        assert_eq!(vault.get("KEY"), second);
+        // Empty, as a file is that is being written, and too short.
+        for text in ["", "seven b\n"] {
+            std::fs::write(&path, text).unwrap();
+            age(&vault);
+            assert_eq!(vault.get("KEY"), second, "the value that there was");
+        }
+        std::fs::write(&path, "the third").unwrap();
+        age(&vault);
+        let third = Some(Secret::new("the third"));
+        assert_eq!(vault.get("KEY"), third);
         std::fs::remove_file(&path).unwrap();
         age(&vault);
-        assert_eq!(vault.get("KEY"), Some(Secret::new("two")), "the value that there was");
+        assert_eq!(vault.get("KEY"), third, "the value that there was");
         assert!(Vault::open(sources).is_err());
+    }
+
+    /// What could not be found in an answer is no secret, wherever it is from.
+    #[test]
+    fn a_short_secret_is_refused_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let value = |text: &str| SecretSource::Value(Secret::new(text));
+        let file = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            SecretSource::File(path.clone())
+        };
+        for (short, source) in [
+            ("", value("")),
+            ("hunter2", value("hunter2")),
+            ("", file("\n")),
+            // The line end does not count.
+            ("hunter2", file("hunter2\r\n")),
+        ] {
+            let error = Vault::open([("KEY".to_owned(), source)].into()).unwrap_err();
+            let text = format!("{error} {error:?}");
+            assert!(matches!(error, SecretError::TooShort { .. }), "{text}");
+            assert!(text.contains("`KEY`") && text.contains("fewer than 8 bytes"), "{text}");
+            assert!(short.is_empty() || !text.contains(short), "{text}");
+        }
+        assert!(Vault::open([("KEY".to_owned(), value("hunter22"))].into()).is_ok());
     }
 
     #[test]
@@ -294,8 +372,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_found_is_where_it_is(bytes in "[ab]{0,40}", sought in "[ab]{1,9}") {
-            prop_assert_eq!(find(bytes.as_bytes(), sought.as_bytes()), bytes.find(&sought));
+        fn what_is_found_is_where_it_is(bytes in "[abAB]{0,40}", sought in "[abAB]{1,9}") {
+            let place = bytes.to_lowercase().find(&sought.to_lowercase());
+            prop_assert_eq!(find(bytes.as_bytes(), sought.as_bytes()), place);
         }
 
         #[test]

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use indelible_http_client::{Client, Config, Grant, HostPattern, Network, Proxies, SecretSource};
+use indelible_http_client::{
+    Client, Config, Grant, HostPattern, Network, Proxies, SecretError, SecretSource, StartError,
+};
 
 use crate::failure::Failure;
 
@@ -72,6 +74,20 @@ pub(crate) fn secret_source(name: &str, source: &str) -> Result<SecretSource, St
     }
 }
 
+/// Why there is no client, and what to do; `where_secrets_are` is for one that cannot be read.
+pub(crate) fn unable(error: &StartError, where_secrets_are: &str) -> Failure {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    let cause = cause.unwrap_or_default();
+    let hint = match error {
+        StartError::Secret(SecretError::Unreadable { .. }) => where_secrets_are,
+        StartError::Secret(SecretError::TooShort { .. }) => {
+            "take a longer secret; what is no secret can stand in the function itself"
+        }
+        _ => "`ulimit -a` says what a process may have here",
+    };
+    Failure::new(format!("cannot set up HTTP: {error}{cause}")).hint(hint)
+}
+
 impl Egress {
     /// A client that does what is allowed to the component of this name.
     #[expect(clippy::disallowed_methods, reason = "proxies are where people expect them")]
@@ -85,16 +101,14 @@ impl Egress {
             plain_http: self.allow_plain_http,
         };
         let proxies = Proxies::read(|name| std::env::var(name).ok());
-        let proxies = proxies.map_err(|error| unable(&error))?;
+        let proxies =
+            proxies.map_err(|error| Failure::new(format!("cannot set up HTTP: {error}")))?;
         let grants = [(component, grant)].into_iter().collect();
         let config = Config { grants, secrets, proxies, ..Config::default() };
-        Client::start(config).map_err(|error| unable(&error))
+        Client::start(config).map_err(|error| {
+            unable(&error, "--secret NAME=env:VARIABLE or NAME=file:PATH says where it is")
+        })
     }
-}
-
-fn unable(error: &dyn std::error::Error) -> Failure {
-    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-    Failure::new(format!("cannot set up HTTP: {error}{cause}"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Functions with HTTP requests: what they may reach, which secrets they have, and what a person
 //! says of a request of which nobody knows whether it happened.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
@@ -79,6 +79,54 @@ fn a_secret_is_sent_and_not_kept() {
     let wrong = sends(folder.path(), "wrong", &echo, &["--secret".into(), "KEY=hunter2".into()]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(!text(&wrong.stderr).contains("the source of KEY is hunter2"));
+}
+
+/// D11: a secret that is sent back in the name of a header, which arrives in lower case, is taken out
+/// too; one that is too short to be found is refused, and nothing is made.
+#[test]
+fn a_secret_is_found_in_a_headers_name_and_must_be_long_enough() {
+    const VALUE: &str = "S3cr3t-0f-Th3-T3st";
+    let folder = tempfile::tempdir().unwrap();
+    let head = "HTTP/1.1 200 OK\r\nX-S3cr3t-0f-Th3-T3st: 1\r\nContent-Length: 0\r\n\r\n";
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let peer = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        let lines: Vec<_> = lines.map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+        stream.write_all(head.as_bytes()).unwrap();
+        lines
+    });
+    let post =
+        format!(r#"{{"method":"POST","url":"http://{address}/","secrets":[["x-key","KEY"]]}}"#);
+    let send = |value: &str| {
+        indelible(folder.path())
+            .arg("run")
+            .arg(indelible_guests::component("behaviours"))
+            .args(["sends", &post, "--secret", "KEY=env:OF_THE_TEST", "--journal", "all.jsonl"])
+            .args(["--allow-host", &address.to_string()])
+            .args(["--allow-network", "loopback", "--allow-plain-http"])
+            .env("OF_THE_TEST", value)
+            .output()
+            .unwrap()
+    };
+    let refused = send("hunter2");
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("the secret `KEY` has fewer than 8 bytes"), "{said}");
+    assert!(said.contains("hint: take a longer secret") && !said.contains("hunter2"), "{said}");
+    assert_eq!(walk(folder.path()), [""; 0].map(std::path::PathBuf::from));
+
+    let output = send(VALUE);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(peer.join().unwrap().contains(&format!("x-key: {VALUE}")));
+    let lower = VALUE.to_lowercase();
+    for file in walk(folder.path()) {
+        let bytes = std::fs::read(&file).unwrap().to_ascii_lowercase();
+        let found = bytes.windows(lower.len()).any(|window| window == lower.as_bytes());
+        assert!(!found, "it is in {}", file.display());
+    }
+    assert!(!text(&output.stdout).to_lowercase().contains(&lower), "{}", text(&output.stdout));
 }
 
 fn walk(folder: &Path) -> Vec<std::path::PathBuf> {

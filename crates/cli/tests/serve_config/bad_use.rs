@@ -254,3 +254,31 @@ fn variables_that_are_nearly_right() {
         "warning: INDELIBLE_LISTN is set, and means nothing; did you mean INDELIBLE_LISTEN?\n"
     );
 }
+
+/// A file that lets a component send, with a secret, and a port that another has: everything is set
+/// up until the server would listen.
+fn sending(folder: &Path) -> (TcpListener, String) {
+    let file = "[components.shop]\nhosts = [\"api.example.com\"]\nsecrets = [\"API_KEY\"]\n\
+                [secrets]\nAPI_KEY = \"env:SHOP_API_KEY\"\n";
+    fs::write(folder.join("indelible.toml"), file).unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    (taken, address)
+}
+
+/// A secret that could not be taken out of an answer is refused by its name.
+#[test]
+fn secrets_that_are_too_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_taken, address) = sending(folder.path());
+    let arguments = ["--config", "indelible.toml", "--listen", &address];
+    let says = |value: &str, says: &[&str]| {
+        check(folder.path(), &[("SHOP_API_KEY", value)], &arguments, 1, says);
+        let (_, text) = said(folder.path(), &[("SHOP_API_KEY", value)], &arguments);
+        assert!(!text.contains("hunter"), "{text}");
+    };
+    let short = "error: cannot set up HTTP: the secret `API_KEY` has fewer than 8 bytes";
+    says("hunter2", &[short, "hint: take a longer secret"]);
+    says("", &[short]);
+    says("hunter22", &["error: cannot listen on "]);
+}

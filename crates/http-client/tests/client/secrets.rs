@@ -1,7 +1,7 @@
 //! Secrets in requests, and nowhere else.
 
 use indelible_http::{End, Header, Part, Request};
-use indelible_http_client::{Client, Secret, SecretSource, StartError};
+use indelible_http_client::{Client, Secret, SecretError, SecretSource, StartError};
 
 use crate::support::*;
 
@@ -51,6 +51,31 @@ async fn a_secret_is_in_the_request_and_not_in_the_answer() {
     let End::Answered(response) = end else { panic!("{end:?}") };
     assert_eq!(response.body, "key=[secret KEY]&x=y");
     assert_eq!(response.header("x-key").unwrap(), "Bearer [secret KEY]");
+}
+
+/// Names of headers arrive in lower case, and a peer may write the rest as it likes.
+#[tokio::test]
+async fn a_secret_is_found_in_every_case() {
+    const MIXED: &str = "Sk_Live-9F8e7D6c";
+    let peer = Peer::answering(|seen| {
+        let key = seen.header("authorization").unwrap().strip_prefix("Bearer ").unwrap();
+        let (upper, lower) = (key.to_uppercase(), key.to_lowercase());
+        let body = format!("{upper} {lower} {key}");
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nX-{key}: 1\r\nX: {upper}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        Answer::raw(head + &body)
+    })
+    .await;
+    let client = client_with(&peer, MIXED);
+    let end = end(&client, attempt(with_key(&peer.url("/"), secret("KEY")))).await;
+    let shown = format!("{end:?}").to_lowercase();
+    assert!(!shown.contains(&MIXED.to_lowercase()), "{shown}");
+    let End::Answered(response) = end else { panic!("{end:?}") };
+    assert_eq!(response.body, "[secret KEY] [secret KEY] [secret KEY]");
+    assert_eq!(response.header("x-[secret KEY]").unwrap(), "1");
+    assert_eq!(response.header("x").unwrap(), "[secret KEY]");
 }
 
 #[tokio::test]
@@ -125,4 +150,8 @@ fn a_client_without_its_secrets_does_not_start() {
     let error = Client::start(config).unwrap_err();
     assert!(matches!(error, StartError::Secret(_)));
     assert!(error.to_string().contains("`KEY`"), "{error}");
+    let mut config = self::config(grant(&[]));
+    config.secrets.insert("KEY".into(), SecretSource::Value(Secret::new("hunter2")));
+    let error = Client::start(config).unwrap_err();
+    assert!(matches!(error, StartError::Secret(SecretError::TooShort { .. })));
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use indelible_http_client::{Client, Config, Grant, Grants, Proxies, SecretSource, StartError};
+use indelible_http_client::{Client, Config, Grant, Grants, Proxies, SecretSource};
 
 use crate::failure::Failure;
-use crate::run::egress::networks;
+use crate::run::egress::{networks, unable};
 
 /// What the file says of components and secrets. It was checked when it was read.
 #[derive(Debug, Default)]
@@ -33,23 +33,14 @@ impl Reach {
     /// A client that does what is allowed; unless something is said, nothing.
     #[expect(clippy::disallowed_methods, reason = "proxies are where people expect them")]
     pub(crate) fn client(&self) -> Result<Client, Failure> {
-        let unable = |error: &dyn std::error::Error, hint: &str| {
-            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-            Failure::new(format!("cannot set up HTTP: {error}{cause}")).hint(hint)
-        };
-        let proxies = Proxies::read(|name| std::env::var(name).ok());
-        let proxies = proxies.map_err(|error| {
-            unable(&error, "it is a variable of the environment: correct it, or leave it out")
+        let proxies = Proxies::read(|name| std::env::var(name).ok()).map_err(|error| {
+            Failure::new(format!("cannot set up HTTP: {error}"))
+                .hint("it is a variable of the environment: correct it, or leave it out")
         })?;
         let (grants, secrets) = (self.grants(), self.secrets.clone());
         let config = Config { grants, secrets, proxies, ..Config::default() };
-        Client::start(config).map_err(|error| {
-            let hint = match error {
-                StartError::Secret(_) => "[secrets] in the configuration file says where it is",
-                _ => "`ulimit -a` says what a process may have here",
-            };
-            unable(&error, hint)
-        })
+        Client::start(config)
+            .map_err(|error| unable(&error, "[secrets] in the configuration file says where it is"))
     }
 
     fn grants(&self) -> Grants {
