@@ -12,6 +12,13 @@ use url::{Host, Url};
 use crate::addresses::Network;
 use crate::target::Origin;
 
+/// The variables that name a proxy or take hosts out, those in lower case first, as other programs
+/// have it.
+const HTTP: [&str; 2] = ["http_proxy", "HTTP_PROXY"];
+const HTTPS: [&str; 2] = ["https_proxy", "HTTPS_PROXY"];
+const ALL: [&str; 2] = ["all_proxy", "ALL_PROXY"];
+const NO: [&str; 2] = ["no_proxy", "NO_PROXY"];
+
 /// The largest answer to a CONNECT, in bytes.
 const CONNECT_ANSWER_BYTES_MAX: usize = 16 * 1024;
 
@@ -59,21 +66,24 @@ impl Proxies {
     /// From the environment: `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`, also in
     /// capitals. `variable` gives the value of one, as `std::env::var` does.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ProxyError> {
-        let first = |names: [&'static str; 2]| {
-            let value = |name| variable(name).filter(|value| !value.is_empty());
-            names.into_iter().find_map(|name| value(name).map(|value| (name, value)))
-        };
+        let first = |names| first(&variable, names);
         let parse = |(variable, value): (_, String)| {
             Proxy::parse(&value).ok_or(ProxyError { variable }).map(Some)
         };
-        let all = first(["all_proxy", "ALL_PROXY"]);
+        let all = first(ALL);
         let of = |names| first(names).or_else(|| all.clone()).map_or(Ok(None), parse);
-        let (_, except) = first(["no_proxy", "NO_PROXY"]).unwrap_or_default();
+        let (_, except) = first(NO).unwrap_or_default();
         Ok(Self {
-            http: of(["http_proxy", "HTTP_PROXY"])?,
-            https: of(["https_proxy", "HTTPS_PROXY"])?,
+            http: of(HTTP)?,
+            https: of(HTTPS)?,
             except: except.split([',', ' ']).filter_map(Except::parse).collect(),
         })
+    }
+
+    /// The first of these variables that names a proxy, for programs that do not read them and tell
+    /// people so.
+    pub fn named_by(variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+        [HTTP, HTTPS, ALL].into_iter().find_map(|names| Some(first(&variable, names)?.0))
     }
 
     /// The proxy for this origin, if it has one.
@@ -81,6 +91,15 @@ impl Proxies {
         let proxy = if origin.tls { &self.https } else { &self.http };
         proxy.as_ref().filter(|_| !self.except.iter().any(|except| except.matches(origin)))
     }
+}
+
+/// The first of these variables that is there and not empty, with its value.
+fn first(
+    variable: impl Fn(&str) -> Option<String>,
+    names: [&'static str; 2],
+) -> Option<(&'static str, String)> {
+    let value = |name| variable(name).filter(|value| !value.is_empty());
+    names.into_iter().find_map(|name| value(name).map(|value| (name, value)))
 }
 
 impl Proxy {
@@ -272,6 +291,14 @@ mod tests {
         for wrong in ["socks5://p:1", "https://p:1", "http://", ":"] {
             assert!(read(&[("http_proxy", wrong)]).is_err(), "{wrong}");
         }
+        let named_by = |name: &str, value: &str| {
+            Proxies::named_by(|own| (own == name).then(|| value.to_owned()))
+        };
+        for name in [HTTP, HTTPS, ALL].as_flattened() {
+            assert_eq!(named_by(name, "p:1"), Some(*name));
+            assert_eq!(named_by(name, ""), None);
+        }
+        assert_eq!(named_by("no_proxy", "*"), None);
     }
 
     #[test]

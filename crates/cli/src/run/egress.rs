@@ -28,6 +28,10 @@ pub(super) struct Egress {
     /// variable of that name
     #[arg(long = "secret", value_name = "NAME[=SOURCE]", value_parser = secret)]
     secrets: Vec<(String, SecretSource)>,
+    /// Send its requests through the proxies that HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY
+    /// name
+    #[arg(long)]
+    proxy_from_environment: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -74,6 +78,27 @@ pub(crate) fn secret_source(name: &str, source: &str) -> Result<SecretSource, St
     }
 }
 
+/// The proxies that requests of functions go through: those of the environment if that was asked
+/// for, and none otherwise. A proxy that is named there and not used is told, unless nothing may be
+/// sent anyway; `how` is what turns it on.
+#[expect(clippy::disallowed_methods, reason = "proxies are where people expect them")]
+pub(crate) fn proxies(wanted: bool, may_send: bool, how: &str) -> Result<Proxies, Failure> {
+    let variable = |name: &str| std::env::var(name).ok();
+    if wanted {
+        return Proxies::read(variable).map_err(|error| {
+            Failure::new(format!("cannot set up HTTP: {error}"))
+                .hint("it is a variable of the environment: correct it, or leave it out")
+        });
+    }
+    if let Some(name) = Proxies::named_by(variable).filter(|_| may_send) {
+        crate::serve::note(&format!(
+            "warning: {name} is set and ignored: functions' requests go straight to their hosts; \
+             {how} sends them through the proxies of the environment"
+        ));
+    }
+    Ok(Proxies::default())
+}
+
 /// Why there is no client, and what to do; `where_secrets_are` is for one that cannot be read.
 pub(crate) fn unable(error: &StartError, where_secrets_are: &str) -> Failure {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
@@ -90,19 +115,18 @@ pub(crate) fn unable(error: &StartError, where_secrets_are: &str) -> Failure {
 
 impl Egress {
     /// A client that does what is allowed to the component of this name.
-    #[expect(clippy::disallowed_methods, reason = "proxies are where people expect them")]
     pub(super) fn client(&self, component: &str) -> Result<Client, Failure> {
         let secrets: BTreeMap<_, _> = self.secrets.iter().cloned().collect();
         let networks = self.allow_network.iter().flat_map(|networks| networks.0.clone());
+        let may_send = !self.allow_host.is_empty();
+        let how = "--proxy-from-environment";
+        let proxies = proxies(self.proxy_from_environment, may_send, how)?;
         let grant = Grant {
             hosts: self.allow_host.clone(),
             networks: networks.collect(),
             secrets: secrets.keys().map(|name| (name.clone(), Vec::new())).collect(),
             plain_http: self.allow_plain_http,
         };
-        let proxies = Proxies::read(|name| std::env::var(name).ok());
-        let proxies =
-            proxies.map_err(|error| Failure::new(format!("cannot set up HTTP: {error}")))?;
         let grants = [(component, grant)].into_iter().collect();
         let config = Config { grants, secrets, proxies, ..Config::default() };
         Client::start(config).map_err(|error| {

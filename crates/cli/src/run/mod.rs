@@ -49,8 +49,9 @@ What the function returned goes to standard output; what it logged, to standard 
 
 A function may send HTTP requests only to the hosts that --allow-host names, over TLS, and only to
 public addresses; --allow-network and --allow-plain-http allow more. A secret is a variable of the
-environment or a file: a function names it, and never sees it. Proxies are taken from the
-environment: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY.
+environment or a file: a function names it, and never sees it. Requests go straight to their hosts;
+--proxy-from-environment sends them through what HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY
+name. The proxy then decides which addresses are reached by names that only it can look up.
 
 Examples:
   indelible run examples/fan-out summarize 20

@@ -108,6 +108,11 @@ pub(crate) struct Serve {
     /// A further name of this server, as HOST or HOST:PORT; may be given several times
     #[arg(long = "host-name", value_name = "NAME")]
     names: Vec<String>,
+    /// Send functions' requests through the proxies that HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and
+    /// NO_PROXY name
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true")]
+    proxy_from_environment: Option<String>,
     /// What session tokens of people are signed with: a secret (HS256), or a public key as PEM
     #[arg(long, value_name = "FILE")]
     session_key: Option<PathBuf>,
@@ -158,7 +163,7 @@ impl Serve {
         // Whatever is wrong with what was said is told before the folder is touched.
         let mut config = config(&settings)?;
         folder::check(settings.data())?;
-        let client = settings.reach.client()?;
+        let client = settings.reach.client(settings.proxy_from_environment())?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
         let exporter = match settings.traces() {
@@ -257,6 +262,7 @@ impl Serve {
             (Key::Keys, text(&self.keys)),
             (Key::BehindProxy, text(&self.behind_proxy)),
             (Key::HostNames, names),
+            (Key::ProxyFromEnvironment, text(&self.proxy_from_environment)),
             (Key::Traces, text(&self.traces)),
             (Key::TlsCert, path(&self.tls_cert)),
             (Key::TlsKey, path(&self.tls_key)),
@@ -410,7 +416,7 @@ pub(crate) fn open(
 }
 
 /// Tells whoever watches what is going on.
-fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     // Nobody is left to tell if stderr is closed.
     _ = writeln!(io::stderr(), "{text}");
 }

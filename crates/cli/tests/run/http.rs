@@ -129,6 +129,38 @@ fn a_secret_is_found_in_a_headers_name_and_must_be_long_enough() {
     assert!(!text(&output.stdout).to_lowercase().contains(&lower), "{}", text(&output.stdout));
 }
 
+/// D11: requests go through the proxies of the environment only if that is said.
+#[test]
+fn a_proxy_is_used_if_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let (peer, proxy) = (Peer::start(), Peer::start());
+    let get = spec(&peer, "GET", "/do/answer", "");
+    let send = |id: &str, proxy: &str, more: &[&str]| {
+        let mut command = indelible(folder.path());
+        for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"] {
+            command.env_remove(name);
+        }
+        command.arg("run").arg(indelible_guests::component("behaviours"));
+        command.args(["sends", &get, "--id", id]).args(allowed(&peer)).args(more);
+        command.env("HTTP_PROXY", proxy).output().unwrap()
+    };
+    let warning = "warning: HTTP_PROXY is set and ignored: ";
+    let straight = send("straight", &proxy.url(""), &[]);
+    assert!(text(&straight.stdout).contains("\"status\":200"), "{}", text(&straight.stdout));
+    assert!(text(&straight.stderr).contains(warning), "{}", text(&straight.stderr));
+    assert!(text(&straight.stderr).contains("--proxy-from-environment sends"));
+    assert_eq!((peer.log().len(), proxy.log().len()), (1, 0));
+
+    let through = send("through", &proxy.url(""), &["--proxy-from-environment"]);
+    assert!(!text(&through.stderr).contains(warning), "{}", text(&through.stderr));
+    assert_eq!((peer.log().len(), proxy.log().len()), (1, 1));
+    assert_eq!(proxy.log()[0].path, peer.url("/do/answer"), "a proxy is asked for the whole URL");
+
+    let wrong = send("wrong", "socks5://p", &["--proxy-from-environment"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(text(&wrong.stderr).contains("hint: it is a variable of the environment"));
+}
+
 fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

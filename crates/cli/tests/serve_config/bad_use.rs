@@ -282,3 +282,41 @@ fn secrets_that_are_too_short() {
     says("", &[short]);
     says("hunter22", &["error: cannot listen on "]);
 }
+
+/// The proxies of the environment are used only if that is said, and what is not used is told, where
+/// something may be sent at all.
+#[test]
+fn proxies_that_are_not_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_taken, address) = sending(folder.path());
+    let listen = ["--listen", &address];
+    let may_send = [&["--config", "indelible.toml"][..], &listen].concat();
+    let warning = "warning: HTTPS_PROXY is set and ignored: ";
+    let key = ("SHOP_API_KEY", "hunter22");
+    let proxy = ("HTTPS_PROXY", "http://me:hunter22@proxy.example:3128");
+    let wanted = ("INDELIBLE_PROXY_FROM_ENVIRONMENT", "true");
+    for (variables, arguments, warned) in [
+        (&[key, proxy][..], &may_send[..], true),
+        (&[key], &may_send, false),
+        (&[key, ("HTTPS_PROXY", "")], &may_send, false),
+        (&[key, proxy], &listen, false),
+        (&[key, proxy, wanted], &may_send, false),
+        (&[key, proxy], &[&may_send[..], &["--proxy-from-environment"]].concat(), false),
+        (
+            &[key, proxy, wanted],
+            &[&may_send[..], &["--proxy-from-environment=false"]].concat(),
+            true,
+        ),
+    ] {
+        check(folder.path(), variables, arguments, 1, &["error: cannot listen on "]);
+        let (_, text) = said(folder.path(), variables, arguments);
+        assert_eq!(text.contains(warning), warned, "{variables:?} {arguments:?}: {text}");
+        assert_eq!(text.contains("proxy_from_environment = true"), warned, "{text}");
+        assert!(!text.contains("hunter22"), "{text}");
+    }
+    // One that cannot be used matters where it is used.
+    let socks = ("HTTPS_PROXY", "socks5://me:hunter22@proxy.example");
+    check(folder.path(), &[key, socks], &may_send, 1, &[warning, "error: cannot listen on "]);
+    let refused = "error: cannot set up HTTP: `HTTPS_PROXY` is not the URL of a proxy";
+    check(folder.path(), &[key, socks, wanted], &may_send, 1, &[refused]);
+}

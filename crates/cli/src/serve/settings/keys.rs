@@ -13,6 +13,7 @@ pub(crate) enum Key {
     Keys,
     BehindProxy,
     HostNames,
+    ProxyFromEnvironment,
     Traces,
     TlsCert,
     TlsKey,
@@ -27,12 +28,13 @@ pub(crate) enum Key {
 
 impl Key {
     /// All of them, in the order in which they are printed: those without a table first.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Listen,
         Self::Data,
         Self::Keys,
         Self::BehindProxy,
         Self::HostNames,
+        Self::ProxyFromEnvironment,
         Self::Traces,
         Self::TlsCert,
         Self::TlsKey,
@@ -53,6 +55,7 @@ impl Key {
             Self::Keys => "keys",
             Self::BehindProxy => "behind_proxy",
             Self::HostNames => "host_names",
+            Self::ProxyFromEnvironment => "proxy_from_environment",
             Self::Traces => "traces",
             Self::TlsCert => "tls.cert",
             Self::TlsKey => "tls.key",
@@ -74,6 +77,7 @@ impl Key {
             Self::Keys => "INDELIBLE_KEYS",
             Self::BehindProxy => "INDELIBLE_BEHIND_PROXY",
             Self::HostNames => "INDELIBLE_HOST_NAMES",
+            Self::ProxyFromEnvironment => "INDELIBLE_PROXY_FROM_ENVIRONMENT",
             Self::Traces => "INDELIBLE_TRACES",
             Self::TlsCert => "INDELIBLE_TLS_CERT",
             Self::TlsKey => "INDELIBLE_TLS_KEY",
@@ -95,6 +99,7 @@ impl Key {
             Self::Keys => "--keys",
             Self::BehindProxy => "--behind-proxy",
             Self::HostNames => "--host-name",
+            Self::ProxyFromEnvironment => "--proxy-from-environment",
             Self::Traces => "--traces",
             Self::TlsCert => "--tls-cert",
             Self::TlsKey => "--tls-key",
@@ -113,7 +118,7 @@ impl Key {
         match self {
             Self::Listen => Kind::Address,
             Self::Data | Self::TlsCert | Self::TlsKey | Self::SessionKey => Kind::Path,
-            Self::Keys | Self::BehindProxy => Kind::Switch,
+            Self::Keys | Self::BehindProxy | Self::ProxyFromEnvironment => Kind::Switch,
             Self::HostNames => Kind::Names,
             Self::Traces | Self::SessionAudience | Self::SessionIssuer => Kind::Text,
             Self::SessionAlgorithm => Kind::Algorithm,
@@ -128,7 +133,9 @@ impl Key {
         match self {
             Self::Listen => Some(Value::Address(([127, 0, 0, 1], 7070).into())),
             Self::Data => Some(Value::Path("indelible-data".into())),
-            Self::Keys | Self::BehindProxy => Some(Value::Switch(false)),
+            Self::Keys | Self::BehindProxy | Self::ProxyFromEnvironment => {
+                Some(Value::Switch(false))
+            }
             Self::HostNames => Some(Value::Names(Vec::new())),
             Self::SessionAlgorithm => Some(Value::Algorithm(Algorithm::Hs256)),
             Self::RetentionCompleted | Self::RetentionFailed | Self::RetentionCancelled => {

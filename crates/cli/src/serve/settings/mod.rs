@@ -165,6 +165,10 @@ impl Effective {
         self.is_on(Key::BehindProxy)
     }
 
+    pub(super) fn proxy_from_environment(&self) -> bool {
+        self.is_on(Key::ProxyFromEnvironment)
+    }
+
     pub(super) fn host_names(&self) -> &[String] {
         match self.value(Key::HostNames) {
             Some(Value::Names(names)) => names,

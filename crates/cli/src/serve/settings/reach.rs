@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use indelible_http_client::{Client, Config, Grant, Grants, Proxies, SecretSource};
+use indelible_http_client::{Client, Config, Grant, Grants, SecretSource};
 
 use crate::failure::Failure;
-use crate::run::egress::{networks, unable};
+use crate::run::egress::{networks, proxies, unable};
 
 /// What the file says of components and secrets. It was checked when it was read.
 #[derive(Debug, Default)]
@@ -31,12 +31,10 @@ pub(super) struct Component {
 
 impl Reach {
     /// A client that does what is allowed; unless something is said, nothing.
-    #[expect(clippy::disallowed_methods, reason = "proxies are where people expect them")]
-    pub(crate) fn client(&self) -> Result<Client, Failure> {
-        let proxies = Proxies::read(|name| std::env::var(name).ok()).map_err(|error| {
-            Failure::new(format!("cannot set up HTTP: {error}"))
-                .hint("it is a variable of the environment: correct it, or leave it out")
-        })?;
+    pub(crate) fn client(&self, proxy_from_environment: bool) -> Result<Client, Failure> {
+        let may_send = self.components.values().any(|component| !component.hosts.is_empty());
+        let how = "proxy_from_environment = true, or --proxy-from-environment,";
+        let proxies = proxies(proxy_from_environment, may_send, how)?;
         let (grants, secrets) = (self.grants(), self.secrets.clone());
         let config = Config { grants, secrets, proxies, ..Config::default() };
         Client::start(config)
