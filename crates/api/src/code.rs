@@ -48,7 +48,7 @@ pub enum Code {
     Expired,
     /// The body is larger than it may be.
     PayloadTooLarge,
-    /// The body's media type is not what the path wants.
+    /// The body's media type is not what the path wants, or the body is encoded.
     UnsupportedMediaType,
     /// The idempotency key was used before, for another request.
     Mismatch,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, Version};
 use hyper::body::Incoming;
 use indelible_api::{Code, Problem};
@@ -203,6 +203,11 @@ async fn read(
         let detail = format!("the body must be {wanted}, and say so in Content-Type");
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
+    if !wanted.is_empty()
+        && let Some(detail) = encoded(headers)
+    {
+        return Err(Problem::new(Code::UnsupportedMediaType, detail));
+    }
     if empty {
         return Ok((Bytes::new(), None));
     }
@@ -218,6 +223,25 @@ async fn read(
             BodyError::Busy => Problem::new(Code::Busy, "too many bytes of bodies are in memory"),
         }),
     }
+}
+
+/// What is wrong with a body that does not come as it is, compressed for instance. Nothing is decoded
+/// here, so it would be taken for what it is not; hyper undoes chunks and hands over what is in them,
+/// whatever other coding that has.
+fn encoded(headers: &HeaderMap) -> Option<&'static str> {
+    let is_only = |name, plain: &str| {
+        let all = headers.get_all(name).into_iter().map(|value| value.as_bytes().trim_ascii());
+        let mut all = all.filter(|value| !value.is_empty());
+        all.next().is_none_or(|value| value.eq_ignore_ascii_case(plain.as_bytes()))
+            && all.next().is_none()
+    };
+    if !is_only(CONTENT_ENCODING, "identity") {
+        return Some("the body must not be encoded: Content-Encoding is identity or left out");
+    }
+    if !is_only(TRANSFER_ENCODING, "chunked") {
+        return Some("the body must not be encoded: Transfer-Encoding is chunked or left out");
+    }
+    None
 }
 
 /// A media type without its parameters.
