@@ -6,10 +6,12 @@
 use std::io;
 use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::batch::Write;
+use crate::damage::DamageLog;
 use crate::table::Table;
 
 /// Why an engine could not do what it was asked.
@@ -38,16 +40,37 @@ pub enum EngineError {
     },
 }
 
-/// Runs work of an engine. One that panics, over damaged files for instance, has failed like one
-/// that returns an error; nobody may be left waiting, and no caller has to go down with it.
+impl EngineError {
+    /// Whether stored data is damaged.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. })
+    }
+}
+
+/// Runs work of an engine. A panic becomes an error: callers that wait get an answer, and the caller's
+/// thread goes on.
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
+    caught_as(|what| EngineError::Stopped { what }, work)
+}
+
+/// Runs a read of an engine. A panic is damage: the read met bytes that the engine never writes.
+pub(crate) fn caught_reading<T>(
+    work: impl FnOnce() -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    caught_as(|what| EngineError::Damaged { what }, work)
+}
+
+fn caught_as<T>(
+    failed: impl FnOnce(String) -> EngineError,
+    work: impl FnOnce() -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let what = panic
             .downcast_ref::<String>()
             .map(String::as_str)
             .or_else(|| panic.downcast_ref::<&str>().copied())
             .unwrap_or("no message");
-        Err(EngineError::Stopped { what: format!("it panicked: {what}") })
+        Err(failed(format!("it panicked: {what}")))
     })
 }
 
@@ -93,6 +116,11 @@ pub trait Engine: Send + Sync + 'static {
 
     /// How much a table takes on disk, roughly; 0 where there is none.
     fn disk_bytes(&self, table: &Table) -> u64;
+
+    /// Where its background work notes damage; the pipeline over it notes there what reads find.
+    fn damage(&self) -> Arc<DamageLog> {
+        Arc::default()
+    }
 
     /// Brings everything into a state from which opening is quick. Called once, last.
     fn close(&self) -> Result<(), EngineError> {

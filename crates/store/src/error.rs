@@ -122,11 +122,18 @@ pub enum SubmitError {
     Closed,
 }
 
+impl SubmitError {
+    /// Whether a precondition is damaged: this store never accepts the batch.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Unreadable(error) if error.is_damage())
+    }
+}
+
 /// Why something could not be read.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The engine could not: a disk that fails, or damage.
+    /// The engine could not: too many files are open, or damage.
     #[error("cannot read table {table:?}: {source}")]
     Engine {
         /// Which table.
@@ -153,4 +160,16 @@ pub enum ReadError {
     /// The store has stopped.
     #[error(transparent)]
     Poisoned(Poison),
+}
+
+impl ReadError {
+    /// Whether a row is damaged, or written by a newer version: the same read never works on this
+    /// store.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Engine { source, .. } => source.is_damage(),
+            Self::Row { .. } => true,
+            Self::OutOfBounds(_) | Self::UnknownTable(_) | Self::Poisoned(_) => false,
+        }
+    }
 }

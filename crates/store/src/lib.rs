@@ -9,6 +9,7 @@ pub mod backup;
 mod batch;
 mod bounds;
 pub mod check;
+mod damage;
 pub mod embedded;
 pub mod engine;
 mod error;
@@ -21,6 +22,7 @@ mod table;
 
 pub use batch::{Batch, Condition, Expect, Write};
 pub use bounds::{Bound, Bounds, OutOfBounds};
+pub use damage::{DamageLog, PLACES_MAX};
 pub use engine::Direction;
 pub use error::{Lost, Poison, ReadError, Refusal, SubmitError};
 pub use pipeline::{Durable, Page, Read, Readings, Row, Scan, Snapshot, StartError, Store};

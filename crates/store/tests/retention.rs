@@ -196,6 +196,7 @@ fn a_damaged_tree_does_not_keep_others() {
         assert_eq!((swept.trees, swept.unreadable.len()), (trees, 2), "{swept:?}");
         assert_eq!([1, 2, 3].map(|tree| rows_of(&store, tree)), [6, 6, 0]);
     }
+    assert_eq!(store.damage().places(), 2, "each is noted, once");
     let mut mended = Batch::new();
     mended.put(rows::EXECUTIONS, row, value);
     store.try_submit(mended).unwrap();
@@ -384,6 +385,7 @@ fn a_damaged_record_does_not_keep_others() {
             }
         }
         assert_eq!((records, count(&store, rows::OPERATIONS)), (3, 2));
+        assert_eq!(store.damage().places(), 3, "each is noted, once");
         for (key, value) in broken {
             let mut mended = Batch::new();
             mended.put(rows::OPERATIONS, key.clone(), value);

@@ -41,7 +41,10 @@ pub use self::tuning::Options;
 use self::tuning::Room;
 use self::upkeep::{Kept, Upkeep};
 use crate::batch::Write;
-use crate::engine::{Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit, caught};
+use crate::damage::DamageLog;
+use crate::engine::{
+    Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit, caught, caught_reading,
+};
 use crate::pipeline::{StartError, Store};
 use crate::table::{self, PIPELINE, Table, TableError};
 
@@ -104,6 +107,7 @@ pub struct EmbeddedEngine {
     committed: Mutex<fjall::Snapshot>,
     path: PathBuf,
     recovered: Option<Recovered>,
+    damage: Arc<DamageLog>,
     /// Declared last: the lock goes when everything else is closed.
     _folder: Folder,
 }
@@ -149,7 +153,9 @@ impl EmbeddedEngine {
                 kept.push(Kept { keyspace, strategy, idle_strategy });
             }
         }
-        let upkeep = Upkeep::start(database.clone(), kept).map_err(|source| FolderError::Io {
+        let damage = Arc::<DamageLog>::default();
+        let upkeep = Upkeep::start(database.clone(), kept, Arc::clone(&damage));
+        let upkeep = upkeep.map_err(|source| FolderError::Io {
             doing: "start a thread for",
             path: path.clone(),
             source,
@@ -162,6 +168,7 @@ impl EmbeddedEngine {
             committed,
             path,
             recovered,
+            damage,
             _folder: folder,
         })
     }
@@ -396,13 +403,14 @@ fn remember_tables(
 impl Engine for EmbeddedEngine {
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         let keyspace = self.keyspace(table)?;
-        let value = caught(|| keys::looked_up(key, |key| keyspace.get(key)).map_err(reading))?;
+        let value =
+            caught_reading(|| keys::looked_up(key, |key| keyspace.get(key)).map_err(reading))?;
         Ok(value.map(Bytes::from))
     }
 
     fn contains(&self, table: &Table, key: &[u8]) -> Result<bool, EngineError> {
         let keyspace = self.keyspace(table)?;
-        caught(|| keys::looked_up(key, |key| keyspace.contains_key(key)).map_err(reading))
+        caught_reading(|| keys::looked_up(key, |key| keyspace.contains_key(key)).map_err(reading))
     }
 
     fn snapshot(&self) -> Box<dyn EngineSnapshot> {
@@ -440,6 +448,10 @@ impl Engine for EmbeddedEngine {
         self.keyspace(table).map_or(0, Keyspace::disk_space)
     }
 
+    fn damage(&self) -> Arc<DamageLog> {
+        Arc::clone(&self.damage)
+    }
+
     fn close(&self) -> Result<(), EngineError> {
         // What is flushed need not be replayed when the folder is opened again.
         self.flush(&self.keyspaces.iter().flatten().collect::<Vec<_>>())?;
@@ -456,7 +468,7 @@ impl EngineSnapshot for EmbeddedSnapshot {
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         let keyspace = keyspace(&self.keyspaces, table)?;
         let get = |key: &[u8]| self.snapshot.get(keyspace, key).map_err(reading);
-        let value = caught(|| keys::looked_up(key, get))?;
+        let value = caught_reading(|| keys::looked_up(key, get))?;
         Ok(value.map(Bytes::from))
     }
 
@@ -468,8 +480,8 @@ impl EngineSnapshot for EmbeddedSnapshot {
         visit: &mut Visit<'_>,
     ) -> Result<(), EngineError> {
         let keyspace = keyspace(&self.keyspaces, table)?;
-        let mut rows = self.snapshot.range::<Bytes, _>(keyspace, keys::stored_range(range));
-        caught(|| {
+        caught_reading(|| {
+            let mut rows = self.snapshot.range::<Bytes, _>(keyspace, keys::stored_range(range));
             let mut next = || match direction {
                 Direction::Forward => rows.next(),
                 Direction::Backward => rows.next_back(),
@@ -485,8 +497,20 @@ impl EngineSnapshot for EmbeddedSnapshot {
     }
 }
 
+/// What a read failed with. A file that is too short, or whose parts do not decode, is damage; so is
+/// a sector that the disk, or a file system with checksums, cannot give any more.
 fn reading(error: fjall::Error) -> EngineError {
-    engine_error("read from the storage engine", error)
+    match engine_error("read from the storage engine", error) {
+        EngineError::Io { source, .. } if is_damage(&source) => {
+            EngineError::Damaged { what: source.to_string() }
+        }
+        error => error,
+    }
+}
+
+fn is_damage(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+        || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
 /// fjall's errors in our words: what the system said, or what is damaged.

@@ -16,6 +16,7 @@ use std::time::Duration;
 use fjall::compaction::Leveled;
 use fjall::{AbstractTree as _, Database, Keyspace};
 
+use crate::damage::DamageLog;
 use crate::engine::{EngineError, caught};
 
 /// Nothing was committed for so long: the store is idle.
@@ -64,13 +65,18 @@ struct State {
 }
 
 impl Upkeep {
-    pub(super) fn start(database: Database, tables: Vec<Kept>) -> std::io::Result<Self> {
+    /// Starts it; what it finds damaged is noted.
+    pub(super) fn start(
+        database: Database,
+        tables: Vec<Kept>,
+        damage: Arc<DamageLog>,
+    ) -> std::io::Result<Self> {
         let control = Arc::new(Control::default());
         // What an earlier process left to do.
         control.lock().asked = true;
         let thread = std::thread::Builder::new().name("store upkeep".to_owned()).spawn({
             let control = Arc::clone(&control);
-            move || control.run(&database, &tables)
+            move || control.run(&database, &tables, &damage)
         })?;
         Ok(Self { control, thread: Some(thread) })
     }
@@ -108,7 +114,7 @@ impl Control {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, database: &Database, tables: &[Kept]) {
+    fn run(&self, database: &Database, tables: &[Kept], damage: &DamageLog) {
         // A folder that was just opened may have much in memory.
         let mut is_tidy = false;
         loop {
@@ -122,6 +128,9 @@ impl Control {
                 }),
             };
             if let Err(error) = result {
+                if error.is_damage() {
+                    damage.note(&error.to_string());
+                }
                 self.lock().failure = Some(error.to_string());
                 return;
             }
@@ -201,8 +210,14 @@ fn compact(
     let files = || (tree.table_count(), tree.l0_run_count(), tree.disk_space());
     let before = files();
     let watermark = database.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
-    tree.compact(Arc::clone(strategy) as _, watermark)
-        .map_err(|error| super::engine_error("compact tables", error.into()))?;
+    tree.compact(Arc::clone(strategy) as _, watermark).map_err(
+        |error| match super::engine_error("compact tables", error.into()) {
+            EngineError::Damaged { what } => {
+                EngineError::Damaged { what: format!("table {:?}: {what}", keyspace.name()) }
+            }
+            error => error,
+        },
+    )?;
     // What is flushed meanwhile changes them too; then it looks once more for nothing.
     Ok(files() != before)
 }

@@ -38,6 +38,7 @@ pub(crate) use self::read::prefix_range;
 pub use self::read::{Page, Read, Row, Scan, Snapshot};
 use crate::batch::{Batch, Condition, Write};
 use crate::bounds::{Bounds, OutOfBounds};
+use crate::damage::DamageLog;
 use crate::engine::{Engine, EngineError};
 use crate::error::{Lost, Poison, ReadError, Refusal, SubmitError};
 use crate::position::{Position, Seen};
@@ -100,6 +101,7 @@ struct Shared {
     /// Told once, when the store stops.
     stopped: Notify,
     counters: Counters,
+    damage: Arc<DamageLog>,
     /// In place of the writer's thread, if the store is driven by hand.
     hand: Option<Hand>,
 }
@@ -154,6 +156,9 @@ pub struct Readings {
     pub bytes_given: u64,
     /// Batches that wait for the writer now.
     pub waiting: usize,
+    /// Places that could not be read because they are damaged, up to
+    /// [`PLACES_MAX`](crate::PLACES_MAX).
+    pub damaged_places: usize,
 }
 
 /// The values of the keys that preconditions are about.
@@ -232,6 +237,7 @@ impl Store {
         let permits = per_batch * bounds.waiting_batches_max;
         let checked = |permits| u32::try_from(permits).expect("bounds were checked");
         Ok(Arc::new(Shared {
+            damage: engine.damage(),
             engine,
             names: names(&list),
             list,
@@ -353,6 +359,11 @@ impl Store {
         }
     }
 
+    /// The damage that was found since the store was opened.
+    pub fn damage(&self) -> &DamageLog {
+        &self.shared.damage
+    }
+
     /// What went through since the store was opened.
     pub fn readings(&self) -> Readings {
         let counters = &self.shared.counters;
@@ -364,6 +375,7 @@ impl Store {
             writes_made: read(&counters.writes_made),
             bytes_given: read(&counters.bytes_given),
             waiting: self.shared.lock().open.batches(),
+            damaged_places: self.shared.damage.places(),
         }
     }
 
@@ -380,7 +392,8 @@ impl Store {
     /// Gives back the space of what was deleted from a table. May take long.
     pub fn reclaim(&self, table: Table) -> Result<(), ReadError> {
         self.shared.known_for_read(&table)?;
-        self.shared.engine.reclaim(&table).map_err(|source| engine_error(&table, source))
+        let reclaimed = self.shared.engine.reclaim(&table);
+        reclaimed.map_err(|source| self.shared.unread(&table, &[], source))
     }
 
     /// How much a table takes on disk, roughly.
@@ -509,14 +522,38 @@ impl Shared {
     /// What the engine has for the keys that a batch asks about.
     fn fetch(&self, batch: &Batch) -> Result<Fetched, SubmitError> {
         let conditions = self.fetch_conditions(batch)?;
-        let contains = |delete: &Write| self.engine.contains(&delete.table, &delete.key);
-        let deletes = batch.deletes().map(contains).collect::<Result<_, _>>();
-        Ok(Fetched { conditions, deletes: deletes.map_err(unreadable)? })
+        let contains = |delete: &Write| {
+            let contains = self.engine.contains(&delete.table, &delete.key);
+            contains.map_err(|error| self.unreadable(&delete.table, &delete.key, error))
+        };
+        let deletes = batch.deletes().map(contains).collect::<Result<_, _>>()?;
+        Ok(Fetched { conditions, deletes })
     }
 
     fn fetch_conditions(&self, batch: &Batch) -> Result<FetchedValues, SubmitError> {
-        let get = |condition: &Condition| self.engine.get(&condition.table, &condition.key);
-        batch.conditions().iter().map(get).collect::<Result<_, _>>().map_err(unreadable)
+        let get = |Condition { table, key, .. }: &Condition| {
+            self.engine.get(table, key).map_err(|error| self.unreadable(table, key, error))
+        };
+        batch.conditions().iter().map(get).collect()
+    }
+
+    /// The engine could not read; damage is noted.
+    fn unread(&self, table: &Table, key: &[u8], source: EngineError) -> ReadError {
+        self.note_damage(table, key, &source);
+        ReadError::Engine { table: table.name(), source: Arc::new(source) }
+    }
+
+    /// The same for what a batch asks about.
+    fn unreadable(&self, table: &Table, key: &[u8], error: EngineError) -> SubmitError {
+        self.note_damage(table, key, &error);
+        SubmitError::Unreadable(Arc::new(error))
+    }
+
+    fn note_damage(&self, table: &Table, key: &[u8], error: &EngineError) {
+        if error.is_damage() {
+            let (table, key) = (table.name(), key.escape_ascii());
+            self.damage.note(&format!("table {table:?} at key \"{key}\": {error}"));
+        }
     }
 
     fn decide(
@@ -579,7 +616,8 @@ impl Shared {
         };
         // The engine may have gone on meanwhile: what it shows is durable, so the position still
         // says enough.
-        let value = self.engine.get(table, key).map_err(|source| engine_error(table, source))?;
+        let value = self.engine.get(table, key);
+        let value = value.map_err(|source| self.unread(table, key, source))?;
         Ok(Seen { value, position })
     }
 
@@ -622,14 +660,6 @@ fn names(tables: &[Table]) -> [Option<&'static str>; TABLES_MAX as usize] {
         names[table.slot()] = Some(table.name());
     }
     names
-}
-
-fn engine_error(table: &Table, source: EngineError) -> ReadError {
-    ReadError::Engine { table: table.name(), source: Arc::new(source) }
-}
-
-fn unreadable(error: EngineError) -> SubmitError {
-    SubmitError::Unreadable(Arc::new(error))
 }
 
 /// The position of the last group that the engine has.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::layer::{Changes, Layer};
-use super::{Shared, Store, engine_error};
+use super::{Shared, Store};
 use crate::bounds::{self, at_most};
+use crate::damage::DamageLog;
 use crate::engine::{Direction, EngineSnapshot, KeyRange};
 use crate::error::ReadError;
 use crate::position::{Position, Seen};
@@ -117,6 +118,9 @@ pub trait Read {
 
     /// Rows of a table.
     fn scan(&self, scan: &Scan) -> Result<Seen<Page>, ReadError>;
+
+    /// Where rows that do not decode are noted.
+    fn damage(&self) -> &DamageLog;
 }
 
 impl Read for Store {
@@ -127,6 +131,10 @@ impl Read for Store {
     fn scan(&self, scan: &Scan) -> Result<Seen<Page>, ReadError> {
         Store::scan(self, scan)
     }
+
+    fn damage(&self) -> &DamageLog {
+        Store::damage(self)
+    }
 }
 
 impl Read for Snapshot {
@@ -136,6 +144,10 @@ impl Read for Snapshot {
 
     fn scan(&self, scan: &Scan) -> Result<Seen<Page>, ReadError> {
         Snapshot::scan(self, scan)
+    }
+
+    fn damage(&self) -> &DamageLog {
+        Snapshot::damage(self)
     }
 }
 
@@ -164,6 +176,11 @@ impl Snapshot {
         self.position
     }
 
+    /// The damage that was found since the store was opened.
+    pub fn damage(&self) -> &DamageLog {
+        &self.shared.damage
+    }
+
     /// The tables that the store was opened with, the pipeline's own first.
     pub fn tables(&self) -> &[Table] {
         &self.shared.list
@@ -175,7 +192,10 @@ impl Snapshot {
         let layers = self.layers.iter().flatten();
         let value = match layers.filter_map(|layer| layer.get(&table, key)).next() {
             Some(change) => change.clone(),
-            None => self.engine.get(&table, key).map_err(|source| engine_error(&table, source))?,
+            None => {
+                let value = self.engine.get(&table, key);
+                value.map_err(|source| self.shared.unread(&table, key, source))?
+            }
         };
         Ok(Seen { value, position: self.position })
     }
@@ -207,30 +227,38 @@ impl Snapshot {
         let mut overlay = Merged { direction, newer, older };
         let mut next = overlay.next();
         let mut full = false;
-        self.engine
-            .scan(&scan.table, &scan.range, direction, &mut |key, value| {
-                // Changes that come before this row, and the one that replaces it.
-                while let Some((changed, change)) = next {
-                    let order = ordered(direction, changed, &key);
-                    if order == std::cmp::Ordering::Greater {
-                        break;
-                    }
-                    next = overlay.next();
-                    if let Some(value) = change
-                        && page.take(changed.clone(), value.clone()).is_break()
-                    {
-                        full = true;
-                        return ControlFlow::Break(());
-                    }
-                    if order == std::cmp::Ordering::Equal {
-                        return ControlFlow::Continue(());
-                    }
+        let scanned = self.engine.scan(&scan.table, &scan.range, direction, &mut |key, value| {
+            // Changes that come before this row, and the one that replaces it.
+            while let Some((changed, change)) = next {
+                let order = ordered(direction, changed, &key);
+                if order == std::cmp::Ordering::Greater {
+                    break;
                 }
-                let taken = page.take(key, value);
-                full = taken.is_break();
-                taken
-            })
-            .map_err(|source| engine_error(&scan.table, source))?;
+                next = overlay.next();
+                if let Some(value) = change
+                    && page.take(changed.clone(), value.clone()).is_break()
+                {
+                    full = true;
+                    return ControlFlow::Break(());
+                }
+                if order == std::cmp::Ordering::Equal {
+                    return ControlFlow::Continue(());
+                }
+            }
+            let taken = page.take(key, value);
+            full = taken.is_break();
+            taken
+        });
+        scanned.map_err(|source| {
+            // Behind the last row that was read, or from the start of the range.
+            let key = page.page.rows.last().map(|(key, _)| key.clone()).unwrap_or_else(|| {
+                match &scan.range.0 {
+                    Bound::Included(key) | Bound::Excluded(key) => key.clone(),
+                    Bound::Unbounded => Bytes::new(),
+                }
+            });
+            self.shared.unread(&scan.table, &key, source)
+        })?;
         while !full && let Some((key, change)) = next {
             next = overlay.next();
             if let Some(value) = change {

@@ -249,9 +249,10 @@ impl Step<'_> {
                 if self.swept.more {
                     return Ok(());
                 }
-                match self.tree(entry) {
+                let tree = self.tree(entry);
+                match self.snapshot.damage().noted(tree) {
                     // One that is damaged does not keep the others.
-                    Err(error @ ReadError::Row { .. }) => {
+                    Err(error) if error.is_damage() => {
                         if self.swept.unreadable.len() < UNREADABLE_MAX {
                             self.swept.unreadable.push(error.to_string());
                         }

@@ -104,7 +104,8 @@ pub(super) fn list(
             return Ok(Seen { value, position });
         }
         let hash = key.get(..32).and_then(|hash| <[u8; 32]>::try_from(hash).ok());
-        let hash = hash.ok_or_else(|| codec::damaged(&EXECUTIONS, &key, "its key is too short"))?;
+        let hash = hash.ok_or_else(|| codec::damaged(&EXECUTIONS, &key, "its key is too short"));
+        let hash = snapshot.damage().noted(hash)?;
         let root = ExecutionId::root_of(RootHash::from_bytes(hash));
         // A tree has its root, unless it is being swept.
         if let Some(execution) = executions::latest(snapshot, &root)?.value

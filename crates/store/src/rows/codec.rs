@@ -9,6 +9,8 @@ use indelible_journal::Timestamp;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::error::ReadError;
+use crate::pipeline::Read;
+use crate::position::Seen;
 use crate::table::Table;
 
 /// How many bytes the check at the end has.
@@ -67,6 +69,15 @@ fn check(table: &Table, key: &[u8], value: &[u8]) -> u32 {
 
 pub(crate) fn damaged(table: &Table, key: &Bytes, what: impl Into<String>) -> ReadError {
     ReadError::Row { table: table.name(), key: key.clone(), what: what.into() }
+}
+
+/// What was read, decoded. Rows that do not decode are noted as damage of what they were read from.
+pub(crate) fn decoded<T, U>(
+    read: &impl Read,
+    seen: Seen<T>,
+    decode: impl FnOnce(T) -> Result<U, ReadError>,
+) -> Result<Seen<U>, ReadError> {
+    read.damage().noted(seen.try_map(decode))
 }
 
 /// Why bytes are not what they should be.

@@ -226,7 +226,8 @@ fn version(execution: &Execution) -> u8 {
 /// One execution.
 pub fn get(read: &impl Read, key: &JournalKey) -> Result<Seen<Option<Execution>>, ReadError> {
     let key = keys::journal_key(key);
-    read.get(EXECUTIONS, &key)?.try_map(|value| value.map(|value| decode(&key, &value)).transpose())
+    let decode = |value: Option<Bytes>| value.map(|value| decode(&key, &value)).transpose();
+    codec::decoded(read, read.get(EXECUTIONS, &key)?, decode)
 }
 
 /// The last attempt at an execution: the one that goes on, or that ended it.
@@ -237,7 +238,7 @@ pub fn latest(
     let prefix = keys::execution(execution);
     // Attempts sort by number from the root down, so the last key is the last attempt.
     let seen = read.scan(&Scan::prefix(EXECUTIONS, prefix, 1).reversed())?;
-    seen.try_map(|page| {
+    codec::decoded(read, seen, |page| {
         page.rows.into_iter().next().map(|(key, value)| decode(&key, &value)).transpose()
     })
 }
@@ -252,7 +253,7 @@ pub fn attempt_after(
     if let Some(after) = after {
         scan = scan.after(keys::journal_key(after));
     }
-    read.scan(&scan)?.try_map(|page| {
+    codec::decoded(read, read.scan(&scan)?, |page| {
         page.rows.into_iter().next().map(|(key, value)| decode(&key, &value)).transpose()
     })
 }
@@ -270,8 +271,9 @@ pub fn tree(
     if let Some(after) = after {
         scan = scan.after(keys::journal_key(after));
     }
-    read.scan(&scan)?
-        .try_map(|page| page.rows.iter().map(|(key, value)| decode(key, value)).collect())
+    codec::decoded(read, read.scan(&scan)?, |page| {
+        page.rows.iter().map(|(key, value)| decode(key, value)).collect()
+    })
 }
 
 pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {

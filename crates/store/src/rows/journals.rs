@@ -35,7 +35,7 @@ pub fn read(
     let (_, end) = prefix_range(keys::journal_key(key));
     let scan = Scan { range: (Bound::Included(start), end), ..Scan::all(JOURNALS, rows_max) };
     let seen = read.scan(&scan)?;
-    seen.try_map(|page| {
+    codec::decoded(read, seen, |page| {
         let mut events = Events::default();
         for (row, value) in &page.rows {
             events.records.append(&mut decode(key.execution_id(), row, value)?);

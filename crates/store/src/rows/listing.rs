@@ -149,9 +149,10 @@ pub fn list(
             break;
         }
         let execution = match filter.latest_only {
-            true => latest_at(snapshot, &place)?,
-            false => Some(execution_at(snapshot, &place)?),
+            true => latest_at(snapshot, &place),
+            false => execution_at(snapshot, &place).map(Some),
         };
+        let execution = snapshot.damage().noted(execution)?;
         looked_at += 1;
         if let Some(execution) = execution
             && wanted.is_none_or(|function| *function == execution.function)

@@ -21,7 +21,7 @@ fn put(batch: &mut Batch, table: Table, key: Bytes, body: &[u8]) {
 
 fn get(read: &impl Read, table: Table, key: &Bytes) -> Result<Seen<Option<Bytes>>, ReadError> {
     let seen = read.get(table, key)?;
-    seen.try_map(|value| value.map(|value| unseal(&table, key, &value)).transpose())
+    codec::decoded(read, seen, |value| value.map(|value| unseal(&table, key, &value)).transpose())
 }
 
 /// The body of a row of one of these tables.
@@ -129,8 +129,9 @@ pub mod audit {
     ) -> Result<Seen<Vec<Entry>>, ReadError> {
         let mut scan = Scan::all(AUDIT, limit).reversed();
         scan.range.1 = std::ops::Bound::Excluded(key(time, id));
-        read.scan(&scan)?
-            .try_map(|page| page.rows.iter().map(|(key, value)| decode(key, value)).collect())
+        codec::decoded(read, read.scan(&scan)?, |page| {
+            page.rows.iter().map(|(key, value)| decode(key, value)).collect()
+        })
     }
 
     pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Entry, ReadError> {

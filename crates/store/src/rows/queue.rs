@@ -50,7 +50,9 @@ pub fn next(
     if let Some(after) = after {
         scan.range.0 = Bound::Excluded(encode(after));
     }
-    read.scan(&scan)?.try_map(|page| page.rows.iter().map(|(key, _)| decode(key)).collect())
+    codec::decoded(read, read.scan(&scan)?, |page| {
+        page.rows.iter().map(|(key, _)| decode(key)).collect()
+    })
 }
 
 fn encode(entry: &Entry) -> Bytes {

@@ -48,7 +48,9 @@ pub fn next(
     if let Some(after) = after {
         scan.range.0 = Bound::Excluded(encode(after));
     }
-    read.scan(&scan)?.try_map(|page| page.rows.iter().map(|(key, _)| decode(key)).collect())
+    codec::decoded(read, read.scan(&scan)?, |page| {
+        page.rows.iter().map(|(key, _)| decode(key)).collect()
+    })
 }
 
 /// The first timers from a time on, at most so many.
@@ -59,7 +61,9 @@ pub fn from(
 ) -> Result<Seen<Vec<Timer>>, ReadError> {
     let mut scan = Scan::all(TIMERS, limit);
     scan.range.0 = Bound::Included(Bytes::copy_from_slice(&time.as_micros().to_be_bytes()));
-    read.scan(&scan)?.try_map(|page| page.rows.iter().map(|(key, _)| decode(key)).collect())
+    codec::decoded(read, read.scan(&scan)?, |page| {
+        page.rows.iter().map(|(key, _)| decode(key)).collect()
+    })
 }
 
 fn encode(timer: &Timer) -> Bytes {

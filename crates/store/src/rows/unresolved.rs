@@ -44,7 +44,7 @@ pub fn delete(batch: &mut Batch, effect: &Effect) {
 pub fn get(read: &impl Read, effect: &Effect) -> Result<Seen<Option<Bytes>>, ReadError> {
     let key = encode(effect);
     let seen = read.get(UNRESOLVED, &key)?;
-    seen.try_map(|value| {
+    codec::decoded(read, seen, |value| {
         value.map(|value| codec::unseal(&UNRESOLVED, &key, VERSION, &value)).transpose()
     })
 }
@@ -59,8 +59,9 @@ pub fn next(
     if let Some(after) = after {
         scan.range.0 = Bound::Excluded(encode(after));
     }
-    read.scan(&scan)?
-        .try_map(|page| page.rows.iter().map(|(key, value)| decode(key, value)).collect())
+    codec::decoded(read, read.scan(&scan)?, |page| {
+        page.rows.iter().map(|(key, value)| decode(key, value)).collect()
+    })
 }
 
 fn encode(effect: &Effect) -> Bytes {

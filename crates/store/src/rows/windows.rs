@@ -99,7 +99,7 @@ pub fn replace(batch: &mut Batch, id: &Id, before: Option<&Windowed>, after: Opt
 pub fn get(read: &impl Read, id: &Id) -> Result<Seen<Option<Windowed>>, ReadError> {
     let (table, key) = (id.kind.table(), id.key());
     let seen = read.get(table, &key)?;
-    seen.try_map(|value| value.map(|value| decode(table, &key, &value)).transpose())
+    codec::decoded(read, seen, |value| value.map(|value| decode(table, &key, &value)).transpose())
 }
 
 /// What a purge did.
@@ -177,7 +177,7 @@ fn due(
                 purged.more = true;
                 return Ok((batch, purged));
             }
-            match record_of(&snapshot, entry) {
+            match snapshot.damage().noted(record_of(&snapshot, entry)) {
                 Ok(record) => {
                     if let Some((table, key, value)) = record {
                         purged.records += 1;
@@ -189,7 +189,7 @@ fn due(
                     batch.delete(EXPIRIES, entry.clone());
                 }
                 // One that is damaged does not keep the others.
-                Err(error @ ReadError::Row { .. }) => {
+                Err(error) if error.is_damage() => {
                     if purged.unreadable.len() < UNREADABLE_MAX {
                         purged.unreadable.push(error.to_string());
                     }
