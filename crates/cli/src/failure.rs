@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use indelible_store::embedded::{FolderError, OpenError};
+
 use crate::print::{lines, plain};
 
 /// How a command that ran to its end found things.
@@ -103,6 +105,14 @@ impl fmt::Display for Failure {
 pub(crate) fn unopened(folder: &Path, error: &dyn fmt::Display) -> Failure {
     Failure::new(format!("cannot open {}: {error}", folder.display()))
         .hint("one process at a time may have a data folder; without --data, its server is asked")
+}
+
+/// The same for its store.
+pub(crate) fn unopened_store(folder: &Path, error: &OpenError) -> Failure {
+    match error {
+        OpenError::Folder(FolderError::InUse { .. }) => unopened(folder, error),
+        error => crate::serve::folder::unopened_store(folder, error),
+    }
 }
 
 /// A reader that has seen enough (`| head`) is no error: go on quietly, the verdict still counts.

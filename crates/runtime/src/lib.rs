@@ -96,4 +96,4 @@ pub use tree::command::{Cancelling, NotDone};
 pub use tree::unresolved::Resolution;
 pub use unresolved::UnresolvedEffect;
 pub use view::{GuestWait, Open, OperationView, Resting, Stage, View, WAITS_MAX, Waits};
-pub use witness::WitnessFile;
+pub use witness::{PutAside, WitnessFile};

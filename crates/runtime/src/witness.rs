@@ -1,14 +1,18 @@
 //! A file that remembers, when the process is gone, which executions were being replayed (C-25).
 //!
 //! It is written without waiting for the disk: what a process wrote is there when it has died,
-//! and when the whole machine died it was not a guest that did it.
+//! and when the whole machine died it was not a guest that did it. So power loss can leave a file
+//! that does not read. That one is put aside, and counting begins anew: an execution that kills the
+//! process is held after it has killed it three times more. Nothing else depends on the file.
 #![expect(clippy::disallowed_methods, reason = "this is the shell where the file is written")]
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,6 +32,13 @@ const ROW_BYTES: usize = 32;
 /// The most rows that are read: more than a process ever replays at once, and than it remembers.
 const ROWS_MAX: usize = 4_096;
 
+/// The most unreadable files that are kept beside the one in use. Each is small and says little:
+/// the first ones show what happened, and a disk that keeps failing must not fill the folder.
+const PUT_ASIDE_MAX: usize = 4;
+
+/// Only the server's own user may read or write the file.
+const MODE: u32 = 0o600;
+
 /// The first bytes of a hash of a journal's key: enough to know it by.
 type Name = [u8; 20];
 
@@ -38,6 +49,30 @@ pub struct WitnessFile {
     state: Mutex<Rows>,
     /// How many rows are of executions that a process died of, and that are not held for it.
     suspects: AtomicUsize,
+    put_aside: Option<PutAside>,
+}
+
+/// A file that could not be read, and that counting began anew without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutAside {
+    /// The file.
+    pub path: PathBuf,
+    /// Where it is now. None: as many as are kept are there already, and it was overwritten.
+    pub to: Option<PathBuf>,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl fmt::Display for PutAside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, to, why } = self;
+        write!(f, "{} cannot be read: {why}; ", path.display())?;
+        match to {
+            Some(to) => write!(f, "it was put aside as {}", to.display())?,
+            None => write!(f, "it was emptied, since {PUT_ASIDE_MAX} were put aside before")?,
+        }
+        f.write_str(", and it is counted anew which executions the process dies of")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -62,16 +97,45 @@ impl Row {
 
 impl WitnessFile {
     /// Opens the file, or makes it. Whatever was being replayed when the last process died has
-    /// died once more.
+    /// died once more. One that cannot be read is [put aside](Self::put_aside).
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match Self::read(path)? {
+            Ok(witness) => Ok(witness),
+            Err(why) => {
+                let to = put_aside(path)?;
+                let put_aside = Some(PutAside { path: path.to_path_buf(), to, why });
+                match Self::read(path)? {
+                    Ok(witness) => Ok(Self { put_aside, ..witness }),
+                    Err(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why)),
+                }
+            }
+        }
+    }
+
+    /// The file that could not be read when this was opened.
+    pub fn put_aside(&self) -> Option<&PutAside> {
+        self.put_aside.as_ref()
+    }
+
+    /// Opens the file. The inner error: why it is not a list of replays.
+    fn read(path: &Path) -> io::Result<Result<Self, String>> {
+        if path.is_dir() {
+            return Ok(Err("it is a folder".to_owned()));
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(MODE);
+        let file = options.open(path)?;
+        // Earlier versions let others read it.
+        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+            let _ = file.set_permissions(fs::Permissions::from_mode(MODE));
+        }
         let mut bytes = vec![0; (ROWS_MAX + 1) * ROW_BYTES];
-        let length = read_up_to(&file, &mut bytes)?;
+        let length = match read_up_to(&file, &mut bytes) {
+            Ok(length) => length,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
         if length > 0 && bytes[..ROW_BYTES] != HEADER {
-            let message =
-                format!("{} is not a list of replays, or of another version", path.display());
-            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            return Ok(Err("it is not a list of replays, or of another version".to_owned()));
         }
         let mut rows = Rows::default();
         for row in bytes[..length].chunks_exact(ROW_BYTES).skip(1) {
@@ -93,7 +157,8 @@ impl WitnessFile {
         file.write_all_at(&content, 0)?;
         file.set_len(content.len() as u64)?;
         let suspects = rows.by_name.values().filter(|row| row.is_suspect()).count();
-        Ok(Self { file, state: Mutex::new(rows), suspects: AtomicUsize::new(suspects) })
+        let suspects = AtomicUsize::new(suspects);
+        Ok(Ok(Self { file, state: Mutex::new(rows), suspects, put_aside: None }))
     }
 
     fn write(&self, place: usize, row: &[u8; ROW_BYTES]) {
@@ -153,6 +218,23 @@ impl Witness for WitnessFile {
             }
         }
     }
+}
+
+/// Renames a file that cannot be read, never over another. Where it is then; none if there are as many
+/// as are kept, and it was emptied instead.
+fn put_aside(path: &Path) -> io::Result<Option<PathBuf>> {
+    for number in 1..=PUT_ASIDE_MAX {
+        let mut name = OsString::from(path);
+        name.push(format!(".damaged-{number}"));
+        let to = PathBuf::from(name);
+        // This process holds the lock of the data folder, so no other makes a file here meanwhile.
+        if fs::symlink_metadata(&to).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            fs::rename(path, &to)?;
+            return Ok(Some(to));
+        }
+    }
+    OpenOptions::new().write(true).truncate(true).open(path)?;
+    Ok(None)
 }
 
 fn name(key: &JournalKey) -> Name {
@@ -247,24 +329,65 @@ mod tests {
         assert!(!witness.has_suspects());
     }
 
-    /// A row that was written half counts for nothing; a file of another kind is left alone.
+    /// A row that was written half counts for nothing.
     #[test]
-    fn what_is_not_a_row_is_ignored_and_what_is_not_a_list_refused() {
+    fn what_is_not_a_row_is_ignored() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("replays");
         let witness = WitnessFile::open(&path).expect("it opens");
         witness.replaying(&key(1));
         witness.replaying(&key(2));
         drop(witness);
-        let mut bytes = std::fs::read(&path).expect("it is there");
+        let mut bytes = fs::read(&path).expect("it is there");
         bytes[ROW_BYTES + 5] ^= 1;
         bytes.truncate(bytes.len() - 3);
-        std::fs::write(&path, &bytes).expect("it can be written");
+        fs::write(&path, &bytes).expect("it can be written");
         let witness = WitnessFile::open(&path).expect("it opens");
         assert_eq!((witness.deaths(&key(1)), witness.deaths(&key(2))), (0, 0));
-        drop(witness);
-        std::fs::write(&path, "something else").expect("it can be written");
-        assert!(WitnessFile::open(&path).is_err());
-        assert_eq!(std::fs::read(&path).expect("it is there"), b"something else");
+        assert_eq!(witness.put_aside(), None);
+    }
+
+    /// An unreadable file is put aside, and counting begins anew. At most `PUT_ASIDE_MAX` are kept,
+    /// and none of them is overwritten.
+    #[test]
+    fn what_is_not_a_list_is_put_aside() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("replays");
+        let torn = [&HEADER[..7], b"something else", &[0; 96], &[0xff; 31], b"again", b"more"];
+        for (number, content) in torn.iter().enumerate() {
+            fs::write(&path, content).expect("it can be written");
+            let witness = WitnessFile::open(&path).expect("it opens");
+            let aside = witness.put_aside().expect("it was put aside");
+            match &aside.to {
+                Some(to) => assert_eq!(fs::read(to).expect("it is there"), *content),
+                None => assert!(number >= PUT_ASIDE_MAX, "{aside}"),
+            }
+            witness.replaying(&key(1));
+            drop(witness);
+            let witness = WitnessFile::open(&path).expect("it opens");
+            assert_eq!((witness.deaths(&key(1)), witness.put_aside()), (1, None));
+        }
+        let files = fs::read_dir(folder.path()).expect("it can be listed").count();
+        assert_eq!(files, PUT_ASIDE_MAX + 1);
+        fs::remove_file(&path).expect("it can be removed");
+        fs::remove_file(folder.path().join("replays.damaged-2")).expect("it can be removed");
+        fs::create_dir(&path).expect("it can be made");
+        let witness = WitnessFile::open(&path).expect("it opens");
+        let to = witness.put_aside().and_then(|aside| aside.to.clone()).expect("it was put aside");
+        assert!(to.is_dir() && to.ends_with("replays.damaged-2"), "{}", to.display());
+    }
+
+    /// Only the owner may read the file, also one that an earlier version made.
+    #[test]
+    fn the_file_is_its_owners_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("replays");
+        let mode = || fs::metadata(&path).expect("it is there").permissions().mode() & 0o777;
+        drop(WitnessFile::open(&path).expect("it opens"));
+        assert_eq!(mode(), MODE);
+        let wide = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(&path, wide).expect("it can be changed");
+        drop(WitnessFile::open(&path).expect("it opens"));
+        assert_eq!(mode(), MODE);
     }
 }

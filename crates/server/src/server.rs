@@ -146,7 +146,11 @@ impl ServeError {
                 }
                 _ => "--listen names another address",
             }),
-            _ => None,
+            Self::Tokens(_) => Some(
+                "nothing was changed: copy the data folder as it is, see what `indelible store \
+                 check` says, and restore a backup with `indelible store restore`",
+            ),
+            Self::Bounds(_) | Self::Store(_) => None,
         }
     }
 }

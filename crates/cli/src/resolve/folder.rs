@@ -14,7 +14,7 @@ use indelible_store::embedded;
 use indelible_store::rows::TABLES;
 
 use super::{Ended, Line, state};
-use crate::failure::{Exit, Failure, unopened};
+use crate::failure::{Exit, Failure, unopened, unopened_store};
 use crate::remote::Target;
 
 /// How many are read at a time.
@@ -94,7 +94,7 @@ fn open(folder: &Path) -> Result<Engine, Failure> {
         return Err(failed(&"there is no store in it").hint("--data names a data folder"));
     }
     let store = embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default());
-    let store = store.map_err(|error| failed(&error))?;
+    let store = store.map_err(|error| unopened_store(folder, &error))?;
     let artifacts = Artifacts::folder(folder.join("artifacts")).map_err(|error| failed(&error))?;
     let guests = GuestOptions { guests_max: 8, ..GuestOptions::default() };
     let guests = Guests::new(guests, artifacts).map_err(|error| failed(&error))?;

@@ -5,21 +5,42 @@
 use std::error::Error;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use indelible_runtime::OpenError as EngineOpenError;
 use indelible_store::embedded::{FolderError, OpenError};
 
 use crate::failure::Failure;
 
 /// What a data folder has: `docs/formats/engine-rows.md` describes it.
-const OURS: [&str; 4] = ["store", "artifacts", "replays", "logs"];
+const OURS: [&str; 4] = ["store", "artifacts", REPLAYS, "logs"];
+const REPLAYS: &str = "replays";
 
 /// What file systems put into the top of a volume: one that was made for the data may have it.
 const OF_VOLUMES: [&str; 1] = ["lost+found"];
 
+/// What of it earlier versions let others read: the folders that hold everything else, and the files
+/// of the store's own.
+const CLOSED: [(&str, u32); 6] = [
+    ("store", 0o700),
+    ("store/LOCK", 0o600),
+    ("store/FORMAT", 0o600),
+    ("store/engine", 0o700),
+    ("artifacts", 0o700),
+    ("logs", 0o700),
+];
+
+/// The permissions by which others can write.
+const OTHERS_WRITE: u32 = 0o022;
+
 /// How many names of others are told.
 const TOLD_MAX: usize = 3;
+
+/// The hint for a damaged folder. It never leads to an empty one: that knows no keys, and a request
+/// that a caller repeats would be executed again.
+const DAMAGED: &str = "nothing was changed: copy the folder as it is, see what `indelible store check` \
+                       says, and restore a backup with `indelible store restore`";
 
 /// Refuses what is no folder for data, and changes nothing: one that is there and has things of others
 /// in it, but no store, is somebody's home or the like.
@@ -35,6 +56,14 @@ pub(crate) fn check(folder: &Path) -> Result<(), Failure> {
     }
     if folder.join("store").exists() {
         return Ok(());
+    }
+    if folder.join(REPLAYS).exists() {
+        // That file is made after the store. A new store in its place would know no keys.
+        return Err(Failure::new(format!(
+            "the data folder {} has lost its folder store: its file {REPLAYS} is there",
+            folder.display()
+        ))
+        .hint(DAMAGED));
     }
     let entries = fs::read_dir(folder).map_err(|error| unopened(folder, &error))?;
     let mut others = Vec::new();
@@ -67,25 +96,46 @@ pub(crate) fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
+/// Closes the files and folders that an earlier version let other users read. The data folder itself
+/// keeps its permissions; if other users can write to it, the warning says so, because the server
+/// trusts its files and runs the compiled code in it.
+pub(super) fn close(folder: &Path) -> Option<String> {
+    let mode = |path: &Path| Some(fs::symlink_metadata(path).ok()?.permissions().mode());
+    for (name, closed) in CLOSED {
+        let path = folder.join(name);
+        // The target of a link may belong to another program.
+        let wide = |mode: &u32| mode & 0o077 != 0 && !path.is_symlink();
+        if mode(&path).as_ref().is_some_and(wide) {
+            // It fails if another user owns the file; that user decides then.
+            _ = fs::set_permissions(&path, fs::Permissions::from_mode(closed));
+        }
+    }
+    let others =
+        fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & OTHERS_WRITE != 0);
+    others.then(|| {
+        format!(
+            "others can write to {}, and the server trusts its files: `chmod go-w` takes that from them",
+            folder.display()
+        )
+    })
+}
+
 /// Why a store cannot be opened, and what to do.
-pub(super) fn unopened_store(folder: &Path, error: &OpenError) -> Failure {
+pub(crate) fn unopened_store(folder: &Path, error: &OpenError) -> Failure {
     let failure = Failure::new(format!("cannot open {}: {error}", folder.display()));
     match error {
         OpenError::Folder(FolderError::InUse { .. }) => failure.hint(
             "one process at a time may have a data folder: stop that one, or name another folder \
              with --data",
         ),
-        OpenError::Folder(FolderError::Io { source, .. }) => match of_kind(source) {
+        OpenError::Folder(FolderError::Io { source, .. }) => match of_kind(folder, source) {
             Some(hint) => failure.hint(hint),
-            None => failure,
+            None => failure.hint("look at the disk; nothing was changed"),
         },
         OpenError::Folder(FolderError::Newer { .. }) => {
             failure.hint("take the version of indelible that wrote it, or a later one")
         }
-        OpenError::Folder(FolderError::NotAStore { .. }) => {
-            failure.hint("--data names another folder, which is made if it is not there")
-        }
-        _ => failure.hint("indelible store check DIR says more; nothing was changed"),
+        _ => failure.hint(DAMAGED),
     }
 }
 
@@ -94,27 +144,55 @@ pub(super) fn unopened(folder: &Path, error: &(dyn Error + 'static)) -> Failure 
     let failure = Failure::new(format!("cannot open {}: {error}", folder.display()));
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if let Some(hint) = error.downcast_ref::<io::Error>().and_then(of_kind) {
+        let hint = error.downcast_ref::<io::Error>().and_then(|error| of_kind(folder, error));
+        if let Some(hint) = hint {
             return failure.hint(hint);
         }
         cause = error.source();
     }
-    failure.hint("--data names another folder, which is made if it is not there")
+    match has_store(folder) {
+        true => failure.hint(DAMAGED),
+        false => failure.hint("look at the folder and its disk; nothing was changed"),
+    }
 }
 
-/// What to do when the system says no.
-fn of_kind(error: &io::Error) -> Option<&'static str> {
+/// Why an engine cannot be opened over a store, and what to do.
+pub(super) fn unopened_engine(folder: &Path, error: &EngineOpenError) -> Failure {
+    let failure = Failure::new(format!("cannot open {}: {error}", folder.display()));
+    match error {
+        EngineOpenError::Components(_) | EngineOpenError::Queue(_) => failure.hint(DAMAGED),
+        _ => failure.hint("nothing was changed"),
+    }
+}
+
+fn has_store(folder: &Path) -> bool {
+    folder.join("store").exists()
+}
+
+/// What to do when the system says no. Another folder is no way out for one that has a store: what
+/// was accepted is in that one.
+fn of_kind(folder: &Path, error: &io::Error) -> Option<&'static str> {
+    let has_store = has_store(folder);
     match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            Some("whoever runs this has to be able to write there; --data names another folder")
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem if has_store => {
+            Some("the user who runs this has to be able to read and write everything in it")
+        }
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Some(
+            "the user who runs this has to be able to write there; --data names another folder",
+        ),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded if has_store => {
+            Some("make room on that disk, or move the whole folder to another one")
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             Some("make room on that disk, or name a folder on another with --data")
         }
-        ErrorKind::NotADirectory => {
+        ErrorKind::NotADirectory if !has_store => {
             Some("a part of the path is a file; --data names a folder, which is made")
         }
-        ErrorKind::NotFound => Some("it cannot be made there; --data names another folder"),
+        ErrorKind::NotFound if !has_store => {
+            Some("it cannot be made there; --data names another folder")
+        }
+        ErrorKind::NotADirectory | ErrorKind::NotFound => Some(DAMAGED),
         _ => None,
     }
 }

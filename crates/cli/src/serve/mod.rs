@@ -26,7 +26,8 @@ use indelible_server::listen::{Tls, TlsError};
 use indelible_server::logs::LogFile;
 use indelible_server::traces::{self, Exporter, TracingObserver};
 use indelible_server::{Config, Letting, ServeError, Server};
-use indelible_store::embedded;
+use indelible_store::Store;
+use indelible_store::embedded::{self, EmbeddedEngine};
 use indelible_store::rows::TABLES;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -160,6 +161,9 @@ impl Serve {
             crate::failure::quiet(told).map_err(|error| Failure::output(&error))?;
             return Ok(Verdict::Well);
         }
+        // All files that this process makes are readable by its user alone; the storage engine has no
+        // option for it.
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         // Whatever is wrong with what was said is told before the folder is touched.
         let mut config = config(&settings)?;
         folder::check(settings.data())?;
@@ -239,8 +243,10 @@ impl Serve {
         runtime.shutdown_background();
         match served {
             Ok(_) => Ok(Verdict::Well),
-            Err(error) => Err(Failure::new(error.to_string())
-                .hint("look at the disk; what was acknowledged is on it")),
+            Err(error) => Err(Failure::new(error.to_string()).hint(
+                "look at the disk; what was acknowledged is on it. `indelible store check` says \
+                 whether the folder is damaged",
+            )),
         }
     }
 
@@ -405,14 +411,27 @@ pub(crate) fn open(
     let mut options = embedded::Options::default();
     options.memtable_bytes = Some(MEMTABLE_BYTES);
     options.cache_bytes = CACHE_BYTES;
-    let store = embedded::open(&folder.join("store"), &TABLES, &options);
+    if let Some(warning) = folder::close(folder) {
+        note(&format!("warning: {warning}"));
+    }
+    let opened = EmbeddedEngine::open(&folder.join("store"), &TABLES, &options);
+    let store = opened.and_then(|engine| {
+        if let Some(recovered) = engine.recovered() {
+            note(&format!("note: {recovered}; it was never acknowledged"));
+        }
+        Ok(Store::start(Arc::new(engine), &TABLES, options.bounds)?)
+    });
     let store = store.map_err(|error| folder::unopened_store(folder, &error))?;
     let artifacts = Artifacts::folder(folder.join("artifacts")).map_err(|error| failed(&error))?;
     let guests = Guests::new(GuestOptions::default(), artifacts).map_err(|error| failed(&error))?;
     let witness = WitnessFile::open(&folder.join("replays")).map_err(|error| failed(&error))?;
+    if let Some(put_aside) = witness.put_aside() {
+        note(&format!("warning: {put_aside}"));
+    }
     let (observer, witness) = (Arc::clone(observer), Arc::new(witness));
     let world = World { observer, witness, http: Arc::new(client), ..World::system(guests) };
-    Engine::open(store, Options::default(), world).map_err(|error| failed(&error))
+    let engine = Engine::open(store, Options::default(), world);
+    engine.map_err(|error| folder::unopened_engine(folder, &error))
 }
 
 /// Tells whoever watches what is going on.

@@ -110,7 +110,10 @@ fn refused(error: &OpenError) -> Failure {
         OpenError::Folder(FolderError::Io { .. }) => {
             failure.hint("look at the folder's permissions and its disk")
         }
-        OpenError::Start(StartError::Engine(_)) | OpenError::Engine { .. } | OpenError::Damaged { .. } => {
+        OpenError::Start(StartError::Engine(_))
+        | OpenError::Engine { .. }
+        | OpenError::Damaged { .. }
+        | OpenError::Folder(FolderError::Format { .. } | FolderError::EngineMissing { .. }) => {
             failure.hint("nothing was changed; restore the folder from a copy, or ask for help with this message")
         }
         _ => failure,

@@ -10,7 +10,7 @@ use indelible_store::embedded;
 use indelible_store::rows::TABLES;
 
 use super::unknown;
-use crate::failure::{Failure, unopened};
+use crate::failure::{Failure, unopened, unopened_store};
 
 /// Makes a key; the folder too, if there is none.
 pub(super) fn create(folder: &Path, new: &NewToken) -> Result<MadeToken, Failure> {
@@ -62,6 +62,6 @@ fn existing(folder: &Path) -> Result<Tokens, Failure> {
 
 fn open(folder: &Path) -> Result<Tokens, Failure> {
     let store = embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default());
-    let store = store.map_err(|error| unopened(folder, &error))?;
+    let store = store.map_err(|error| unopened_store(folder, &error))?;
     Tokens::open(store).map_err(|error| unopened(folder, &error))
 }
