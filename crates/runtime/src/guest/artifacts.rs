@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "loading compiled code is trusting it; see `map`")]
 #![expect(clippy::disallowed_methods, reason = "this is the shell over the artifacts' folder")]
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -86,7 +86,11 @@ impl Artifacts {
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let aside = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
-        let written = File::create(&aside).and_then(|mut file| {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let written = options.open(&aside).and_then(|mut file| {
             file.write_all(bytes)?;
             file.sync_all()
         });

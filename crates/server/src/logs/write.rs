@@ -4,7 +4,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
 use indelible_journal::{Micros, Timestamp};
 
@@ -97,13 +98,19 @@ impl Writer {
     }
 }
 
+/// Opens a segment to append to. What functions log may be anything: only the server's own user may
+/// read it.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
+}
+
 impl Segment {
     /// The newest that is there, or the first.
-    fn last(folder: &std::path::Path) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+    fn last(folder: &Path) -> io::Result<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let number = segments::list(folder)?.pop().unwrap_or(1);
         let path = segments::path(folder, number);
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let mut file = open(&path)?;
         let bytes = file.seek(SeekFrom::End(0))?;
         let mut last = [b'\n'];
         if bytes > 0 {
@@ -114,14 +121,14 @@ impl Segment {
     }
 
     /// The one after a segment that is full. The oldest go first: they make room for it.
-    fn next(folder: &std::path::Path, full: u64, segments_max: usize) -> io::Result<Self> {
+    fn next(folder: &Path, full: u64, segments_max: usize) -> io::Result<Self> {
         let there = segments::list(folder)?;
         let too_many = (there.len() + 1).saturating_sub(segments_max.max(1));
         for oldest in there.iter().take(too_many) {
             fs::remove_file(segments::path(folder, *oldest))?;
         }
         let path = segments::path(folder, full + 1);
-        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let file = open(&path)?;
         Ok(Self { number: full + 1, file, bytes: 0, torn: false })
     }
 

@@ -159,13 +159,9 @@ impl Folder {
             Create::No => sync_name(&path)?,
         }
         let at = path.join(LOCK);
-        let mut lock = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&at)
-            .map_err(failed("open the file", &at))?;
+        let mut options = private();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut lock = options.open(&at).map_err(failed("open the file", &at))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -249,7 +245,7 @@ impl Folder {
             format!("indelible store\nformat {FORMAT_VERSION}\nengine fjall 3\nstate {state}\n");
         let new = self.path.join(FORMAT_NEW);
         let write = || {
-            let mut file = File::create(&new)?;
+            let mut file = private().write(true).create(true).truncate(true).open(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&new, self.path.join(FORMAT))
@@ -309,6 +305,14 @@ fn make_one(folder: &Path) -> Result<(), FolderError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         result => result.map_err(failed("create the folder", folder)),
     }
+}
+
+/// Options for a file that only its owner may read.
+fn private() -> fs::OpenOptions {
+    let mut options = File::options();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
 }
 
 fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
