@@ -62,8 +62,10 @@ pub enum Code {
     Indeterminate,
     /// The execution buffers as many signals as it may.
     TooManySignals,
-    /// A mistake of the server's, or a store that cannot be read.
+    /// A mistake of the server's.
     Internal,
+    /// A part of the data folder is damaged, and the request needs it.
+    Damaged,
     /// The server has as much to do as it takes on.
     Busy,
     /// The server stops, or has not begun.
@@ -87,7 +89,7 @@ struct About {
 
 impl Code {
     /// All codes, by status.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::MalformedRequest,
         Self::KeyAndOperationId,
         Self::OperationIdFromTheFuture,
@@ -114,6 +116,7 @@ impl Code {
         Self::Indeterminate,
         Self::TooManySignals,
         Self::Internal,
+        Self::Damaged,
         Self::Busy,
         Self::Stopping,
         Self::StoreStopped,
@@ -302,6 +305,13 @@ impl Code {
                 retryable: false,
                 title: "A mistake of the server's",
                 page: include_str!("../../../docs/errors/internal.md"),
+            },
+            Self::Damaged => About {
+                text: "damaged",
+                status: 500,
+                retryable: false,
+                title: "A part of the data folder is damaged",
+                page: include_str!("../../../docs/errors/damaged.md"),
             },
             Self::Busy => About {
                 text: "busy",

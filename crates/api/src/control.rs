@@ -61,6 +61,14 @@ pub enum Resolution {
     RunAgain {},
 }
 
+/// That the server takes requests and can write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ready {
+    /// Whether damage was found in the data folder since the server started. Requests that need a
+    /// damaged row get the code `damaged`; all others are served.
+    pub damaged: bool,
+}
+
 /// Nothing to say: it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {}

@@ -138,6 +138,16 @@ pub(crate) enum RecordError {
     UnknownKey(String),
 }
 
+impl RecordError {
+    /// Whether the record is damaged, or written by a newer version.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Read(error) => error.is_damage(),
+            Self::Unknown(_) | Self::UnknownKey(_) => true,
+        }
+    }
+}
+
 pub(crate) fn row(operation: &OperationKey) -> Id {
     let (namespace, name) = (operation.namespace.clone(), operation.operation_id.to_string());
     Id { kind: Kind::Operation, namespace, name }

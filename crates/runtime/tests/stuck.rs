@@ -4,10 +4,15 @@
 
 mod support;
 
-use indelible_journal::{Ending, ErrorKind, Event, ExecutionId, Micros, Payload, Record, Started};
-use indelible_runtime::{Actor, ControlError, Decided, NotDone};
-use indelible_store::rows::audit;
+use indelible_journal::{
+    Ending, ErrorKind, Event, ExecutionId, Micros, Payload, Record, SignalName, Started,
+};
+use indelible_runtime::{
+    Actor, Asked, ControlError, Decided, EngineError, NotDone, Parking, StartRefused,
+};
 use indelible_store::rows::executions::Standing;
+use indelible_store::rows::{self, audit};
+use indelible_store::{Batch, Scan};
 use serde_json::{Value, json};
 use support::{House, KEEP, by_hand, failed};
 
@@ -209,4 +214,68 @@ fn what_had_not_begun_begins_after_a_release() {
     house.wait(house.engine().release(&id, Decided::by(Actor::new("ann"), "deployed"))).unwrap();
     house.work();
     assert_eq!(support::returned(&house.ending(&id)), "[null,7]");
+}
+
+/// Damaged rows: a start, a view or a signal that needs them fails with that cause, and not as if the
+/// engine had stopped. Each place is told once, and other executions go on.
+#[test]
+fn damage_is_told_once_and_other_executions_go_on() {
+    let waits = json!([{ "signal": "go" }, { "return": 1 }]).to_string();
+    // Which table; whether the operation is forgotten, so that a start looks for its execution; who is
+    // told: a repeated start, a view and a signal.
+    for (table, forgotten, starts, controls) in [
+        (rows::EXECUTIONS, false, false, true),
+        (rows::EXECUTIONS, true, true, true),
+        (rows::JOURNALS, false, false, true),
+        (rows::OPERATIONS, false, true, false),
+    ] {
+        let mut house = House::new(by_hand(Parking::Drop));
+        house.deploy("script");
+        let id = house.start("one", "script/main", &waits);
+        house.work();
+        let store = house.engine().store();
+        let mut batch = Batch::new();
+        for (key, value) in store.scan(&Scan::all(table, 100)).unwrap().value.rows {
+            let mut value = value.to_vec();
+            *value.last_mut().unwrap() ^= 1;
+            batch.put(table, key, value);
+        }
+        if forgotten {
+            for (key, _) in store.scan(&Scan::all(rows::OPERATIONS, 100)).unwrap().value.rows {
+                batch.delete(rows::OPERATIONS, key);
+            }
+        }
+        let position = store.submit_blocking(batch).unwrap();
+        store.durable(position).wait().unwrap();
+        house.crash();
+        let engine = house.engine();
+        let name = SignalName::new("go").unwrap();
+        for _ in 0..3 {
+            let again = house.wait(engine.start(house.request("one", "script/main", &waits)));
+            match again {
+                Err(StartRefused::Engine(error)) => assert!(starts && error.is_damage(), "{error}"),
+                again => assert!(!starts && again.is_ok(), "{again:?}"),
+            }
+            let view = house.wait(engine.view(&id));
+            assert_eq!(view.as_ref().is_err_and(EngineError::is_damage), controls, "{view:?}");
+            if controls {
+                let sent = house.wait(engine.signal(
+                    &id,
+                    &name,
+                    Payload::json("1".to_owned()),
+                    Asked::default(),
+                ));
+                let damaged = matches!(sent, Err(ControlError::NotDone(NotDone::Damaged(_))));
+                assert!(damaged, "{sent:?}");
+            }
+        }
+        let places = engine.readings().store.damaged_places;
+        let trouble = house.told.trouble.lock().unwrap().clone();
+        let told = trouble.iter().filter(|what| what.starts_with("damage: ")).count();
+        assert!(places > 0 && told == places, "{table:?}: {places} {trouble:?}");
+        assert!(trouble.len() <= places + 1, "{trouble:?}");
+        let other = house.start("two", "script/main", &json!([{ "return": 2 }]).to_string());
+        house.work();
+        assert_eq!(support::returned(&house.ending(&other)), "2");
+    }
 }

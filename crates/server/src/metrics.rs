@@ -82,6 +82,11 @@ impl Metrics {
             ("effects_in_flight", "HTTP effects in flight", engine.effects_in_flight),
             ("callers_waiting", "Callers that wait for room in the engine", engine.callers_waiting),
             ("store_batches_waiting", "Batches that wait for the disk", engine.store.waiting),
+            (
+                "store_damaged_places",
+                "Damaged places that were found in the store since the start",
+                engine.store.damaged_places,
+            ),
             ("body_bytes", "Bytes of request bodies in memory", bodies),
             ("recovered", "Whether all was looked at that was left", usize::from(engine.recovered)),
         ];

@@ -12,6 +12,12 @@ pub(crate) fn not_found() -> Problem {
     Problem::new(Code::NotFound, "there is none with this id that the credential may see")
 }
 
+/// Stored rows that the request needs are damaged. The log has table and key; the answer does not,
+/// because the key may belong to another caller.
+pub(crate) fn damaged() -> Problem {
+    Problem::new(Code::Damaged, "a part of the data folder is damaged, and this request needs it")
+}
+
 impl State {
     /// The engine cannot do anything now.
     pub(crate) fn engine_error(&self, error: &EngineError) -> Problem {
@@ -22,6 +28,12 @@ impl State {
                 Code::StoreStopped,
                 "the store has stopped: nobody knows of this request",
             ),
+            error if error.is_damage() => {
+                if let EngineError::Malformed(what) = error {
+                    self.engine.store().damage().note(what);
+                }
+                damaged()
+            }
             error => {
                 self.trouble(&format!("a request could not be carried out: {error}"));
                 Problem::new(Code::Internal, "the server's log says more")
@@ -56,6 +68,7 @@ impl State {
         let code = match error {
             ControlError::NotDone(NotDone::Unknown) => return not_found(),
             ControlError::NotDone(NotDone::Full(_) | NotDone::FullBytes(_)) => Code::TooManySignals,
+            ControlError::NotDone(NotDone::Damaged(_)) => return damaged(),
             ControlError::NotDone(NotDone::Broken(why)) => {
                 self.trouble(&format!("an execution cannot go on: {why}"));
                 return Problem::new(Code::Internal, "the server's log says more");

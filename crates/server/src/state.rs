@@ -16,7 +16,7 @@ use crate::listen::{Draining, Readings};
 use crate::logs::LogFile;
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::refusal::not_found;
+use crate::refusal::{damaged, not_found};
 use crate::request::{Asked, malformed};
 use crate::seal::Seal;
 
@@ -153,6 +153,12 @@ impl State {
             | TokenError::Submit(SubmitError::Poisoned(_))
             | TokenError::Read(ReadError::Poisoned(_)) => {
                 Problem::new(Code::StoreStopped, "the store has stopped")
+            }
+            TokenError::Read(error) if error.is_damage() => damaged(),
+            TokenError::Submit(error) if error.is_damage() => damaged(),
+            TokenError::Malformed { .. } => {
+                self.engine.store().damage().note(&error.to_string());
+                damaged()
             }
             error => {
                 self.trouble(&format!("API keys: {error}"));

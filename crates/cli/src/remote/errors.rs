@@ -177,6 +177,9 @@ fn refused(problem: &Problem, asked: &Asked) -> Failure {
         Code::Mismatch | Code::Conflict => {
             format!("whatever is new takes a name of its own; `indelible explain {code}` says more")
         }
+        Code::Damaged => "the server's log says what is damaged; stop it, keep a copy of its data \
+                          folder, and restore a backup: `indelible explain damaged`"
+            .to_owned(),
         Code::WrongState => "`indelible show EXECUTION` says how it stands".to_owned(),
         code => format!("`indelible explain {code}` says more"),
     };

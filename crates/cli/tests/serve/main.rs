@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 #![allow(clippy::disallowed_methods, reason = "tests start processes and wait for them")]
 
+mod damage;
 mod edges;
 mod fixture;
+mod folder;
 mod logs;
 mod process;
 mod smoke;

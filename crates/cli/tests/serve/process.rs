@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -53,6 +54,8 @@ pub fn lines(from: impl Read + Send + 'static) -> impl Iterator<Item = String> {
 pub struct Server {
     child: Child,
     pub address: String,
+    /// What it has said on standard error so far.
+    said: Arc<Mutex<String>>,
 }
 
 /// An answer.
@@ -83,6 +86,21 @@ impl Server {
 
     /// Starts a server over a data folder.
     pub fn start_on(address: &str, data: &Path, arguments: &[&str]) -> Self {
+        Self::try_start_on(address, data, arguments)
+            .unwrap_or_else(|(_, text)| panic!("the server ended at once: {text}"))
+    }
+
+    /// Starts a server over a data folder, on any port. One that ends at once: its exit code, and
+    /// what it has said.
+    pub fn try_start(data: &Path, arguments: &[&str]) -> Result<Self, (Option<i32>, String)> {
+        Self::try_start_on("127.0.0.1:0", data, arguments)
+    }
+
+    fn try_start_on(
+        address: &str,
+        data: &Path,
+        arguments: &[&str],
+    ) -> Result<Self, (Option<i32>, String)> {
         let child = Command::new(env!("CARGO_BIN_EXE_indelible"))
             .args(["serve", "--listen", address, "--data"])
             .arg(data)
@@ -92,28 +110,46 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut server = Self { child, address: String::new() };
+        let mut server = Self { child, address: String::new(), said: Arc::default() };
         let first = lines(server.child.stdout.take().unwrap()).next();
         let mut errors = server.child.stderr.take().unwrap();
         let Some(line) = first else {
             let mut text = String::new();
             let _ = errors.read_to_string(&mut text);
-            panic!("the server ended at once: {text}");
+            let code = server.child.wait().unwrap().code();
+            return Err((code, text));
         };
         // What it says is read, or its pipe would fill.
+        let said = Arc::clone(&server.said);
         std::thread::spawn(move || {
             for line in BufReader::new(errors).lines().map_while(Result::ok) {
                 eprintln!("server: {line}");
+                let mut said = said.lock().unwrap();
+                said.push_str(&line);
+                said.push('\n');
             }
         });
         server.address = line.strip_prefix("http://").unwrap().to_owned();
-        server
+        Ok(server)
+    }
+
+    /// What it has said on standard error so far.
+    pub fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
     }
 
     /// Ends it like a power cut.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Asks it to stop, and waits until it has.
+    #[track_caller]
+    pub fn stop(self) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+        assert_eq!(self.wait(), Some(0));
     }
 
     pub fn id(&self) -> u32 {

@@ -1,6 +1,7 @@
 //! What can go wrong, by what was asked for. In every case nothing has changed, unless the error
 //! says that nobody knows.
 
+use indelible_journal::ExecutionId;
 use indelible_operations::retention::TooShort;
 use indelible_store::{Lost, ReadError, SubmitError};
 
@@ -38,9 +39,16 @@ pub enum EngineError {
     /// The store has stopped. What was asked for may be on disk, or not: nobody knows.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// What is stored about a component, or an operation, cannot be read.
+    /// The stored record of a component, an operation or an execution makes no sense, although its
+    /// rows are whole: the store has not noted it as damage.
     #[error("{0}")]
     Malformed(String),
+    /// A stored row is damaged; the store's [`DamageLog`](indelible_store::DamageLog) has it.
+    #[error("{0}")]
+    Damaged(String),
+    /// The execution and the record of its operation are gone.
+    #[error("{0} is gone")]
+    Gone(ExecutionId),
     /// Too many wait already.
     #[error("the engine is busy: {waiting} callers wait for room among the commands under way")]
     Busy {
@@ -50,6 +58,19 @@ pub enum EngineError {
     /// The engine stopped before it answered.
     #[error("the engine has stopped")]
     Stopped,
+}
+
+impl EngineError {
+    /// Whether the cause is damaged or senseless stored data: the same request never works on this
+    /// store.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Read(error) => error.is_damage(),
+            Self::Submit(error) => error.is_damage(),
+            Self::Malformed(_) | Self::Damaged(_) => true,
+            Self::Lost(_) | Self::Gone(_) | Self::Busy { .. } | Self::Stopped => false,
+        }
+    }
 }
 
 impl From<ReadError> for EngineError {

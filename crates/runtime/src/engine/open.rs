@@ -67,6 +67,15 @@ impl Engine {
     pub fn open(store: Store, options: Options, world: World) -> Result<Self, OpenError> {
         options.retention()?;
         let World { clock, entropy, observer, witness, http, guests } = world;
+        store.damage().tell({
+            // Weak: an observer may hold the store, which must not hold itself.
+            let observer = Arc::downgrade(&observer);
+            move |place| {
+                if let Some(observer) = observer.upgrade() {
+                    observer.trouble(&format!("damage: {place}"));
+                }
+            }
+        });
         let components = Components::open(store.clone(), Arc::clone(&guests))?;
         let places = guests.options().guests_max as usize;
         let shared = Arc::new_cyclic(|me| Shared {

@@ -138,9 +138,10 @@ impl Shared {
 /// An answer of a tree's, when what it depends on is durable (D2).
 pub(super) async fn answered<T>(
     shared: &Shared,
-    answer: oneshot::Receiver<Answer<T>>,
+    answer: oneshot::Receiver<Result<Answer<T>, String>>,
 ) -> Result<T, EngineError> {
-    let Answer { value, position } = answer.await.map_err(|_| stopped(shared))?;
+    let answer = answer.await.map_err(|_| stopped(shared))?;
+    let Answer { value, position } = answer.map_err(EngineError::Damaged)?;
     shared.store.durable(position).await?;
     Ok(value)
 }

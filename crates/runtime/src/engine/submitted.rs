@@ -63,7 +63,7 @@ impl Submitted {
         let (namespace, operation_id) = (self.namespace.clone(), operation_id.clone());
         let operation = OperationKey { namespace, operation_id };
         let kept = self.interest.shared.kept_ending(&operation).await?;
-        kept.ok_or_else(|| EngineError::Malformed(format!("{execution_id} is gone")))
+        kept.ok_or_else(|| EngineError::Gone(execution_id.clone()))
     }
 
     /// Ends the caller's interest, and releases nothing: for a start that does not wait, whose caller

@@ -20,6 +20,7 @@ use crate::followers::Follow;
 use crate::operation::{self, Known};
 use crate::run_queue::Flow;
 use crate::shared::lock;
+use crate::tree::LoadError;
 use crate::tree::command::Command;
 use crate::tree::view::Viewed;
 use crate::view::{OperationView, View};
@@ -119,7 +120,10 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let command = Command::View(execution.clone(), reply);
         self.shared.send(execution.root(), command.within(room));
-        answered(&self.shared, answer).await?.map_err(EngineError::Malformed)
+        answered(&self.shared, answer).await?.map_err(|error| match error {
+            LoadError::Read(error) => error.into(),
+            error => EngineError::Damaged(format!("{execution:#}: {error}")),
+        })
     }
 
     /// What is left of an execution that is over: its first event and its last. None: it has been

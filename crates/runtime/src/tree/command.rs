@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// Somebody asks whether this execution goes on in memory alone.
     IsVolatile(ExecutionId, Reply<bool>),
     /// Somebody wants to see this execution. Err: why it cannot be read.
-    View(ExecutionId, Reply<Result<Viewed, String>>),
+    View(ExecutionId, Reply<Result<Viewed, LoadError>>),
     /// Somebody asks for the operation of the root, if that is in memory.
     RootOperation(Reply<Option<OperationKey>>),
     /// Nobody waits any more for this root, which may be volatile: it is released, unless somebody
@@ -220,10 +220,14 @@ pub enum NotDone {
     /// It cannot be read, or cannot go on.
     #[error("the execution cannot go on: {0}")]
     Broken(String),
+    /// Its stored rows are damaged.
+    #[error("the stored execution cannot be read: {0}")]
+    Damaged(String),
 }
 
-/// An answer, and the position that it depends on.
-pub(crate) type Reply<T> = oneshot::Sender<Answer<T>>;
+/// An answer, and the position that it depends on; or the damage that prevents it, which the store has
+/// noted.
+pub(crate) type Reply<T> = oneshot::Sender<Result<Answer<T>, String>>;
 
 /// An answer that may be given when its position is durable.
 #[derive(Debug)]
@@ -231,6 +235,16 @@ pub(crate) struct Answer<T> {
     pub(crate) value: T,
 
     pub(crate) position: Position,
+}
+
+/// Answers after a commit. If the commit failed over damage, the asker gets that as an error; after any
+/// other failure the reply is dropped, and the asker sees that the engine stopped.
+fn send<T>(reply: Reply<T>, value: T, committed: &Result<Position, SubmitError>) {
+    let _ = match committed {
+        Ok(position) => reply.send(Ok(Answer { value, position: *position })),
+        Err(error) if error.is_damage() => reply.send(Err(error.to_string())),
+        Err(_) => return,
+    };
 }
 
 impl Tree {
@@ -258,7 +272,6 @@ impl Tree {
             }
             Command::View(execution, reply) => {
                 let viewed = self.view(shared, &execution);
-                let viewed = viewed.map_err(|error| format!("{execution:#}: {error}"));
                 self.answer(reply, viewed);
             }
             Command::RootOperation(reply) => {
@@ -296,12 +309,7 @@ impl Tree {
     /// Answers after the next commit; what was refused depends on what was read, and so on all
     /// that this tree has submitted.
     fn answer<T: Send + 'static>(&mut self, reply: Reply<T>, value: T) {
-        self.after_commit(Box::new(move |committed| {
-            // Without a position there is no answer: the asker sees that the engine stopped.
-            if let Ok(position) = committed {
-                let _ = reply.send(Answer { value, position: *position });
-            }
-        }));
+        self.after_commit(Box::new(move |committed| send(reply, value, committed)));
     }
 
     /// The same for what may have come under a key: its record is in the commit of what was done,
@@ -317,9 +325,7 @@ impl Tree {
             self.changes.keys.push(keys::done(shared, under, value.answer()));
         }
         self.after_commit(Box::new(move |committed| {
-            if let Ok(position) = committed {
-                let _ = reply.send(Answer { value: done, position: *position });
-            }
+            send(reply, done, committed);
             drop(under);
         }));
     }
@@ -353,6 +359,10 @@ impl Tree {
         match stored.and_then(|stored| stands(shared, &start, stored.value)) {
             Ok(None) => {}
             Ok(Some(begun)) => return self.answer(start.reply, begun),
+            Err(error) if error.is_damage() => {
+                let _ = start.reply.send(Err(format!("{execution:#}: {error}")));
+                return;
+            }
             // The asker sees that the store has stopped.
             Err(error) => return shared.trouble(&format!("{execution:#} cannot be read: {error}")),
         }
@@ -391,14 +401,12 @@ impl Tree {
                 self.after_commit(Box::new(move |committed| {
                     // Whoever comes next under the key finds its record.
                     drop(lock);
-                    let _ =
-                        match committed {
-                            Ok(position) => reply
-                                .send(Answer { value: Begun::New(execution), position: *position }),
-                            Err(SubmitError::Refused(refusal)) => reply
-                                .send(Answer { value: Begun::Raced, position: refusal.position }),
-                            Err(_) => return,
-                        };
+                    match committed {
+                        Err(SubmitError::Refused(refusal)) => {
+                            send(reply, Begun::Raced, &Ok(refusal.position));
+                        }
+                        committed => send(reply, Begun::New(execution), committed),
+                    }
                 }));
             }
             Err(violation) => shared.trouble(&format!("a start was refused: {violation}")),
@@ -411,8 +419,11 @@ impl Tree {
         shared: &Shared,
         id: &ExecutionId,
     ) -> Result<JournalKey, NotDone> {
-        let broken = |error: &dyn std::fmt::Display| NotDone::Broken(error.to_string());
-        let stored = executions::latest(&shared.store, id).map_err(|error| broken(&error))?;
+        let broken = |error: LoadError| match error.is_damage() {
+            true => NotDone::Damaged(error.to_string()),
+            false => NotDone::Broken(error.to_string()),
+        };
+        let stored = executions::latest(&shared.store, id).map_err(|error| broken(error.into()))?;
         let mut key = match stored.value {
             Some(row) if row.standing.is_terminal() => return Err(over(row.standing)),
             Some(row) => row.key,
@@ -428,7 +439,7 @@ impl Tree {
         match self.load(shared, &key) {
             Ok(()) => Ok(key),
             Err(LoadError::Absent) => Err(NotDone::Unknown),
-            Err(error) => Err(broken(&error)),
+            Err(error) => Err(broken(error)),
         }
     }
 

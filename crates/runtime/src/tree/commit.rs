@@ -177,7 +177,9 @@ impl Tree {
             // Told once, for all trees, by whoever looks after timers.
             shared.timers.poke();
         } else {
-            if !lost_race {
+            // The store has told of its damage, once.
+            let damage = matches!(error, CommitError::Submit(error) if error.is_damage());
+            if !lost_race && !damage {
                 shared.trouble(&format!("a commit failed: {error}"));
             }
             if let Some(key) = self.executions.keys().next() {

@@ -47,6 +47,17 @@ pub(crate) enum LoadError {
     Unresolved(String),
 }
 
+impl LoadError {
+    /// Whether the cause is damaged stored data.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Absent => false,
+            Self::Read(error) => error.is_damage(),
+            Self::Violation(_) | Self::Unresolved(_) => true,
+        }
+    }
+}
+
 impl Tree {
     /// Makes sure that an execution is in memory. What the stored queue says is to be done with
     /// it is put into the list of work.
@@ -120,20 +131,26 @@ impl Tree {
     }
 }
 
-/// An execution as the store has it. Its place in the stored queue may be known.
+/// An execution as the store has it. Its place in the stored queue may be known. A journal that breaks
+/// a rule is noted as damage here; rows that do not decode were noted by the store.
 pub(super) fn stored(
     shared: &Shared,
     key: &JournalKey,
     ticket: Option<u64>,
 ) -> Result<Execution, LoadError> {
-    let row = executions::get(&shared.store, key)?.value.ok_or(LoadError::Absent)?;
-    let (journal, Inputs { unstarted, requests, awaiting_since }) = match read(shared, key) {
-        Ok(read) => read,
-        Err(error) => {
-            shared.trouble(&format!("{key:#}: {error}"));
-            return Err(error);
+    decode(shared, key, ticket).inspect_err(|error| match error {
+        LoadError::Absent => {}
+        LoadError::Violation(_) | LoadError::Unresolved(_) => {
+            shared.store.damage().note(&format!("{key:#}: {error}"));
         }
-    };
+        LoadError::Read(read) if read.is_damage() => {}
+        LoadError::Read(read) => shared.trouble(&format!("{key:#}: {read}")),
+    })
+}
+
+fn decode(shared: &Shared, key: &JournalKey, ticket: Option<u64>) -> Result<Execution, LoadError> {
+    let row = executions::get(&shared.store, key)?.value.ok_or(LoadError::Absent)?;
+    let (journal, Inputs { unstarted, requests, awaiting_since }) = read(shared, key)?;
     let ticket = match ticket {
         None => {
             let waits = unstarted.is_empty() && requests.is_empty();

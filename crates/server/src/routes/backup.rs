@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::answer::Answer;
 use crate::auth::audit;
+use crate::refusal::damaged;
 use crate::request::Asked;
 use crate::state::State;
 
@@ -32,7 +33,10 @@ pub(super) async fn backup(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
     let mut batch = Batch::new();
     let entry = audit(state.now(), asked.caller.actor(), ACTION, &"store");
     rows::audit::put(&mut batch, &entry);
-    store.submit(batch).await.map_err(|error| refused(&state, &error))?;
+    store.submit(batch).await.map_err(|error| match error.is_damage() {
+        true => damaged(),
+        false => refused(&state, &error),
+    })?;
     let snapshot = store.snapshot().map_err(|error| refused(&state, &error))?;
     store.durable(snapshot.position()).await.map_err(|error| refused(&state, &error))?;
     let reader = Reader {

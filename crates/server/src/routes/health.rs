@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode};
-use indelible_api::control::Done;
+use indelible_api::control::{Done, Ready};
 use indelible_api::{Code, Problem};
 
 use crate::answer::Answer;
@@ -16,6 +16,10 @@ pub(super) async fn health(_: Arc<State>, _: Asked) -> Result<Answer, Problem> {
 }
 
 /// The store can be written, and what was left to be done goes on: recovery begins with the engine.
+///
+/// Damage that was found does not make the server unready. All other requests are served, and no other
+/// server has these executions: a load balancer that took this one out would turn some failing requests
+/// into all of them. The operator sees the damage in the body, in the metrics and in the log.
 pub(super) async fn ready(state: Arc<State>, _: Asked) -> Result<Answer, Problem> {
     if state.is_draining() {
         return Err(Problem::new(Code::Stopping, "the server stops"));
@@ -23,7 +27,7 @@ pub(super) async fn ready(state: Arc<State>, _: Asked) -> Result<Answer, Problem
     if state.engine.store().poison().is_some() {
         return Err(Problem::new(Code::StoreStopped, "the store has stopped"));
     }
-    Ok(Answer::ok(&Done {}))
+    Ok(Answer::ok(&Ready { damaged: state.engine.store().damage().places() > 0 }))
 }
 
 /// What the server does, for Prometheus.

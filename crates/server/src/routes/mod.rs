@@ -165,11 +165,16 @@ impl Route {
             Needs::Nothing => &[],
             _ => &[Code::Unauthenticated, Code::Forbidden],
         };
+        // Every path that needs a role reads stored rows.
+        let stored: &[_] = match self.needs {
+            Needs::Role(_) => &[Code::Damaged],
+            Needs::Nothing | Needs::Credential => &[],
+        };
         let body: &[_] = match self.body {
             Body::None => &[],
             _ => &[Code::RequestTimeout, Code::PayloadTooLarge, Code::UnsupportedMediaType],
         };
-        let own = self.codes.iter().chain(credential).chain(body).copied();
+        let own = self.codes.iter().chain(credential).chain(stored).chain(body).copied();
         everybody.into_iter().chain(own)
     }
 

@@ -4,7 +4,7 @@ use http::Method;
 use indelible_api::access::{AuditPage, MadeToken, NewToken, Role, Token, Tokens, WhoAmI};
 use indelible_api::call::{GoesOn, Operation, Returned, Started};
 use indelible_api::component::{Component, Components, Deployed, Functions};
-use indelible_api::control::{Cancelling, Delivered, Done, Reason, Resolve};
+use indelible_api::control::{Cancelling, Delivered, Done, Ready, Reason, Resolve};
 use indelible_api::execution::{Detail, Events, Executions, UnresolvedEffects};
 use indelible_api::log::Logs;
 use indelible_api::{Code, header};
@@ -571,7 +571,7 @@ pub static ROUTES: &[Route] = &[
         query: &[],
         headers: &[],
         body: Body::None,
-        answers: &[(200, json::<Done>())],
+        answers: &[(200, json::<Ready>())],
         codes: &[],
         handler: does!(health::ready),
     },
