@@ -79,6 +79,10 @@ impl Clock for Ahead {
     fn now(&self) -> Timestamp {
         System.now().saturating_add(self.0)
     }
+
+    fn elapsed(&self) -> Micros {
+        System.elapsed()
+    }
 }
 
 fn main() {

@@ -40,6 +40,8 @@ struct Body<'a> {
     component: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<&'a str>,
     reason: &'a str,
 }
 
@@ -50,6 +52,8 @@ pub(crate) enum About<'a> {
     /// One of an execution's promises.
     Promise(&'a JournalKey, &'a PromiseId),
     Component(&'a ComponentName, &'a ComponentDigest),
+    /// Anything else, in words.
+    Subject(&'a str),
 }
 
 pub(crate) fn entry(
@@ -71,6 +75,7 @@ pub(crate) fn entry(
         promise: None,
         component: None,
         digest: None,
+        subject: None,
         reason,
     };
     let body = match about {
@@ -81,6 +86,7 @@ pub(crate) fn entry(
         About::Component(name, digest) => {
             Body { component: Some(name.as_str()), digest: Some(digest.to_string()), ..body }
         }
+        About::Subject(subject) => Body { subject: Some(subject), ..body },
     };
     let body = serde_json::to_vec(&body).expect("texts and numbers are JSON").into();
     audit::Entry { at, id, body }

@@ -41,6 +41,7 @@
 //! - `turn`, `cell`, `run_queue`, `timers`, `ticks`, `watchers`, `parking`: trees, threads, time.
 //! - `admission`: who may ask. `keys`, `key_locks`: a repeated request has one effect. `recovery`: what another process left.
 //! - `replays`, `witness`: which execution killed it. `retention`: what goes after its time.
+//! - `retention_clock`: by which clock that is.
 
 mod admission;
 mod audit;
@@ -60,6 +61,7 @@ mod parking;
 mod recovery;
 mod replays;
 mod retention;
+mod retention_clock;
 mod run_queue;
 mod shared;
 mod ticks;
@@ -92,6 +94,7 @@ pub use indelible_store::rows::executions::{Execution, Standing};
 pub use indelible_store::rows::listing::{Cursor, CursorError, Filter, Listing};
 pub use options::{Options, Pace, Parking, Room};
 pub use retention::{GoneReadings, interval as retention_interval};
+pub use retention_clock::{RetentionClockError, RetentionTime};
 pub use tree::command::{Cancelling, NotDone};
 pub use tree::unresolved::Resolution;
 pub use unresolved::UnresolvedEffect;

@@ -182,14 +182,19 @@ fn retention(shared: &Shared) -> Retention {
 }
 
 /// What the id of a request means that has no record (C-3). It is asked after the look for one: a
-/// record that goes in between leaves an id that is expired by then.
+/// record that goes in between leaves an id that is expired by then. The wall clock alone does not
+/// judge: set back, it would make an id new whose record was purged.
 pub(crate) fn age(shared: &Shared, operation: &OperationKey) -> Age {
-    retention(shared).age(&operation.operation_id, shared.clock.now())
+    let now = shared.clock.now().max(shared.retention_clock.purged());
+    retention(shared).age(&operation.operation_id, now)
 }
 
-/// Until when a record stays that is of something which is over now.
+/// Until when a record stays that is of something which is over now. The record is purged by the
+/// retention clock, so its window does not begin before what that says: a wall clock that is behind
+/// would have it purged at once.
 pub(crate) fn expires_at(shared: &Shared, made: Option<Timestamp>) -> Timestamp {
-    retention(shared).after(made, shared.clock.now()).unwrap_or(Timestamp::MAX)
+    let now = shared.clock.now().max(shared.retention_clock.time());
+    retention(shared).after(made, now).unwrap_or(Timestamp::MAX)
 }
 
 /// A change of a record, for the next commit.

@@ -6,7 +6,7 @@
 //! this touches what is in memory: only what is over goes, and that is in the store alone.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,9 +15,10 @@ use indelible_store::retention::{Background, Keeper, Plan, Retention, Swept};
 use indelible_store::rows::executions::Execution;
 use indelible_store::rows::journals;
 use indelible_store::rows::windows::{self, Purged};
-use indelible_store::{Batch, ReadError, Snapshot};
+use indelible_store::{Batch, Position, ReadError, Snapshot, Store, SubmitError};
 
 use crate::operation::{self, Record};
+use crate::retention_clock::{JUMP_MAX, RetentionTime};
 use crate::shared::{Shared, lock};
 
 /// How often it is looked at the least and the most.
@@ -26,10 +27,10 @@ const INTERVAL_MAX: Duration = Duration::from_secs(3600);
 /// A tree stays longer than its window by at most this part of it, where that is between these two.
 const INTERVAL_PART: u64 = 10;
 
-/// How much longer than its window the record of an operation or a key stays. A clock that was set
-/// back by less does not make an id fresh whose record has gone: it is still recognized as expired
-/// (V-59).
-const CLOCK_BACK_MAX: Micros = Micros::from_secs(24 * 3600);
+/// How much longer than its window the record of an operation or a key stays: as long as the retention
+/// clock may be ahead of the time because it believed a jump of the wall clock. So a record whose window
+/// is not over does not go (C-3).
+const RECORDS_LATER: Micros = JUMP_MAX;
 
 /// So many trees that cannot be swept are told of, each once.
 const TOLD_MAX: usize = 1_000;
@@ -80,8 +81,9 @@ impl Gone {
 
 /// Starts to let go of what is past its time.
 pub(crate) fn start(shared: &Arc<Shared>, retention: Retention) -> std::io::Result<Background> {
-    let plan = Plan { retention, interval: interval(&retention), records_later: CLOCK_BACK_MAX };
-    let keeper = Outcomes { shared: Arc::clone(shared), told: Mutex::default() };
+    let plan = Plan { retention, interval: interval(&retention), records_later: RECORDS_LATER };
+    let keeper =
+        Outcomes { shared: Arc::clone(shared), told: Mutex::default(), off: AtomicBool::default() };
     Background::start(&shared.store, plan, keeper)
 }
 
@@ -90,6 +92,26 @@ struct Outcomes {
     shared: Arc<Shared>,
     /// What was told already: it would be told at every round.
     told: Mutex<HashSet<String>>,
+    /// The two clocks differ, and that was told.
+    off: AtomicBool,
+}
+
+/// What is told of clocks that differ.
+fn off(now: &RetentionTime) -> String {
+    let RetentionTime { time, wall, .. } = now;
+    let hint = "If the wall clock is right, `indelible retention confirm` says so to the server";
+    if wall > time {
+        format!(
+            "the wall clock says {wall} and the retention clock {time}: the wall clock was set \
+             ahead, or no server ran for long. What would be deleted by the wall clock alone is \
+             kept until as much time has passed, and the data folder grows by that. {hint}"
+        )
+    } else {
+        format!(
+            "the wall clock says {wall} and the retention clock {time}: the wall clock was set \
+             back. Nothing is deleted until it has come to that time again. {hint}"
+        )
+    }
 }
 
 impl Outcomes {
@@ -103,8 +125,27 @@ impl Outcomes {
 }
 
 impl Keeper for Outcomes {
+    fn begins(&self) -> Result<(), SubmitError> {
+        let now = self.shared.retention_time();
+        let is_off = now.needs_a_look();
+        let was_off = self.off.swap(is_off, Ordering::Relaxed);
+        if is_off && !was_off {
+            self.shared.trouble(&off(&now));
+        }
+        self.shared.retention_clock.write_if_due(&self.shared.store).map(drop)
+    }
+
     fn now(&self) -> Timestamp {
-        self.shared.clock.now()
+        self.shared.retention_time().time
+    }
+
+    fn submit_purge(
+        &self,
+        store: &Store,
+        by: Timestamp,
+        batch: Batch,
+    ) -> Result<Position, SubmitError> {
+        self.shared.retention_clock.submit_purge(store, by, batch)
     }
 
     fn keep(

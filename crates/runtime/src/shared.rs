@@ -20,6 +20,7 @@ use crate::parking::ParkingLot;
 use crate::recovery::Recovery;
 use crate::replays::Replays;
 use crate::retention::Gone;
+use crate::retention_clock::{RetentionClock, RetentionTime};
 use crate::run_queue::{Flow, RunQueue};
 use crate::timers::Timers;
 use crate::tree::command::Command;
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) trees: Mutex<HashMap<RootHash, Arc<Cell>>>,
     /// What retention has taken.
     pub(crate) gone: Gone,
+    /// The time by which it does.
+    pub(crate) retention_clock: RetentionClock,
     /// How many guests ran again over what is stored.
     pub(crate) replayed: AtomicU64,
 }
@@ -94,6 +97,11 @@ impl Shared {
     /// Whether every change is on disk before the next.
     pub(crate) fn in_lockstep(&self) -> bool {
         self.options.pace == Pace::Lockstep
+    }
+
+    /// The retention clock, advanced, beside the wall clock.
+    pub(crate) fn retention_time(&self) -> RetentionTime {
+        self.retention_clock.advance(self.clock.as_ref())
     }
 
     /// Something is not as it should be. Under a store that has stopped everything fails, which

@@ -7,10 +7,15 @@ pub use crate::guest::host::Level;
 use crate::unresolved::UnresolvedEffect;
 use indelible_store::rows::executions::Standing;
 
-/// The clock. It may be set back: journals do not mind (C-19).
+/// The clock. It may be set back: journals do not mind (C-19). It may be set ahead: retention does
+/// not believe that (C-3).
 pub trait Clock: Send + Sync + 'static {
-    /// The time now.
+    /// The time now, by the wall clock.
     fn now(&self) -> Timestamp;
+
+    /// Time that has passed since some moment of this process. Setting the wall clock does not
+    /// change it, and it never goes back.
+    fn elapsed(&self) -> Micros;
 }
 
 /// Randomness.
@@ -137,15 +142,24 @@ pub struct System;
 
 #[expect(clippy::disallowed_methods, reason = "this is the shell where the clock is read")]
 mod system {
-    use std::time::{SystemTime, UNIX_EPOCH};
+    use std::sync::LazyLock;
+    use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-    use super::{Clock, Entropy, Purpose, System, Timestamp};
+    use super::{Clock, Entropy, Micros, Purpose, System, Timestamp};
+
+    /// The moment from which elapsed time counts.
+    static FIRST_LOOK: LazyLock<Instant> = LazyLock::new(Instant::now);
 
     impl Clock for System {
         fn now(&self) -> Timestamp {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let micros = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
             Timestamp::from_micros(micros).unwrap_or(Timestamp::MAX)
+        }
+
+        fn elapsed(&self) -> Micros {
+            let passed = FIRST_LOOK.elapsed().as_micros();
+            Micros::new(u64::try_from(passed).unwrap_or(u64::MAX))
         }
     }
 

@@ -76,6 +76,10 @@ impl indelible_runtime::world::Clock for Never {
     fn now(&self) -> indelible_journal::Timestamp {
         indelible_journal::Timestamp::EPOCH
     }
+
+    fn elapsed(&self) -> indelible_journal::Micros {
+        indelible_journal::Micros::ZERO
+    }
 }
 
 /// Remembers what was committed.

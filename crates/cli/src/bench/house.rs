@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use indelible_journal::{Ending, ExecutionId, Namespace, Payload, Timestamp};
+use indelible_journal::{Ending, ExecutionId, Micros, Namespace, Payload, Timestamp};
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Clock, Observer, System};
 use indelible_runtime::{Asked, Engine, Options, Start, World};
@@ -70,6 +70,11 @@ impl Clock for MovedClock {
     fn now(&self) -> Timestamp {
         let moved = System.now().as_micros().saturating_add(self.0.load(Ordering::SeqCst));
         Timestamp::from_micros(moved).unwrap_or(Timestamp::MAX)
+    }
+
+    fn elapsed(&self) -> Micros {
+        let moved = self.0.load(Ordering::SeqCst);
+        Micros::new(System.elapsed().get().saturating_add(moved))
     }
 }
 

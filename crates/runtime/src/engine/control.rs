@@ -3,7 +3,9 @@
 //! however often it is asked for (I-11).
 
 use indelible_idempotency::{IdempotencyKey, RequestHash};
-use indelible_journal::{DeliveryId, ExecutionId, JournalKey, Payload, PromiseId, SignalName};
+use indelible_journal::{
+    DeliveryId, ExecutionId, JournalKey, Payload, PromiseId, SignalName, Timestamp,
+};
 use indelible_store::rows::unresolved;
 use tokio::sync::oneshot;
 
@@ -77,6 +79,17 @@ pub enum ControlError {
         bytes: usize,
         /// The most.
         max: usize,
+    },
+    /// The clock of the operator who confirms the wall clock says something else.
+    #[error(
+        "the server's clock says {wall}, and the request says that it is {time}: one of the two is \
+         wrong, and nothing was changed. Set the clock that is wrong, and confirm again"
+    )]
+    ClocksDiffer {
+        /// What the request says.
+        time: Timestamp,
+        /// What the wall clock says.
+        wall: Timestamp,
     },
     /// The same idempotency key was used for another request (I-12, C-31).
     #[error("the idempotency key was used before, for another request")]

@@ -35,6 +35,7 @@ pub use self::views::{
 };
 use crate::guest;
 use crate::retention::GoneReadings;
+use crate::retention_clock::RetentionTime;
 use crate::run_queue::{RunQueue, Taken};
 use crate::shared::{Shared, lock};
 use crate::ticks::Ticks;
@@ -85,6 +86,8 @@ pub struct Readings {
     pub guests: guest::Readings,
     /// What retention has taken, so far.
     pub gone: GoneReadings,
+    /// The retention clock, beside the wall clock.
+    pub retention: RetentionTime,
     /// The store.
     pub store: indelible_store::Readings,
 }
@@ -175,6 +178,7 @@ impl Engine {
             replays: self.shared.replayed.load(Ordering::Relaxed),
             guests: self.shared.guests.readings(),
             gone: self.shared.gone.readings(),
+            retention: self.shared.retention_time(),
             store: self.shared.store.readings(),
         }
     }

@@ -23,6 +23,7 @@ use crate::options::Options;
 use crate::parking::ParkingLot;
 use crate::recovery::Recovery;
 use crate::replays::Replays;
+use crate::retention_clock::RetentionClock;
 use crate::run_queue::Taken;
 use crate::shared::{Shared, lock};
 use crate::ticks::{Running, Ticks};
@@ -77,6 +78,7 @@ impl Engine {
             }
         });
         let components = Components::open(store.clone(), Arc::clone(&guests))?;
+        let retention_clock = RetentionClock::open(&store, clock.as_ref())?;
         let places = guests.options().guests_max as usize;
         let shared = Arc::new_cyclic(|me| Shared {
             me: Weak::clone(me),
@@ -96,6 +98,7 @@ impl Engine {
             key_locks: Default::default(),
             volatile_runs: AtomicU64::new(0),
             gone: Default::default(),
+            retention_clock,
             trees: Mutex::new(HashMap::new()),
             replayed: AtomicU64::new(0),
             admission: Arc::new(Admission::new(options.commands_max, options.callers_waiting_max)),

@@ -1,28 +1,114 @@
-//! Letting go of what is past its time (C-3).
+//! Letting go of what is past its time (C-3), and the clock by which that is.
 
+use indelible_journal::{Micros, Timestamp};
+use indelible_operations::retention::AHEAD_MAX;
+use indelible_store::Batch;
 use indelible_store::retention::{Retention, SweepError, Swept, sweep_keeping};
+use indelible_store::rows::{audit as audit_rows, windows};
 
-use super::Engine;
+use super::control::{Known, other_kind};
+use super::{ControlError, Decided, Done, Engine, EngineError};
+use crate::audit::{self, About};
+use crate::keys::{self, Answer, Answered as _, Requested};
 use crate::retention;
+use crate::retention_clock::RetentionTime;
+use crate::run_queue::Flow;
+
+/// How much the time that an operator confirms and the wall clock may differ: as much as clocks that
+/// are right do.
+const CONFIRMED_DIFFERENCE_MAX: Micros = AHEAD_MAX;
 
 impl Engine {
     /// From now on, what is past its time goes: finished trees as `retention` says, and records of
     /// operations and keys a day after the end of their window
     /// ([`Options::operation_window`](crate::Options::operation_window)). In the background, in small
-    /// steps, until the engine stops; what cannot be read or written is told, and tried again.
+    /// steps, until the engine stops; what cannot be read or written is told, and tried again. The time
+    /// is that of the retention clock ([`Engine::retention_time`]).
+    ///
+    /// Writes that clock, if it was not written for a while, and waits for the disk: not for async code.
     ///
     /// Whoever repeats a request whose tree is gone is told what came of it, as long as its operation
     /// is remembered.
     pub fn retain(&mut self, retention: Retention) -> std::io::Result<()> {
         // One at a time: the one before ends first.
         self.retention = None;
+        // Before anything is accepted: an entry of the audit record that is made under a wrong clock
+        // must not become what a clock without a row starts at.
+        self.shared.retention_clock.begin(&self.shared.store).map_err(std::io::Error::other)?;
         self.retention = Some(retention::start(&self.shared, retention)?);
         Ok(())
     }
 
+    /// Waits, on this thread, until the background has looked so many times for what may go.
+    pub fn wait_for_retention(&self, rounds: u64) {
+        if let Some(background) = &self.retention {
+            background.wait_for_rounds(rounds);
+        }
+    }
+
     /// A step of that, now: up to so many rows of finished trees.
     pub async fn sweep(&self, retention: &Retention, rows_max: usize) -> Result<Swept, SweepError> {
-        let (store, now) = (&self.shared.store, self.shared.clock.now());
+        let (store, now) = (&self.shared.store, self.shared.retention_time().time);
         sweep_keeping(store, now, retention, rows_max, &retention::keep).await
+    }
+
+    /// The retention clock, beside the wall clock. The retention clock follows the wall clock, and does
+    /// not believe that it jumps by more than a day: what would be due after such a jump is kept until
+    /// as much time has passed, or until [`Engine::confirm_clock`]. What was confirmed is durable when
+    /// it is shown.
+    pub async fn retention_time(&self) -> Result<RetentionTime, EngineError> {
+        let now = self.shared.retention_time();
+        self.durable_now().await?;
+        Ok(now)
+    }
+
+    /// Sets the retention clock to the wall clock, ahead or back, because an operator says that the
+    /// wall clock is right. `time` is what the operator's own clock says: if the wall clock differs by
+    /// more than ten minutes, one of the two is wrong, and nothing changes. What is due by the wall
+    /// clock goes from then on.
+    pub async fn confirm_clock(
+        &self,
+        time: Timestamp,
+        decided: Decided,
+    ) -> Result<Done<()>, ControlError> {
+        let Decided { actor, reason, key } = decided;
+        let _room = self.room(Flow::CONTROL).await?;
+        let under = match &key {
+            None => None,
+            Some(key) => {
+                // The time is not part of it: a repetition is later than the first request.
+                let hash = Requested::new("confirm clock").text(&reason).hash();
+                match self.under(key, hash).await? {
+                    Known::Nothing(under) => Some(under),
+                    Known::Mismatch => return Err(ControlError::Mismatch),
+                    Known::Answer(answer) => {
+                        <()>::told(answer).ok_or_else(|| other_kind(key))?;
+                        return Ok(Done { value: (), prior: true });
+                    }
+                }
+            }
+        };
+        let shared = &self.shared;
+        let fill = |before: Timestamp, wall: Timestamp| {
+            let differ = wall.saturating_since(time).max(time.saturating_since(wall));
+            if differ > CONFIRMED_DIFFERENCE_MAX {
+                return Err(ControlError::ClocksDiffer { time, wall });
+            }
+            let mut batch = Batch::new();
+            let subject = format!("retention-clock {before}");
+            let about = About::Subject(&subject);
+            let entry = audit::entry(shared, wall, &actor, about, "confirm clock", &reason);
+            audit_rows::put(&mut batch, &entry);
+            if let Some(under) = &under {
+                let change = keys::done(shared, under, Answer::Done);
+                windows::replace(&mut batch, &change.id, None, Some(&change.after));
+            }
+            Ok(batch)
+        };
+        let clock = shared.clock.as_ref();
+        let position = shared.retention_clock.confirm(&shared.store, clock, fill).await?;
+        drop(under);
+        shared.store.durable(position).await.map_err(EngineError::from)?;
+        Ok(Done { value: (), prior: false })
     }
 }

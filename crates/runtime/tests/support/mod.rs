@@ -35,12 +35,16 @@ use self::disk::Disk;
 /// When the clock of a test starts.
 pub const MORNING: u64 = 1_800_000_000_000_000;
 
-/// A clock that stands still.
-pub struct StillClock(AtomicU64);
+/// A clock that stands still: what it shows, and how much time has passed.
+pub struct StillClock(AtomicU64, AtomicU64);
 
 impl Clock for StillClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+
+    fn elapsed(&self) -> Micros {
+        Micros::new(self.1.load(Ordering::SeqCst))
     }
 }
 
@@ -131,7 +135,7 @@ impl House {
 
     /// A house whose guests have limits of their own.
     pub fn with(disk: Arc<Disk>, options: Options, guests: Arc<Guests>) -> Self {
-        let clock = Arc::new(StillClock(AtomicU64::new(MORNING)));
+        let clock = Arc::new(StillClock(AtomicU64::new(MORNING), AtomicU64::new(0)));
         let told = Arc::new(Told::default());
         let witness = Arc::new(Silent);
         let http = Arc::new(SendsNothing);
@@ -174,6 +178,12 @@ impl House {
     /// Lets go of what is past its time, in the background.
     pub fn retain(&mut self, retention: indelible_runtime::Retention) {
         self.engine.as_mut().unwrap().retain(retention).unwrap();
+    }
+
+    /// A whole round of that.
+    pub fn retain_once(&mut self, retention: indelible_runtime::Retention) {
+        self.retain(retention);
+        self.engine().wait_for_retention(1);
     }
 
     /// Runs the engine on this thread until a future is over.
@@ -267,11 +277,18 @@ impl House {
     /// Moves the clock, and does nothing.
     pub fn move_clock(&self, time: Micros) {
         self.clock.0.fetch_add(time.get(), Ordering::SeqCst);
+        self.clock.1.fetch_add(time.get(), Ordering::SeqCst);
+    }
+
+    /// Sets the clock, ahead or back: no time passes.
+    pub fn set_clock(&self, time: Timestamp) {
+        self.clock.0.store(time.as_micros(), Ordering::SeqCst);
     }
 
     /// Moves the clock to this time, if it is not there yet.
     pub fn move_clock_to(&self, time: Timestamp) {
-        self.clock.0.fetch_max(time.as_micros(), Ordering::SeqCst);
+        let before = self.clock.0.fetch_max(time.as_micros(), Ordering::SeqCst);
+        self.clock.1.fetch_add(time.as_micros().saturating_sub(before), Ordering::SeqCst);
     }
 
     /// Moves the clock, and works.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use indelible_api::log::Level;
-use indelible_journal::{Attempts, PromiseId, RootHash, Timestamp};
+use indelible_journal::{Attempts, Micros, PromiseId, RootHash, Timestamp};
 use indelible_runtime::world;
 
 use super::*;
@@ -18,6 +18,10 @@ struct Ticks(AtomicU64);
 impl Clock for Ticks {
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.0.fetch_add(1, Ordering::Relaxed)).unwrap()
+    }
+
+    fn elapsed(&self) -> Micros {
+        Micros::new(self.0.load(Ordering::Relaxed))
     }
 }
 

@@ -4,12 +4,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bytes::Bytes;
 use indelible_journal::{Micros, Timestamp};
 
 use super::{Passed, Retention, SweepError, Swept, sweep_from};
 use crate::batch::Batch;
 use crate::error::{ReadError, SubmitError};
 use crate::pipeline::{Snapshot, Store, blocking};
+use crate::position::Position;
 use crate::rows::executions::Execution;
 use crate::rows::windows::{self, PurgeError, Purged};
 use crate::rows::{
@@ -55,8 +57,24 @@ pub struct Plan {
 
 /// What the background needs of others, and tells them. Called on its thread.
 pub trait Keeper: Send + 'static {
-    /// The time now.
+    /// A round begins.
+    fn begins(&self) -> Result<(), SubmitError> {
+        Ok(())
+    }
+
+    /// The time now: it does not go back.
     fn now(&self) -> Timestamp;
+
+    /// Submits a batch with which records go that were due by this time.
+    fn submit_purge(
+        &self,
+        store: &Store,
+        by: Timestamp,
+        batch: Batch,
+    ) -> Result<Position, SubmitError> {
+        let _ = by;
+        store.submit_blocking(batch)
+    }
 
     /// A tree goes with this batch, and this was the last attempt at its root: what is to be kept
     /// of it is added.
@@ -149,6 +167,21 @@ impl Drop for Background {
     }
 }
 
+/// Deletes some of the records whose window was over at `late`; the time of this purge is `now`.
+fn purge(
+    store: &Store,
+    keeper: &dyn Keeper,
+    now: Timestamp,
+    late: Timestamp,
+    expiries: &mut Option<Bytes>,
+) -> Result<Purged, PurgeError> {
+    let (batch, mut purged) = windows::due(store, late, STEP_ROWS, expiries)?;
+    if !batch.writes().is_empty() {
+        purged.position = Some(keeper.submit_purge(store, now, batch)?);
+    }
+    Ok(purged)
+}
+
 struct Ended<'a>(&'a Control);
 
 impl Drop for Ended<'_> {
@@ -194,15 +227,14 @@ impl Control {
         };
         let (mut purges, mut sweeps) = (true, true);
         let (mut expiries, mut trees) = (None, Passed::default());
-        let mut failure = None;
+        let mut failure = keeper.begins().err().map(|error| error.to_string());
         while purges || sweeps {
             let now = keeper.now();
             let late = now.as_micros().saturating_sub(plan.records_later.get());
             let late = Timestamp::from_micros(late).unwrap_or(now);
             let mut purged = Purged::default();
             if purges {
-                let step = windows::purge_from(store, late, STEP_ROWS, &mut expiries);
-                match blocking::block_on(step) {
+                match purge(store, keeper, now, late, &mut expiries) {
                     Ok(done) => purged = done,
                     // A record changed under the purge: the next round gets the rest.
                     Err(PurgeError::Submit(SubmitError::Refused(_))) => {}

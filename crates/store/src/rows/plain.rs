@@ -134,12 +134,23 @@ pub mod audit {
         })
     }
 
-    pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Entry, ReadError> {
-        let body = unseal(&AUDIT, key, value)?;
+    /// The time of the newest entry. What the entry says is not looked at: it may be damaged.
+    pub fn newest(read: &impl Read) -> Result<Seen<Option<Timestamp>>, ReadError> {
+        read.scan(&Scan::all(AUDIT, 1).reversed())?.try_map(|page| {
+            page.rows.first().map(|(key, _)| read_key(key).map(|(at, _)| at)).transpose()
+        })
+    }
+
+    fn read_key(key: &Bytes) -> Result<(Timestamp, [u8; 16]), ReadError> {
         let mut reader = Reader(key);
         let parts = reader.timestamp().and_then(|at| Ok((at, reader.array()?)));
         let parts = parts.and_then(|parts| reader.end().map(|()| parts));
-        let (at, id) = parts.map_err(|Malformed(what)| codec::damaged(&AUDIT, key, what))?;
+        parts.map_err(|Malformed(what)| codec::damaged(&AUDIT, key, what))
+    }
+
+    pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Entry, ReadError> {
+        let body = unseal(&AUDIT, key, value)?;
+        let (at, id) = read_key(key)?;
         Ok(Entry { at, id, body })
     }
 }

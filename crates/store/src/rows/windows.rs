@@ -135,26 +135,16 @@ pub enum PurgeError {
 /// Deletes records whose window has passed, at most `limit` of them, in one batch. One that is
 /// changed at the same moment makes the whole batch be refused; the next purge gets them.
 pub async fn purge(store: &Store, now: Timestamp, limit: usize) -> Result<Purged, PurgeError> {
-    purge_from(store, now, limit, &mut None).await
-}
-
-/// The same, behind the entry up to which a purge before came: what it left, or deleted, is not looked
-/// at again.
-pub(crate) async fn purge_from(
-    store: &Store,
-    now: Timestamp,
-    limit: usize,
-    passed: &mut Option<Bytes>,
-) -> Result<Purged, PurgeError> {
-    let (batch, mut purged) = due(store, now, limit, passed)?;
+    let (batch, mut purged) = due(store, now, limit, &mut None)?;
     if !batch.writes().is_empty() {
         purged.position = Some(store.submit(batch).await?);
     }
     Ok(purged)
 }
 
-/// The batch of a purge, and what it does.
-fn due(
+/// The batch of a purge, and what it does; behind the entry up to which a purge before came: what it
+/// left, or deleted, is not looked at again.
+pub(crate) fn due(
     store: &Store,
     now: Timestamp,
     limit: usize,

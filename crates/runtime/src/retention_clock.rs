@@ -1,0 +1,393 @@
+//! The retention clock: the time by which records and finished trees are deleted (C-3).
+//!
+//! The wall clock may be wrong. Deleting by it would forget names whose windows are not over, and a
+//! caller that repeats its request under such a name would have it executed twice. So retention has a
+//! clock of its own, kept in the store. It follows the wall clock and never passes it. It advances by
+//! the time that passes in this process, and by at most [`JUMP_MAX`] in all for what the wall clock
+//! gains in another way: while no process ran, or because it was set. More than that is not believed
+//! until an operator confirms it: until then retention lags, deletes later, and says so.
+//!
+//! Three times matter, and each use takes one of them:
+//! - what is due is looked for by [`RetentionClock::advance`];
+//! - the window of a record begins at the later of the wall clock and [`RetentionClock::time`], so that
+//!   a wall clock that is behind does not make it end early;
+//! - an operation id without a record is judged by the later of the wall clock and
+//!   [`RetentionClock::purged`], the latest time by which records were purged: the id of such a record
+//!   is expired for ever, however far the wall clock is set back (V-59).
+//!
+//! ```text
+//! setting `retention-clock`:   {"version":1,"time_us":…,"wall_us":…,"purged_us":…}
+//! ```
+
+use std::sync::Mutex;
+
+use indelible_journal::{Micros, Timestamp};
+use indelible_store::rows::{audit, settings};
+use indelible_store::{Batch, Position, Store, SubmitError};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{ControlError, EngineError};
+use crate::shared::lock;
+use crate::world::Clock;
+
+/// How much of a jump of the wall clock a process believes. Enough for a night, a reboot, a clock that
+/// is corrected after the start. Not more, because records stay for a day after their window
+/// ([`crate::retention::start`]): a jump of this size, wrongly believed, takes nothing within its window.
+pub(crate) const JUMP_MAX: Micros = Micros::from_secs(24 * 3600);
+
+/// How much time passes before the clock is written though nothing is purged. What was not written when
+/// the process died counts as a jump at the next start: this is small against [`JUMP_MAX`].
+const WRITE_INTERVAL: Micros = Micros::from_secs(3600);
+
+/// The name of the setting.
+const NAME: &str = "retention-clock";
+const VERSION: u8 = 1;
+
+/// What is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    version: u8,
+    /// The retention clock.
+    time_us: u64,
+    /// What the wall clock said when it was that time.
+    wall_us: u64,
+    /// The latest time by which records were purged; 0 if none were.
+    purged_us: u64,
+}
+
+/// Why the clock cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RetentionClockError {
+    /// The store could not be read.
+    #[error(transparent)]
+    Read(#[from] indelible_store::ReadError),
+    /// The row makes no sense to this version.
+    #[error("the setting {NAME} cannot be read: {0}")]
+    Malformed(String),
+}
+
+/// What the retention clock and the wall clock say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RetentionTime {
+    /// The retention clock.
+    pub time: Timestamp,
+    /// The wall clock, at the same moment.
+    pub wall: Timestamp,
+}
+
+impl RetentionTime {
+    /// By how much the wall clock is ahead of the retention clock, in seconds; less than 0 if it is
+    /// behind.
+    pub fn lag_seconds(&self) -> i64 {
+        let ahead = self.wall.as_micros().cast_signed() - self.time.as_micros().cast_signed();
+        ahead / 1_000_000
+    }
+
+    /// Whether the two differ by more than a process makes up for by itself: an operator should look.
+    pub(crate) fn needs_a_look(&self) -> bool {
+        self.wall.saturating_since(self.time) > JUMP_MAX
+            || self.time.saturating_since(self.wall) > JUMP_MAX
+    }
+}
+
+/// Where the clock stands, and what it has seen of the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reckoning {
+    time: Timestamp,
+    /// The wall clock and the elapsed time of this process, when they were last looked at.
+    wall: Timestamp,
+    elapsed: Micros,
+    /// How much of a jump this process may still believe.
+    credit: Micros,
+}
+
+impl Reckoning {
+    /// Looks at the wall clock and at the time that has passed.
+    fn advance(&mut self, wall: Timestamp, elapsed: Micros) {
+        let passed = elapsed.get().saturating_sub(self.elapsed.get());
+        let gained = wall.saturating_since(self.wall).get();
+        let jump = gained.saturating_sub(passed).min(self.credit.get());
+        let reach = self.time.saturating_add(Micros::new(passed.saturating_add(jump)));
+        let next = self.time.max(reach.min(wall));
+        let used = next.saturating_since(self.time).get().saturating_sub(passed);
+        let credit = Micros::new(self.credit.get() - used);
+        *self = Self { time: next, wall, elapsed: elapsed.max(self.elapsed), credit };
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    reckoning: Reckoning,
+    purged: Timestamp,
+    /// What the stored row says of the time; none if there is no row.
+    written: Option<Timestamp>,
+}
+
+impl State {
+    fn row(&self) -> Row {
+        Row {
+            version: VERSION,
+            time_us: self.reckoning.time.as_micros(),
+            wall_us: self.reckoning.wall.as_micros(),
+            purged_us: self.purged.as_micros(),
+        }
+    }
+}
+
+/// The retention clock of an engine.
+#[derive(Debug)]
+pub(crate) struct RetentionClock {
+    state: Mutex<State>,
+    /// Held from the look at the state until the row made of it is accepted. Otherwise a purge could
+    /// overwrite the time that an operator has just confirmed.
+    writing: tokio::sync::Mutex<()>,
+}
+
+impl RetentionClock {
+    /// The clock of a store.
+    ///
+    /// A store without one was written by an earlier version, or is new. It gets one that starts at the
+    /// newest entry of the audit record: the wall clock of this moment may be the wrong one. Without
+    /// such an entry nothing was ever done there under an actor's name, and the wall clock has to do.
+    pub(crate) fn open(store: &Store, clock: &dyn Clock) -> Result<Self, RetentionClockError> {
+        let (now, elapsed) = (clock.now(), clock.elapsed());
+        let (time, wall, purged, written) = match settings::get(store, NAME)?.value {
+            Some(row) => {
+                let (time, wall, purged) = decode(&row).map_err(RetentionClockError::Malformed)?;
+                (time, wall, purged, Some(time))
+            }
+            None => {
+                let newest = audit::newest(store)?.value.unwrap_or(now);
+                (newest, newest, Timestamp::EPOCH, None)
+            }
+        };
+        let mut reckoning = Reckoning { time, wall, elapsed, credit: JUMP_MAX };
+        reckoning.advance(now, elapsed);
+        let state = Mutex::new(State { reckoning, purged, written });
+        Ok(Self { state, writing: tokio::sync::Mutex::default() })
+    }
+
+    /// The time, as it was when it last advanced.
+    pub(crate) fn time(&self) -> Timestamp {
+        lock(&self.state).reckoning.time
+    }
+
+    /// The latest time by which records were purged.
+    pub(crate) fn purged(&self) -> Timestamp {
+        lock(&self.state).purged
+    }
+
+    /// Advances, and says what the time is.
+    pub(crate) fn advance(&self, clock: &dyn Clock) -> RetentionTime {
+        let mut state = lock(&self.state);
+        // Under the lock, so that readings arrive in order: an older one would look like a jump back.
+        let wall = clock.now();
+        state.reckoning.advance(wall, clock.elapsed());
+        RetentionTime { time: state.reckoning.time, wall }
+    }
+
+    /// Writes the clock before a process uses it, if it has to be, durably.
+    pub(crate) fn begin(&self, store: &Store) -> Result<(), EngineError> {
+        if let Some(position) = self.write_if_due(store)? {
+            store.durable(position).wait()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the clock, if it was not written for a while. Waits on this thread: not for async code.
+    pub(crate) fn write_if_due(&self, store: &Store) -> Result<Option<Position>, SubmitError> {
+        let is_due = {
+            let state = lock(&self.state);
+            let time = state.reckoning.time;
+            state.written.is_none_or(|at| time.saturating_since(at) >= WRITE_INTERVAL)
+        };
+        if !is_due {
+            return Ok(None);
+        }
+        self.submit_purge(store, Timestamp::EPOCH, Batch::new()).map(Some)
+    }
+
+    /// Submits a batch that purges records by this time, and the clock with it: a process that finds
+    /// the records gone finds the time by which they went. Waits on this thread: not for async code.
+    pub(crate) fn submit_purge(
+        &self,
+        store: &Store,
+        by: Timestamp,
+        mut batch: Batch,
+    ) -> Result<Position, SubmitError> {
+        let _one = self.writing.blocking_lock();
+        let row = {
+            let mut state = lock(&self.state);
+            // Before the records go: a request that finds one gone judges its id after that.
+            state.purged = state.purged.max(by);
+            state.row()
+        };
+        row.put(&mut batch);
+        let position = store.submit_blocking(batch)?;
+        lock(&self.state).written = row.time();
+        Ok(position)
+    }
+
+    /// Sets the clock to the wall clock, ahead or back: an operator says that the wall clock is right.
+    /// `fill` is told the time before and the time from now on, and makes the batch that the row goes
+    /// with.
+    pub(crate) async fn confirm(
+        &self,
+        store: &Store,
+        clock: &dyn Clock,
+        fill: impl FnOnce(Timestamp, Timestamp) -> Result<Batch, ControlError>,
+    ) -> Result<Position, ControlError> {
+        let _one = self.writing.lock().await;
+        let RetentionTime { time: before, wall } = self.advance(clock);
+        let mut batch = fill(before, wall)?;
+        let row = Row { time_us: wall.as_micros(), ..lock(&self.state).row() };
+        row.put(&mut batch);
+        // Nothing waits between the acceptance and the change in memory: a caller that goes away in
+        // between does no harm.
+        let position = store.submit(batch).await.map_err(EngineError::from)?;
+        let mut state = lock(&self.state);
+        state.reckoning.time = wall;
+        state.written = Some(wall);
+        Ok(position)
+    }
+}
+
+impl Row {
+    fn put(&self, batch: &mut Batch) {
+        let text = serde_json::to_vec(self).expect("numbers are JSON");
+        settings::put(batch, NAME, &text);
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Timestamp::from_micros(self.time_us)
+    }
+}
+
+/// The time, the wall clock and the latest purge that a row tells of; or why it makes no sense.
+fn decode(row: &[u8]) -> Result<(Timestamp, Timestamp, Timestamp), String> {
+    let row: Row = serde_json::from_slice(row).map_err(|error| error.to_string())?;
+    if row.version != VERSION {
+        return Err(format!("it is of version {}", row.version));
+    }
+    let time =
+        |micros| Timestamp::from_micros(micros).ok_or_else(|| format!("{micros} is no time"));
+    Ok((time(row.time_us)?, time(row.wall_us)?, time(row.purged_us)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3_600_000_000;
+    const DAY: u64 = 24 * HOUR;
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp::from_micros(micros).unwrap()
+    }
+
+    /// One that stands at day 100, and so does the wall clock.
+    fn reckoning() -> Reckoning {
+        let (day, elapsed) = (at(100 * DAY), Micros::ZERO);
+        Reckoning { time: day, wall: day, elapsed, credit: JUMP_MAX }
+    }
+
+    /// What the wall clock and the elapsed time say, in turn, and what the retention clock says then.
+    #[test]
+    fn it_follows_the_wall_clock_as_far_as_time_passes() {
+        type Steps = &'static [(u64, u64, u64)];
+        const fn day(days: u64) -> u64 {
+            days * DAY
+        }
+        const CASES: [(&str, Steps); 7] = [
+            ("time passes", &[(day(101), day(1), day(101)), (day(130), day(30), day(130))]),
+            ("a jump of an hour", &[(day(100) + HOUR, 0, day(100) + HOUR)]),
+            (
+                "a jump of a year is believed for a day, once, and then time passes",
+                &[(day(465), 0, day(101)), (day(465), 0, day(101)), (day(467), day(2), day(103))],
+            ),
+            (
+                "small jumps add up to a day at most",
+                &[
+                    (day(100) + 20 * HOUR, 0, day(100) + 20 * HOUR),
+                    (day(100) + 40 * HOUR, 0, day(101)),
+                    (day(100) + 60 * HOUR, 0, day(101)),
+                ],
+            ),
+            (
+                "set back, it waits; when the wall clock is there again, it goes on",
+                &[
+                    (day(90), 0, day(100)),
+                    (day(95), day(5), day(100)),
+                    (day(101), day(11), day(101)),
+                ],
+            ),
+            (
+                "set back and corrected: no jump is used up by that",
+                &[(day(10), 0, day(100)), (day(100), 0, day(100)), (day(101), 0, day(101))],
+            ),
+            (
+                "a jump that is corrected leaves it a day ahead, and it waits for that day",
+                &[
+                    (day(465), 0, day(101)),
+                    (day(100), 0, day(101)),
+                    (day(101), day(1), day(101)),
+                    (day(102), day(2), day(102)),
+                ],
+            ),
+        ];
+        for (what, steps) in CASES {
+            let mut reckoning = reckoning();
+            for (wall, elapsed, expected) in steps {
+                reckoning.advance(at(*wall), Micros::new(*elapsed));
+                assert_eq!(reckoning.time, at(*expected), "{what}: {wall} {elapsed}");
+            }
+        }
+    }
+
+    /// Whatever the wall clock does, the retention clock never goes back, and is ahead of the time that
+    /// has passed by a day at most.
+    #[test]
+    fn it_never_gains_more_than_a_day() {
+        let mut seed = 7_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        for _ in 0..200 {
+            let mut reckoning = reckoning();
+            let mut elapsed = 0;
+            for _ in 0..100 {
+                let before = reckoning.time;
+                elapsed += random(3 * HOUR);
+                let wall = if random(3) == 0 { random(400 * DAY) } else { 100 * DAY + elapsed };
+                reckoning.advance(at(wall), Micros::new(elapsed));
+                assert!(reckoning.time >= before);
+                assert!(reckoning.time <= at(100 * DAY + elapsed + DAY));
+            }
+        }
+    }
+
+    /// The stored form, as it is described: it must still read. Anything else is refused.
+    #[test]
+    fn the_stored_form() {
+        let text = br#"{"version":1,"time_us":1,"wall_us":2,"purged_us":3}"#;
+        assert_eq!(decode(text), Ok((at(1), at(2), at(3))));
+        let row = Row { version: 1, time_us: 1, wall_us: 2, purged_us: 3 };
+        assert_eq!(serde_json::to_vec(&row).unwrap(), text);
+        let text = str::from_utf8(text).unwrap();
+        for (from, to) in [
+            ("n\":1", "n\":2"),
+            (":3", ":-3"),
+            (":2", ":\"2\""),
+            ("_us\":1", "\":1"),
+            (":1,\"w", ":18000000000000000000,\"w"),
+        ] {
+            let wrong = text.replacen(from, to, 1);
+            assert_ne!(wrong, text);
+            assert!(decode(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}
