@@ -69,6 +69,30 @@ pub struct Ready {
     pub damaged: bool,
 }
 
+/// The clock by which records and finished executions are deleted, beside the server's wall clock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RetentionClock {
+    /// What the retention clock says, RFC 3339.
+    pub retention_clock: String,
+    /// What the wall clock says.
+    pub wall_clock: String,
+    /// By how many seconds the wall clock is ahead of the retention clock; less than 0 if it is
+    /// behind. What would be deleted by the wall clock is deleted by so much later.
+    pub lag_seconds: i64,
+}
+
+/// An operator says that the server's wall clock is right.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfirmClock {
+    /// What time it is by the operator's own clock, RFC 3339: the server's may differ by ten minutes.
+    #[schemars(extend("format" = "date-time"))]
+    pub time: String,
+    /// Why: kept in the audit record.
+    #[schemars(length(min = 1, max = 1024))]
+    pub reason: String,
+}
+
 /// Nothing to say: it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {}

@@ -10,7 +10,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Use a server", &["deploy", "call", "start", "signal", "cancel", "functions", "components"]),
     ("Look", &["ps", "show", "tree", "journal", "logs"]),
     ("Decide", &["unresolved", "resolve", "release", "fail"]),
-    ("Look after a server", &["context", "token", "audit", "store", "bench"]),
+    ("Look after a server", &["context", "token", "audit", "retention", "store", "bench"]),
     ("Help", &["explain", "completions", "help"]),
 ];
 

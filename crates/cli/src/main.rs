@@ -79,6 +79,9 @@ enum Command {
     #[command(subcommand)]
     Token(token::Command),
     Audit(remote::audit::Audit),
+    /// Look at the clock by which a server deletes, and confirm it
+    #[command(subcommand)]
+    Retention(remote::retention::Command),
     Explain(serve::explain::Explain),
     /// Remember servers, and choose between them
     #[command(subcommand)]
@@ -127,6 +130,7 @@ fn main() -> ExitCode {
         Command::Serve(command) => command.run(&mut out),
         Command::Token(command) => token::run(command, &mut out),
         Command::Audit(command) => command.run(&mut out),
+        Command::Retention(command) => remote::retention::run(command, &mut out),
         Command::Explain(command) => command.run(&mut out),
         Command::Context(command) => remote::context::run(command, &mut out),
         Command::Ps(command) => command.run(screen, &mut out),

@@ -7,6 +7,7 @@ use http::{HeaderValue, StatusCode, Uri};
 use indelible_api::access::{AuditPage, Tokens, WhoAmI};
 use indelible_api::call::Operation;
 use indelible_api::component::{Component, Components, Functions};
+use indelible_api::control::RetentionClock;
 use indelible_api::execution::{Detail, Events, Executions, UnresolvedEffects};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -163,6 +164,11 @@ impl Client {
     /// The record of who did what, newest first.
     pub fn audit(&self) -> Result<Pages<AuditPage>, Error> {
         self.pages(&["audit"], Vec::new())
+    }
+
+    /// The clock by which records and finished executions are deleted. For admins.
+    pub async fn retention_clock(&self) -> Result<RetentionClock, Error> {
+        self.read(&["retention", "clock"], &[]).await
     }
 
     /// Who the token stands for.

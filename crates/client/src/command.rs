@@ -9,7 +9,9 @@ use bytes::Bytes;
 use http::Method;
 use indelible_api::access::{MadeToken, NewToken, Token};
 use indelible_api::component::Deployed;
-use indelible_api::control::{Cancelling, Delivered, Done, Reason, Resolution, Resolve};
+use indelible_api::control::{
+    Cancelling, ConfirmClock, Delivered, Done, Reason, Resolution, Resolve,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -89,6 +91,14 @@ impl Client {
     pub fn resolve(&self, promise_id: &str, resolution: Resolution, reason: &str) -> Command<Done> {
         let body = Resolve { resolution, reason: reason.to_owned() };
         self.post(&["unresolved", promise_id, "resolve"], &body)
+    }
+
+    /// Says that the server's wall clock is right: the retention clock is set to it. `time` is what the
+    /// caller's clock says, RFC 3339; a server whose clock differs by more than ten minutes refuses.
+    /// For admins.
+    pub fn confirm_retention_clock(&self, time: &str, reason: &str) -> Command<Done> {
+        let body = ConfirmClock { time: time.to_owned(), reason: reason.to_owned() };
+        self.post(&["retention", "clock", "confirm"], &body)
     }
 
     /// Deploys a component: its bytes, as a build leaves them.

@@ -1,7 +1,7 @@
 //! What the server does, in numbers, as Prometheus reads them. Names and labels are a promise:
 //! `docs/metrics.md` has them.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -100,6 +100,9 @@ impl Metrics {
             "Connections that are open",
             connections.open.get(),
         );
+        let lag = engine.retention.lag_seconds();
+        let about = "By how much the wall clock is ahead of the retention clock";
+        line(&mut text, "retention_lag_seconds", "gauge", about, lag);
         let counters = [
             ("guests_evicted", "Guests that waited and were dropped", engine.evicted),
             ("replays", "Guests that ran again over what is stored", engine.replays),
@@ -135,7 +138,7 @@ impl Metrics {
     }
 }
 
-fn line(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
+fn line(text: &mut String, name: &str, kind: &str, help: &str, value: impl Display) {
     let total = if kind == "counter" { "_total" } else { "" };
     let _ = write!(
         text,

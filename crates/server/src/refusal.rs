@@ -73,7 +73,7 @@ impl State {
                 self.trouble(&format!("an execution cannot go on: {why}"));
                 return Problem::new(Code::Internal, "the server's log says more");
             }
-            ControlError::NotDone(_) => Code::WrongState,
+            ControlError::NotDone(_) | ControlError::ClocksDiffer { .. } => Code::WrongState,
             ControlError::TooLarge { .. } => Code::PayloadTooLarge,
             ControlError::Mismatch => Code::Mismatch,
             ControlError::Engine(error) => return self.engine_error(error),

@@ -28,6 +28,7 @@ pub(crate) mod held;
 mod interrupt;
 pub(crate) mod logs;
 mod name;
+pub(crate) mod retention;
 pub(crate) mod signal;
 pub(crate) mod start;
 mod target;

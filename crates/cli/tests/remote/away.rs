@@ -47,6 +47,8 @@ fn no_server() {
         &["release", "last"],
         &["fail", "last", "--yes"],
         &["audit"],
+        &["retention", "clock"],
+        &["retention", "confirm", "--yes", "--reason", "x"],
     ] {
         user.run(&[arguments, &["--url", &url]].concat()).check(5, expected);
     }

@@ -13,6 +13,7 @@ mod kit;
 #[path = "../serve/process.rs"]
 mod process;
 mod refused;
+mod retention;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod work;

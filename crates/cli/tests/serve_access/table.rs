@@ -75,6 +75,9 @@ const ROWS: &[Row] = &[
     Row("DELETE", "/v1/tokens/{token}", ADMIN, Of::Token, None, 200),
     Row("GET", "/v1/audit", ADMIN, Of::Nobody, None, 200),
     Row("GET", "/v1/backup", ADMIN, Of::Nobody, None, 200),
+    Row("GET", "/v1/retention/clock", ADMIN, Of::Nobody, None, 200),
+    // The body makes no sense.
+    Row("POST", "/v1/retention/clock/confirm", ADMIN, Of::Nobody, EMPTY, 400),
     Row("GET", "/v1/whoami", ANY, Of::Nobody, None, 200),
     Row("GET", "/v1/health", Needs::Nothing, Of::Nobody, None, 200),
     Row("GET", "/v1/ready", Needs::Nothing, Of::Nobody, None, 200),

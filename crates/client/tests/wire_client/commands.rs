@@ -54,6 +54,13 @@ async fn commands_are_repeated_under_one_key() {
     assert_eq!(seen.target, "/v1/unresolved/abab.1/resolve");
     assert_eq!(seen.body, r#"{"resolution":{"kind":"did_not_happen"},"reason":"looked"}"#);
 
+    let server = peer(&json!({})).await;
+    let now = "2026-11-17T18:00:00Z";
+    server.client().confirm_retention_clock(now, "it was off").await.unwrap();
+    let seen = thrice(&server);
+    assert_eq!(seen.target, "/v1/retention/clock/confirm");
+    assert_eq!(seen.body, format!(r#"{{"time":"{now}","reason":"it was off"}}"#));
+
     let server =
         peer(&json!({"name": "shop", "digest": "d", "known": false, "functions": []})).await;
     server.client().deploy("shop", &b"\0asm"[..]).await.unwrap();

@@ -75,10 +75,7 @@ pub(super) async fn resolve(state: Arc<State>, asked: Asked) -> Result<Answer, P
     let execution = promise.parent().ok_or_else(not_found)?;
     let found = state.find(&asked, &execution).await?;
     let Resolve { resolution, reason } = asked.json()?;
-    let reason = bounded(reason)?;
-    if reason.trim().is_empty() {
-        return Err(malformed("reason: a decision has one"));
-    }
+    let reason = decision(reason)?;
     let resolution = match resolution {
         control::Resolution::DidNotHappen {} => Resolution::DidNotHappen,
         control::Resolution::RunAgain {} => Resolution::RunAgain,
@@ -170,6 +167,14 @@ fn bounded(reason: String) -> Result<String, Problem> {
     Ok(reason)
 }
 
+/// The reason of a decision, which has one.
+pub(super) fn decision(reason: String) -> Result<String, Problem> {
+    if reason.trim().is_empty() {
+        return Err(malformed("reason: a decision has one"));
+    }
+    bounded(reason)
+}
+
 /// Keys of commands belong to the namespace of what they are about.
 fn key_namespace(found: &Found) -> Result<ConsumerNamespace, Problem> {
     ConsumerNamespace::new(found.namespace.as_str()).map_err(|_| {
@@ -191,7 +196,7 @@ fn decided(asked: &Asked, found: &Found, reason: String) -> Result<Decided, Prob
 }
 
 /// What was done, and whether it had been done before.
-fn answer<T>(done: &Outcome<T>, body: &impl Serialize) -> Answer {
+pub(super) fn answer<T>(done: &Outcome<T>, body: &impl Serialize) -> Answer {
     let verdict = if done.prior { Verdict::PriorResult } else { Verdict::Fresh };
     Answer::ok(body).verdict(verdict)
 }

@@ -4,7 +4,8 @@
 //! - `call`: starting functions, and their outcomes. `execution`: what is shown of executions.
 //!   `events`: the same as it happens. `logs`: what functions logged.
 //! - `control`: signals, cancels, what people decide. `component`: what is deployed.
-//! - `access`: API keys and the audit record. `backup`: a copy of everything. `health`: whether the server is well.
+//! - `access`: API keys and the audit record. `backup`: a copy of everything.
+//!   `retention`: the clock by which things are deleted. `health`: whether the server is well.
 //! - `table`: which there are. `openapi`: the document.
 
 mod access;
@@ -17,6 +18,7 @@ mod execution;
 mod health;
 mod logs;
 pub(crate) mod openapi;
+mod retention;
 mod table;
 
 use std::pin::Pin;

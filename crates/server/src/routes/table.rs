@@ -4,14 +4,18 @@ use http::Method;
 use indelible_api::access::{AuditPage, MadeToken, NewToken, Role, Token, Tokens, WhoAmI};
 use indelible_api::call::{GoesOn, Operation, Returned, Started};
 use indelible_api::component::{Component, Components, Deployed, Functions};
-use indelible_api::control::{Cancelling, Delivered, Done, Ready, Reason, Resolve};
+use indelible_api::control::{
+    Cancelling, ConfirmClock, Delivered, Done, Ready, Reason, Resolve, RetentionClock,
+};
 use indelible_api::execution::{Detail, Events, Executions, UnresolvedEffects};
 use indelible_api::log::Logs;
 use indelible_api::{Code, header};
 use schemars::{JsonSchema, SchemaGenerator};
 
 use super::{Body, Form, Needs, Parameter, Route, Shown};
-use super::{access, backup, call, component, control, events, execution, health, logs, openapi};
+use super::{
+    access, backup, call, component, control, events, execution, health, logs, openapi, retention,
+};
 
 /// Those who may see executions.
 const SEE: Needs = Needs::Role(&[Role::Call, Role::Operate]);
@@ -535,6 +539,32 @@ pub static ROUTES: &[Route] = &[
         answers: &[(200, Shown::Bytes)],
         codes: &[],
         handler: does!(backup::backup),
+    },
+    Route {
+        method: Method::GET,
+        path: "/v1/retention/clock",
+        name: "getRetentionClock",
+        summary: "The clock by which records and finished executions are deleted",
+        needs: ADMIN,
+        query: &[],
+        headers: &[],
+        body: Body::None,
+        answers: &[(200, json::<RetentionClock>())],
+        codes: &[],
+        handler: does!(retention::clock),
+    },
+    Route {
+        method: Method::POST,
+        path: "/v1/retention/clock/confirm",
+        name: "confirmRetentionClock",
+        summary: "Say that the server's wall clock is right: the retention clock is set to it",
+        needs: ADMIN,
+        query: &[],
+        headers: &[KEY],
+        body: Body::Json(of::<ConfirmClock>),
+        answers: &[(200, json::<Done>())],
+        codes: &[Code::WrongState, Code::Mismatch],
+        handler: does!(retention::confirm),
     },
     Route {
         method: Method::GET,

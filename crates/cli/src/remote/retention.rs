@@ -1,0 +1,169 @@
+//! `indelible retention`: the clock by which a server deletes records and finished executions.
+#![expect(clippy::disallowed_methods, reason = "the operator's own clock is read here")]
+
+use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Subcommand};
+use indelible_client::Error;
+use indelible_client::api::Code;
+use indelible_client::api::control::RetentionClock;
+use indelible_journal::Timestamp;
+use serde::Serialize;
+
+use super::connection::{Remote, Server};
+use super::errors::Explained as _;
+use crate::failure::{Failure, Verdict};
+use crate::print::{self, plain};
+use crate::remote::{Sure, confirm};
+
+const CLOCK: &str = "\
+A server deletes by a clock of its own, which follows the wall clock and does not believe that it
+jumps by more than a day. After such a jump, or when no server ran for longer, the retention clock is
+behind: things are deleted by that much later, and nothing is deleted too early.
+
+Examples:
+  indelible retention clock
+  indelible retention confirm --reason 'the machine was off in May'";
+
+const CONFIRM: &str = "\
+Look at the time first: what is due by the server's wall clock is deleted from then on, and a request
+that is repeated under a name that is deleted is executed again. The server refuses if its wall clock
+and the clock of this machine differ by more than ten minutes.
+
+Examples:
+  indelible retention clock
+  indelible retention confirm --reason 'the machine was off in May'";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Show the clock by which a server deletes, beside its wall clock
+    #[command(after_long_help = CLOCK)]
+    Clock(Clock),
+    /// Say that the wall clock of a server is right: it deletes by that from then on
+    #[command(after_long_help = CONFIRM)]
+    Confirm(Confirm),
+}
+
+#[derive(Args)]
+pub(crate) struct Clock {
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Args)]
+pub(crate) struct Confirm {
+    /// Why: kept in the audit record
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    #[command(flatten)]
+    sure: Sure,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Serialize)]
+struct Confirmed<'a> {
+    confirmed: &'a str,
+}
+
+pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Failure> {
+    match command {
+        Command::Clock(clock) => clock.run(out),
+        Command::Confirm(confirm) => confirm.run(out),
+    }
+}
+
+impl Clock {
+    fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let remote = self.server.connect()?;
+        let clock = remote.run(remote.client.retention_clock())?;
+        if self.json {
+            print::object(&clock, out)?;
+            return Ok(Verdict::Well);
+        }
+        let RetentionClock { retention_clock, wall_clock, lag_seconds } = &clock;
+        let lag = lag(*lag_seconds);
+        let lines = format!(
+            "retention clock  {}\nwall clock       {}\nlag              {lag}\n",
+            plain(retention_clock),
+            plain(wall_clock)
+        );
+        print::text(&lines, out)?;
+        Ok(Verdict::Well)
+    }
+}
+
+impl Confirm {
+    fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+        let remote = self.server.connect()?;
+        confirm(&self.sure, || question(&remote))?;
+        let time = now().to_string();
+        let confirmed = remote.client.confirm_retention_clock(&time, &self.reason);
+        remote.wait(confirmed.into_future()).map_err(|error| match error {
+            Error::Refused(problem) if problem.code == Code::WrongState => {
+                Failure::new(problem.detail).hint("`date -u` on both machines says which is wrong")
+            }
+            error => error.explain(&remote.at),
+        })?;
+        if self.json {
+            print::object(Confirmed { confirmed: &time }, out)?;
+        } else {
+            print::tell("confirmed; the retention clock is what the wall clock says");
+        }
+        Ok(Verdict::Well)
+    }
+}
+
+fn question(remote: &Remote) -> Result<String, Failure> {
+    let clock = remote.run(remote.client.retention_clock())?;
+    let RetentionClock { retention_clock, wall_clock, .. } = clock;
+    Ok(format!(
+        "is it {wall_clock} now? The server has deleted by {retention_clock} so far; what is due by \
+         the first is deleted from now on"
+    ))
+}
+
+/// What time it is here.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let micros = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+    Timestamp::from_micros(micros).unwrap_or(Timestamp::MAX)
+}
+
+/// How far the clocks are apart, for people.
+fn lag(seconds: i64) -> String {
+    let apart = seconds.unsigned_abs();
+    let apart = match apart {
+        0..3_600 => format!("{apart}s"),
+        3_600..86_400 => format!("{}h {}m", apart / 3_600, apart % 3_600 / 60),
+        _ => format!("{}d {}h", apart / 86_400, apart % 86_400 / 3_600),
+    };
+    match seconds {
+        0 => "none".to_owned(),
+        1.. => apart,
+        _ => {
+            format!("none: the wall clock was set back by {apart}, and nothing is deleted so long")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_differ() {
+        let cases = [(0, "none"), (59, "59s"), (7_260, "2h 1m"), (2_509_200, "29d 1h")];
+        for (seconds, words) in cases {
+            assert_eq!(lag(seconds), words);
+        }
+        assert!(lag(-5).contains("set back by 5s"), "{}", lag(-5));
+    }
+}
