@@ -7,6 +7,7 @@
 
 mod bench;
 mod columns;
+mod compile;
 mod completions;
 mod demo;
 mod failure;
@@ -101,6 +102,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = compile::run_if_asked() {
+        return code;
+    }
     let matches = help::grouped(Arguments::command()).get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let terminal = terminal_size::terminal_size_of(io::stdout());

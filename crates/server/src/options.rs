@@ -18,8 +18,6 @@ pub struct Options {
     pub answer_bytes_max: usize,
     /// For how long a body may take.
     pub body_time_max: Duration,
-    /// The most components that are compiled at a time.
-    pub compilers_max: usize,
     /// For how long a backup may be taken: so long it keeps from being cleaned up what it shows.
     pub backup_time_max: Duration,
     /// The most bytes of a file in which the lines are kept that functions log.
@@ -41,7 +39,6 @@ impl Default for Options {
             component_bytes_max: 32 << 20,
             answer_bytes_max: 256 << 20,
             body_time_max: Duration::from_secs(30),
-            compilers_max: 1,
             backup_time_max: Duration::from_secs(3_600),
             log_segment_bytes: 8 << 20,
             log_segments_max: 8,

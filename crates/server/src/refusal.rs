@@ -3,6 +3,7 @@
 //! one; the log has the rest.
 
 use indelible_api::{Code, Problem};
+use indelible_runtime::guest::DeployError;
 use indelible_runtime::{ControlError, DeployRefused, EngineError, NotDone, StartRefused};
 
 use crate::state::State;
@@ -89,7 +90,21 @@ impl State {
     pub(crate) fn not_deployed(&self, refused: &DeployRefused) -> Problem {
         match refused {
             DeployRefused::Name(error) => Problem::new(Code::MalformedRequest, error.to_string()),
-            DeployRefused::Component(error) => Problem::new(Code::InvalidComponent, chain(error)),
+            DeployRefused::Component(error @ DeployError::Busy { .. }) => {
+                Problem::new(Code::Busy, error.to_string())
+            }
+            DeployRefused::Component(error @ DeployError::Compiler(_)) => {
+                self.trouble(&format!("a component could not be compiled: {}", chain(error)));
+                Problem::new(Code::Internal, "the server's log says more")
+            }
+            DeployRefused::Component(error) => {
+                let mut detail = chain(error);
+                // For these, what to do depends on what was found.
+                if let DeployError::TooComplex(_) | DeployError::Stopped(_) = error {
+                    detail = format!("{detail}: {}", error.hint().unwrap_or_default());
+                }
+                Problem::new(Code::InvalidComponent, detail)
+            }
             DeployRefused::Mismatch => Problem::new(Code::Mismatch, refused.to_string()),
             DeployRefused::Engine(error) => self.engine_error(error),
             other => Problem::new(Code::Internal, other.to_string()),

@@ -207,7 +207,6 @@ impl Server {
         let state = Arc::new(State {
             waiters: Arc::new(Semaphore::new(options.waiters_max)),
             requests: Semaphore::new(options.requests_max),
-            compilers: Arc::new(Semaphore::new(options.compilers_max)),
             log_readers: Arc::new(Semaphore::new(options.log_readers_max)),
             // Each holds a snapshot.
             backups: Arc::new(Semaphore::new(1)),

@@ -35,8 +35,6 @@ pub(crate) struct State {
     pub(crate) waiters: Arc<Semaphore>,
     /// Requests under way.
     pub(crate) requests: Semaphore,
-    /// Components that are compiled at a time.
-    pub(crate) compilers: Arc<Semaphore>,
     /// What functions logged.
     pub(crate) logs: Option<Arc<LogFile>>,
     /// Requests that look for that at a time.
@@ -78,12 +76,6 @@ impl State {
             let max = self.options.waiters_max;
             Problem::new(Code::Busy, format!("{max} requests wait already, which is the most"))
         })
-    }
-
-    /// Room to compile a component.
-    pub(crate) async fn compiling(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let room = Arc::clone(&self.compilers).acquire_owned().await;
-        room.map_err(|_| Problem::new(Code::Stopping, "the server stops"))
     }
 
     /// Waits so long, but not longer than the server goes on.

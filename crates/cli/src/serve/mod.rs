@@ -32,6 +32,7 @@ use indelible_store::rows::TABLES;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::settings::{Algorithm, Effective, Key, Layer, Raw, Sessions, TlsFiles};
+use crate::compile;
 use crate::failure::{Exit, Failure, Verdict};
 use crate::run::Lines;
 
@@ -423,7 +424,8 @@ pub(crate) fn open(
     });
     let store = store.map_err(|error| folder::unopened_store(folder, &error))?;
     let artifacts = Artifacts::folder(folder.join("artifacts")).map_err(|error| failed(&error))?;
-    let guests = Guests::new(GuestOptions::default(), artifacts).map_err(|error| failed(&error))?;
+    let guests = GuestOptions { compiler: compile::compiler(), ..GuestOptions::default() };
+    let guests = Guests::new(guests, artifacts).map_err(|error| failed(&error))?;
     let witness = WitnessFile::open(&folder.join("replays")).map_err(|error| failed(&error))?;
     if let Some(put_aside) = witness.put_aside() {
         note(&format!("warning: {put_aside}"));

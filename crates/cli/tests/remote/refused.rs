@@ -130,6 +130,19 @@ fn what_cannot_be_deployed() {
         hint: `indelible build` compiles a project with the SDK that this version knows
         ",
     );
+    // A million instances, in some hundred bytes.
+    let doubling = (0..20).fold("(component $c)".to_owned(), |inner, _| {
+        format!("(component $c {inner} (instance (instantiate $c)) (instance (instantiate $c)))")
+    });
+    user.file("doubling.wasm", wat::parse_str(doubling).unwrap());
+    user.run(&["deploy", "doubling.wasm"]).check(
+        1,
+        "
+        ---
+        error: the component is too much to compile: it has 5 or more levels of components within each other; at most 4 are allowed: deploy what `indelible build` makes, or compose it of fewer components (invalid-component)
+        hint: `indelible build` compiles a project with the SDK that this version knows
+        ",
+    );
     user.run(&["deploy", "absent.wasm"]).check(
         1,
         "

@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use super::compilers::in_own_threads;
 use super::guests::Guests;
 
 /// What a seal begins with: its version. The SHA-256 of the artifact follows.
@@ -115,10 +116,10 @@ fn seal_of(artifact: &[u8]) -> Vec<u8> {
 }
 
 impl Guests {
-    /// Compiles. The compiler itself uses all cores.
+    /// Compiles.
     pub(super) fn compile(&self, bytes: &[u8]) -> wasmtime::Result<Component> {
         self.counts.compiled.fetch_add(1, Ordering::Relaxed);
-        Component::from_binary(&self.engine, bytes)
+        in_own_threads(|| Component::from_binary(&self.engine, bytes))
     }
 
     /// Keeps what was compiled. A component that cannot be kept runs all the same.
@@ -158,4 +159,12 @@ fn map(engine: &Engine, artifact: &Path) -> wasmtime::Result<Component> {
     // accident: bits that rotted, and files cut short by a crash. That the artifact is for this
     // version and setup of wasmtime is checked by wasmtime itself.
     unsafe { Component::deserialize_file(engine, artifact) }
+}
+
+/// Loads an artifact that was just compiled by a process of this server's own.
+pub(super) fn trusted(engine: &Engine, artifact: &[u8]) -> wasmtime::Result<Component> {
+    // SAFETY: it must be what `Engine::precompile_component` made. The bytes came through a pipe
+    // whose other end only the compiler's process has, which is this program and ended well. That
+    // it is for this version and setup of wasmtime is checked by wasmtime itself.
+    unsafe { Component::deserialize(engine, artifact) }
 }

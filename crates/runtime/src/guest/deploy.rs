@@ -1,5 +1,6 @@
 //! Whether bytes are a guest that can be run, asked before anything is pinned to them.
 
+use std::io;
 use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
@@ -7,12 +8,15 @@ use bytes::Bytes;
 use indelible_journal::{ComponentDigest, Failure, Micros, Payload, Timestamp};
 use wasmtime::{PoolConcurrencyLimitError, Store};
 
+use super::compile::NotCompiled;
+use super::compilers::{Busy, Room};
 use super::failure::trapped;
 use super::guests::Guests;
 use super::host::{Context, Got, Host, Level, Refusal, Want};
 use super::imports::FUNCTIONS;
+use super::inspect::{Excess, Fault, inspect};
 use super::interface::{
-    CONTRACT_VERSION, Misfits, foreign_imports, missing_exports, other_version,
+    CONTRACT_VERSION, Misfits, foreign_imports, missing_exports, mistyped_exports, other_version,
 };
 use super::manifest::{Manifest, ManifestError, check};
 use super::program::{Program, Slot};
@@ -52,6 +56,9 @@ pub enum DeployError {
     /// It is malformed, or uses what guests cannot have.
     #[error("the component is not valid: {0}")]
     Invalid(String),
+    /// Compiling it would take too much time or memory.
+    #[error("the component is too much to compile: {0}")]
+    TooComplex(Excess),
     /// It was built for another version of the contract.
     #[error(
         "the component was built for version {theirs} of the SDK's contract, and this server knows \
@@ -76,6 +83,18 @@ pub enum DeployError {
     /// What it says of itself is not accepted.
     #[error("the component describes itself wrongly")]
     Manifest(#[from] ManifestError),
+    /// Compiling it took too much time or memory.
+    #[error("compiling the component was stopped: {0}")]
+    Stopped(String),
+    /// The process that compiles could not be used.
+    #[error("the compiler could not be used")]
+    Compiler(#[source] io::Error),
+    /// Others are being compiled, and enough wait for that.
+    #[error("{waiting} components wait to be compiled, which is the most")]
+    Busy {
+        /// How many.
+        waiting: usize,
+    },
     /// There is no place to run it in, now.
     #[error("the component cannot be asked to describe itself now")]
     Start(#[from] StartError),
@@ -85,6 +104,12 @@ impl DeployError {
     /// What to do about it, if there is something to say.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::TooComplex(excess) => Some(excess.bound.hint()),
+            Self::Stopped(_) => Some(
+                "build with optimisation (`--release`), split the largest functions, or deploy the \
+                 functions as several components",
+            ),
+            Self::Busy { .. } => Some("deploy it again in a while"),
             Self::NotWasm => Some("deploy the .wasm file that the build wrote"),
             Self::CoreModule => Some(
                 "build with `linker = \"wasm-component-ld\"` for the target, or wrap the module with \
@@ -111,13 +136,45 @@ impl Guests {
     ///
     /// Nothing is kept of a component that is refused.
     pub fn deploy_check(&self, bytes: &[u8]) -> Result<Deployed, DeployError> {
+        self.admit(bytes)?.check()
+    }
+
+    /// Checks all that can be known of a component without compiling it, and waits for room to
+    /// compile it in, which is its own until [`Admitted::check`] or until this is dropped.
+    pub fn admit<'a>(&'a self, bytes: &'a [u8]) -> Result<Admitted<'a>, DeployError> {
         check_header(bytes, self.options.component_bytes_max)?;
         let digest = ComponentDigest::of(bytes);
-        let deployed = self.check_into(&self.programs.slot(digest), digest, bytes);
-        if deployed.is_err() {
-            self.programs.remove_empty(digest);
+        let room = match self.programs.get(digest) {
+            Some(_) => None,
+            None => {
+                self.inspect(bytes)?;
+                let room = self.compilers.enter(bytes.len());
+                Some(room.map_err(|Busy { waiting }| DeployError::Busy { waiting })?)
+            }
+        };
+        Ok(Admitted { guests: self, digest, bytes, _room: room })
+    }
+
+    /// Refuses a component that is not within the bounds, or whose imports and exports are not the
+    /// contract's, as far as names tell.
+    fn inspect(&self, bytes: &[u8]) -> Result<(), DeployError> {
+        let inspected = inspect(bytes, self.options.limits.table_elements_max);
+        let inspected = inspected.map_err(|fault| match fault {
+            Fault::Malformed(error) => DeployError::Invalid(error),
+            Fault::Excess(excess) => DeployError::TooComplex(excess),
+        })?;
+        let foreign = foreign_imports(&inspected.imports, |name| FUNCTIONS.contains(&name));
+        if let Some(theirs) = other_version(&foreign) {
+            return Err(DeployError::Version { theirs, ours: CONTRACT_VERSION });
         }
-        deployed
+        if !foreign.is_empty() {
+            return Err(DeployError::Imports(Misfits(foreign)));
+        }
+        let missing = missing_exports(&inspected.exports);
+        if !missing.is_empty() {
+            return Err(DeployError::Exports(Misfits(missing)));
+        }
+        Ok(())
     }
 
     /// Whoever loads the same component meanwhile waits for this.
@@ -132,20 +189,16 @@ impl Guests {
             let program = program.clone();
             return Ok(Deployed { digest, manifest: self.describe(&program)?, program });
         }
-        let component =
-            self.compile(bytes).map_err(|error| DeployError::Invalid(format!("{error:#}")))?;
-        let foreign = foreign_imports(&self.engine, &component, |name| FUNCTIONS.contains(&name));
-        if let Some(theirs) = other_version(&foreign) {
-            return Err(DeployError::Version { theirs, ours: CONTRACT_VERSION });
+        let component = self.compile_deployed(bytes).map_err(|why| match why {
+            NotCompiled::Invalid(error) => DeployError::Invalid(error),
+            NotCompiled::Stopped(limit) => DeployError::Stopped(limit),
+            NotCompiled::Failed(error) => DeployError::Compiler(error),
+        })?;
+        let mistyped = mistyped_exports(&self.engine, &component);
+        if !mistyped.is_empty() {
+            return Err(DeployError::Exports(Misfits(mistyped)));
         }
-        if !foreign.is_empty() {
-            return Err(DeployError::Imports(Misfits(foreign)));
-        }
-        let missing = missing_exports(&self.engine, &component);
-        if !missing.is_empty() {
-            return Err(DeployError::Exports(Misfits(missing)));
-        }
-        // The names fit; what is left to find is a function of another type.
+        // The exports fit; what is left to find is an import of another type.
         let program = Program::new(self, digest, &component)
             .map_err(|error| DeployError::Invalid(format!("{error:#}")))?;
         let program = Arc::new(program);
@@ -171,6 +224,33 @@ impl Guests {
                 Progress::Done(_) | Progress::Gone => return Err(self.full().into()),
             }
         }
+    }
+}
+
+/// A component that may be compiled, and the room for that.
+pub struct Admitted<'a> {
+    guests: &'a Guests,
+    digest: ComponentDigest,
+    bytes: &'a [u8],
+    /// None for a component that is loaded: there is nothing to compile.
+    _room: Option<Room<'a>>,
+}
+
+impl Admitted<'_> {
+    /// The rest of [`Guests::deploy_check`].
+    pub fn check(self) -> Result<Deployed, DeployError> {
+        let Self { guests, digest, bytes, .. } = self;
+        let deployed = guests.check_into(&guests.programs.slot(digest), digest, bytes);
+        if deployed.is_err() {
+            guests.programs.remove_empty(digest);
+        }
+        deployed
+    }
+}
+
+impl std::fmt::Debug for Admitted<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Admitted({:#})", self.digest)
     }
 }
 

@@ -7,6 +7,7 @@ use wasmtime::Engine;
 use wasmtime::component::Linker;
 
 use super::artifacts::Artifacts;
+use super::compilers::Compilers;
 use super::imports::linker;
 use super::options::GuestOptions;
 use super::program::Programs;
@@ -22,6 +23,7 @@ pub struct Guests {
     pub(super) linker: Linker<State>,
     pub(super) artifacts: Artifacts,
     pub(super) programs: Programs,
+    pub(super) compilers: Compilers,
     pub(super) counts: Arc<Counts>,
     ticks: AtomicU64,
     /// Held by whoever asks a component to describe itself: there is one place for that.
@@ -107,6 +109,7 @@ impl Guests {
         Ok(Arc::new(Self {
             rules: Arc::new(Rules::from(&options)),
             programs: Programs::new(options.programs_max),
+            compilers: Compilers::default(),
             counts: Arc::default(),
             ticks: AtomicU64::new(0),
             describing: Mutex::default(),

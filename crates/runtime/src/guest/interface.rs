@@ -1,11 +1,14 @@
 //! Whether a component speaks the contract: what it may import, and what it must export.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use wasmparser::ComponentExternalKind as Kind;
 use wasmtime::Engine;
 use wasmtime::component::Component;
-use wasmtime::component::types::{self, ComponentItem};
+use wasmtime::component::types::{ComponentFunc, ComponentItem};
 
+use super::inspect::Item;
 use super::wire::{DescribeParams, DescribeReturn, RunParams, RunReturn};
 
 /// The one interface that guests may use, in the version that this server speaks. Guests of
@@ -69,19 +72,17 @@ fn misfit(name: &str, problem: impl Into<String>) -> Misfit {
 
 /// Imports that the host does not offer. Types of functions are checked by the linker.
 pub(super) fn foreign_imports(
-    engine: &Engine,
-    component: &Component,
+    imports: &[(&str, Item<'_>)],
     offered: impl Fn(&str) -> bool,
 ) -> Vec<Misfit> {
     let mut misfits = Vec::new();
-    for (name, import) in component.component_type().imports(engine) {
-        match import.ty {
-            ComponentItem::ComponentInstance(interface) if name.starts_with(HOST) => {
-                for (function, item) in interface.exports(engine) {
-                    let known = match item.ty {
-                        ComponentItem::ComponentFunc(_) => offered(function),
-                        ComponentItem::Type(_) => true,
-                        _ => false,
+    for (name, import) in imports {
+        match import.kind {
+            Kind::Instance if name.starts_with(HOST) => {
+                for (function, item) in import.exports.iter() {
+                    let known = match item.kind {
+                        Kind::Func => offered(function),
+                        _ => is_plain_type(item),
                     };
                     if !known {
                         let name = format!("{name}#{function}");
@@ -89,19 +90,21 @@ pub(super) fn foreign_imports(
                     }
                 }
             }
-            ComponentItem::ComponentInstance(interface)
-                if name.starts_with(TYPES) || name.starts_with(HTTP) =>
-            {
-                for (item, _) in only_types_missing(engine, &interface) {
+            Kind::Instance if name.starts_with(TYPES) || name.starts_with(HTTP) => {
+                for (item, _) in import.exports.iter().filter(|(_, item)| !is_plain_type(item)) {
                     let name = format!("{name}#{item}");
                     misfits.push(misfit(&name, "is not a type; this interface has only types"));
                 }
             }
-            ComponentItem::Type(_) => {}
+            _ if is_plain_type(import) => {}
             _ => misfits.push(misfit(name, foreign(name))),
         }
     }
     misfits
+}
+
+fn is_plain_type(item: &Item<'_>) -> bool {
+    item.kind == Kind::Type && !item.is_resource
 }
 
 /// The version of the contract that a component was built for, if nothing else is wrong with what it
@@ -115,13 +118,6 @@ pub(super) fn other_version(misfits: &[Misfit]) -> Option<String> {
     versions.all(|version| version.as_ref() == Some(&first)).then_some(first)
 }
 
-fn only_types_missing<'a>(
-    engine: &'a Engine,
-    interface: &'a types::ComponentInstance,
-) -> impl Iterator<Item = (&'a str, types::ComponentExtern<'a>)> {
-    interface.exports(engine).filter(|(_, item)| !matches!(item.ty, ComponentItem::Type(_)))
-}
-
 /// What is wrong with an import that no guest may have.
 fn foreign(name: &str) -> &'static str {
     if name.starts_with("wasi:") {
@@ -133,18 +129,23 @@ fn foreign(name: &str) -> &'static str {
     }
 }
 
-/// Exports that are missing or of another type.
-pub(super) fn missing_exports(engine: &Engine, component: &Component) -> Vec<Misfit> {
-    let ty = component.component_type();
-    let check = |name: &str, check: &dyn Fn(&types::ComponentFunc) -> wasmtime::Result<()>| match ty
-        .get_export(engine, name)
-        .map(|export| export.ty)
-    {
+/// Exports that are missing, or are no functions.
+pub(super) fn missing_exports(exports: &BTreeMap<&str, Item<'_>>) -> Vec<Misfit> {
+    let check = |name: &str| match exports.get(name).map(|export| export.kind) {
         None => Some(misfit(name, "is not exported")),
-        Some(ComponentItem::ComponentFunc(function)) => {
-            check(&function).err().map(|error| misfit(name, format!("has another type: {error:#}")))
-        }
+        Some(Kind::Func) => None,
         Some(_) => Some(misfit(name, "is exported, but is not a function")),
+    };
+    [DESCRIBE, RUN].into_iter().filter_map(check).collect()
+}
+
+/// Exports of another type than the contract's. Types are known when the component is compiled.
+pub(super) fn mistyped_exports(engine: &Engine, component: &Component) -> Vec<Misfit> {
+    let ty = component.component_type();
+    let check = |name: &str, check: &dyn Fn(&ComponentFunc) -> wasmtime::Result<()>| {
+        let export = ty.get_export(engine, name).map(|export| export.ty);
+        let Some(ComponentItem::ComponentFunc(function)) = export else { return None };
+        check(&function).err().map(|error| misfit(name, format!("has another type: {error:#}")))
     };
     let cx = ty.instance_type();
     let describe = check(DESCRIBE, &|f| f.typecheck::<DescribeParams, DescribeReturn>(&cx));

@@ -4,7 +4,7 @@
 //!
 //! - [`Guests`]: the engine and its pool; one for a process.
 //! - [`Guests::deploy_check`]: whether bytes are a guest that can be run, and what it offers: its
-//!   [`Manifest`].
+//!   [`Manifest`]. What a component is made of is bounded before it is compiled: see [`Bound`].
 //! - [`Guests::load`]: a [`Program`], ready to be started any number of times. [`Artifacts`] are
 //!   why it is compiled once and not at every start of the server.
 //! - [`Guests::start`]: a [`Guest`], which runs on the thread that calls [`Guest::resume`] until
@@ -15,12 +15,15 @@
 
 mod artifacts;
 mod bounds;
+mod compile;
+mod compilers;
 mod deploy;
 mod failure;
 mod guests;
 pub mod host;
 mod http;
 mod imports;
+mod inspect;
 mod interface;
 mod manifest;
 mod options;
@@ -35,9 +38,11 @@ pub use bounds::{
     FAILURE_MESSAGE_BYTES_MAX, LOG_FIELDS_MAX, LOG_LINE_BYTES_MAX, PROMISES_AWAITED_MAX,
     RANDOM_BYTES_MAX,
 };
-pub use deploy::{DeployError, Deployed};
+pub use compile::{CompileLimits, Compiler, compile_for_parent};
+pub use deploy::{Admitted, DeployError, Deployed};
 pub use guests::{Guests, Readings, SetupError};
 pub use host::{Context, Got, Host, Level, Refusal, Settled, Want};
+pub use inspect::{Bound, Excess};
 pub use interface::{Misfit, Misfits};
 pub use manifest::{FunctionSpec, MANIFEST_VERSION, Manifest, ManifestError};
 pub use options::GuestOptions;

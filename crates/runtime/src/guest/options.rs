@@ -2,6 +2,8 @@
 
 use indelible_journal::{Limits, Micros};
 
+use super::compile::{CompileLimits, Compiler};
+
 /// What a server can choose about its guests. A guest notices none of it while it replays, except
 /// `limits`, which are pinned with each execution.
 #[derive(Debug, Clone)]
@@ -27,6 +29,11 @@ pub struct GuestOptions {
     pub describe_budget: Micros,
     /// The largest component, in bytes.
     pub component_bytes_max: usize,
+    /// Where components are compiled that are deployed. Those that were, and have no artifact any
+    /// more, are compiled in this process when they are loaded.
+    pub compiler: Compiler,
+    /// What that may take, if it has a process of its own.
+    pub compile_limits: CompileLimits,
     /// The largest payload that a function may return, in bytes. The input of a call is the
     /// host's to refuse, because that is journaled; see `handed_over_bytes_max`.
     pub payload_bytes_max: usize,
@@ -58,6 +65,8 @@ impl Default for GuestOptions {
             cpu_budget: Micros::from_secs(10),
             describe_budget: Micros::from_secs(2),
             component_bytes_max: 32 << 20,
+            compiler: Compiler::default(),
+            compile_limits: CompileLimits::default(),
             payload_bytes_max: 4 << 20,
             handed_over_bytes_max: 16 << 20,
             log_lines_max: 10_000,

@@ -186,6 +186,13 @@ impl Programs {
         slot
     }
 
+    /// A program that is loaded. One that is being loaded is not.
+    pub(super) fn get(&self, digest: ComponentDigest) -> Option<Arc<Program>> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, slot) = slots.by_digest.get(&digest)?;
+        slot.try_lock().ok().and_then(|program| program.clone())
+    }
+
     /// Gives up a place into which nothing could be loaded: it must not cost another its place.
     pub(super) fn remove_empty(&self, digest: ComponentDigest) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,14 +15,15 @@ const HOST_STACK_BYTES: usize = 512 << 10;
 /// bounds checks.
 pub(super) const MEMORY_RESERVATION_BYTES: u64 = 4 << 30;
 
-/// Core instances of one component. Components that a compiler made have three or four.
-const CORE_INSTANCES_MAX: u32 = 32;
+/// Core instances of one component. Those of a compiler have three or four; those in Python, which
+/// are linked of libraries when they are built, have some forty.
+pub(super) const CORE_INSTANCES_MAX: u32 = 64;
 
 /// Memories of one component.
-const MEMORIES_MAX: u32 = 8;
+pub(super) const MEMORIES_MAX: u32 = 8;
 
 /// Tables of one component. Those of a compiler have two: its own, and that of the adapter.
-const TABLES_MAX: u32 = 16;
+pub(super) const TABLES_MAX: u32 = 16;
 
 /// Tables in the pool for each guest.
 const TABLES_PER_GUEST: u32 = 2;
@@ -37,6 +38,17 @@ const DESCRIBED_AT_ONCE: u32 = 1;
 
 /// The engine that these options ask for.
 pub(super) fn engine(options: &GuestOptions) -> wasmtime::Result<Engine> {
+    let mut config = config(options)?;
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)?));
+    Engine::new(&config)
+}
+
+/// An engine that compiles for the other and runs nothing: it reserves no address space.
+pub(super) fn compiling_engine(options: &GuestOptions) -> wasmtime::Result<Engine> {
+    Engine::new(&config(options)?)
+}
+
+fn config(options: &GuestOptions) -> wasmtime::Result<Config> {
     let stack_bytes = usize::try_from(options.limits.stack_bytes_max)?;
     let mut config = Config::new();
 
@@ -55,8 +67,7 @@ pub(super) fn engine(options: &GuestOptions) -> wasmtime::Result<Engine> {
     config.memory_reservation(MEMORY_RESERVATION_BYTES);
     config.memory_init_cow(true);
     config.wasm_backtrace_details(WasmBacktraceDetails::Disable);
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)?));
-    Engine::new(&config)
+    Ok(config)
 }
 
 fn pool(options: &GuestOptions) -> wasmtime::Result<PoolingAllocationConfig> {

@@ -46,19 +46,19 @@ pub(super) async fn functions(state: Arc<State>, _: Asked) -> Result<Answer, Pro
 
 /// Deploys a component.
 pub(super) async fn deploy(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
-    let compiling = state.compiling().await?;
     let name = asked.param("component").to_owned();
     let namespace = ConsumerNamespace::new(SERVER_NAMESPACE).expect("it is one");
     let key = asked.key(&namespace)?;
     let wanted = Wanted { actor: Some(asked.caller.actor().clone()), reason: String::new(), key };
     let (engine, called, bytes) = (Arc::clone(&state.engine), name.clone(), asked.body);
     let runtime = tokio::runtime::Handle::current();
-    // Compiling takes a second, which connections do not wait for. It goes on if the caller goes:
-    // what bounds it goes with it.
-    let bounds = (compiling, asked.held);
+    // Compiling takes a second, which connections do not wait for. It goes on if the caller goes,
+    // and its bytes are counted for as long as it has them. How many are compiled at a time is up
+    // to the engine, which knows how much work each is.
+    let held = asked.held;
     let deploy = move || {
         let deployed = runtime.block_on(engine.deploy(&called, &bytes, wanted));
-        drop(bounds);
+        drop(held);
         deployed
     };
     let done = tokio::task::spawn_blocking(deploy).await.map_err(|error| {
