@@ -13,6 +13,7 @@ use crate::config::{Bounds, Config, StartError};
 use crate::connect::Connector;
 use crate::grants::Grants;
 use crate::pool::Pool;
+use crate::resolve::Lookups;
 use crate::secrets::Vault;
 use crate::tls;
 
@@ -73,7 +74,7 @@ impl Client {
             pool: Pool::new(bounds.clone()),
             late_listeners: Semaphore::new(bounds.late_listeners_max),
             connector: Connector {
-                resolver,
+                lookups: Lookups::new(resolver),
                 proxies,
                 tls: tls::config(&roots)?,
                 bounds: bounds.clone(),

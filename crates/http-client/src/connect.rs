@@ -25,7 +25,7 @@ use crate::config::Bounds;
 use crate::grants::Granted;
 use crate::message::Form;
 use crate::proxy::{Proxies, Proxy, tunnel};
-use crate::resolve::Resolve;
+use crate::resolve::Lookups;
 use crate::target::Origin;
 use crate::tls::HTTP_2;
 use crate::wire::{Socket, Wire};
@@ -36,7 +36,7 @@ const BUFFER_BYTES_MIN: usize = 8 * 1024;
 /// What connections are made with.
 #[derive(Debug)]
 pub(crate) struct Connector {
-    pub(crate) resolver: Arc<dyn Resolve>,
+    pub(crate) lookups: Lookups,
     pub(crate) proxies: Proxies,
     pub(crate) tls: Arc<rustls::ClientConfig>,
     pub(crate) bounds: Bounds,
@@ -135,7 +135,7 @@ impl Connector {
 
     async fn addresses(&self, host: &Host<String>) -> io::Result<Vec<IpAddr>> {
         match host {
-            Host::Domain(name) => self.resolver.resolve(name).await,
+            Host::Domain(name) => self.lookups.find(name).await,
             Host::Ipv4(address) => Ok(vec![IpAddr::V4(*address)]),
             Host::Ipv6(address) => Ok(vec![IpAddr::V6(*address)]),
         }

@@ -1,10 +1,16 @@
-//! From names to addresses.
+//! From names to addresses. One lookup of a name is under way at a time, and all attempts that need
+//! the name share it: lookups take threads, and a name server that does not answer for one name must
+//! not take them from all others.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
 
 /// The addresses of a name, when they are known.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
@@ -31,5 +37,52 @@ impl Resolve for SystemResolver {
             }
             Ok(addresses)
         })
+    }
+}
+
+/// What a lookup found. An error is told to all who share the lookup, so it is kept as its parts.
+type Found = Result<Vec<IpAddr>, (io::ErrorKind, String)>;
+
+/// The lookups that are under way, by name.
+#[derive(Debug, Clone)]
+pub(crate) struct Lookups {
+    resolver: Arc<dyn Resolve>,
+    under_way: Arc<Mutex<HashMap<String, watch::Receiver<Option<Found>>>>>,
+}
+
+impl Lookups {
+    pub(crate) fn new(resolver: Arc<dyn Resolve>) -> Self {
+        Self { resolver, under_way: Arc::default() }
+    }
+
+    /// The addresses of this name, by the lookup that is under way or by a new one.
+    pub(crate) async fn find(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        let mut lookup = self.join(name);
+        let found = lookup.wait_for(Option::is_some).await;
+        let found = found.map_err(|_| io::Error::other("the lookup was given up"))?;
+        match found.as_ref().expect("waited for") {
+            Ok(addresses) => Ok(addresses.clone()),
+            Err((kind, why)) => Err(io::Error::new(*kind, why.clone())),
+        }
+    }
+
+    fn join(&self, name: &str) -> watch::Receiver<Option<Found>> {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        // One whose task is gone, with the threads of a client or in a panic, tells nothing any more.
+        let is_alive = |lookup: &&watch::Receiver<_>| lookup.has_changed().is_ok();
+        if let Some(lookup) = under_way.get(name).filter(is_alive) {
+            return lookup.clone();
+        }
+        let (tell, lookup) = watch::channel(None);
+        under_way.insert(name.to_owned(), lookup.clone());
+        let (me, name) = (self.clone(), name.to_owned());
+        // A task of its own: an attempt whose time is over takes its future with it, but not the
+        // system's thread. The next attempt would start another lookup, and take another thread.
+        tokio::spawn(async move {
+            let found = me.resolver.resolve(&name).await;
+            me.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+            tell.send_replace(Some(found.map_err(|error| (error.kind(), error.to_string()))));
+        });
+        lookup
     }
 }

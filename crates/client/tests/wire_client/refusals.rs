@@ -71,12 +71,13 @@ async fn each_code_is_its_own_error() {
             Code::RequestTimeout
             | Code::TooManySignals
             | Code::Internal
+            | Code::Damaged
             | Code::Busy
             | Code::Stopping
             | Code::StoreStopped => "Transport",
             _ => "Refused",
         };
-        let again = call == "Transport" && code != Code::Internal;
+        let again = call == "Transport" && !matches!(code, Code::Internal | Code::Damaged);
         let attempts = usize::try_from(if again { ATTEMPTS_MAX } else { 1 }).unwrap();
 
         let server = peer(code).await;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use indelible_http::{Attempt, End};
@@ -122,14 +123,40 @@ async fn so_many_are_listened_for_and_so_long() {
     assert_eq!(peer.arrivals.count(), 3);
 }
 
-/// Names that are never found.
-#[derive(Debug)]
-struct Nowhere;
+/// Names that are never found, and how often they were asked for.
+#[derive(Debug, Default)]
+struct Nowhere(AtomicUsize);
 
 impl Resolve for Nowhere {
-    fn resolve<'a>(&'a self, _name: &'a str) -> Resolving<'a> {
+    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+        if name == "here.test" {
+            return Box::pin(std::future::ready(Ok(vec![IpAddr::from([127, 0, 0, 1])])));
+        }
+        self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(std::future::pending::<std::io::Result<Vec<IpAddr>>>())
     }
+}
+
+/// A lookup takes a thread of the system's for as long as it hangs. However many requests need the
+/// name, and however many of them give up, it is looked up once; other names are found meanwhile.
+#[tokio::test]
+async fn a_name_that_is_not_found_takes_one_lookup() {
+    let peer = Peer::answering(|_| Answer::text(200, "here")).await;
+    let here = format!("here.test:{}", peer.address.port());
+    let mut config = config(grant(&["nowhere.test", &here]));
+    let nowhere = Arc::new(Nowhere::default());
+    config.resolver = nowhere.clone();
+    let client = Client::start(config).unwrap();
+    for _ in 0..3 {
+        let mut attempt = attempt(request("POST", "http://nowhere.test/"));
+        attempt.timeout = SHORT;
+        let all: Vec<_> = (0..100).map(|_| send(&client, attempt.clone())).collect();
+        assert_eq!(answered(&ask(&client, "POST", &format!("http://{here}/")).await).1, "here");
+        for mut told in all {
+            not_sent(&told.recv().await.unwrap());
+        }
+    }
+    assert_eq!(nowhere.0.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
@@ -140,7 +167,7 @@ async fn time_that_is_over_before_anything_left_is_not_sent() {
     })
     .await;
     let mut config = config(grant(&[&peer.address.to_string(), "nowhere.test"]));
-    config.resolver = Arc::new(Nowhere);
+    config.resolver = Arc::new(Nowhere::default());
     let client = Client::start(config).unwrap();
     for url in [format!("https://{}/", peer.address), "http://nowhere.test/".to_owned()] {
         let mut attempt = attempt(request("POST", &url));
@@ -171,7 +198,7 @@ async fn who_waits_for_room_has_sent_nothing() {
 async fn a_client_that_is_dropped_ends_what_is_on_its_way() {
     let (peer, mut given) = slow_peer().await;
     let mut config = config(grant(&[&peer.address.to_string(), "nowhere.test"]));
-    config.resolver = Arc::new(Nowhere);
+    config.resolver = Arc::new(Nowhere::default());
     let client = Client::start(config).unwrap();
     let mut sent = send(&client, attempt(request("POST", &peer.url("/"))));
     let mut waiting = send(&client, attempt(request("POST", "http://nowhere.test/")));
