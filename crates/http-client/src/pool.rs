@@ -1,7 +1,7 @@
 //! Connections that are open, by origin: idle ones of HTTP/1, shared ones of HTTP/2, and how many
 //! requests are on their way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 struct State {
     /// The most recently used last.
-    idle: Vec<Http1>,
+    idle: VecDeque<Http1>,
     shared: Vec<Arc<Shared>>,
     /// The last new connection with TLS was of HTTP/1.
     is_http1: bool,
@@ -178,30 +178,15 @@ impl Pool {
     /// One that is open.
     fn open_one(&self, place: &Place, granted: &Granted, reuse: Reuse) -> Option<Lease> {
         let mut state = lock(&place.state);
-        let silent_max = match reuse {
+        let before = state.idle.len();
+        let idle = match reuse {
             Reuse::Never => return None,
-            Reuse::Recent => self.bounds.idle_time_not_idem,
-            Reuse::Any => self.bounds.idle_time,
+            Reuse::Recent => state.recent(granted, &self.bounds),
+            Reuse::Any => state.newest(granted, &self.bounds),
         };
-        let mut index = state.idle.len();
-        while index > 0 {
-            index -= 1;
-            let idle = &state.idle[index];
-            let closed = !idle.sender.is_ready();
-            if closed || idle.reach.allowed(granted) {
-                let connection = state.idle.remove(index);
-                self.idle_count.fetch_sub(1, Ordering::Relaxed);
-                if closed {
-                    continue;
-                }
-                let silent = connection.wire.silent_for();
-                if silent < silent_max.min(connection.idle_time(&self.bounds)) {
-                    return Some(Lease::Http1 { connection, is_new: false });
-                }
-                // Closed here: a new connection takes its place, and the others have been idle for
-                // even longer.
-                break;
-            }
+        self.idle_count.fetch_sub(before - state.idle.len(), Ordering::Relaxed);
+        if let Some(connection) = idle {
+            return Some(Lease::Http1 { connection, is_new: false });
         }
         state.shared.retain(|shared| shared.is_usable());
         let fits = |shared: &&Arc<Shared>| {
@@ -258,7 +243,7 @@ impl Pool {
             && self.idle_count.load(Ordering::Relaxed) < self.bounds.idle_max;
         if room {
             self.idle_count.fetch_add(1, Ordering::Relaxed);
-            state.idle.push(connection);
+            state.idle.push_back(connection);
         }
     }
 
@@ -284,7 +269,52 @@ impl Pool {
     }
 }
 
+impl State {
+    /// The idle connection that was used last: the least likely to be closing.
+    fn newest(&mut self, granted: &Granted, bounds: &Bounds) -> Option<Http1> {
+        let mut index = self.idle.len();
+        while index > 0 {
+            index -= 1;
+            let idle = &self.idle[index];
+            let is_over = !idle.sender.is_ready() || !idle.is_silent_less(bounds.idle_time, bounds);
+            if is_over || idle.reach.allowed(granted) {
+                let connection = self.idle.remove(index);
+                if !is_over {
+                    return connection;
+                }
+            }
+        }
+        None
+    }
+
+    /// The idle connection that was used first, of those on which the peer was heard recently. So as
+    /// many of them as are needed at a time stay recent; with the last one first, a burst would find
+    /// most of them too old. If there is none, the oldest makes way for the new one.
+    fn recent(&mut self, granted: &Granted, bounds: &Bounds) -> Option<Http1> {
+        let recent = |idle: &Http1| idle.is_silent_less(bounds.idle_time_not_idem, bounds);
+        let mut index = self.idle.partition_point(|idle| !recent(idle));
+        while let Some(idle) = self.idle.get(index) {
+            let is_over = !idle.sender.is_ready() || !recent(idle);
+            if is_over || idle.reach.allowed(granted) {
+                let connection = self.idle.remove(index);
+                if !is_over {
+                    return connection;
+                }
+            } else {
+                index += 1;
+            }
+        }
+        self.idle.pop_front();
+        None
+    }
+}
+
 impl Http1 {
+    /// Whether its peer has been silent for less than this, and less than it announced.
+    fn is_silent_less(&self, silent_max: Duration, bounds: &Bounds) -> bool {
+        self.wire.silent_for() < silent_max.min(self.idle_time(bounds))
+    }
+
     /// How long it may be idle.
     fn idle_time(&self, bounds: &Bounds) -> Duration {
         let announced = self
