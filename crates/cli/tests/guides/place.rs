@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fs;
+use std::fs::{self, FileTimes};
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use indelible_build::Lock;
 
@@ -68,6 +68,21 @@ impl Place {
             changed = replace_number(&changed, *port, *here);
         }
         changed
+    }
+
+    /// Keeps other guides from building until it is dropped, and makes this guide's sources newer than
+    /// what they built. Several guides have a project of the same name, and to cargo, which compiles
+    /// for all of them in one folder, these are one project: without this, cargo takes what another
+    /// guide has built since the last change of a file here for what this guide's files give.
+    pub(crate) fn build_alone(&self) -> Lock {
+        let lock = Lock::wait(&self.cargo.parent().unwrap().with_file_name("build.lock")).unwrap();
+        let now = FileTimes::new().set_modified(SystemTime::now());
+        let projects = fs::read_dir(&self.work).unwrap().flatten();
+        let folders = projects.filter_map(|project| fs::read_dir(project.path().join("src")).ok());
+        for source in folders.flatten().flatten() {
+            fs::File::options().append(true).open(source.path()).unwrap().set_times(now).unwrap();
+        }
+        lock
     }
 
     /// A shell that knows nothing of whoever runs the test, and finds the binary first.

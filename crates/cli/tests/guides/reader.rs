@@ -64,7 +64,12 @@ pub(crate) fn read(path: &str, page: &Page) -> Result<(), String> {
             }
             Act::Run { fails } => {
                 typed();
+                let builds = ["deploy", "build", "run"]
+                    .iter()
+                    .any(|command| block.text.contains(&format!("indelible {command}")));
+                let building = builds.then(|| place.build_alone());
                 let ended = terminal.run(&script, &output, fails.is_some());
+                drop(building);
                 let printed = printed(&output);
                 // The story so far, if it goes wrong later.
                 println!("--- line {}\n{}--- printed\n{printed}", block.line, block.text);
