@@ -26,8 +26,8 @@ const CONFIG: &str = include_str!("schemathesis.toml");
 /// What schemathesis cannot know of the server.
 const HOOKS: &str = include_str!("hooks.py");
 
-/// What never succeeds here: nothing is held, no effect is one of which nobody knows, and no request
-/// names the time at which it is made.
+/// Operations that never succeed here: no execution is held, no effect is unresolved, and no generated
+/// request names the present time.
 const NEVER_DONE: [&str; 4] = ["release", "fail", "resolve", "confirmRetentionClock"];
 
 /// A run takes 15 seconds, and two or three times as long beside other tests. What takes longer than

@@ -166,7 +166,7 @@ pub fn compile_for_parent(mut arguments: impl Iterator<Item = String>) -> io::Re
         number.ok_or_else(|| io::Error::other("this is started by `indelible` itself"))
     };
     let (seconds, memory_mib) = (number()?, number()?);
-    // When the server dies, nobody is left to answer.
+    // Without its server the answer has no reader: the kernel ends this process with it.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let at_most = |max| Rlimit { current: Some(max), maximum: Some(max) };

@@ -33,7 +33,7 @@ pub const LEEWAY_SECONDS: u64 = 30;
 const SECONDS_MAX: f64 = 253_402_300_799.0;
 
 /// What the header may call the token (`typ`): a JSON Web Token (RFC 7519), or one for access
-/// (RFC 9068). Others are signed for something else, such as to log somebody out, and must not pass
+/// (RFC 9068). Others are signed for something else, such as a logout, and must not pass
 /// as a credential (RFC 8725, section 3.11).
 const TYPES: [&str; 2] = ["JWT", "at+jwt"];
 
