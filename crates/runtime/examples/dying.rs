@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indelible_journal::{JournalKey, Namespace, OperationId, Payload};
+use indelible_records::TABLES;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Entropy, Observer, Purpose, System};
 use indelible_runtime::{Asked, Engine, Options, Start, WitnessFile, World};
 use indelible_store::embedded;
-use indelible_store::rows::TABLES;
 
 struct Deadly;
 

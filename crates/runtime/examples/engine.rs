@@ -35,6 +35,7 @@ use indelible_journal::{
     ExecutionId, JournalKey, Micros, Namespace, OperationId, Payload, PromiseId, SignalName,
     Timestamp,
 };
+use indelible_records::{TABLES, timers};
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Clock, Observer, System};
 use indelible_runtime::{
@@ -42,7 +43,6 @@ use indelible_runtime::{
     Start, World,
 };
 use indelible_store::embedded;
-use indelible_store::rows::{TABLES, timers};
 use tokio::task::JoinSet;
 
 const COMPONENT: &str = "behaviours";

@@ -1,7 +1,7 @@
 //! Who did what, why, when: written in the same commit as what was done (C-38).
 
 use indelible_journal::{ComponentDigest, JournalKey, PromiseId, Timestamp};
-use indelible_store::rows::audit;
+use indelible_records::audit;
 use serde::Serialize;
 
 use crate::component::ComponentName;

@@ -1,7 +1,7 @@
 //! The audit record, read back: who did what, why, when.
 
 use indelible_journal::{JournalKey, PromiseId, Timestamp};
-use indelible_store::rows::audit;
+use indelible_records::audit;
 use serde::Deserialize;
 
 const VERSION: u8 = 1;

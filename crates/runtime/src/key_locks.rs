@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use indelible_store::rows::windows::Id;
+use indelible_records::windows::Id;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
 use crate::shared::lock;
@@ -70,7 +70,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use indelible_journal::Namespace;
-    use indelible_store::rows::windows::Kind;
+    use indelible_records::windows::Kind;
 
     use super::*;
 

@@ -16,7 +16,7 @@ use indelible_idempotency::{IdempotencyKey, Limits, RequestHash, canonicalize};
 use indelible_journal::{
     Codec, ComponentDigest, DeliveryId, Namespace, OperationId, Payload, Timestamp,
 };
-use indelible_store::rows::windows::{self, Id, Kind, Windowed};
+use indelible_records::windows::{self, Id, Kind, Windowed};
 use sha2::{Digest as _, Sha256};
 
 use crate::key_locks::KeyLock;

@@ -9,10 +9,10 @@
 //! use indelible_journal::{Namespace, OperationId, Payload};
 //! use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 //! use indelible_runtime::{Asked, Engine, Options, Start, World};
-//! use indelible_store::{embedded, rows};
+//! use indelible_store::embedded;
 //!
 //! # async fn example(component: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
-//! let store = embedded::open("data/store".as_ref(), &rows::TABLES, &embedded::Options::default())?;
+//! let store = embedded::open("data/store".as_ref(), &indelible_records::TABLES, &embedded::Options::default())?;
 //! let guests = Guests::new(GuestOptions::default(), Artifacts::folder("data/artifacts")?)?;
 //! let engine = Engine::open(store, Options::default(), World::system(guests))?;
 //! engine.deploy("shop", component, Asked::default()).await?;
@@ -86,12 +86,12 @@ pub use engine::{
     TreePage, Verdict, World,
 };
 pub use followers::Follow;
-/// How long finished trees are kept.
-pub use indelible_store::retention::Retention;
-pub use indelible_store::rows::beginning::{IdPrefix, IdPrefixError};
+pub use indelible_records::beginning::{IdPrefix, IdPrefixError};
 /// What lists and views show of an execution, and how lists are asked for.
-pub use indelible_store::rows::executions::{Execution, Standing};
-pub use indelible_store::rows::listing::{Cursor, CursorError, Filter, Listing};
+pub use indelible_records::executions::{Execution, Standing};
+pub use indelible_records::listing::{Cursor, CursorError, Filter, Listing};
+/// How long finished trees are kept.
+pub use indelible_records::retention::Retention;
 pub use options::{Options, Pace, Parking, Room};
 pub use retention::{GoneReadings, interval as retention_interval};
 pub use retention_clock::{RetentionClockError, RetentionTime};

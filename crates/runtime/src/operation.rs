@@ -18,8 +18,8 @@ use indelible_journal::{
 };
 use indelible_operations::retention::{Age, Retention};
 use indelible_operations::{Binding, id};
+use indelible_records::windows::{self, Id, Kind, Windowed};
 use indelible_store::ReadError;
-use indelible_store::rows::windows::{self, Id, Kind, Windowed};
 
 use crate::keys::{self, Keyed};
 use crate::shared::Shared;

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use indelible_store::rows::queue::{self, Entry};
+use indelible_records::queue::{self, Entry};
 use indelible_store::{ReadError, Store};
 
 use crate::shared::lock;

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use indelible_journal::{Event, JournalKey, Micros, Timestamp, json};
-use indelible_store::retention::{Background, Keeper, Plan, Retention, Swept};
-use indelible_store::rows::executions::Execution;
-use indelible_store::rows::journals;
-use indelible_store::rows::windows::{self, Purged};
+use indelible_records::executions::Execution;
+use indelible_records::journals;
+use indelible_records::retention::{Background, Keeper, Plan, Retention, Swept};
+use indelible_records::windows::{self, Purged};
 use indelible_store::{Batch, Position, ReadError, Snapshot, Store, SubmitError};
 
 use crate::operation::{self, Record};

@@ -22,7 +22,7 @@
 use std::sync::Mutex;
 
 use indelible_journal::{Micros, Timestamp};
-use indelible_store::rows::{audit, settings};
+use indelible_records::{audit, settings};
 use indelible_store::{Batch, Position, Store, SubmitError};
 use serde::{Deserialize, Serialize};
 

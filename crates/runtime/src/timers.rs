@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use indelible_journal::{RootHash, Timestamp};
-use indelible_store::rows::timers::{self, Timer};
+use indelible_records::timers::{self, Timer};
 use indelible_store::{ReadError, Store};
 
 use crate::shared::lock;

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use indelible_journal::{Attempt, JournalKey, PromiseId, Timestamp};
-use indelible_store::rows::unresolved::Effect;
+use indelible_records::unresolved::Effect;
 use serde::{Deserialize, Serialize};
 
 const VERSION: u8 = 1;

@@ -7,8 +7,8 @@ use indelible_journal::{
     Journal, Namespace, OperationId, OperationKey, Payload, PromiseId, Started, Status, Timestamp,
     TraceParent,
 };
-use indelible_store::rows::executions::Execution as Row;
-use indelible_store::rows::unresolved::Effect;
+use indelible_records::executions::Execution as Row;
+use indelible_records::unresolved::Effect;
 
 use crate::unresolved::{Unresolved, UnresolvedEffect};
 

@@ -5,7 +5,7 @@ use indelible_journal::{Failure, JournalKey, Micros, PromiseId, Timestamp};
 
 pub use crate::guest::host::Level;
 use crate::unresolved::UnresolvedEffect;
-use indelible_store::rows::executions::Standing;
+use indelible_records::executions::Standing;
 
 /// The clock. It may be set back: journals do not mind (C-19). It may be set ahead: retention does
 /// not believe that (C-3).

@@ -10,9 +10,9 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use indelible_journal::{Ending, JournalKey, Micros};
+use indelible_records::executions::Standing;
 use indelible_runtime::world::Witness;
 use indelible_runtime::{Actor, Decided, Parking};
-use indelible_store::rows::executions::Standing;
 use serde_json::json;
 use support::{House, by_hand, returned};
 

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use indelible_http::{Response, SendsNothing};
 use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
 use indelible_journal::{ExecutionId, Micros, Payload, SignalName, Timestamp};
+use indelible_records::check;
+use indelible_records::{EXPIRIES, IDEMPOTENCY_KEYS, TABLES, audit, windows};
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{
     Actor, Asked, Cancelling, ControlError, Decided, DeployRefused, Done, Engine, NotDone, Options,
     Resolution, Start, StartRefused, Verdict, World,
 };
-use indelible_store::rows::{EXPIRIES, IDEMPOTENCY_KEYS, TABLES, audit, windows};
-use indelible_store::{check, embedded};
+use indelible_store::embedded;
 use support::wire::Wire;
 use support::{House, KEEP, by_hand, guests, returned};
 

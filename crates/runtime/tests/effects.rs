@@ -12,11 +12,11 @@ use indelible_journal::{
     Ending, ErrorKind, Event, ExecutionId, InvokeKind, Micros, Outcome, PromiseId, RetryCause,
     Timestamp,
 };
+use indelible_records::audit;
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{
     Actor, Asked, ControlError, Decided, NotDone, Options, Pace, Parking, Resolution,
 };
-use indelible_store::rows::audit;
 use support::wire::{Wire, answer, answered, timed_out, unknown};
 use support::{House, KEEP, by_hand, failed, returned};
 

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use indelible_http::{Attempt, End, Report, Response, Sender};
 use indelible_journal::{ErrorKind, Event, ExecutionId, JournalKey, Micros, Outcome, Timestamp};
+use indelible_records::executions::Standing;
+use indelible_records::{queue, timers};
 use indelible_runtime::world::{Clock as _, Witness};
 use indelible_runtime::{Actor, Asked, Decided, Options, Parking, Resolution};
 use indelible_store::Bounds;
-use indelible_store::rows::executions::Standing;
-use indelible_store::rows::{queue, timers};
 use support::wire::{Wire, answer, answered, timed_out};
 use support::{House, KEEP, by_hand, failed, returned};
 

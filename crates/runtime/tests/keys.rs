@@ -5,9 +5,9 @@ mod support;
 
 use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
 use indelible_journal::{Micros, OperationId};
+use indelible_records::windows;
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{Asked, Start, StartRefused};
-use indelible_store::rows::windows;
 use support::{House, KEEP, by_hand, guests, returned};
 
 fn house() -> House {

@@ -7,10 +7,10 @@ mod support;
 use std::sync::Arc;
 
 use indelible_journal::{Ending, ExecutionId, Namespace, OperationId, Payload, SignalName};
+use indelible_records::TABLES;
 use indelible_runtime::{
     Asked, ControlError, Engine, EngineError, Options, Start, StartRefused, World,
 };
-use indelible_store::rows::TABLES;
 use indelible_store::{Bounds, Store};
 use serde_json::json;
 use support::disk::Disk;
@@ -190,7 +190,7 @@ fn an_idle_engine_notices() {
         disk.die_now();
         // Something else that writes into the same store finds out.
         let mut batch = indelible_store::Batch::new();
-        batch.put(indelible_store::rows::SETTINGS, "x", "y");
+        batch.put(indelible_records::SETTINGS, "x", "y");
         engine.store().submit(batch).await.unwrap();
         let outcome = waiting.await.expect("whoever waits is told");
         assert!(matches!(outcome, Err(EngineError::Lost(_))), "{outcome:?}");

@@ -5,12 +5,12 @@ mod support;
 
 use indelible_journal::{ComponentDigest, Micros, OperationId, Timestamp};
 use indelible_operations::id;
+use indelible_records::{TABLES, windows};
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{
     Asked, DeployRefused, Engine, OpenError, Options, Retention, Start, StartRefused, Verdict,
     World,
 };
-use indelible_store::rows::{TABLES, windows};
 use indelible_store::{Bounds, Store};
 use serde_json::json;
 use support::{House, KEEP, MORNING, by_hand, guests, returned};

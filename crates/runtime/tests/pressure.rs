@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use indelible_journal::{Ending, ExecutionId, Micros, Payload, SignalName};
+use indelible_records::queue;
 use indelible_runtime::{Asked, EngineError, Options, Parking, Room, StartRefused};
 use indelible_store::Batch;
-use indelible_store::rows::queue;
 use serde_json::{Value, json};
 use support::disk::Disk;
 use support::{House, KEEP, by_hand, guests, returned};

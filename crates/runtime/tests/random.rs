@@ -18,11 +18,11 @@ use std::time::Duration;
 use indelible_journal::{
     AwaitKind, Event, ExecutionId, Journal, JournalKey, Micros, Payload, Record, SignalName, Status,
 };
+use indelible_records::{executions, timers};
 use indelible_runtime::{Asked, ControlError, NotDone, Options, Parking, Room};
 use indelible_sim::Rng;
 use indelible_sim::agree::cancels_arrive;
 use indelible_sim::program::{Program, SIGNALS};
-use indelible_store::rows::{executions, timers};
 use support::disk::Disk;
 use support::scenario::at_rest;
 use support::{House, KEEP, by_hand, guests, untimed};

@@ -8,13 +8,13 @@ use indelible_http::End;
 use indelible_idempotency::{ConsumerNamespace, parse_key};
 use indelible_journal::{ErrorKind, ExecutionId, Micros, Payload, SignalName};
 use indelible_operations::id;
+use indelible_records::check;
+use indelible_records::listing::Filter;
+use indelible_records::windows;
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{
     Asked, ControlError, NotDone, OperationView, Retention, Start, StartRefused, Verdict,
 };
-use indelible_store::check;
-use indelible_store::rows::listing::Filter;
-use indelible_store::rows::windows;
 use support::wire::{Wire, answer};
 use support::{House, KEEP, by_hand, failed, guests, returned};
 

@@ -7,12 +7,12 @@ mod support;
 use indelible_idempotency::{ConsumerNamespace, parse_key};
 use indelible_journal::{Micros, Timestamp};
 use indelible_operations::id;
+use indelible_records::settings;
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{
     Actor, ControlError, Decided, Engine, OpenError, Retention, Start, StartRefused, Verdict, World,
 };
 use indelible_store::Batch;
-use indelible_store::rows::settings;
 use support::{House, KEEP, by_hand};
 
 const HOUR: Micros = Micros::from_secs(3600);

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use indelible_journal::{Ending, ErrorKind, Micros};
+use indelible_records::executions::Standing;
 use indelible_runtime::{Asked, Options, Pace};
-use indelible_store::rows::executions::Standing;
 use serde_json::{Value, json};
 use support::disk::Disk;
 use support::scenario::{Act, at_rest, main, of};

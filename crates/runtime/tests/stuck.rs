@@ -7,11 +7,11 @@ mod support;
 use indelible_journal::{
     Ending, ErrorKind, Event, ExecutionId, Micros, Payload, Record, SignalName, Started,
 };
+use indelible_records::audit;
+use indelible_records::executions::Standing;
 use indelible_runtime::{
     Actor, Asked, ControlError, Decided, EngineError, NotDone, Parking, StartRefused,
 };
-use indelible_store::rows::executions::Standing;
-use indelible_store::rows::{self, audit};
 use indelible_store::{Batch, Scan};
 use serde_json::{Value, json};
 use support::{House, KEEP, by_hand, failed};
@@ -224,10 +224,10 @@ fn damage_is_told_once_and_other_executions_go_on() {
     // Which table; whether the operation is forgotten, so that a start looks for its execution; who is
     // told: a repeated start, a view and a signal.
     for (table, forgotten, starts, controls) in [
-        (rows::EXECUTIONS, false, false, true),
-        (rows::EXECUTIONS, true, true, true),
-        (rows::JOURNALS, false, false, true),
-        (rows::OPERATIONS, false, true, false),
+        (indelible_records::EXECUTIONS, false, false, true),
+        (indelible_records::EXECUTIONS, true, true, true),
+        (indelible_records::JOURNALS, false, false, true),
+        (indelible_records::OPERATIONS, false, true, false),
     ] {
         let mut house = House::new(by_hand(Parking::Drop));
         house.deploy("script");
@@ -241,8 +241,10 @@ fn damage_is_told_once_and_other_executions_go_on() {
             batch.put(table, key, value);
         }
         if forgotten {
-            for (key, _) in store.scan(&Scan::all(rows::OPERATIONS, 100)).unwrap().value.rows {
-                batch.delete(rows::OPERATIONS, key);
+            for (key, _) in
+                store.scan(&Scan::all(indelible_records::OPERATIONS, 100)).unwrap().value.rows
+            {
+                batch.delete(indelible_records::OPERATIONS, key);
             }
         }
         let position = store.submit_blocking(batch).unwrap();

@@ -7,10 +7,10 @@ mod support;
 use std::path::Path;
 
 use indelible_journal::{Ending, ErrorKind, ExecutionId, Namespace, Payload, SignalName};
+use indelible_records::TABLES;
+use indelible_records::check;
 use indelible_runtime::{Asked, Engine, Options, Parking, Room, Start, World};
-use indelible_store::check;
 use indelible_store::embedded;
-use indelible_store::rows::TABLES;
 use serde_json::{Value, json};
 use support::guests;
 

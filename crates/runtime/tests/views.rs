@@ -14,12 +14,12 @@ use indelible_journal::{
     OperationId, Payload, SignalName, Timestamp,
 };
 use indelible_operations::id;
+use indelible_records::windows;
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{
     Actor, Asked, Cursor, EngineError, Filter, Follow, Open, OperationView, Options, Parking,
     Stage, Standing, View,
 };
-use indelible_store::rows::windows;
 use serde_json::json;
 use support::wire::{Wire, answered};
 use support::{House, KEEP, MORNING, by_hand, returned};

@@ -6,7 +6,7 @@ use indelible_api::{Code, Problem, header};
 use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
 use indelible_journal::{Namespace, OperationId, Payload, Timestamp, TraceParent};
 use indelible_operations::id;
-use indelible_store::rows::beginning::IdPrefix;
+use indelible_records::beginning::IdPrefix;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;

@@ -4,7 +4,7 @@ use data_encoding::BASE64;
 use indelible_api::call::{Failed, Payload as WirePayload};
 use indelible_api::execution::{Execution, State};
 use indelible_journal::{Codec, Failure, Payload};
-use indelible_store::rows::executions::{Execution as Row, Standing};
+use indelible_records::executions::{Execution as Row, Standing};
 use serde_json::value::RawValue;
 
 /// JSON as it is; anything else, and what claims to be JSON and is not, as bytes.

@@ -16,14 +16,14 @@ use indelible_client::{
     Backup, CallError, Client, Error, Filter, IfInFlight, OperationId, StartError,
 };
 use indelible_journal::Timestamp;
+use indelible_records::TABLES;
+use indelible_records::backup::Reader;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Silent, System};
 use indelible_runtime::{Actor, Engine, Options, World};
 use indelible_server::auth::Tokens;
 use indelible_server::{Config, Letting, Server};
-use indelible_store::backup::Reader;
 use indelible_store::embedded;
-use indelible_store::rows::TABLES;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::oneshot;

@@ -22,12 +22,12 @@ use indelible_journal::{
     Ending, Event, ExecutionId, JournalKey, Namespace, OperationId, Payload, RootHash, SignalName,
     TraceParent,
 };
+use indelible_records::{TABLES, journals};
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::Silent;
 use indelible_runtime::{Asked, Engine, Options, Start, World};
 use indelible_server::traces::{Config, ConfigError, Counters, Exporter, TracingObserver};
 use indelible_store::embedded;
-use indelible_store::rows::{TABLES, journals};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -1,8 +1,9 @@
 //! What must be true when everything is over.
 
+use indelible_records::check;
+use indelible_records::{queue, timers};
 use indelible_runtime::Readings;
-use indelible_store::rows::{queue, timers};
-use indelible_store::{ReadError, check};
+use indelible_store::ReadError;
 
 use crate::agree::{agree, end_in_order};
 use crate::oracle;

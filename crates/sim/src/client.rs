@@ -10,11 +10,11 @@ use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
 use indelible_journal::{
     Ending, ExecutionId, Namespace, OperationId, Payload, PromiseId, SignalName,
 };
+use indelible_records::executions::Execution;
 use indelible_runtime::{
     Actor, Asked, ControlError, Decided, Engine, EngineError, Resolution, Start, StartRefused,
     StartedExecution,
 };
-use indelible_store::rows::executions::Execution;
 
 use crate::guests::COMPONENT;
 use crate::program::Program;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use indelible_journal::{Attempt, JournalKey};
+use indelible_records::TABLES;
 use indelible_store::engine::{Engine, EngineError, EngineSnapshot};
 use indelible_store::memory::MemoryEngine;
-use indelible_store::rows::TABLES;
 use indelible_store::{Bounds, Store, Table, Write};
 
 use crate::effects;

@@ -5,11 +5,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use indelible_records::TABLES;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::{Asked, Engine, Options, World};
 use indelible_store::engine::{Engine as Backend, EngineError, EngineSnapshot};
 use indelible_store::memory::MemoryEngine;
-use indelible_store::rows::TABLES;
 use indelible_store::{Bounds, Store, Table, Write};
 
 use crate::run::poll_to_end;

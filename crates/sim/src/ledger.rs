@@ -7,8 +7,8 @@ use indelible_http::Response;
 use indelible_journal::{
     Ending, Event, ExecutionId, JournalKey, Outcome, Payload, PromiseId, Record,
 };
+use indelible_records::executions::{self, Execution};
 use indelible_store::Store;
-use indelible_store::rows::executions::{self, Execution};
 
 use crate::client::{Answer, Client, How, Request, answer_of, person};
 use crate::store::{self, Stored};

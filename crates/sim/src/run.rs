@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use indelible_journal::{ExecutionId, Micros, PromiseId, Timestamp};
+use indelible_records::{TABLES, unresolved};
 use indelible_runtime::world::{Clock as _, Silent};
 use indelible_runtime::{Engine, Pace, World};
-use indelible_store::rows::{TABLES, unresolved};
 use indelible_store::{Store, engine};
 
 use crate::client::{Client, How, Request};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use indelible_journal::{ExecutionId, JournalKey, Record, RootHash};
-use indelible_store::rows::executions::{self, Execution, Standing};
-use indelible_store::rows::journals;
-use indelible_store::rows::listing::{self, Filter};
+use indelible_records::executions::{self, Execution, Standing};
+use indelible_records::journals;
+use indelible_records::listing::{self, Filter};
 use indelible_store::{Read, ReadError, Scan, Snapshot, Store};
 
 /// A journal as it is stored, not checked yet.

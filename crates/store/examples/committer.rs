@@ -19,7 +19,7 @@
 #![allow(clippy::print_stderr, reason = "the test that runs it reads what it says")]
 #![allow(clippy::disallowed_methods, reason = "it is a process of its own")]
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../../records/tests/support/mod.rs"]
 mod support;
 
 use std::fs::{File, OpenOptions};

@@ -43,12 +43,6 @@ impl Bounds {
         waiting_bytes_max: 64 * MIB,
     };
 
-    /// About how many bytes the rows have that one step of retention deletes. It reads them, some of
-    /// them twice, and others wait for that.
-    pub(crate) fn step_bytes_max(&self) -> usize {
-        self.batch_bytes_max / 16
-    }
-
     /// Refuses bounds under which something could never be accepted, or that no engine can hold.
     pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         // What an engine can take: u16 for the size of a key, and a batch in memory at once.

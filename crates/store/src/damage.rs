@@ -71,7 +71,7 @@ impl DamageLog {
 
     /// The same result. A row that does not decode is noted; what the engine finds damaged was noted
     /// by the pipeline, with its key.
-    pub(crate) fn noted<T>(&self, result: Result<T, ReadError>) -> Result<T, ReadError> {
+    pub fn noted<T>(&self, result: Result<T, ReadError>) -> Result<T, ReadError> {
         if let Err(error @ ReadError::Row { .. }) = &result {
             self.note(&error.to_string());
         }

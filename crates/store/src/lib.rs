@@ -5,10 +5,8 @@
 //! and say at which position. The rule for callers is output commit (D2): before anything leaves
 //! the process, the position it depends on is durable.
 
-pub mod backup;
 mod batch;
 mod bounds;
-pub mod check;
 mod damage;
 pub mod embedded;
 pub mod engine;
@@ -16,15 +14,15 @@ mod error;
 pub mod memory;
 mod pipeline;
 mod position;
-pub mod retention;
-pub mod rows;
 mod table;
 
 pub use batch::{Batch, Condition, Expect, Write};
 pub use bounds::{Bound, Bounds, OutOfBounds};
 pub use damage::{DamageLog, PLACES_MAX};
-pub use engine::Direction;
+pub use engine::{Direction, KeyRange};
 pub use error::{Lost, Poison, ReadError, Refusal, SubmitError};
-pub use pipeline::{Durable, Page, Read, Readings, Row, Scan, Snapshot, StartError, Store};
+pub use pipeline::{
+    Durable, Page, Read, Readings, Row, Scan, Snapshot, StartError, Store, prefix_range,
+};
 pub use position::{Position, Seen};
-pub use table::{Shape, TABLES_MAX, Table, TableError};
+pub use table::{PIPELINE, Shape, TABLES_MAX, Table, TableError};

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 pub const TABLES_MAX: u8 = 64;
 
 /// The pipeline's own table: it is in every store, and its number belongs to nobody else.
-pub(crate) const PIPELINE: Table = Table::new(0, "pipeline", Shape::Kept);
+pub const PIPELINE: Table = Table::new(0, "pipeline", Shape::Kept);
 
 /// What the rows of a table are like, for the engine to arrange itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 #![allow(clippy::disallowed_methods, reason = "the test starts processes and makes folders")]
 
+#[path = "../../records/tests/support/mod.rs"]
 mod support;
 
 use std::io::{BufRead as _, BufReader};

@@ -3,16 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 #![allow(clippy::disallowed_methods, reason = "the test breaks files")]
 
+#[path = "../../records/tests/support/mod.rs"]
 mod support;
 
 use std::fs;
 use std::panic;
 use std::path::{Path, PathBuf};
 
+use indelible_records::check;
+use indelible_records::components;
+use indelible_records::executions::Standing;
 use indelible_store::embedded::{self, Create, Options};
-use indelible_store::rows::executions::Standing;
-use indelible_store::rows::{self, components};
-use indelible_store::{Batch, Row, Scan, Store, check};
+use indelible_store::{Batch, Row, Scan, Store};
 
 use crate::support::{Numbers, Run, at, key};
 
@@ -26,7 +28,7 @@ fn options() -> Options {
 fn make(folder: &Path) -> Vec<(&'static str, Row)> {
     let mut options = Options::default();
     options.memtable_bytes = Some(32 << 10);
-    let store = embedded::open(folder, &rows::TABLES, &options).unwrap();
+    let store = embedded::open(folder, &indelible_records::TABLES, &options).unwrap();
     for tree in 0..300 {
         let mut run = Run::start(tree, &key(tree, &[], &[1]), "order", at(10));
         run.submit(&store);
@@ -37,7 +39,7 @@ fn make(folder: &Path) -> Vec<(&'static str, Row)> {
         run.submit(&store);
     }
     store.close().unwrap();
-    let store = embedded::open(folder, &rows::TABLES, &options).unwrap();
+    let store = embedded::open(folder, &indelible_records::TABLES, &options).unwrap();
     let mut batch = Batch::new();
     components::put(&mut batch, &[7; 10_000]);
     Run::start(999, &key(999, &[], &[1]), "order", at(10)).flush(&mut batch);
@@ -119,7 +121,7 @@ fn flipped_bits_are_never_served() {
         let bit = numbers.below(content.len() as u64 * 8) as usize;
         content[bit / 8] ^= 1 << (bit % 8);
         fs::write(&path, &content).unwrap();
-        let Ok(store) = embedded::open(&broken, &rows::TABLES, &options()) else {
+        let Ok(store) = embedded::open(&broken, &indelible_records::TABLES, &options()) else {
             told_at_open += 1;
             continue;
         };

@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout, reason = "how many came out how is worth a line")]
 
 mod faults;
+#[path = "../../records/tests/support/mod.rs"]
 mod support;
 
 use std::fs;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 #![allow(clippy::disallowed_methods, reason = "the test makes and breaks folders")]
 
+#[path = "../../records/tests/support/mod.rs"]
 mod support;
 
 use std::fs;
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use indelible_store::embedded::{self, Create, FolderError, OpenError, Options};
-use indelible_store::{Batch, Store, rows};
+use indelible_store::{Batch, Store};
 
 use crate::support::{LOG, committer, log_tables};
 
@@ -251,9 +252,10 @@ fn a_folder_without_permission_is_refused() {
 #[test]
 fn tables_come_and_stay() {
     let folder = tempfile::tempdir().unwrap();
-    let store = embedded::open(folder.path(), &rows::TABLES, &Options::default()).unwrap();
+    let store =
+        embedded::open(folder.path(), &indelible_records::TABLES, &Options::default()).unwrap();
     store.close().unwrap();
     make(folder.path());
-    drop(embedded::open(folder.path(), &rows::TABLES, &Options::default()).unwrap());
+    drop(embedded::open(folder.path(), &indelible_records::TABLES, &Options::default()).unwrap());
     assert_whole(folder.path());
 }

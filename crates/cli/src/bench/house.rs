@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indelible_journal::{Ending, ExecutionId, Micros, Namespace, Payload, Timestamp};
+use indelible_records::TABLES;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Clock, Observer, System};
 use indelible_runtime::{Asked, Engine, Options, Start, World};
-use indelible_store::rows::TABLES;
 use indelible_store::{Store, embedded};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use indelible_store::rows::JOURNALS;
+use indelible_records::JOURNALS;
 use indelible_store::{Batch, Scan, Store};
 
 use super::meters::Usage;

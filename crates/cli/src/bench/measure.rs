@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use indelible_store::Store;
 use indelible_store::embedded::{self, Options};
-use indelible_store::rows;
 use tokio::runtime::Runtime;
 
 use super::drive::Windows;
@@ -139,7 +138,7 @@ impl Bench<'_> {
     }
 
     fn open(&self, folder: &Path) -> Result<Store, Failure> {
-        embedded::open(folder, &rows::TABLES, &self.options).map_err(|error| {
+        embedded::open(folder, &indelible_records::TABLES, &self.options).map_err(|error| {
             Failure::new(format!("cannot open a store: {error}"))
                 .hint("choose a folder on another disk with --dir")
         })

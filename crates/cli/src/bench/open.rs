@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{self, Child, Stdio};
 use std::time::{Duration, Instant};
 
+use indelible_store::Store;
 use indelible_store::embedded::{self, Options};
-use indelible_store::{Store, rows};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
@@ -78,7 +78,7 @@ pub(super) fn run(
 }
 
 fn open(folder: &Path, options: &Options) -> Result<Store, Failure> {
-    embedded::open(folder, &rows::TABLES, options).map_err(|error| {
+    embedded::open(folder, &indelible_records::TABLES, options).map_err(|error| {
         Failure::new(format!("the store cannot be opened: {error}"))
             .hint("this is a defect of the store; please report it")
     })

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use indelible_store::rows::JOURNALS;
+use indelible_records::JOURNALS;
 use indelible_store::{Scan, Store};
 
 use super::SEED_READS;

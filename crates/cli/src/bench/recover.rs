@@ -394,7 +394,7 @@ fn second(
     house::until("that all go on", DUE_MAX, || counting.count() >= sleepers)?;
     say(out, &Said::GoneOn {})?;
     house::until("that all end", DUE_MAX, || {
-        let left = indelible_store::rows::timers::next(engine.store(), None, 1);
+        let left = indelible_records::timers::next(engine.store(), None, 1);
         engine.readings().recovered && left.is_ok_and(|left| left.value.is_empty())
     })?;
     house::settle(&engine)?;

@@ -2,7 +2,7 @@
 //! that such steps leave.
 
 use bytes::Bytes;
-use indelible_store::rows::{EXECUTIONS, JOURNALS, QUEUE};
+use indelible_records::{EXECUTIONS, JOURNALS, QUEUE};
 use indelible_store::{Batch, Expect};
 
 use super::random::Random;
@@ -113,7 +113,7 @@ pub(super) fn serialised(batch: &Batch) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use indelible_store::{Store, memory::MemoryEngine, rows};
+    use indelible_store::{Store, memory::MemoryEngine};
 
     use super::*;
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn steps_follow_each_other() {
         let engine = std::sync::Arc::new(MemoryEngine::new());
-        let store = Store::start(engine, &rows::TABLES, Default::default()).unwrap();
+        let store = Store::start(engine, &indelible_records::TABLES, Default::default()).unwrap();
         let mut producers = [Steps::new(1, 0), Steps::new(1, 1)];
         for step in 0..25 {
             for steps in &mut producers {

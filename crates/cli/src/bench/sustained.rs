@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use indelible_store::rows::QUEUE;
+use indelible_records::QUEUE;
 use indelible_store::{Batch, Scan, Store};
 use serde::Serialize;
 use tokio::runtime::Runtime;

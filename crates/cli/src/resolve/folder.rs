@@ -8,10 +8,10 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use indelible_http::Response;
 use indelible_journal::PromiseId;
+use indelible_records::TABLES;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::{Actor, Decided, Engine, Options, Resolution, UnresolvedEffect, World};
 use indelible_store::embedded;
-use indelible_store::rows::TABLES;
 
 use super::{Ended, Line, state};
 use crate::failure::{Exit, Failure, unopened, unopened_store};

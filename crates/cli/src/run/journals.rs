@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 
 use indelible_journal::{Event, ExecutionId, JournalKey, Record, SignalName, json};
-use indelible_store::rows::{executions, journals};
+use indelible_records::{executions, journals};
 use indelible_store::{ReadError, Store};
 
 use crate::failure::Failure;

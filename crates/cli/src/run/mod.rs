@@ -20,9 +20,9 @@ use indelible_journal::{
     Codec, ComponentDigest, Ending, ErrorKind, ExecutionId, Failure as FunctionFailure, Namespace,
     OperationId, Payload, SignalName,
 };
+use indelible_records::executions::Execution;
 use indelible_runtime::world::Observer;
 use indelible_runtime::{Asked, Engine, Start, StartRefused, StartedExecution, Verdict as Met};
-use indelible_store::rows::executions::Execution;
 use serde::Serialize;
 
 use self::egress::Egress;

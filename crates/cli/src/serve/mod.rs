@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use clap::Args;
 use indelible_http_client::Client;
+use indelible_records::TABLES;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Observer, System};
 use indelible_runtime::{Engine, Options, WitnessFile, World};
@@ -28,7 +29,6 @@ use indelible_server::traces::{self, Exporter, TracingObserver};
 use indelible_server::{Config, Letting, ServeError, Server};
 use indelible_store::Store;
 use indelible_store::embedded::{self, EmbeddedEngine};
-use indelible_store::rows::TABLES;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::settings::{Algorithm, Effective, Key, Layer, Raw, Sessions, TlsFiles};

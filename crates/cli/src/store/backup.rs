@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use indelible_journal::Timestamp;
-use indelible_store::backup::{Counts, Header, Reader, Writer};
+use indelible_records::backup::{Counts, Header, Reader, Writer};
 use serde::Serialize;
 
 use super::partial::Partial;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use indelible_store::check::{self, Findings};
+use indelible_records::check::{self, Findings};
 use serde::Serialize;
 
 use super::text::{Align, bytes, columns};

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use indelible_store::check::{self, Counted};
+use indelible_records::check::{self, Counted};
 use indelible_store::{Store, embedded};
 use serde::Serialize;
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use indelible_store::embedded::{Create, EmbeddedEngine, FolderError, OpenError, Options};
-use indelible_store::{StartError, Store, rows};
+use indelible_store::{StartError, Store};
 
 use crate::failure::{Failure, Verdict};
 
@@ -84,11 +84,16 @@ fn open(folder: &Path) -> Result<Opened, Failure> {
     // What `indelible run` was given as its data folder has the store within.
     let within = folder.join("store");
     let folder = if within.join("FORMAT").is_file() { &within } else { folder };
-    let opened = EmbeddedEngine::open(folder, &rows::TABLES, &options).and_then(|engine| {
-        let recovered = engine.recovered().map(ToString::to_string);
-        let store = Store::start(std::sync::Arc::new(engine), &rows::TABLES, options.bounds)?;
-        Ok(Opened { store, recovered })
-    });
+    let opened =
+        EmbeddedEngine::open(folder, &indelible_records::TABLES, &options).and_then(|engine| {
+            let recovered = engine.recovered().map(ToString::to_string);
+            let store = Store::start(
+                std::sync::Arc::new(engine),
+                &indelible_records::TABLES,
+                options.bounds,
+            )?;
+            Ok(Opened { store, recovered })
+        });
     opened.map_err(|error| refused(&error))
 }
 

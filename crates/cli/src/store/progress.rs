@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Read, Write as _};
 
-use indelible_store::backup::{BackupError, Counts, Header, Reader};
+use indelible_records::backup::{BackupError, Counts, Header, Reader};
 
 use super::text::bytes;
 

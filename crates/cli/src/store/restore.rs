@@ -8,11 +8,12 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use indelible_store::backup::{self, BackupError, Counts, Header, Reader, RestoreError};
-use indelible_store::rows::TABLES;
-use indelible_store::rows::executions::Standing;
-use indelible_store::rows::listing::{self, Filter, PAGE_MAX};
-use indelible_store::{Store, check, embedded};
+use indelible_records::TABLES;
+use indelible_records::backup::{self, BackupError, Counts, Header, Reader, RestoreError};
+use indelible_records::check;
+use indelible_records::executions::Standing;
+use indelible_records::listing::{self, Filter, PAGE_MAX};
+use indelible_store::{Store, embedded};
 use serde::Serialize;
 
 use super::JSON_VERSION;

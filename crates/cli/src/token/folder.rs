@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use indelible_api::access::{MadeToken, NewToken, Token};
+use indelible_records::TABLES;
 use indelible_runtime::Actor;
 use indelible_runtime::world::{Clock as _, System};
 use indelible_server::auth::{TokenError, Tokens};
 use indelible_store::embedded;
-use indelible_store::rows::TABLES;
 
 use super::unknown;
 use crate::failure::{Failure, unopened, unopened_store};

@@ -157,10 +157,10 @@ fn a_backup_of_what_was_damaged() {
     let at = |name: &str| folder.path().join(name);
     let options = indelible_store::embedded::Options::default();
     let path = at("data").join("store");
-    let tables = &indelible_store::rows::TABLES;
+    let tables = &indelible_records::TABLES;
     let damaged = indelible_store::embedded::open(&path, tables, &options).unwrap();
     let mut batch = indelible_store::Batch::new();
-    batch.put(indelible_store::rows::SETTINGS, &b"no seal"[..], &b"nothing"[..]);
+    batch.put(indelible_records::SETTINGS, &b"no seal"[..], &b"nothing"[..]);
     damaged.submit_blocking(batch).unwrap();
     damaged.close().unwrap();
     assert_eq!(store(&[&"check", &at("data")]).code, Some(1));

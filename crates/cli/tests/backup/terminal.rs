@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use indelible_store::rows::{SETTINGS, TABLES};
+use indelible_records::{SETTINGS, TABLES};
 use indelible_store::{Batch, embedded};
 
 use super::command;

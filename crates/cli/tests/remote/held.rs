@@ -5,7 +5,7 @@ use std::path::Path;
 
 use indelible_http_peer::Peer;
 use indelible_journal::{Event, ExecutionId, Journal, Payload, Started};
-use indelible_store::rows::{JOURNALS, TABLES, executions, journals};
+use indelible_records::{JOURNALS, TABLES, executions, journals};
 use indelible_store::{Batch, Scan, embedded};
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use indelible_journal::Timestamp;
+use indelible_records::{TABLES, settings};
 use indelible_runtime::world::{Clock as _, System};
-use indelible_store::rows::{TABLES, settings};
 use indelible_store::{Batch, embedded};
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use indelible_records::{components, settings};
 use indelible_store::embedded::{self, Options};
-use indelible_store::rows::{self, components, settings};
 use indelible_store::{Batch, Store};
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn make(folder: &Path) -> Store {
-    let store = embedded::open(folder, &rows::TABLES, &Options::default()).unwrap();
+    let store = embedded::open(folder, &indelible_records::TABLES, &Options::default()).unwrap();
     let mut batch = Batch::new();
     settings::put(&mut batch, "name", b"value");
     components::put(&mut batch, &[7; 5000]);
@@ -54,7 +54,7 @@ fn a_sound_folder() {
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((&document["v"], &document["position"]), (&1.into(), &1.into()));
         let tables = document["tables"].as_array().unwrap();
-        assert_eq!(tables.len(), rows::TABLES.len() + 1);
+        assert_eq!(tables.len(), indelible_records::TABLES.len() + 1);
         let settings = tables.iter().find(|table| table["table"] == "settings").unwrap();
         assert_eq!(settings["rows"], 1);
     }
@@ -67,8 +67,8 @@ fn a_damaged_row_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let store = make(folder.path());
     let mut batch = Batch::new();
-    batch.put(rows::SETTINGS, "other", "not sealed");
-    batch.put(rows::QUEUE, "abc", "");
+    batch.put(indelible_records::SETTINGS, "other", "not sealed");
+    batch.put(indelible_records::QUEUE, "abc", "");
     store.submit_blocking(batch).unwrap();
     store.close().unwrap();
     let output = indelible(&["store", "check"], folder.path());

@@ -1,7 +1,7 @@
 //! `indelible show`: executions that run, are held, and are over.
 
-use indelible_store::rows::executions::{self, Standing};
-use indelible_store::rows::{self};
+use indelible_records::executions::{self, Standing};
+use indelible_records::{self};
 use indelible_store::{Batch, embedded};
 use serde_json::{Value, json};
 
@@ -216,7 +216,7 @@ fn one_that_runs_and_one_that_is_held() {
 /// As the engine does when a journal is not what the program would have written (C-25).
 fn hold(data: &std::path::Path, id: &str, why: &str) {
     let options = embedded::Options::default();
-    let store = embedded::open(&data.join("store"), &rows::TABLES, &options).unwrap();
+    let store = embedded::open(&data.join("store"), &indelible_records::TABLES, &options).unwrap();
     let before = executions::latest(&store, &id.parse().unwrap()).unwrap().value.unwrap();
     let held = Some(why.to_owned());
     let after = executions::Execution { standing: Standing::Held, held, ..before.clone() };

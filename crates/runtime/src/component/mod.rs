@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indelible_journal::{ComponentDigest, FunctionName, RetryPolicy, Timestamp};
-use indelible_store::rows::{components, settings};
+use indelible_records::{components, settings};
 use indelible_store::{Batch, Position, ReadError, Store, SubmitError};
 
 pub use self::name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};

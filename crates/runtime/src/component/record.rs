@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use indelible_journal::{ComponentDigest, Timestamp};
-use indelible_store::rows::{SETTINGS, settings};
+use indelible_records::{SETTINGS, settings};
 use indelible_store::{Scan, Store};
 use serde::{Deserialize, Serialize};
 

@@ -11,8 +11,8 @@ use indelible_journal::{
 use indelible_operations::Binding;
 use indelible_operations::id;
 use indelible_operations::retention::Age;
+use indelible_records::windows::Id;
 use indelible_store::Position;
-use indelible_store::rows::windows::Id;
 use tokio::sync::oneshot;
 
 use super::submitted::{Interest, Submitted};

@@ -6,7 +6,7 @@ use indelible_idempotency::{IdempotencyKey, RequestHash};
 use indelible_journal::{
     DeliveryId, ExecutionId, JournalKey, Payload, PromiseId, SignalName, Timestamp,
 };
-use indelible_store::rows::unresolved;
+use indelible_records::unresolved;
 use tokio::sync::oneshot;
 
 use super::calls::unreadable;

@@ -1,7 +1,7 @@
 //! Deploying components: checked, compiled once, stored under their digest, made active (D6).
 
 use indelible_journal::ComponentDigest;
-use indelible_store::rows::{audit as audit_rows, windows};
+use indelible_records::{audit as audit_rows, windows};
 use sha2::{Digest as _, Sha256};
 
 use super::calls::flow;

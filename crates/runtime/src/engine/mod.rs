@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use indelible_journal::{ExecutionId, Timestamp};
-use indelible_store::retention::Background;
+use indelible_records::retention::Background;
 use indelible_store::{Poison, Store};
 
 pub use self::calls::{Start, StartedExecution, Verdict};

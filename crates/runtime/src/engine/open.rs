@@ -10,8 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indelible_http::{Sender, SendsNothing};
+use indelible_records::queue;
 use indelible_store::Store;
-use indelible_store::rows::queue;
 
 use super::{Engine, EngineError, OpenError};
 use crate::admission::Admission;

@@ -2,9 +2,9 @@
 //! under way.
 
 use indelible_journal::{Ending, ExecutionId, OperationKey};
+use indelible_records::executions::{self, Execution as Row};
+use indelible_records::journals;
 use indelible_store::Position;
-use indelible_store::rows::executions::{self, Execution as Row};
-use indelible_store::rows::journals;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;

@@ -2,9 +2,9 @@
 
 use indelible_journal::{Micros, Timestamp};
 use indelible_operations::retention::AHEAD_MAX;
+use indelible_records::retention::{Retention, SweepError, Swept, sweep_keeping};
+use indelible_records::{audit as audit_rows, windows};
 use indelible_store::Batch;
-use indelible_store::retention::{Retention, SweepError, Swept, sweep_keeping};
-use indelible_store::rows::{audit as audit_rows, windows};
 
 use super::control::{Known, other_kind};
 use super::{ControlError, Decided, Done, Engine, EngineError};

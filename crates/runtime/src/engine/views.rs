@@ -6,10 +6,10 @@ use indelible_journal::{
     RootHash, Started,
 };
 use indelible_operations::retention::Age;
+use indelible_records::executions::{self, Execution as Row};
+use indelible_records::listing::{self, Cursor, Filter, Listing};
+use indelible_records::{audit, journals};
 use indelible_store::Read;
-use indelible_store::rows::executions::{self, Execution as Row};
-use indelible_store::rows::listing::{self, Cursor, Filter, Listing};
-use indelible_store::rows::{audit, journals};
 use tokio::sync::oneshot;
 
 use super::calls::unreadable;
@@ -65,7 +65,7 @@ pub struct EventsPage {
 
 impl Engine {
     /// A page of executions, the newest first, at most `limit` (and
-    /// [`PAGE_MAX`](indelible_store::rows::listing::PAGE_MAX)) of them. Executions that are in memory
+    /// [`PAGE_MAX`](indelible_records::listing::PAGE_MAX)) of them. Executions that are in memory
     /// alone are in no list before their end (C-39).
     pub async fn list(
         &self,

@@ -14,7 +14,7 @@ use indelible_journal::{
     Rule, Timestamp, Violation,
 };
 
-use indelible_store::rows::timers::Timer;
+use indelible_records::timers::Timer;
 
 use super::execution::{Phase, number};
 use super::{Tree, Work};

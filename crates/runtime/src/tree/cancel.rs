@@ -5,7 +5,7 @@
 use indelible_journal::{
     ErrorKind, Failure, InvokeKind, InvokePhase, JournalKey, PromiseId, Timestamp,
 };
-use indelible_store::rows::timers::Timer;
+use indelible_records::timers::Timer;
 
 use super::execution::{Phase, Verdict, callee, caller, number};
 use super::volatile::is_volatile;

@@ -7,10 +7,10 @@ use indelible_journal::{
     OperationId, OperationKey, Payload, PromiseId, SignalName, Started, Status, Timestamp,
 };
 use indelible_operations::id;
-use indelible_store::rows::executions::{self, Standing};
-use indelible_store::rows::journals;
-use indelible_store::rows::queue::Entry;
-use indelible_store::rows::timers::Timer;
+use indelible_records::executions::{self, Standing};
+use indelible_records::journals;
+use indelible_records::queue::Entry;
+use indelible_records::timers::Timer;
 use indelible_store::{Position, SubmitError};
 use tokio::sync::oneshot::{self, Receiver};
 

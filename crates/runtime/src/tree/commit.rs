@@ -2,8 +2,8 @@
 //! (D1, D7).
 
 use indelible_journal::{Ending, JournalKey};
-use indelible_store::rows::executions::{self, AdvanceError, Execution as Row, Standing};
-use indelible_store::rows::{audit, queue, timers, unresolved, windows};
+use indelible_records::executions::{self, AdvanceError, Execution as Row, Standing};
+use indelible_records::{audit, queue, timers, unresolved, windows};
 use indelible_store::{Batch, Position, SubmitError};
 
 use super::execution::Phase;

@@ -14,7 +14,7 @@ use indelible_journal::{
     RetryCause, RetryPolicy, SpanId, Started, TraceContext,
 };
 use indelible_operations::effect::{self, Ended, Next, Situation, Unknown};
-use indelible_store::rows::timers::Timer;
+use indelible_records::timers::Timer;
 
 use super::calls::Stopped;
 use super::cancel::NOT_BEGUN;

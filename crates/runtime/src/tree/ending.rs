@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use indelible_journal::{
     Entry, ErrorKind, Failure, InvokeKind, InvokePhase, JournalKey, OpenInvoke, Outcome, Violation,
 };
-use indelible_store::rows::timers::Timer;
+use indelible_records::timers::Timer;
 
 use super::execution::{Phase, Verdict, caller, number};
 use super::{Tree, Work};

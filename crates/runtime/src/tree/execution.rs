@@ -7,7 +7,7 @@ use indelible_journal::{
     Attempt, Entry, ExecutionId, Failure, Journal, JournalKey, Payload, PromiseId, Replay, Status,
     Timestamp,
 };
-use indelible_store::rows::executions::{Execution as Row, Standing};
+use indelible_records::executions::{Execution as Row, Standing};
 
 use crate::parking::Parked;
 use crate::recovery::UnderWay;

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use indelible_journal::{
     Event, InvokePhase, Journal, JournalKey, Payload, Status, Timestamp, Violation,
 };
+use indelible_records::executions::{self, Execution as Row};
+use indelible_records::{journals, queue, unresolved};
 use indelible_store::ReadError;
-use indelible_store::rows::executions::{self, Execution as Row};
-use indelible_store::rows::{journals, queue, unresolved};
 
 use super::execution::{Execution, Phase, number};
 use super::volatile::is_unknown_when_lost;

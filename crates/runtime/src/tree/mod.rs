@@ -34,8 +34,8 @@ mod work;
 use std::collections::{HashMap, VecDeque};
 
 use indelible_journal::{Ending, Entry, JournalKey, OperationKey, Timestamp, Violation};
-use indelible_store::rows::timers::Timer;
-use indelible_store::rows::{audit, unresolved as unresolved_rows};
+use indelible_records::timers::Timer;
+use indelible_records::{audit, unresolved as unresolved_rows};
 use indelible_store::{Position, SubmitError};
 
 pub(crate) use self::calls::GuestCalls;

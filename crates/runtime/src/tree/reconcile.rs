@@ -10,7 +10,7 @@ use indelible_journal::{
     OperationId, OperationKey, Payload, RootHash, Started,
 };
 use indelible_operations::Binding;
-use indelible_store::rows::{executions, journals};
+use indelible_records::{executions, journals};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 

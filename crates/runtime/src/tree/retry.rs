@@ -4,7 +4,7 @@ use indelible_journal::{
     ErrorKind, Failure, Idempotency, InvokePhase, JournalKey, Micros, RetryBound, RetryCause,
     RetryPolicy, Timestamp, Violation,
 };
-use indelible_store::rows::timers::Timer;
+use indelible_records::timers::Timer;
 
 use super::Tree;
 use super::execution::{Execution, Phase, caller, number};

@@ -7,8 +7,8 @@ use indelible_journal::{
     PromiseId, RetryCause, Timestamp,
 };
 use indelible_operations::effect::{self, Next};
-use indelible_store::rows::timers::Timer;
-use indelible_store::rows::unresolved::Effect;
+use indelible_records::timers::Timer;
+use indelible_records::unresolved::Effect;
 
 use super::Tree;
 use super::command::{NotDone, Reconciled, Resolve};

@@ -2,9 +2,9 @@
 //! not kept.
 
 use indelible_journal::{ExecutionId, InvokePhase, JournalKey, OperationKey, Timestamp};
+use indelible_records::executions::{self, Execution as Row};
+use indelible_records::timers;
 use indelible_store::ReadError;
-use indelible_store::rows::executions::{self, Execution as Row};
-use indelible_store::rows::timers;
 
 use super::Tree;
 use super::execution::{Execution, Phase, caller};

@@ -12,7 +12,7 @@ use indelible_journal::{
     Attempt, Attempts, Durability, Ending, Event, ExecutionId, Failure, Idempotency, InvokeKind,
     Journal, JournalKey, OpenInvoke, Payload, RetryCause, RetryPolicy, Timestamp, Violation,
 };
-use indelible_store::rows::timers::Timer;
+use indelible_records::timers::Timer;
 
 use super::Tree;
 use super::calls::Stopped;

@@ -8,7 +8,7 @@ use indelible_journal::{
     ComponentDigest, InvokeKind, Journal, JournalKey, Limits, OpenInvoke, Payload, Replay, Started,
 };
 
-use indelible_store::rows::queue::{self, Entry};
+use indelible_records::queue::{self, Entry};
 
 use super::cancel::NOT_BEGUN;
 use super::execution::{Execution, Phase, Verdict, callee, number};

@@ -8,9 +8,9 @@ use indelible_journal::{
     Ending, ErrorKind, Event, Failure, Idempotency, InvokeKind, Journal, JournalKey, Outcome,
     Payload, PromiseId, Record, RetryCause, RetryPolicy, Timestamp,
 };
+use indelible_records::journals;
+use indelible_records::listing::{self, Filter};
 use indelible_store::Store;
-use indelible_store::rows::journals;
-use indelible_store::rows::listing::{self, Filter};
 
 use crate::keys;
 

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use indelible_http_peer::Arrival;
 use indelible_journal::{ErrorKind, Micros, OnUnknown, RetryBound, RetryCause, Timestamp};
-use indelible_store::rows::{TABLES, queue, unresolved};
-use indelible_store::{check, embedded};
+use indelible_records::check;
+use indelible_records::{TABLES, queue, unresolved};
+use indelible_store::embedded;
 use serde_json::Value;
 
 use crate::effects::{self, Attempt, Effect, Told};

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use indelible_journal::{Event, ExecutionId, Journal, JournalKey, Outcome, Record};
+use indelible_records::check;
+use indelible_records::listing::{self, Filter};
+use indelible_records::{TABLES, journals, queue, timers};
 use indelible_sim::agree::{agree, end_in_order};
-use indelible_store::rows::listing::{self, Filter};
-use indelible_store::rows::{TABLES, journals, queue, timers};
-use indelible_store::{Store, check, embedded};
+use indelible_store::{Store, embedded};
 use serde_json::Value;
 
 use crate::outcome;

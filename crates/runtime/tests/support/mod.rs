@@ -20,14 +20,14 @@ use indelible_journal::{
     Ending, Event, ExecutionId, Journal, JournalKey, Micros, Namespace, OperationId, Payload,
     Record, SignalName, Timestamp,
 };
+use indelible_records::executions::{self, Execution, Standing};
+use indelible_records::timers::{self, Timer};
+use indelible_records::{TABLES, journals};
 use indelible_runtime::guest::Guests;
 use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose, Silent, Witness};
 use indelible_runtime::{
     Asked, Engine, Options, Parking, Room, Start, StartedExecution, UnresolvedEffect, World,
 };
-use indelible_store::rows::executions::{self, Execution, Standing};
-use indelible_store::rows::timers::{self, Timer};
-use indelible_store::rows::{TABLES, journals};
 use indelible_store::{Batch, Bounds, Store};
 
 use self::disk::Disk;
@@ -377,14 +377,13 @@ impl House {
     pub fn tree(&self, id: &ExecutionId) -> Vec<(JournalKey, Vec<Record>)> {
         let store = self.engine().store();
         let filter =
-            indelible_store::rows::listing::Filter { with_children: true, ..Default::default() };
+            indelible_records::listing::Filter { with_children: true, ..Default::default() };
         let snapshot = store.snapshot().unwrap();
         let (mut keys, mut cursor) = (Vec::new(), None);
         loop {
-            let page =
-                indelible_store::rows::listing::list(&snapshot, &filter, cursor.as_ref(), 1000)
-                    .unwrap()
-                    .value;
+            let page = indelible_records::listing::list(&snapshot, &filter, cursor.as_ref(), 1000)
+                .unwrap()
+                .value;
             keys.extend(page.executions.into_iter().map(|row| row.key));
             cursor = page.next;
             if cursor.is_none() {

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use indelible_journal::{Ending, Event, ExecutionId, Micros, Payload, SignalName};
+use indelible_records::check;
+use indelible_records::{queue, timers};
 use indelible_runtime::{Asked, Options, Pace, Parking};
 use indelible_sim::agree::{agree, end_in_order};
-use indelible_store::check;
-use indelible_store::rows::{queue, timers};
 use serde_json::Value;
 
 use super::disk::Disk;

@@ -2,8 +2,8 @@
 
 use indelible_http::End;
 use indelible_journal::{ErrorKind, JournalKey, Micros, SignalName};
+use indelible_records::executions;
 use indelible_runtime::{Asked, ControlError, NotDone, Options, Pace};
-use indelible_store::rows::executions;
 
 use super::support::wire::{answer, answered, timed_out};
 use super::support::{KEEP, by_hand, failed, returned};

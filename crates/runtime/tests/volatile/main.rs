@@ -11,9 +11,9 @@ mod support;
 use std::sync::Arc;
 
 use indelible_journal::{Ending, Event, ExecutionId, Outcome};
+use indelible_records::check;
+use indelible_records::{EXECUTIONS, JOURNALS, QUEUE, TIMERS, UNRESOLVED};
 use indelible_runtime::{Options, Pace, Parking};
-use indelible_store::check;
-use indelible_store::rows::{EXECUTIONS, JOURNALS, QUEUE, TIMERS, UNRESOLVED};
 use support::wire::Wire;
 use support::{House, KEEP, by_hand, returned};
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use indelible_journal::Micros;
+use indelible_records::TABLES;
+use indelible_records::check;
 use indelible_runtime::{
     Asked, ControlError, Engine, Options, Start, StartRefused, Verdict, World,
 };
-use indelible_store::rows::TABLES;
-use indelible_store::{check, embedded};
+use indelible_store::embedded;
 
 use super::roots::request;
 use super::support::wire::answered;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use indelible_idempotency::{ConsumerNamespace, parse_key};
 use indelible_journal::{Ending, ErrorKind, Micros, Namespace, OperationId, Payload};
+use indelible_records::check;
+use indelible_records::{EXECUTIONS, TABLES, windows};
 use indelible_runtime::{
     Asked, ControlError, Engine, NotDone, Options, Start, StartRefused, World,
 };
-use indelible_store::rows::{EXECUTIONS, TABLES, windows};
-use indelible_store::{check, embedded};
+use indelible_store::embedded;
 
 use super::support::wire::answered;
 use super::support::{House, KEEP, by_hand, failed, guests, returned};
@@ -356,8 +357,10 @@ fn what_remains_goes_in_time() {
     let purged = house.wait(windows::purge(store, now, 10)).unwrap();
     assert_eq!(purged.records, 1);
     let all = Some(Micros::from_secs(3600));
-    let retention = indelible_store::retention::Retention { completed: all, ..Default::default() };
-    let swept = house.wait(indelible_store::retention::sweep(store, now, &retention, 100)).unwrap();
+    let retention =
+        indelible_records::retention::Retention { completed: all, ..Default::default() };
+    let swept =
+        house.wait(indelible_records::retention::sweep(store, now, &retention, 100)).unwrap();
     assert_eq!((swept.trees, rows(&house)), (1, [0; 5]));
     assert_eq!(house.wait(house.engine().outcome(&first.execution_id)).unwrap(), None);
     is_over(&house);

@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indelible_api::log::Logs;
 use indelible_journal::{ExecutionId, Failure, JournalKey};
+use indelible_records::executions::Standing;
 use indelible_runtime::UnresolvedEffect;
 use indelible_runtime::world::{Clock, LogLine, Observer, Then};
-use indelible_store::rows::executions::Standing;
 
 pub(crate) use self::segments::Place;
 use self::write::{Writer, Wrote};

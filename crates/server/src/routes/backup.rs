@@ -9,8 +9,8 @@ use bytes::Bytes;
 use http::HeaderValue;
 use indelible_api::access::Role;
 use indelible_api::{Code, Problem};
-use indelible_store::backup::Writer;
-use indelible_store::{Batch, rows};
+use indelible_records::backup::Writer;
+use indelible_store::Batch;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
@@ -32,7 +32,7 @@ pub(super) async fn backup(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
     let store = state.engine.store().clone();
     let mut batch = Batch::new();
     let entry = audit(state.now(), asked.caller.actor(), ACTION, &"store");
-    rows::audit::put(&mut batch, &entry);
+    indelible_records::audit::put(&mut batch, &entry);
     store.submit(batch).await.map_err(|error| match error.is_damage() {
         true => damaged(),
         false => refused(&state, &error),

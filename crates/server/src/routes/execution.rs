@@ -9,9 +9,9 @@ use indelible_api::execution::{Detail, Events, Executions, Wait, WaitKind};
 use indelible_journal::{
     Attempts, AwaitKind, Ending, FunctionName, JournalKey, Namespace, PromiseId, Timestamp, json,
 };
+use indelible_records::beginning::TREES_MAX;
+use indelible_records::listing::{Cursor, Filter};
 use indelible_runtime::{Open, Stage, View};
-use indelible_store::rows::beginning::TREES_MAX;
-use indelible_store::rows::listing::{Cursor, Filter};
 use serde_json::value::RawValue;
 
 use crate::answer::Answer;

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use indelible_api::{Code, Problem, header, problem};
-use indelible_store::rows::beginning::{DIGITS_MAX, DIGITS_MIN};
+use indelible_records::beginning::{DIGITS_MAX, DIGITS_MIN};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use indelible_journal::{Attempt, Attempts, JournalKey};
-use indelible_store::rows::journals;
+use indelible_records::journals;
 use indelible_store::{ReadError, Store};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout};

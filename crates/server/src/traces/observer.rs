@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use indelible_journal::{Failure, JournalKey};
+use indelible_records::executions::Standing;
 use indelible_runtime::UnresolvedEffect;
 use indelible_runtime::world::{LogLine, Observer, Then};
-use indelible_store::rows::executions::Standing;
 
 use super::Exporter;
 

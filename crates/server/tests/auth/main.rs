@@ -11,8 +11,8 @@ use std::path::Path;
 
 use indelible_api::access::{NewToken, Role};
 use indelible_journal::{Micros, Timestamp};
+use indelible_records::TABLES;
 use indelible_runtime::Actor;
-use indelible_store::rows::TABLES;
 use indelible_store::{Store, embedded};
 
 fn open(folder: &Path) -> Store {

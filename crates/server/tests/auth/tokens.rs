@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use indelible_api::access::{NewToken, Role, Token};
+use indelible_records::{AUDIT, SETTINGS, TABLES, audit, settings};
 use indelible_server::auth::tokens::{KEY_PREFIX, TOKEN_NAME_CHARS_MAX};
 use indelible_server::auth::{GrantError, TokenError, TokenId, Tokens};
 use indelible_store::memory::MemoryEngine;
-use indelible_store::rows::{AUDIT, SETTINGS, TABLES, audit, settings};
 use indelible_store::{Batch, Bounds, Scan, Store};
 
 use crate::{admin, at, new_token, open};

@@ -15,10 +15,6 @@ impl Wake for Unpark {
     }
 }
 
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    block_on_driving(future, || false)
-}
-
 /// Waits for a future. `drive` does something that may end the wait, or says that it cannot: then
 /// somebody else will.
 pub(super) fn block_on_driving<F: Future>(future: F, mut drive: impl FnMut() -> bool) -> F::Output {

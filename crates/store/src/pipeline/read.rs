@@ -87,7 +87,7 @@ impl Scan {
 }
 
 /// The keys that begin with these bytes.
-pub(crate) fn prefix_range(prefix: Bytes) -> KeyRange {
+pub fn prefix_range(prefix: Bytes) -> KeyRange {
     // The first key behind all of them: the last byte that can be is counted up.
     let end = match prefix.iter().rposition(|&byte| byte != u8::MAX) {
         None => Bound::Unbounded,

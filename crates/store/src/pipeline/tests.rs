@@ -248,7 +248,7 @@ fn a_failed_commit_poisons_the_store() {
         let waits = [store.durable(failed), store.durable(never)];
         let stopped = std::thread::spawn({
             let store = store.clone();
-            move || blocking::block_on(store.stopped())
+            move || blocking::block_on_driving(store.stopped(), || false)
         });
         engine.set(gate);
         for wait in waits {

@@ -11,8 +11,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use indelible_api::access::{MadeToken, NewToken, Token};
 use indelible_journal::Timestamp;
+use indelible_records::{SETTINGS, audit, settings};
 use indelible_runtime::Actor;
-use indelible_store::rows::{SETTINGS, audit, settings};
 use indelible_store::{Batch, Expect, Lost, Position, ReadError, Scan, Store, SubmitError};
 use subtle::Choice;
 

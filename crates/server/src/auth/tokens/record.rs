@@ -3,8 +3,8 @@
 use data_encoding::HEXLOWER;
 use indelible_api::access::Role;
 use indelible_journal::Timestamp;
+use indelible_records::audit;
 use indelible_runtime::Actor;
-use indelible_store::rows::audit;
 use serde::{Deserialize, Serialize};
 
 use super::secret::{SecretHash, TokenId, random};

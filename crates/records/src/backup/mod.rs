@@ -1,0 +1,50 @@
+//! Backups: everything in a store at one position, as a stream of bytes that can be verified by
+//! itself, and a store made of it again. The bytes are described in `docs/formats/backup.md`.
+//!
+//! - [`Writer`]: a snapshot, piece by piece. [`Reader`]: the same bytes back, verified.
+//! - [`restore()`]: what a reader gives, put into an empty store.
+//!
+//! Rows are copied as they are stored, seals included: nobody has to understand them, and a value
+//! that came under another key would be noticed there too.
+
+mod frame;
+mod read;
+mod restore;
+mod write;
+
+use indelible_journal::Timestamp;
+use indelible_store::Position;
+
+pub use self::read::{BackupError, Reader, Rows};
+pub use self::restore::{RestoreError, restore};
+pub use self::write::Writer;
+
+/// The version of the format. A file of a higher one is refused.
+pub const VERSION: u32 = 1;
+
+/// What a backup is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The position whose state it is, in the store that it was taken of.
+    pub position: Position,
+    /// When it was made, by the clock of whoever made it.
+    pub made_at: Timestamp,
+}
+
+/// What is in a backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// How many tables.
+    pub tables: u32,
+    /// How many rows they have.
+    pub rows: u64,
+    /// How many bytes the keys and values of those have.
+    pub bytes: u64,
+}
+
+impl Counts {
+    fn add(&mut self, key: &[u8], value: &[u8]) {
+        self.rows += 1;
+        self.bytes += (key.len() + value.len()) as u64;
+    }
+}

@@ -1,0 +1,181 @@
+//! Roots whose id begins in some way: people do not type 64 digits. Executions are kept by the hash
+//! of their root, so these stand together; a tree is passed over in one step, however large it is.
+
+use std::fmt;
+use std::ops::Bound;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use indelible_journal::{ExecutionId, RootHash};
+use indelible_store::{KeyRange, ReadError, Scan, Seen, Snapshot, prefix_range};
+
+use super::executions::{self, Execution};
+use super::index::place;
+use super::listing::{Cursor, Filter, Listing, PAGE_MAX};
+use super::{EXECUTIONS, codec};
+
+/// The fewest digits of a beginning: six stand for one in sixteen million.
+pub const DIGITS_MIN: usize = 6;
+
+/// The most: a whole root hash.
+pub const DIGITS_MAX: usize = 64;
+
+/// The most trees that are looked at for a page, of whatever namespace: who chooses operation ids
+/// can make ids that begin alike.
+pub const TREES_MAX: usize = 1_000;
+
+/// How the ids of some roots begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdPrefix {
+    /// The digits that make whole bytes.
+    bytes: Bytes,
+    /// The last digit, if their number is odd.
+    half: Option<u8>,
+}
+
+/// A text that is not the beginning of an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not the beginning of an id: {DIGITS_MIN} to {DIGITS_MAX} lower-case hexadecimal digits")]
+pub struct IdPrefixError;
+
+impl FromStr for IdPrefix {
+    type Err = IdPrefixError;
+
+    fn from_str(text: &str) -> Result<Self, IdPrefixError> {
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        if !(DIGITS_MIN..=DIGITS_MAX).contains(&text.len()) {
+            return Err(IdPrefixError);
+        }
+        let digits: Option<Vec<u8>> = text.bytes().map(digit).collect();
+        let digits = digits.ok_or(IdPrefixError)?;
+        let (pairs, rest) = digits.as_chunks::<2>();
+        let bytes = pairs.iter().map(|[high, low]| high << 4 | low).collect();
+        Ok(Self { bytes, half: rest.first().copied() })
+    }
+}
+
+impl fmt::Display for IdPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in &self.bytes {
+            write!(f, "{byte:02x}")?;
+        }
+        self.half.map_or(Ok(()), |half| write!(f, "{half:x}"))
+    }
+}
+
+impl IdPrefix {
+    /// The keys of all trees that begin so.
+    fn range(&self) -> KeyRange {
+        let Some(half) = self.half else { return prefix_range(self.bytes.clone()) };
+        let with = |digit: u8| {
+            let mut bytes = self.bytes.to_vec();
+            bytes.push(digit << 4);
+            Bytes::from(bytes)
+        };
+        match half {
+            0xf => (Bound::Included(with(half)), prefix_range(self.bytes.clone()).1),
+            _ => (Bound::Included(with(half)), Bound::Excluded(with(half + 1))),
+        }
+    }
+}
+
+/// A page of the roots that begin so, each as its last attempt stands, the newest first.
+pub(super) fn list(
+    snapshot: &Snapshot,
+    filter: &Filter,
+    prefix: &IdPrefix,
+    after: Option<&Cursor>,
+    limit: usize,
+) -> Result<Seen<Listing>, ReadError> {
+    let position = snapshot.position();
+    let mut found = Vec::new();
+    let mut scan = Scan { range: prefix.range(), ..Scan::all(EXECUTIONS, 1) };
+    for looked_at in 0.. {
+        let Some((key, _)) = snapshot.scan(&scan)?.value.rows.into_iter().next() else { break };
+        if looked_at == TREES_MAX {
+            let value = Listing { crowded: true, ..Listing::default() };
+            return Ok(Seen { value, position });
+        }
+        let hash = key.get(..32).and_then(|hash| <[u8; 32]>::try_from(hash).ok());
+        let hash = hash.ok_or_else(|| codec::damaged(&EXECUTIONS, &key, "its key is too short"));
+        let hash = snapshot.damage().noted(hash)?;
+        let root = ExecutionId::root_of(RootHash::from_bytes(hash));
+        // A tree has its root, unless it is being swept.
+        if let Some(execution) = executions::latest(snapshot, &root)?.value
+            && wanted(filter, &execution)
+        {
+            found.push((place(execution.created_at, &execution.key), execution));
+        }
+        match prefix_range(key.slice(..32)).1 {
+            Bound::Excluded(next) => scan.range.0 = Bound::Included(next),
+            _ => break,
+        }
+    }
+    found.retain(|(place, _)| after.is_none_or(|Cursor(after)| place > after));
+    found.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let limit = limit.clamp(1, PAGE_MAX);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = if more { found.last().map(|(place, _)| Cursor(place.clone())) } else { None };
+    let executions = found.into_iter().map(|(_, execution)| execution).collect();
+    Ok(Seen { value: Listing { executions, next, crowded: false }, position })
+}
+
+/// Whether the rest of a filter wants it too.
+fn wanted(filter: &Filter, execution: &Execution) -> bool {
+    let Filter { standings, namespace, function, created_from, created_before, .. } = filter;
+    (standings.is_empty() || standings.contains(&execution.standing))
+        && (namespace.is_none() || execution.namespace == *namespace)
+        && function.as_ref().is_none_or(|function| *function == execution.function)
+        && created_from.is_none_or(|from| execution.created_at >= from)
+        && created_before.is_none_or(|before| execution.created_at < before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Digits and nothing else, neither too few nor too many; read back as they were written.
+    #[test]
+    fn beginnings_are_digits() {
+        let whole = "0123456789abcdef".repeat(4);
+        for good in ["000000", "abcdef0", "ffffff", "fffffff", &whole, &whole[..63]] {
+            assert_eq!(good.parse::<IdPrefix>().unwrap().to_string(), good);
+        }
+        let long = format!("{whole}0");
+        for bad in
+            ["", "abcde", "ABCDEF", "abcdeg", "abc.ef", " abcdef", "abcdé", "１２３４５６", &long]
+        {
+            assert_eq!(bad.parse::<IdPrefix>(), Err(IdPrefixError), "{bad}");
+        }
+    }
+
+    /// The range holds exactly the keys that begin with the digits, also at the very end.
+    #[test]
+    fn ranges_hold_what_begins_so() {
+        use std::ops::RangeBounds as _;
+        let keys = ["abcdef", "abcde0", "abcdf0", "abcdee", "ffffff", "fffffe", "000000", "abcd00"];
+        let bytes = |text: &str| {
+            let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+            Bytes::from(vec![byte(0), byte(2), byte(4), 7, 7])
+        };
+        let prefixes = ["abcdef", "abcde0", "ffffff", "000000", "fffffe", "abcdef0", "abcdef07"];
+        for prefix in prefixes {
+            let range = prefix.parse::<IdPrefix>().unwrap().range();
+            for key in keys {
+                let begins = format!("{key}0707").starts_with(prefix);
+                assert_eq!(range.contains(&bytes(key)), begins, "{prefix} {key}");
+            }
+        }
+        let odd = "abcdeff".parse::<IdPrefix>().unwrap().range();
+        assert!(odd.contains(&Bytes::from_static(&[0xab, 0xcd, 0xef, 0xff, 0xff])));
+        assert!(!odd.contains(&Bytes::from_static(&[0xab, 0xcd, 0xf0])));
+        let last = "fffffff".parse::<IdPrefix>().unwrap().range();
+        assert!(last.contains(&Bytes::from_static(&[0xff; 40])));
+        assert!(!last.contains(&Bytes::from_static(&[0xff, 0xff, 0xff, 0xef])));
+    }
+}

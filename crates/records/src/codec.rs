@@ -1,0 +1,167 @@
+//! How rows are put into bytes: numbers that sort, text with its length, and the seal around a
+//! value.
+//!
+//! A sealed value is `version ‖ body ‖ check`. The check covers the table, the key and all before
+//! it, so that a value that stands under the wrong key is damage, whoever put it there.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use indelible_journal::Timestamp;
+use indelible_store::{Read, ReadError, Seen, Table};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// How many bytes the check at the end has.
+const CHECK_BYTES: usize = 4;
+
+/// A value with its version before and its check behind it.
+pub(crate) fn seal(table: &Table, key: &[u8], version: u8, body: &[u8]) -> Bytes {
+    let mut value = BytesMut::with_capacity(1 + body.len() + CHECK_BYTES);
+    value.put_u8(version);
+    value.put_slice(body);
+    let check = check(table, key, &value);
+    value.put_u32(check);
+    value.freeze()
+}
+
+/// The body of a value of this version.
+pub(crate) fn unseal(
+    table: &Table,
+    key: &Bytes,
+    version: u8,
+    value: &Bytes,
+) -> Result<Bytes, ReadError> {
+    unseal_any(table, key, &[version], value).map(|(_, body)| body)
+}
+
+/// The body of a value of one of these versions, and which it is: old ones are read beside new
+/// ones for ever (D12).
+pub(crate) fn unseal_any(
+    table: &Table,
+    key: &Bytes,
+    versions: &[u8],
+    value: &Bytes,
+) -> Result<(u8, Bytes), ReadError> {
+    let wrong = |what: String| damaged(table, key, what);
+    let Some(end) = value.len().checked_sub(CHECK_BYTES).filter(|end| *end > 0) else {
+        return Err(wrong(format!("it has only {} bytes", value.len())));
+    };
+    if value[end..] != check(table, key, &value[..end]).to_be_bytes() {
+        return Err(wrong("its check does not match: it is damaged".to_owned()));
+    }
+    if !versions.contains(&value[0]) {
+        let known: Vec<_> = versions.iter().map(u8::to_string).collect();
+        return Err(wrong(format!(
+            "it has version {}; known is {}",
+            value[0],
+            known.join(" and ")
+        )));
+    }
+    Ok((value[0], value.slice(1..end)))
+}
+
+fn check(table: &Table, key: &[u8], value: &[u8]) -> u32 {
+    let place = xxh3_64_with_seed(key, xxh3_64(table.name().as_bytes()));
+    (xxh3_64_with_seed(value, place) >> 32) as u32
+}
+
+pub(crate) fn damaged(table: &Table, key: &Bytes, what: impl Into<String>) -> ReadError {
+    ReadError::Row { table: table.name(), key: key.clone(), what: what.into() }
+}
+
+/// What was read, decoded. Rows that do not decode are noted as damage of what they were read from.
+pub(crate) fn decoded<T, U>(
+    read: &impl Read,
+    seen: Seen<T>,
+    decode: impl FnOnce(T) -> Result<U, ReadError>,
+) -> Result<Seen<U>, ReadError> {
+    read.damage().noted(seen.try_map(decode))
+}
+
+/// Why bytes are not what they should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Malformed(pub(crate) &'static str);
+
+/// Bytes, read from the front.
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed("it is too short"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let taken = self.take(N)?;
+        Ok(taken.try_into().expect("take gives as many as were asked for"))
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(u8::from_be_bytes(self.array()?))
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
+        Ok(u16::from_be_bytes(self.array()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_be_bytes(self.array()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_be_bytes(self.array()?))
+    }
+
+    pub(crate) fn timestamp(&mut self) -> Result<Timestamp, Malformed> {
+        Timestamp::from_micros(self.u64()?).ok_or(Malformed("a time is past the last one"))
+    }
+
+    /// A text with its length before it.
+    pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
+        let length = self.u16()?;
+        let bytes = self.take(usize::from(length))?;
+        str::from_utf8(bytes).map_err(|_| Malformed("a text is not UTF-8"))
+    }
+
+    /// That nothing is left.
+    pub(crate) fn end(self) -> Result<(), Malformed> {
+        if self.0.is_empty() { Ok(()) } else { Err(Malformed("it is too long")) }
+    }
+}
+
+/// A text with its length before it. Texts here are names of at most 255 bytes, or were cut.
+pub(crate) fn put_text(out: &mut impl bytes::BufMut, text: &str) {
+    let length = u16::try_from(text.len()).expect("texts in rows are bounded");
+    out.put_u16(length);
+    out.put_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EXECUTIONS, JOURNALS};
+
+    /// A sealed value reads back under its own table, key and version; anything else is noticed:
+    /// any changed bit, another key, another table, a cut, a newer version.
+    #[test]
+    fn seals_notice_every_change() {
+        let key = Bytes::from_static(b"key");
+        for body in [&b""[..], b"x", b"a body of some length"] {
+            let value = seal(&JOURNALS, &key, 1, body);
+            assert_eq!(unseal(&JOURNALS, &key, 1, &value).unwrap(), body);
+            for bit in 0..value.len() * 8 {
+                let mut flipped = value.to_vec();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(unseal(&JOURNALS, &key, 1, &flipped.into()).is_err(), "bit {bit}");
+            }
+            for length in 0..value.len() {
+                assert!(unseal(&JOURNALS, &key, 1, &value.slice(..length)).is_err());
+            }
+            assert!(unseal(&JOURNALS, &Bytes::from_static(b"kez"), 1, &value).is_err());
+            assert!(unseal(&EXECUTIONS, &key, 1, &value).is_err());
+            let newer = seal(&JOURNALS, &key, 2, body);
+            let error = unseal(&JOURNALS, &key, 1, &newer).unwrap_err();
+            assert!(error.to_string().contains("version 2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Executions: a row for each, which says how it stands, and the one door by which a journal, its
+//! execution's row and the indexes change together (D1).
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use indelible_journal::binary::{self, EncodeError};
+use indelible_journal::{
+    ComponentDigest, Entry, ExecutionId, FunctionName, JournalKey, Namespace, RootHash, Status,
+    Timestamp,
+};
+use indelible_store::{Batch, Expect, Read, ReadError, Scan, Seen};
+
+use super::codec::{self, Malformed, Reader, put_text};
+use super::{EXECUTIONS, FINISHED, JOURNALS, index, keys};
+
+/// A row without a namespace: those of children, and those that were written before there was one.
+const VERSION: u8 = 1;
+/// A row with a namespace.
+const VERSION_WITH_NAMESPACE: u8 = 2;
+
+/// The longest note on why an execution is held, in bytes; longer ones are cut.
+pub const HELD_BYTES_MAX: usize = 4096;
+
+/// How an execution stands, as lists show it: its journal's status, or that it is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Standing {
+    /// The guest runs, or could.
+    Running = 1,
+    /// The guest waits.
+    Blocked = 2,
+    /// Somebody asked to cancel; the guest may clean up.
+    Cancelling = 3,
+    /// It does not go on by itself: stuck (C-25), or an outcome that a person has to settle.
+    Held = 4,
+    /// The function returned. Terminal.
+    Completed = 5,
+    /// The function failed. Terminal.
+    Failed = 6,
+    /// Cancelled. Terminal.
+    Cancelled = 7,
+}
+
+impl Standing {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Running,
+        Self::Blocked,
+        Self::Cancelling,
+        Self::Held,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// How a journal of this status stands, unless it is held.
+    pub fn of(status: &Status) -> Self {
+        match status {
+            Status::Running => Self::Running,
+            Status::Blocked { .. } => Self::Blocked,
+            Status::Cancelling => Self::Cancelling,
+            Status::Completed => Self::Completed,
+            Status::Failed => Self::Failed,
+            Status::Cancelled => Self::Cancelled,
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "Running",
+            Self::Blocked => "Blocked",
+            Self::Cancelling => "Cancelling",
+            Self::Held => "Held",
+            Self::Completed => "Completed",
+            Self::Failed => "Failed",
+            Self::Cancelled => "Cancelled",
+        }
+    }
+
+    fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|standing| *standing as u8 == number)
+    }
+}
+
+/// What is kept of an execution beside its journal: enough for lists, and to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// Which attempt at which execution.
+    pub key: JournalKey,
+    /// How many events its journal has.
+    pub length: u64,
+    /// How it stands.
+    pub standing: Standing,
+    /// When it was started: the time of its first event.
+    pub created_at: Timestamp,
+    /// The time of its last event.
+    pub updated_at: Timestamp,
+    /// The code it runs, for life.
+    pub component: ComponentDigest,
+    /// Which function of it.
+    pub function: FunctionName,
+    /// Why it is held, if it is. Cut at [`HELD_BYTES_MAX`].
+    pub held: Option<String>,
+    /// Whose operation a root belongs to. None for what others called, and for roots that were
+    /// written before rows had it: they get it when they change.
+    pub namespace: Option<Namespace>,
+}
+
+/// Why an execution cannot be changed like this. It is a mistake of the caller's, found before
+/// anything is submitted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdvanceError {
+    /// The journal's length after is not the length before and the entries.
+    #[error("a journal of {before} events and {entries} more does not have {after}")]
+    Length {
+        /// Before.
+        before: u64,
+        /// The new ones.
+        entries: usize,
+        /// As the caller says.
+        after: u64,
+    },
+    /// The entries do not follow on what is there.
+    #[error("the first new event has sequence {first}, not {expected}")]
+    Sequence {
+        /// Its sequence.
+        first: u64,
+        /// The journal's length.
+        expected: u64,
+    },
+    /// What an execution is for life has changed.
+    #[error("an execution's {0} does not change")]
+    Fixed(&'static str),
+    /// An entry cannot be written.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}
+
+/// Adds to a batch: the journal gets these entries, the execution's row becomes `after`, the
+/// indexes follow. It is accepted only if the execution still is as `before` says, and so its
+/// journal as long (D1): what the indexes lose is what they have. A root is new only when nothing is
+/// left of an earlier one that retention takes.
+pub fn advance(
+    batch: &mut Batch,
+    before: Option<&Execution>,
+    after: &Execution,
+    entries: &[Entry],
+) -> Result<(), AdvanceError> {
+    check(before, after, entries)?;
+    let key = keys::journal_key(&after.key);
+    match before {
+        None => batch.expect(EXECUTIONS, key.clone(), Expect::Absent),
+        Some(before) => batch.expect(EXECUTIONS, key.clone(), Expect::Equal(encode(&key, before))),
+    };
+    if before.is_none() && after.key.execution_id().is_root() {
+        // An earlier tree of the same root may be half gone: its events would be taken for this
+        // one's, and this one's would go with them.
+        let earlier = index::being_swept(after.key.execution_id().root());
+        batch.expect(FINISHED, earlier, Expect::Absent);
+    }
+    for entries in binary::batches(entries) {
+        let first = entries.first().expect("no batch is empty").sequence().get();
+        let row = binary::encode(after.key.execution_id(), entries)?;
+        let key = keys::journal_row(&after.key, first);
+        let value = codec::seal(&JOURNALS, &key, super::journals::VERSION, &row);
+        batch.put(JOURNALS, key, value);
+    }
+    batch.put(EXECUTIONS, key.clone(), encode(&key, after));
+    index::replace(batch, before, Some(after));
+    Ok(())
+}
+
+fn check(
+    before: Option<&Execution>,
+    after: &Execution,
+    entries: &[Entry],
+) -> Result<(), AdvanceError> {
+    let length = before.map_or(0, |before| before.length);
+    if length.checked_add(entries.len() as u64) != Some(after.length) {
+        let (before, entries, after) = (length, entries.len(), after.length);
+        return Err(AdvanceError::Length { before, entries, after });
+    }
+    if let Some(first) = entries.first().map(|entry| entry.sequence().get())
+        && first != length
+    {
+        return Err(AdvanceError::Sequence { first, expected: length });
+    }
+    let Some(before) = before else { return Ok(()) };
+    let fixed = [
+        ("key", before.key == after.key),
+        ("time of creation", before.created_at == after.created_at),
+        ("component", before.component == after.component),
+        ("function", before.function == after.function),
+        // A row of version 1 may get one.
+        ("namespace", before.namespace.is_none() || before.namespace == after.namespace),
+    ];
+    match fixed.iter().find(|(_, same)| !same) {
+        Some((what, _)) => Err(AdvanceError::Fixed(what)),
+        None => Ok(()),
+    }
+}
+
+/// Adds to a batch the demand that an execution's journal is as long as this row says: a row begins
+/// with its version and that length.
+pub fn expect_length(batch: &mut Batch, execution: &Execution) {
+    let mut prefix = BytesMut::with_capacity(9);
+    prefix.put_u8(version(execution));
+    prefix.put_u64(execution.length);
+    let expect = Expect::Prefix(prefix.freeze());
+    batch.expect(EXECUTIONS, keys::journal_key(&execution.key), expect);
+}
+
+fn version(execution: &Execution) -> u8 {
+    if execution.namespace.is_some() { VERSION_WITH_NAMESPACE } else { VERSION }
+}
+
+/// One execution.
+pub fn get(read: &impl Read, key: &JournalKey) -> Result<Seen<Option<Execution>>, ReadError> {
+    let key = keys::journal_key(key);
+    let decode = |value: Option<Bytes>| value.map(|value| decode(&key, &value)).transpose();
+    codec::decoded(read, read.get(EXECUTIONS, &key)?, decode)
+}
+
+/// The last attempt at an execution: the one that goes on, or that ended it.
+pub fn latest(
+    read: &impl Read,
+    execution: &ExecutionId,
+) -> Result<Seen<Option<Execution>>, ReadError> {
+    let prefix = keys::execution(execution);
+    // Attempts sort by number from the root down, so the last key is the last attempt.
+    let seen = read.scan(&Scan::prefix(EXECUTIONS, prefix, 1).reversed())?;
+    codec::decoded(read, seen, |page| {
+        page.rows.into_iter().next().map(|(key, value)| decode(&key, &value)).transpose()
+    })
+}
+
+/// The attempt at an execution that follows another; without one, the first that is there.
+pub fn attempt_after(
+    read: &impl Read,
+    execution: &ExecutionId,
+    after: Option<&JournalKey>,
+) -> Result<Seen<Option<Execution>>, ReadError> {
+    let mut scan = Scan::prefix(EXECUTIONS, keys::execution(execution), 1);
+    if let Some(after) = after {
+        scan = scan.after(keys::journal_key(after));
+    }
+    codec::decoded(read, read.scan(&scan)?, |page| {
+        page.rows.into_iter().next().map(|(key, value)| decode(&key, &value)).transpose()
+    })
+}
+
+/// The executions of a tree, all attempts, callers before those that they called: those after
+/// `after`, at most so many.
+pub fn tree(
+    read: &impl Read,
+    root: &RootHash,
+    after: Option<&JournalKey>,
+    limit: usize,
+) -> Result<Seen<Vec<Execution>>, ReadError> {
+    let prefix = Bytes::copy_from_slice(root.as_bytes());
+    let mut scan = Scan::prefix(EXECUTIONS, prefix, limit);
+    if let Some(after) = after {
+        scan = scan.after(keys::journal_key(after));
+    }
+    codec::decoded(read, read.scan(&scan)?, |page| {
+        page.rows.iter().map(|(key, value)| decode(key, value)).collect()
+    })
+}
+
+pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {
+    let held = execution.held.as_deref().map_or("", |held| cut(held, HELD_BYTES_MAX));
+    let namespace = execution.namespace.as_ref().map(Namespace::as_str);
+    let texts = execution.function.as_str().len() + held.len() + namespace.map_or(0, str::len);
+    let mut body = BytesMut::with_capacity(96 + texts);
+    body.put_u64(execution.length);
+    body.put_u8(execution.standing as u8);
+    body.put_u64(execution.created_at.as_micros());
+    body.put_u64(execution.updated_at.as_micros());
+    body.put_slice(execution.component.as_bytes());
+    put_text(&mut body, execution.function.as_str());
+    body.put_u8(u8::from(execution.held.is_some()));
+    put_text(&mut body, held);
+    if let Some(namespace) = namespace {
+        put_text(&mut body, namespace);
+    }
+    codec::seal(&EXECUTIONS, key, version(execution), &body)
+}
+
+pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError> {
+    let known = [VERSION, VERSION_WITH_NAMESPACE];
+    let (version, body) = codec::unseal_any(&EXECUTIONS, key, &known, value)?;
+    let read = || -> Result<Execution, Malformed> {
+        let mut reader = Reader(key);
+        let key = keys::read_journal_key(&mut reader)?;
+        reader.end()?;
+        let mut reader = Reader(&body);
+        let length = reader.u64()?;
+        let standing = Standing::from_number(reader.u8()?).ok_or(Malformed("no such standing"))?;
+        let created_at = reader.timestamp()?;
+        let updated_at = reader.timestamp()?;
+        let component = ComponentDigest::from_bytes(reader.array()?);
+        let function = FunctionName::new(reader.text()?);
+        let function = function.map_err(|_| Malformed("its function has no proper name"))?;
+        let is_held = reader.u8()? != 0;
+        let held = reader.text()?;
+        let held = is_held.then(|| held.to_owned());
+        let namespace = match version {
+            VERSION_WITH_NAMESPACE => Some(Namespace::new(reader.text()?)),
+            _ => None,
+        };
+        reader.end()?;
+        let namespace = namespace.transpose();
+        Ok(Execution {
+            key,
+            length,
+            standing,
+            created_at,
+            updated_at,
+            component,
+            function,
+            held,
+            namespace: namespace.map_err(|_| Malformed("its namespace has no proper name"))?,
+        })
+    };
+    read().map_err(|Malformed(what)| codec::damaged(&EXECUTIONS, key, what))
+}
+
+/// The beginning of a text that has at most so many bytes.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}

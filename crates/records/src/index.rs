@@ -1,0 +1,179 @@
+//! Indexes of executions: which there are by status, by function, by namespace, and which trees are
+//! finished.
+//! They are written with the row that they point to, in the same batch (D1), and hold nothing
+//! but keys.
+//!
+//! ```text
+//! executions_by_status      scope (1) ‖ standing (1) ‖ newest first (8) ‖ journal key
+//! executions_by_function    function ‖ 00 ‖ scope ‖ standing ‖ newest first ‖ journal key
+//! executions_by_namespace   namespace ‖ 00 ‖ standing ‖ newest first ‖ journal key; roots alone
+//! finished_trees            standing ‖ finished at (8) ‖ journal key of the root
+//!                           00 ‖ 0 (8) ‖ journal key of the root's first attempt: it is being swept
+//! ```
+//! *Newest first* is the time of creation counted down. The scope tells roots from children, so
+//! that a tree of ten thousand does not bury the list of roots.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use indelible_journal::{ExecutionId, FunctionName, JournalKey, Namespace, RootHash, Timestamp};
+use indelible_store::{Batch, Table};
+
+use super::codec::{Malformed, Reader};
+use super::executions::{Execution, Standing};
+use super::{BY_FUNCTION, BY_NAMESPACE, BY_STATUS, FINISHED, keys};
+
+/// Roots, or what they called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub(crate) enum Scope {
+    Root = 0,
+    Child = 1,
+}
+
+impl Scope {
+    pub(crate) const ALL: [Self; 2] = [Self::Root, Self::Child];
+
+    pub(crate) fn of(key: &JournalKey) -> Self {
+        if key.execution_id().is_root() { Self::Root } else { Self::Child }
+    }
+}
+
+/// Makes the indexes say `after` where they said `before`. Rows that stay are not written.
+pub(crate) fn replace(batch: &mut Batch, before: Option<&Execution>, after: Option<&Execution>) {
+    let (before, after) = (before.map(entries), after.map(entries));
+    if before == after {
+        return;
+    }
+    for (table, key) in before.into_iter().flatten().flatten() {
+        batch.delete(table, key);
+    }
+    for (table, key) in after.into_iter().flatten().flatten() {
+        batch.put(table, key, Bytes::new());
+    }
+}
+
+/// The rows that the indexes have for an execution.
+pub(crate) fn entries(execution: &Execution) -> [Option<(Table, Bytes)>; 4] {
+    let Execution { key, standing, created_at, updated_at, function, namespace, .. } = execution;
+    let partition = Partition { scope: Scope::of(key), standing: *standing };
+    let entry = |by: By<'_>| {
+        let mut out = BytesMut::with_capacity(96);
+        let table = partition.put(&mut out, by);
+        out.put_slice(&place(*created_at, key));
+        (table, out.freeze())
+    };
+    let namespace = namespace.as_ref().filter(|_| partition.scope == Scope::Root);
+    let finished = (partition.scope == Scope::Root && standing.is_terminal())
+        .then(|| (FINISHED, finished(*standing, *updated_at, key)));
+    [
+        Some(entry(By::Status)),
+        Some(entry(By::Function(function))),
+        finished,
+        namespace.map(|namespace| entry(By::Namespace(namespace))),
+    ]
+}
+
+/// What an index goes by before it goes by standing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By<'a> {
+    Status,
+    Function(&'a FunctionName),
+    Namespace(&'a Namespace),
+}
+
+/// Executions that are together in an index: in order of their [`place`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Partition {
+    pub(crate) scope: Scope,
+    pub(crate) standing: Standing,
+}
+
+impl Partition {
+    fn put(self, out: &mut BytesMut, by: By<'_>) -> Table {
+        let (table, name) = match by {
+            By::Status => (BY_STATUS, None),
+            By::Function(function) => (BY_FUNCTION, Some(function.as_str())),
+            By::Namespace(namespace) => (BY_NAMESPACE, Some(namespace.as_str())),
+        };
+        if let Some(name) = name {
+            // Names have no control characters, so the zero ends them.
+            out.put_slice(name.as_bytes());
+            out.put_u8(0);
+        }
+        // That of namespaces has roots alone.
+        if table != BY_NAMESPACE {
+            out.put_u8(self.scope as u8);
+        }
+        out.put_u8(self.standing as u8);
+        table
+    }
+
+    /// Where it is: its table, and how its keys begin.
+    pub(crate) fn prefix(self, by: By<'_>) -> (Table, Bytes) {
+        let mut out = BytesMut::with_capacity(64);
+        let table = self.put(&mut out, by);
+        (table, out.freeze())
+    }
+}
+
+/// How an execution stands in a list: the newest first, then by key.
+pub(crate) fn place(created_at: Timestamp, key: &JournalKey) -> Bytes {
+    let mut out = BytesMut::with_capacity(64);
+    out.put_u64(newest_first(created_at));
+    keys::put_journal_key(&mut out, key);
+    out.freeze()
+}
+
+pub(crate) fn newest_first(created_at: Timestamp) -> u64 {
+    !created_at.as_micros()
+}
+
+/// What a place says.
+pub(crate) fn read_place(place: &[u8]) -> Result<(Timestamp, JournalKey), Malformed> {
+    let mut reader = Reader(place);
+    let created_at = Timestamp::from_micros(!reader.u64()?);
+    let created_at = created_at.ok_or(Malformed("a time is past the last one"))?;
+    let key = keys::read_journal_key(&mut reader)?;
+    reader.end()?;
+    Ok((created_at, key))
+}
+
+pub(crate) fn finished(standing: Standing, at: Timestamp, key: &JournalKey) -> Bytes {
+    let mut out = BytesMut::with_capacity(64);
+    out.put_u8(standing as u8);
+    out.put_u64(at.as_micros());
+    keys::put_journal_key(&mut out, key);
+    out.freeze()
+}
+
+/// In place of a standing: a part of the tree is gone.
+pub(crate) const BEING_SWEPT: u8 = 0;
+
+/// The entry of a tree of which a part is gone. It says nothing but which tree: whoever starts a root
+/// can ask for it, and it is before all others, so that no file has to be looked into for that.
+pub(crate) fn being_swept(root: &RootHash) -> Bytes {
+    let mut out = BytesMut::with_capacity(64);
+    out.put_u8(BEING_SWEPT);
+    out.put_u64(0);
+    keys::put_journal_key(&mut out, &JournalKey::first(ExecutionId::root_of(*root)));
+    out.freeze()
+}
+
+/// The root of a finished tree, from its entry.
+pub(crate) fn read_finished(entry: &[u8]) -> Result<JournalKey, Malformed> {
+    let mut reader = Reader(entry);
+    reader.take(9)?;
+    let key = keys::read_journal_key(&mut reader)?;
+    reader.end()?;
+    Ok(key)
+}
+
+/// The execution that an entry of a list's index points to.
+pub(crate) fn read_entry(table: &Table, entry: &[u8]) -> Result<JournalKey, Malformed> {
+    let mut reader = Reader(entry);
+    if *table != BY_STATUS {
+        let end = entry.iter().position(|byte| *byte == 0);
+        reader.take(end.ok_or(Malformed("its name does not end"))? + 1)?;
+    }
+    reader.take(if *table == BY_NAMESPACE { 1 } else { 2 })?;
+    Ok(read_place(reader.0)?.1)
+}

@@ -1,0 +1,248 @@
+//! Lists of executions: by namespace, status, function and time, newest first, page by page. A page
+//! costs what it shows, whatever the history: each status has its own part of an index, and a list
+//! that wants several takes them by turns. Two lists pass over some of what they look at, and look at
+//! a bounded number for a page: one by namespace and function, which looks at what is of that
+//! namespace, and one of last attempts alone. Those whose id begins in some way are found without an
+//! index (`beginning`).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::ops::Bound;
+use std::str::FromStr;
+
+use bytes::{Bytes, BytesMut};
+use data_encoding::BASE64URL_NOPAD;
+use indelible_journal::{FunctionName, Namespace, Timestamp};
+use indelible_store::{ReadError, Scan, Seen, Snapshot, prefix_range};
+
+use super::EXECUTIONS;
+use super::beginning::{self, IdPrefix};
+use super::codec::{self, Malformed};
+use super::executions::{self, Execution, Standing};
+use super::index::{self, By, Partition, Scope};
+
+/// The most executions on a page.
+pub const PAGE_MAX: usize = 1000;
+
+/// The most rows that are looked at for a page, of whatever is passed over: other functions of a
+/// namespace, attempts that others followed. No index is without them, and a page must not cost a
+/// whole history.
+pub const LOOKED_AT_MAX: usize = 5 * PAGE_MAX;
+
+/// Which executions to list. The default is all roots.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those that stand like one of these; all if none is named.
+    pub standings: Vec<Standing>,
+    /// Roots of this namespace; what they called is not among them, whatever `with_children` says.
+    /// Roots that were over before rows had a namespace are in no such list.
+    pub namespace: Option<Namespace>,
+    /// Those of this function. Together with a namespace, a page may have fewer than were asked for,
+    /// or none, and still say where to go on: [`LOOKED_AT_MAX`].
+    pub function: Option<FunctionName>,
+    /// Those created at this time or later.
+    pub created_from: Option<Timestamp>,
+    /// Those created before this time.
+    pub created_before: Option<Timestamp>,
+    /// Also those that other executions called.
+    pub with_children: bool,
+    /// Each execution as its last attempt stands, and only if that is one of those wanted: what a
+    /// later attempt made good has not failed. Every attempt has a row of its own, and is listed by
+    /// itself without this. A page may be short, or empty, as one of a function of a namespace.
+    pub latest_only: bool,
+    /// Roots whose id begins so, each as its last attempt stands; what they called is not among
+    /// them, whatever `with_children` says. At most [`beginning::TREES_MAX`] trees are looked at.
+    pub id_prefix: Option<IdPrefix>,
+}
+
+/// Where a page ended. It stays good whatever happens to executions meanwhile: what was on an
+/// earlier page does not come again, and what stays as it is, is not passed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor(pub(super) Bytes);
+
+/// A text that is not a cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a cursor of a list of executions")]
+pub struct CursorError;
+
+const CURSOR_VERSION: u8 = 1;
+
+/// What is wrong with a row that is missing.
+const NOT_THERE: &str = "an index has it, but it is not there";
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut bytes = vec![CURSOR_VERSION];
+        bytes.extend_from_slice(&self.0);
+        f.write_str(&BASE64URL_NOPAD.encode(&bytes))
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = CursorError;
+
+    fn from_str(text: &str) -> Result<Self, CursorError> {
+        // The longest place there is: no need to decode more of a text from outside.
+        if text.len() > 1024 {
+            return Err(CursorError);
+        }
+        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| CursorError)?;
+        let (version, place) = bytes.split_first().ok_or(CursorError)?;
+        if *version != CURSOR_VERSION || index::read_place(place).is_err() {
+            return Err(CursorError);
+        }
+        Ok(Self(Bytes::copy_from_slice(place)))
+    }
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listing {
+    /// The newest first.
+    pub executions: Vec<Execution>,
+    /// Where to go on; none at the end. A page that is not full is not the last one if this says so.
+    pub next: Option<Cursor>,
+    /// More trees begin like the filter's beginning of an id than are looked at: none is listed.
+    pub crowded: bool,
+}
+
+/// A page of executions after a cursor, at most `limit` (and [`PAGE_MAX`]) of them.
+pub fn list(
+    snapshot: &Snapshot,
+    filter: &Filter,
+    after: Option<&Cursor>,
+    limit: usize,
+) -> Result<Seen<Listing>, ReadError> {
+    if let Some(prefix) = &filter.id_prefix {
+        return beginning::list(snapshot, filter, prefix, after, limit);
+    }
+    let limit = limit.clamp(1, PAGE_MAX);
+    let mut parts = Vec::new();
+    for scope in Scope::ALL {
+        if scope == Scope::Child && (!filter.with_children || filter.namespace.is_some()) {
+            continue;
+        }
+        for standing in Standing::ALL {
+            if filter.standings.is_empty() || filter.standings.contains(&standing) {
+                parts.push(Part::new(Partition { scope, standing }, filter, after));
+            }
+        }
+    }
+    // Few parts have much: a little of each first, more of those that are used up.
+    let chunk = limit.div_ceil(parts.len()).max(8).min(limit + 1);
+    let mut heads = BinaryHeap::new();
+    for (number, part) in parts.iter_mut().enumerate() {
+        if let Some(place) = part.next(snapshot, chunk)? {
+            heads.push(Reverse((place, number)));
+        }
+    }
+    let mut listing = Listing::default();
+    let mut last = None;
+    let wanted = filter.function.as_ref().filter(|_| filter.namespace.is_some());
+    let mut looked_at = 0;
+    while let Some(Reverse((place, number))) = heads.pop() {
+        if listing.executions.len() == limit || looked_at == LOOKED_AT_MAX {
+            listing.next = last.map(Cursor);
+            break;
+        }
+        let execution = match filter.latest_only {
+            true => latest_at(snapshot, &place),
+            false => execution_at(snapshot, &place).map(Some),
+        };
+        let execution = snapshot.damage().noted(execution)?;
+        looked_at += 1;
+        if let Some(execution) = execution
+            && wanted.is_none_or(|function| *function == execution.function)
+        {
+            listing.executions.push(execution);
+        }
+        last = Some(place);
+        if let Some(place) = parts[number].next(snapshot, chunk)? {
+            heads.push(Reverse((place, number)));
+        }
+    }
+    Ok(Seen { value: listing, position: snapshot.position() })
+}
+
+fn execution_at(snapshot: &Snapshot, place: &Bytes) -> Result<Execution, ReadError> {
+    // A place is a time of 8 bytes and a journal key.
+    let key = place.slice(8..);
+    match snapshot.get(EXECUTIONS, &key)?.value {
+        Some(value) => executions::decode(&key, &value),
+        None => Err(codec::damaged(&EXECUTIONS, &key, NOT_THERE)),
+    }
+}
+
+/// The same, unless a later attempt at it is there. It reads one row either way: the attempts at an
+/// execution stand together, and the last of them is this one or the reason why it is passed over.
+fn latest_at(snapshot: &Snapshot, place: &Bytes) -> Result<Option<Execution>, ReadError> {
+    let damaged = |what| codec::damaged(&EXECUTIONS, &place.slice(8..), what);
+    let (_, key) = index::read_place(place).map_err(|Malformed(what)| damaged(what))?;
+    match executions::latest(snapshot, key.execution_id())?.value {
+        Some(latest) if latest.key == key => Ok(Some(latest)),
+        Some(latest) if latest.key > key => Ok(None),
+        _ => Err(damaged(NOT_THERE)),
+    }
+}
+
+/// A part of an index, read a chunk at a time.
+struct Part {
+    scan: Scan,
+    prefix: usize,
+    /// The next one last.
+    places: Vec<Bytes>,
+    more: bool,
+}
+
+impl Part {
+    fn new(partition: Partition, filter: &Filter, after: Option<&Cursor>) -> Self {
+        let by = match (&filter.namespace, &filter.function) {
+            (Some(namespace), _) => By::Namespace(namespace),
+            (None, Some(function)) => By::Function(function),
+            (None, None) => By::Status,
+        };
+        let (table, prefix) = partition.prefix(by);
+        let at = |place: &[u8]| {
+            let mut key = BytesMut::from(&prefix[..]);
+            key.extend_from_slice(place);
+            key.freeze()
+        };
+        // Newest first: earlier times have larger keys. Nothing is before the first time.
+        let before = |time: Timestamp| {
+            index::newest_first(time).checked_add(1).map(|place| at(&place.to_be_bytes()))
+        };
+        let (_, behind) = prefix_range(prefix.clone());
+        let mut start = Bound::Included(prefix.clone());
+        if let Some(time) = filter.created_before {
+            start = before(time).map_or(Bound::Excluded(at(&[u8::MAX; 9])), Bound::Included);
+        }
+        let end = match filter.created_from.map(before) {
+            Some(Some(key)) => Bound::Excluded(key),
+            Some(None) | None => behind,
+        };
+        if let Some(cursor) = after.map(|Cursor(place)| at(place)) {
+            // One from a list of other times may lie before this one's beginning.
+            let (Bound::Included(first) | Bound::Excluded(first)) = &start else { unreachable!() };
+            if cursor >= *first {
+                start = Bound::Excluded(cursor);
+            }
+        }
+        let scan = Scan { range: (start, end), ..Scan::all(table, 1) };
+        Self { scan, prefix: prefix.len(), places: Vec::new(), more: true }
+    }
+
+    fn next(&mut self, snapshot: &Snapshot, chunk: usize) -> Result<Option<Bytes>, ReadError> {
+        if self.places.is_empty() && self.more {
+            self.scan.rows_max = chunk;
+            let page = snapshot.scan(&self.scan)?.value;
+            self.more = page.more;
+            if let Some((key, _)) = page.rows.last() {
+                self.scan.range.0 = Bound::Excluded(key.clone());
+            }
+            let places = page.rows.into_iter().map(|(key, _)| key.slice(self.prefix..));
+            self.places = places.rev().collect();
+        }
+        Ok(self.places.pop())
+    }
+}

@@ -1,0 +1,254 @@
+//! Operations and idempotency keys: records that outlive the execution they led to and go by a
+//! window of their own (C-3). What a record says is its room's business; here it is a body, and
+//! when it may go.
+//!
+//! ```text
+//! operations, idempotency_keys   namespace with its length (2 + n) ‖ id or key
+//!                                -> 00, or 01 ‖ when it may go (8) ‖ body, sealed
+//! expiries                       when (8) ‖ which table (1) ‖ key there
+//! ```
+
+use std::ops::Bound;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use indelible_journal::{Namespace, Timestamp};
+use indelible_store::{
+    Batch, Expect, Position, Read, ReadError, Scan, Seen, Snapshot, Store, SubmitError, Table,
+};
+
+use super::codec::{self, Malformed, Reader};
+use super::retention;
+use super::{EXPIRIES, IDEMPOTENCY_KEYS, OPERATIONS, keys};
+
+const VERSION: u8 = 1;
+
+/// Records of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// By operation id.
+    Operation = 1,
+    /// By a caller's idempotency key.
+    IdempotencyKey = 2,
+}
+
+impl Kind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Operation, Self::IdempotencyKey];
+
+    pub(crate) fn table(self) -> Table {
+        match self {
+            Self::Operation => OPERATIONS,
+            Self::IdempotencyKey => IDEMPOTENCY_KEYS,
+        }
+    }
+}
+
+/// Which record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Id {
+    /// Of which kind.
+    pub kind: Kind,
+    /// Ids and keys are unique within a namespace.
+    pub namespace: Namespace,
+    /// The operation id, or the key.
+    pub name: String,
+}
+
+impl Id {
+    fn key(&self) -> Bytes {
+        keys::namespaced(&self.namespace, &self.name)
+    }
+}
+
+/// A record with its window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Windowed {
+    /// From when on it may go. None while it is in progress: it is never purged then (C-3).
+    pub expires_at: Option<Timestamp>,
+    /// What its room has to say.
+    pub body: Bytes,
+}
+
+/// Adds to a batch: the record becomes `after` (or goes), if it still is `before` (or absent).
+pub fn replace(batch: &mut Batch, id: &Id, before: Option<&Windowed>, after: Option<&Windowed>) {
+    let (table, key) = (id.kind.table(), id.key());
+    let expect = match before {
+        None => Expect::Absent,
+        Some(before) => Expect::Equal(encode(table, &key, before)),
+    };
+    batch.expect(table, key.clone(), expect);
+    let expiry = |record: Option<&Windowed>| Some(expiry(record?.expires_at?, id.kind, &key));
+    let (old, new) = (expiry(before), expiry(after));
+    if old != new {
+        if let Some(old) = old {
+            batch.delete(EXPIRIES, old);
+        }
+        if let Some(new) = new {
+            batch.put(EXPIRIES, new, Bytes::new());
+        }
+    }
+    match after {
+        Some(after) => batch.put(table, key.clone(), encode(table, &key, after)),
+        None => batch.delete(table, key),
+    };
+}
+
+/// One record.
+pub fn get(read: &impl Read, id: &Id) -> Result<Seen<Option<Windowed>>, ReadError> {
+    let (table, key) = (id.kind.table(), id.key());
+    let seen = read.get(table, &key)?;
+    codec::decoded(read, seen, |value| value.map(|value| decode(table, &key, &value)).transpose())
+}
+
+/// What a purge did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Purged {
+    /// How many records went.
+    pub records: usize,
+    /// Bytes that they had, with their entries.
+    pub bytes: usize,
+    /// Whether more may be due.
+    pub more: bool,
+    /// They are gone for good when this is durable.
+    pub position: Option<Position>,
+    /// Records that stay because they, or their entries, cannot be read, and why: the first ones.
+    pub unreadable: Vec<String>,
+}
+
+/// So many unreadable records are told in words.
+const UNREADABLE_MAX: usize = 10;
+
+/// Why a purge stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PurgeError {
+    /// Something could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The batch was not accepted.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+}
+
+/// Deletes records whose window has passed, at most `limit` of them, in one batch. One that is
+/// changed at the same moment makes the whole batch be refused; the next purge gets them.
+pub async fn purge(store: &Store, now: Timestamp, limit: usize) -> Result<Purged, PurgeError> {
+    let (batch, mut purged) = due(store, now, limit, &mut None)?;
+    if !batch.writes().is_empty() {
+        purged.position = Some(store.submit(batch).await?);
+    }
+    Ok(purged)
+}
+
+/// The batch of a purge, and what it does; behind the entry up to which a purge before came: what it
+/// left, or deleted, is not looked at again.
+pub(crate) fn due(
+    store: &Store,
+    now: Timestamp,
+    limit: usize,
+    passed: &mut Option<Bytes>,
+) -> Result<(Batch, Purged), ReadError> {
+    let (snapshot, bounds) = (store.snapshot()?, store.bounds());
+    let limit = limit.clamp(1, bounds.scan_rows_max.min(bounds.batch_conditions_max));
+    let end = Bound::Excluded(Bytes::copy_from_slice(&(now.as_micros() + 1).to_be_bytes()));
+    let mut scan = Scan { range: (Bound::Unbounded, end), ..Scan::all(EXPIRIES, limit) };
+    if let Some(passed) = passed {
+        scan = scan.after(passed.clone());
+    }
+    let (mut batch, mut purged) = (Batch::new(), Purged::default());
+    let mut entries = 0;
+    loop {
+        let page = snapshot.scan(&scan)?.value;
+        for (entry, _) in &page.rows {
+            // What records hold may be large, and the batch holds it too.
+            if entries == limit || purged.bytes >= retention::step_bytes_max(bounds) {
+                purged.more = true;
+                return Ok((batch, purged));
+            }
+            match snapshot.damage().noted(record_of(&snapshot, entry)) {
+                Ok(record) => {
+                    if let Some((table, key, value)) = record {
+                        purged.records += 1;
+                        purged.bytes += key.len() + value.len();
+                        batch.expect(table, key.clone(), Expect::Equal(value)).delete(table, key);
+                    }
+                    entries += 1;
+                    purged.bytes += entry.len();
+                    batch.delete(EXPIRIES, entry.clone());
+                }
+                // One that is damaged does not keep the others.
+                Err(error) if error.is_damage() => {
+                    if purged.unreadable.len() < UNREADABLE_MAX {
+                        purged.unreadable.push(error.to_string());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            *passed = Some(entry.clone());
+        }
+        match page.rows.into_iter().next_back() {
+            Some((entry, _)) if page.more => scan = scan.after(entry),
+            _ => return Ok((batch, purged)),
+        }
+    }
+}
+
+/// The record that goes with its entry. The record counts, not the index: one that does not expire
+/// then stays.
+fn record_of(
+    snapshot: &Snapshot,
+    entry: &Bytes,
+) -> Result<Option<(Table, Bytes, Bytes)>, ReadError> {
+    let (expires_at, kind, key) = read_expiry(entry)?;
+    let table = kind.table();
+    let Some(value) = snapshot.get(table, &key)?.value else { return Ok(None) };
+    let expires = decode(table, &key, &value)?.expires_at == Some(expires_at);
+    Ok(expires.then_some((table, key, value)))
+}
+
+fn encode(table: Table, key: &[u8], record: &Windowed) -> Bytes {
+    let mut body = BytesMut::with_capacity(9 + record.body.len());
+    match record.expires_at {
+        None => body.put_u8(0),
+        Some(at) => {
+            body.put_u8(1);
+            body.put_u64(at.as_micros());
+        }
+    }
+    body.put_slice(&record.body);
+    codec::seal(&table, key, VERSION, &body)
+}
+
+pub(crate) fn decode(table: Table, key: &Bytes, value: &Bytes) -> Result<Windowed, ReadError> {
+    let sealed = codec::unseal(&table, key, VERSION, value)?;
+    let mut reader = Reader(&sealed);
+    let expires_at = match reader.u8() {
+        Ok(0) => Ok(None),
+        Ok(1) => reader.timestamp().map(Some),
+        Ok(_) => Err(Malformed("its window is of no known kind")),
+        Err(error) => Err(error),
+    };
+    let expires_at = expires_at.map_err(|error| codec::damaged(&table, key, error.0))?;
+    let rest = reader.0.len();
+    Ok(Windowed { expires_at, body: sealed.slice(sealed.len() - rest..) })
+}
+
+pub(crate) fn expiry(at: Timestamp, kind: Kind, key: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(9 + key.len());
+    out.put_u64(at.as_micros());
+    out.put_u8(kind as u8);
+    out.put_slice(key);
+    out.freeze()
+}
+
+/// When, of which kind, and the key there.
+pub(crate) fn read_expiry(entry: &Bytes) -> Result<(Timestamp, Kind, Bytes), ReadError> {
+    let mut reader = Reader(entry);
+    let parts = reader.timestamp().and_then(|at| {
+        let number = reader.u8()?;
+        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == number);
+        Ok((at, kind.ok_or(Malformed("it is of no known kind"))?, entry.slice(9..)))
+    });
+    parts.map_err(|error| codec::damaged(&EXPIRIES, entry, error.0))
+}

@@ -1,0 +1,283 @@
+//! Formats are for ever (D12): rows and a data folder that were written once must still read.
+//! `INDELIBLE_REWRITE=1` writes them anew; a difference in an old version is a mistake.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
+#![allow(clippy::disallowed_methods, reason = "the test reads its fixtures")]
+
+mod support;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use indelible_journal::{ComponentDigest, Journal, Namespace};
+use indelible_records::check;
+use indelible_records::executions::Standing;
+use indelible_records::listing::{self, Filter};
+use indelible_records::windows::{self, Id, Kind, Windowed};
+use indelible_records::{
+    self, audit, components, executions, journals, queue, settings, timers, unresolved,
+};
+use indelible_store::embedded::{self, Create, Options};
+use indelible_store::memory::MemoryEngine;
+use indelible_store::{Batch, Bounds, Scan, Store};
+
+use crate::support::{Run, at, key};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+fn rewrites() -> bool {
+    std::env::var("INDELIBLE_REWRITE").is_ok()
+}
+
+fn operation() -> (Id, Windowed) {
+    let namespace = Namespace::new("shop").unwrap();
+    let id = Id { kind: Kind::Operation, namespace, name: "op-1".to_owned() };
+    (id, Windowed { expires_at: Some(at(5_000)), body: Bytes::from_static(b"outcome") })
+}
+
+fn busy_key() -> (Id, Windowed) {
+    let namespace = Namespace::new("shop").unwrap();
+    let id = Id { kind: Kind::IdempotencyKey, namespace, name: "order 7 ✓".to_owned() };
+    (id, Windowed { expires_at: None, body: Bytes::from_static(b"in progress") })
+}
+
+/// Which rows are written: those of the first version of each table, or also those that came later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Age {
+    /// As at first: no execution has a namespace.
+    V1,
+    /// The same, and a root with a namespace.
+    V2,
+}
+
+impl Age {
+    fn rows(self) -> &'static str {
+        match self {
+            Self::V1 => "rows-v1.txt",
+            Self::V2 => "rows-v2.txt",
+        }
+    }
+}
+
+/// A row of every kind.
+fn fill(store: &Store, age: Age) -> Vec<Run> {
+    let mut root = Run::start(1, &key(1, &[], &[1]), "place_order", at(1_000));
+    let mut child = Run::start(1, &key(1, &[7], &[1, 2]), "größe", at(1_100));
+    let mut waiting = Run::start(2, &key(2, &[], &[3]), "approve", at(900));
+    for old in [&mut root, &mut waiting] {
+        old.namespace = None;
+    }
+    let mut batch = Batch::new();
+    root.work(at(1_001), 2);
+    root.flush(&mut batch);
+    child.flush(&mut batch);
+    store.submit_blocking(batch).unwrap();
+    child.end(at(1_200), Standing::Failed);
+    root.end(at(1_300), Standing::Completed);
+    waiting.block(at(950));
+    let mut batch = Batch::new();
+    for run in [&mut root, &mut child, &mut waiting] {
+        run.flush(&mut batch);
+    }
+    store.submit_blocking(batch).unwrap();
+    waiting.held = Some("stuck: Nondeterminism".to_owned());
+    let mut batch = Batch::new();
+    waiting.flush(&mut batch);
+    let mut named = Run::start(9, &key(9, &[], &[1]), "approve", at(800));
+    if age == Age::V2 {
+        named.held = Some("stuck: a name".to_owned());
+        named.flush(&mut batch);
+    }
+    queue::put(&mut batch, &queue::Entry { ticket: 9, key: key(2, &[], &[3]) });
+    timers::put(&mut batch, &timers::Timer { due: at(70), key: key(2, &[], &[3]), child: None });
+    timers::put(&mut batch, &timers::Timer { due: at(70), key: key(1, &[], &[1]), child: Some(4) });
+    for (id, record) in [operation(), busy_key()] {
+        windows::replace(&mut batch, &id, None, Some(&record));
+    }
+    components::put(&mut batch, b"component");
+    settings::put(&mut batch, "retention", b"30d");
+    unresolved::put(&mut batch, &effect(), b"held");
+    let body = Bytes::from_static(b"resolved");
+    audit::put(&mut batch, &audit::Entry { at: at(1_400), id: *b"0123456789abcdef", body });
+    let position = store.submit_blocking(batch).unwrap();
+    store.durable(position).wait().unwrap();
+    let mut runs = vec![root, child, waiting];
+    if age == Age::V2 {
+        runs.push(named);
+    }
+    runs
+}
+
+fn effect() -> unresolved::Effect {
+    unresolved::Effect { key: key(2, &[], &[3]), child: 7 }
+}
+
+/// Everything that `fill` wrote is there.
+fn assert_filled(store: &Store, runs: &[Run]) {
+    assert_eq!(store.durable_now().number(), 3);
+    for run in runs {
+        assert_eq!(executions::get(store, run.key()).unwrap().value, run.stored);
+        let events = journals::read(store, run.key(), 0, 100).unwrap().value;
+        let recovered = Journal::recover(run.key().clone(), events.records).unwrap();
+        assert_eq!(recovered, run.journal);
+    }
+    let all = Filter { with_children: true, ..Filter::default() };
+    let listing = listing::list(&store.snapshot().unwrap(), &all, None, 10).unwrap().value;
+    let functions = listing.executions.iter().map(|row| row.function.as_str());
+    let all = ["größe", "place_order", "approve", "approve"];
+    assert_eq!(functions.collect::<Vec<_>>(), all[..runs.len()]);
+    let namespace = Some(Namespace::new("test2").unwrap());
+    let named = Filter { namespace, ..Filter::default() };
+    let listing = listing::list(&store.snapshot().unwrap(), &named, None, 10).unwrap().value;
+    let keys = listing.executions.iter().map(|row| &row.key);
+    assert_eq!(keys.collect::<Vec<_>>(), runs.iter().skip(3).map(Run::key).collect::<Vec<_>>());
+    for (id, record) in [operation(), busy_key()] {
+        assert_eq!(windows::get(store, &id).unwrap().value, Some(record));
+    }
+    let digest = ComponentDigest::of(b"component");
+    assert_eq!(components::get(store, &digest).unwrap().value.unwrap().as_ref(), b"component");
+    assert_eq!(settings::get(store, "retention").unwrap().value.unwrap().as_ref(), b"30d");
+    assert_eq!(audit::before(store, at(2_000), 10).unwrap().value.len(), 1);
+    assert_eq!(queue::next(store, None, 10).unwrap().value[0].ticket, 9);
+    assert_eq!(timers::next(store, None, 10).unwrap().value.len(), 2);
+
+    assert_eq!(check::check(store, &mut |_| {}).unwrap().problems, []);
+}
+
+fn memory() -> Store {
+    Store::start(Arc::new(MemoryEngine::new()), &indelible_records::TABLES, Bounds::DEFAULT)
+        .unwrap()
+}
+
+/// Rows are written as they always were, byte for byte; that they read back is the next test's.
+#[test]
+fn rows_are_written_as_they_were() {
+    for age in [Age::V1, Age::V2] {
+        let store = memory();
+        fill(&store, age);
+        let mut text = String::new();
+        for table in indelible_records::TABLES {
+            let page = store.scan(&Scan::all(table, 100)).unwrap().value;
+            let came_later = table == indelible_records::BY_NAMESPACE && age == Age::V1;
+            assert_eq!(page.rows.is_empty(), came_later, "{}", table.name());
+            for (key, value) in page.rows {
+                let (key, value) = (HEXLOWER.encode(&key), HEXLOWER.encode(&value));
+                writeln!(text, "{} {key} {value}", table.name()).unwrap();
+            }
+        }
+        let path = fixture(age.rows());
+        if rewrites() {
+            fs::write(&path, &text).unwrap();
+        }
+        assert_eq!(text, fs::read_to_string(path).unwrap());
+    }
+}
+
+/// Rows that were written once read back as what they were.
+#[test]
+fn old_rows_still_read() {
+    for age in [Age::V1, Age::V2] {
+        let runs = fill(&memory(), age);
+        let store = memory();
+        let mut batch = Batch::new();
+        for line in fs::read_to_string(fixture(age.rows())).unwrap().lines() {
+            let [table, key, value] = line.split(' ').collect::<Vec<_>>()[..] else { panic!() };
+            let table =
+                indelible_records::TABLES.into_iter().find(|known| known.name() == table).unwrap();
+            let bytes = |text: &str| HEXLOWER.decode(text.as_bytes()).unwrap();
+            batch.put(table, bytes(key), bytes(value));
+        }
+        // As many batches as it took at first: positions are compared too.
+        for batch in [Batch::new(), Batch::new(), batch] {
+            let position = store.submit_blocking(batch).unwrap();
+            store.durable(position).wait().unwrap();
+        }
+        assert_filled(&store, &runs);
+        let held = (effect(), Bytes::from_static(b"held"));
+        assert_eq!(unresolved::next(&store, None, 10).unwrap().value, [held]);
+    }
+}
+
+/// A folder as one file: path and content of each file in it, with their lengths before them.
+fn pack(folder: &Path, below: &Path, out: &mut Vec<u8>) {
+    let mut paths: Vec<_> =
+        fs::read_dir(below).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            pack(folder, &path, out);
+            continue;
+        }
+        let name = path.strip_prefix(folder).unwrap().to_str().unwrap();
+        let mut content = fs::read(&path).unwrap();
+        if name.ends_with(".jnl") {
+            // Journals are long and end in zeros; what is written is what counts.
+            let end = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            content.truncate(end);
+        }
+        for part in [name.as_bytes(), &content] {
+            out.extend((part.len() as u32).to_be_bytes());
+            out.extend(part);
+        }
+    }
+}
+
+fn unpack(mut packed: &[u8], folder: &Path) {
+    let mut part = || {
+        let (length, rest) = packed.split_at(4);
+        let length = u32::from_be_bytes(length.try_into().unwrap()) as usize;
+        let (part, rest) = rest.split_at(length);
+        packed = rest;
+        (part, packed.is_empty())
+    };
+    loop {
+        let (name, _) = part();
+        let (content, is_last) = part();
+        let path = folder.join(std::str::from_utf8(name).unwrap());
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// A folder that was written once opens, with all that is in it: one that was closed, and one that
+/// a crash left.
+#[test]
+fn an_old_folder_still_opens() {
+    for (name, age) in [
+        ("folder-v1-closed.bin", Age::V1),
+        ("folder-v1-crashed.bin", Age::V1),
+        ("folder-v2-closed.bin", Age::V2),
+    ] {
+        let temporary = tempfile::tempdir().unwrap();
+        // Those of version 1 have no table of namespaces: a program of today cannot make them.
+        if rewrites() && age == Age::V2 {
+            let made = temporary.path().join("made");
+            let store =
+                embedded::open(&made, &indelible_records::TABLES, &Options::default()).unwrap();
+            fill(&store, age);
+            let mut packed = Vec::new();
+            if name.contains("closed") {
+                store.close().unwrap();
+                pack(&made, &made, &mut packed);
+            } else {
+                pack(&made, &made, &mut packed);
+            }
+            fs::write(fixture(name), packed).unwrap();
+        }
+        let folder = temporary.path().join("data");
+        unpack(&fs::read(fixture(name)).unwrap(), &folder);
+        let mut options = Options::default();
+        options.create = Create::No;
+        let store = embedded::open(&folder, &indelible_records::TABLES, &options).unwrap();
+        assert_filled(&store, &fill(&memory(), age));
+    }
+}

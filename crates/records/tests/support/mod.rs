@@ -1,0 +1,236 @@
+//! Executions with real journals, for tests of the rows: what an engine would write, without one.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test helper: a panic is how a test fails")]
+#![allow(clippy::disallowed_methods, reason = "it finds programs beside the tests")]
+
+pub(crate) mod said;
+pub(crate) mod work;
+
+use std::path::{Path, PathBuf};
+
+use indelible_journal::{
+    Attempt, Attempts, ComponentDigest, Entry, ErrorKind, ExecutionId, Failure, FunctionName,
+    Journal, JournalKey, Limits, Namespace, OperationId, OperationKey, Payload, PromiseId,
+    RootHash, SignalName, Started, Timestamp, Wait, Waiting,
+};
+use indelible_records::executions::{self, Execution, Standing};
+use indelible_store::{Batch, Shape, Store, Table};
+
+/// Numbers that look random and are the same each time.
+pub(crate) struct Numbers(u64);
+
+impl Numbers {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1))
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+pub(crate) fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+/// Namespaces that begin alike, and one that is not ASCII.
+pub(crate) const NAMESPACES: [&str; 4] = ["test", "test2", "tes", "größe"];
+
+/// What the tree of this number was started with. Eight in a row are of one namespace.
+pub(crate) fn operation(tree: u64) -> OperationKey {
+    OperationKey {
+        namespace: Namespace::new(NAMESPACES[(tree / 8 % 4) as usize]).unwrap(),
+        operation_id: OperationId::new(&format!("op-{tree}")).unwrap(),
+    }
+}
+
+fn component() -> ComponentDigest {
+    ComponentDigest::of(b"component")
+}
+
+/// The journal key of an execution in the tree of this number.
+pub(crate) fn key(tree: u64, path: &[u32], attempts: &[u32]) -> JournalKey {
+    let root = RootHash::derive(&component(), None, &operation(tree));
+    let promise = PromiseId::new(root, path).unwrap();
+    let attempts: Vec<_> = attempts.iter().map(|n| Attempt::new(*n).unwrap()).collect();
+    JournalKey::new(ExecutionId::new(promise).unwrap(), Attempts::new(&attempts).unwrap()).unwrap()
+}
+
+/// An execution under way: its journal, what of it is stored, what is not yet.
+pub(crate) struct Run {
+    pub(crate) journal: Journal,
+    pub(crate) stored: Option<Execution>,
+    pub(crate) held: Option<String>,
+    /// As an engine writes it; none as one did before rows had it.
+    pub(crate) namespace: Option<Namespace>,
+    created_at: Timestamp,
+    pending: Vec<Entry>,
+}
+
+impl Run {
+    pub(crate) fn start(tree: u64, key: &JournalKey, function: &str, now: Timestamp) -> Self {
+        let is_root = key.execution_id().is_root();
+        let (journal, started) = Journal::start(
+            key.clone(),
+            now,
+            Started {
+                component_digest: component(),
+                function_name: FunctionName::new(function).unwrap(),
+                input: Payload::json("{}"),
+                parent_id: key.execution_id().parent(),
+                idempotency_key: is_root.then(|| operation(tree)),
+                attempts: key.attempts().clone(),
+                limits: Limits {
+                    memory_bytes_max: 1 << 20,
+                    stack_bytes_max: 1 << 16,
+                    table_elements_max: 100,
+                },
+                retry_policy: None,
+                trace_parent: None,
+            },
+        )
+        .unwrap();
+        let namespace = is_root.then(|| operation(tree).namespace);
+        let pending = vec![started];
+        Self { journal, stored: None, held: None, namespace, created_at: now, pending }
+    }
+
+    pub(crate) fn key(&self) -> &JournalKey {
+        self.journal.key()
+    }
+
+    /// Another attempt at one that failed.
+    pub(crate) fn again(&self, now: Timestamp) -> Self {
+        let (journal, pending) = self.journal.next_attempt(now).unwrap();
+        let (namespace, created_at) = (self.namespace.clone(), journal.last_timestamp());
+        Self { journal, stored: None, held: None, namespace, created_at, pending }
+    }
+
+    /// The guest asks for the time, so many times.
+    pub(crate) fn work(&mut self, now: Timestamp, count: usize) {
+        for _ in 0..count {
+            self.pending.push(self.journal.record_time(now).unwrap().1);
+        }
+    }
+
+    /// The guest waits for a signal that has not come.
+    pub(crate) fn block(&mut self, now: Timestamp) {
+        let wait = Wait::Signal(SignalName::new("go").unwrap());
+        match self.journal.wait(now, &wait).unwrap() {
+            Waiting::Blocked(entry) => self.pending.push(entry),
+            waiting => panic!("{waiting:?}"),
+        }
+    }
+
+    /// The signal comes.
+    pub(crate) fn wake(&mut self, now: Timestamp) {
+        let name = SignalName::new("go").unwrap();
+        let delivered = self.journal.deliver_signal(now, &name, Payload::json("1")).unwrap();
+        self.pending.extend(delivered.map(|(_, entry)| entry));
+        self.pending.extend(self.journal.wake(now).unwrap());
+    }
+
+    pub(crate) fn request_cancel(&mut self, now: Timestamp) {
+        self.pending.extend(self.journal.request_cancel(now, "enough").unwrap());
+    }
+
+    /// It ends like this.
+    pub(crate) fn end(&mut self, now: Timestamp, standing: Standing) {
+        let entry = match standing {
+            Standing::Completed => self.journal.complete(now, Payload::json("1")),
+            Standing::Failed => {
+                self.journal.fail(now, Failure::new(ErrorKind::UserError, "no luck"))
+            }
+            Standing::Cancelled => {
+                self.request_cancel(now);
+                self.journal.cancel(now, "enough")
+            }
+            _ => panic!("{standing:?} is no end"),
+        };
+        self.pending.push(entry.unwrap());
+    }
+
+    /// The row as it is after what is pending.
+    pub(crate) fn row(&self) -> Execution {
+        let started = self.journal.started().unwrap();
+        let standing = match &self.held {
+            Some(_) => Standing::Held,
+            None => Standing::of(self.journal.status().unwrap()),
+        };
+        Execution {
+            key: self.journal.key().clone(),
+            length: self.journal.len(),
+            standing,
+            created_at: self.created_at,
+            updated_at: self.journal.last_timestamp(),
+            component: started.component_digest,
+            function: started.function_name.clone(),
+            held: self.held.clone(),
+            namespace: self.namespace.clone(),
+        }
+    }
+
+    /// Adds what is pending to a batch.
+    pub(crate) fn flush(&mut self, batch: &mut Batch) {
+        let row = self.row();
+        executions::advance(batch, self.stored.as_ref(), &row, &self.pending).unwrap();
+        self.pending.clear();
+        self.stored = Some(row);
+    }
+
+    /// Submits what is pending by itself.
+    pub(crate) fn submit(&mut self, store: &Store) {
+        let mut batch = Batch::new();
+        self.flush(&mut batch);
+        store.submit_blocking(batch).unwrap();
+    }
+}
+
+/// A row for each batch, of the tests that count them.
+pub(crate) const LOG: Table = Table::new(40, "log", Shape::Kept);
+
+pub(crate) fn log_tables() -> Vec<Table> {
+    let mut tables = indelible_records::TABLES.to_vec();
+    tables.push(LOG);
+    tables
+}
+
+pub(crate) fn log_key(thread: u64, number: u64) -> Vec<u8> {
+    [thread.to_be_bytes(), number.to_be_bytes()].concat()
+}
+
+/// The thread and the number, from the key of a batch's row.
+pub(crate) fn read_log_key(key: &[u8]) -> (u64, u64) {
+    let (thread, number) = key.split_at(8);
+    let number_of = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
+    (number_of(thread), number_of(number))
+}
+
+/// What a batch's row says of the rest of it: this journal has this length now.
+pub(crate) fn log_value(key: &JournalKey, length: u64) -> Vec<u8> {
+    format!("{length} {key}").into_bytes()
+}
+
+/// The journal and its length, from a batch's row.
+pub(crate) fn read_log_value(value: &[u8]) -> (JournalKey, u64) {
+    let text = std::str::from_utf8(value).unwrap();
+    let (length, key) = text.split_once(' ').unwrap();
+    (key.parse().unwrap(), length.parse().unwrap())
+}
+
+/// The example, which cargo builds beside the tests.
+pub(crate) fn committer() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(Path::parent).unwrap();
+    let path = folder.join("examples").join("committer");
+    assert!(path.exists(), "no {}: build it with `cargo build --examples`", path.display());
+    path
+}
