@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use indelible_journal::{Journal, Micros, Namespace, Timestamp};
+use indelible_records::check;
 use indelible_records::executions::{self, Execution, Standing};
 use indelible_records::retention::{self, Background, Keeper, Plan, Retention, Swept};
 use indelible_records::{journals, settings, timers, windows};
 use indelible_store::engine::{Engine, EngineError, EngineSnapshot, KeyRange, Visit};
 use indelible_store::memory::MemoryEngine;
 use indelible_store::{
-    Batch, Bounds, Direction, ReadError, Scan, Snapshot, Store, SubmitError, Table, Write, check,
+    Batch, Bounds, Direction, ReadError, Scan, Snapshot, Store, SubmitError, Table, Write,
 };
 
 use crate::support::{Run, at, key};
