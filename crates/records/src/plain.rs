@@ -80,6 +80,8 @@ pub mod settings {
 
 /// Who did what: written in the same commit as what was done (C-38).
 pub mod audit {
+    use indelible_slots::Slot;
+
     use super::*;
 
     /// An entry.
@@ -87,10 +89,17 @@ pub mod audit {
     pub struct Entry {
         /// When.
         pub at: Timestamp,
-        /// Tells entries of one moment apart.
+        /// Tells entries of one moment apart. It begins with the slot of what the entry is about.
         pub id: [u8; 16],
         /// Who, what and why, in its room's words.
         pub body: Bytes,
+    }
+
+    impl Entry {
+        /// The slot of what it is about.
+        pub fn slot(&self) -> Slot {
+            Slot::at_start_of(&self.id)
+        }
     }
 
     /// Adds an entry to a batch.

@@ -2,6 +2,7 @@
 
 use indelible_journal::{ComponentDigest, JournalKey, PromiseId, Timestamp};
 use indelible_records::audit;
+use indelible_slots::Slot;
 use serde::Serialize;
 
 use crate::component::ComponentName;
@@ -56,6 +57,15 @@ pub(crate) enum About<'a> {
     Subject(&'a str),
 }
 
+impl About<'_> {
+    fn slot(&self) -> Slot {
+        match self {
+            Self::Execution(key) | Self::Promise(key, _) => key.execution_id().root().slot(),
+            Self::Component(..) | Self::Subject(_) => Slot::SERVER,
+        }
+    }
+}
+
 pub(crate) fn entry(
     shared: &Shared,
     at: Timestamp,
@@ -66,6 +76,7 @@ pub(crate) fn entry(
 ) -> audit::Entry {
     let mut id = [0; 16];
     shared.entropy.fill(Purpose::Id, &mut id);
+    about.slot().stamp(&mut id);
     let (actor, reason) = (actor.as_str(), cut(reason));
     let body = Body {
         version: 1,

@@ -23,6 +23,7 @@ use std::sync::Mutex;
 
 use indelible_journal::{Micros, Timestamp};
 use indelible_records::{audit, settings};
+use indelible_slots::Slot;
 use indelible_store::{Batch, Position, Store, SubmitError};
 use serde::{Deserialize, Serialize};
 
@@ -207,7 +208,7 @@ impl RetentionClock {
         if !is_due {
             return Ok(None);
         }
-        self.submit_purge(store, Timestamp::EPOCH, Batch::new()).map(Some)
+        self.submit_purge(store, Timestamp::EPOCH, Batch::in_slots(Slot::SERVER)).map(Some)
     }
 
     /// Submits a batch that purges records by this time, and the clock with it: a process that finds
@@ -225,6 +226,7 @@ impl RetentionClock {
             state.purged = state.purged.max(by);
             state.row()
         };
+        batch.touch(Slot::SERVER);
         row.put(&mut batch);
         let position = store.submit_blocking(batch)?;
         lock(&self.state).written = row.time();

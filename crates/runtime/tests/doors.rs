@@ -345,12 +345,13 @@ fn a_deployment_is_made_once() {
     let digests = [first.value.digest.to_string(), second.value.digest.to_string()];
     let entries = audited(&house);
     assert_eq!(entries.len(), 2);
-    for (entry, digest) in entries.iter().zip(digests) {
+    for digest in digests {
         let expected = serde_json::json!({
             "version": 1, "actor": "ann", "action": "deploy", "component": "shop",
             "digest": digest, "reason": "why",
         });
-        assert_eq!(*entry, expected);
+        // The clock stands still: entries of one moment have no order.
+        assert!(entries.contains(&expected), "{entries:?}");
     }
 }
 

@@ -20,7 +20,7 @@ pub use self::restore::{RestoreError, restore};
 pub use self::write::Writer;
 
 /// The version of the format. A file of a higher one is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a backup is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

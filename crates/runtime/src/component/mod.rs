@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indelible_journal::{ComponentDigest, FunctionName, RetryPolicy, Timestamp};
 use indelible_records::{components, settings};
+use indelible_slots::Slot;
 use indelible_store::{Batch, Position, ReadError, Store, SubmitError};
 
 pub use self::name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
@@ -114,7 +115,7 @@ impl Components {
             record.versions.push(Version { digest, deployed_at: now });
         }
         record.active = digest;
-        let mut batch = Batch::new();
+        let mut batch = Batch::in_slots(Slot::SERVER);
         components::put(&mut batch, bytes);
         let manifest = deployed.manifest.to_json();
         settings::put(&mut batch, &record::manifest_name(&digest), manifest.as_bytes());
