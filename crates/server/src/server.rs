@@ -217,7 +217,7 @@ impl Server {
             draining: connections.draining(),
             connections: connections.readings(),
             answers: Arc::new(Semaphore::new(options.answer_bytes_max)),
-            seal: Seal::new(),
+            seal: Arc::new(Seal::new()),
             engine,
             access,
             tokens,

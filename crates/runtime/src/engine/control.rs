@@ -6,7 +6,6 @@ use indelible_idempotency::{IdempotencyKey, RequestHash};
 use indelible_journal::{
     DeliveryId, ExecutionId, JournalKey, Payload, PromiseId, SignalName, Timestamp,
 };
-use indelible_store::rows::unresolved;
 use tokio::sync::oneshot;
 
 use super::calls::unreadable;
@@ -14,10 +13,11 @@ use super::outcome::answered;
 use super::{Engine, EngineError};
 use crate::audit::Actor;
 use crate::keys::{self, Answer, Answered, LedTo, Requested, UnderKey};
+use crate::reader::Lane;
 use crate::run_queue::Flow;
 use crate::tree::command::{self, Cancelling, Command, How, NotDone, Reply};
 use crate::tree::unresolved::Resolution;
-use crate::unresolved::{Unresolved, UnresolvedEffect};
+use crate::unresolved::UnresolvedEffect;
 
 /// Who asks for a change, why, and under which key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -223,17 +223,12 @@ impl Engine {
         after: Option<(&JournalKey, &PromiseId)>,
         limit: usize,
     ) -> Result<Vec<UnresolvedEffect>, EngineError> {
-        let after = after.and_then(|(key, promise)| {
-            let child = promise.number_in(key.execution_id())?;
-            Some(unresolved::Effect { key: key.clone(), child })
+        let after = after.map(|(key, promise)| (key.clone(), promise.clone()));
+        let read = self.read(Lane::Lists, move |reads| {
+            let after = after.as_ref().map(|(key, promise)| (key, promise));
+            reads.unresolved_after(after, limit)
         });
-        let seen = unresolved::next(&self.shared.store, after.as_ref(), limit)?;
-        self.shared.store.durable(seen.position).await?;
-        let shown = |(effect, body)| match Unresolved::decode(&body) {
-            Ok(known) => Ok(known.shown(effect)),
-            Err(why) => Err(EngineError::Malformed(format!("an unresolved effect: {why}"))),
-        };
-        seen.value.into_iter().map(shown).collect()
+        read.await
     }
 
     async fn settle(
