@@ -38,7 +38,7 @@ fn lane(house: &House, lane: Lane) -> LaneReadings {
     house.engine().readings().reads.into_iter().find(|one| one.lane == lane).unwrap()
 }
 
-/// D3: reads that the store keeps waiting keep nothing else waiting: neither the thread that asked
+/// Reads that the store keeps waiting keep nothing else waiting: neither the thread that asked
 /// for them, which serves other connections, nor calls, nor look-ups.
 #[test]
 fn calls_go_on_while_reads_wait() {

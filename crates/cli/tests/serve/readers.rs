@@ -1,7 +1,10 @@
-//! What viewers cost a server.
+//! What viewers cost a server, and what they may expect of it across a restart.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+
+use indelible_http_peer::Peer;
+use serde_json::json;
 
 use super::process::{PATIENCE, Server, until};
 
@@ -57,4 +60,51 @@ fn a_client_that_reads_nothing_costs_a_few_pieces() {
         "{all} pieces, {before} before, {own} of the one that reads"
     );
     drop(silent);
+}
+
+/// A cursor that a server gave out is good at the next one over the same folder, stopped or killed;
+/// one that no server made is refused, and says what to do.
+#[test]
+fn cursors_outlive_a_server() {
+    let peer = Peer::start();
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let config = folder.path().join("indelible.toml");
+    let lines = format!(
+        "[components.behaviours]\nhosts = [\"{}\"]\nnetworks = [\"loopback\"]\nplain_http = true\n",
+        peer.address()
+    );
+    std::fs::write(&config, lines).unwrap();
+    let start = || Server::start(&data, &["--config", config.to_str().unwrap()]);
+    let mut server = start();
+    server.deploy("behaviours", "behaviours");
+    let url = peer.url("/do/drop-after");
+    let spec = json!({"method": "POST", "url": url, "backoff_ms": 1, "hold": true}).to_string();
+    for _ in 0..3 {
+        assert_eq!(server.post("/v1/start/behaviours/sends", &[], &spec).status, 202);
+    }
+    let all = until("all are held", || {
+        let all = server.get("/v1/unresolved").json()["effects"].as_array().unwrap().clone();
+        (all.len() == 3 && all.iter().all(|effect| effect["held"] == true)).then_some(all)
+    });
+    let mut path = "/v1/unresolved?limit=1".to_owned();
+    for (number, effect) in all.iter().enumerate() {
+        let page = server.get(&path).json();
+        assert_eq!(page["effects"], json!([effect]), "page {number}");
+        let Some(next) = page["next"].as_str() else {
+            assert_eq!(number, 2);
+            break;
+        };
+        path = format!("/v1/unresolved?limit=1&cursor={next}");
+        if number == 0 {
+            server.stop();
+        } else {
+            server.kill();
+        }
+        server = start();
+    }
+    let refused = server.get("/v1/unresolved?cursor=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+    assert_eq!((refused.status, &refused.json()["code"]), (400, &"malformed-request".into()));
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("without one the list begins anew"), "{detail}");
 }

@@ -107,8 +107,10 @@ pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer
     let after = match asked.query("cursor") {
         None => None,
         Some(text) => {
-            let place = state.seal.open(text).and_then(|text| place(&text));
-            Some(place.ok_or_else(|| malformed("cursor: not one of this list"))?)
+            let place = state.seal.open_text(text).and_then(|text| place(&text));
+            Some(place.ok_or_else(|| {
+                malformed("cursor: not one of this list; without one the list begins anew")
+            })?)
         }
     };
     // Not the state: what waits to be read must not hold the engine.
