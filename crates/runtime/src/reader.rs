@@ -23,7 +23,7 @@ use crate::shared::{Shared, lock};
 /// What a read is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// A row or two, by their keys: whose an execution is, how it ended.
+    /// A row or two, by their keys: whose an execution is, what is known of an operation.
     Lookups,
     /// One execution: its details, its tree, its events.
     Views,

@@ -83,18 +83,18 @@ impl Shared {
         Ok(stored.unwrap_or(Standing::Absent))
     }
 
-    /// How an execution stands as far as it is stored; none if it is not.
+    /// How an execution stands as far as it is stored; none if it is not. A repeated call is told its
+    /// outcome by this, so it is read where it is asked for.
     async fn stored(&self, execution: &ExecutionId) -> Result<Option<Standing>, EngineError> {
-        let execution = execution.clone();
-        let read = self.read(Lane::Lookups, move |reads| {
-            let Some(row) = reads.execution(&execution)? else { return Ok(None) };
+        let read = self.read_here(|reads| {
+            let Some(row) = reads.execution(execution)? else { return Ok(None) };
             if !row.standing.is_terminal() {
                 return Ok(Some(Standing::GoesOn { volatile: false }));
             }
             match reads.last_event(&row)?.and_then(operation::ending) {
                 Some(ending) => Ok(Some(Standing::Ended(ending))),
                 // Retention has taken it meanwhile.
-                None if reads.execution(&execution)?.is_none() => Ok(Some(Standing::Absent)),
+                None if reads.execution(execution)?.is_none() => Ok(Some(Standing::Absent)),
                 None => {
                     let what = format!("the journal of {} has no end", row.key);
                     Err(EngineError::Malformed(what))

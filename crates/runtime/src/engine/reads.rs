@@ -64,6 +64,17 @@ impl Shared {
     ) -> Result<T, EngineError> {
         self.enter_lane(lane).await?.run(work).await
     }
+
+    /// Reads a row or two on the thread at hand: what a call itself needs, for which the way to another
+    /// thread would take longer than the read.
+    pub(super) async fn read_here<T>(
+        &self,
+        work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let seen = Reads::now(self, work)?;
+        self.store.durable(seen.position).await?;
+        Ok(seen.value)
+    }
 }
 
 /// Room for one read: its pieces are done one after the other, and those of others in between.
@@ -89,12 +100,7 @@ impl LaneRead<'_> {
         &mut self,
         work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<Seen<T>, EngineError> {
-        let piece = move |shared: &Shared| {
-            let reads = Reads { shared, seen: Cell::new(Position::START) };
-            let value = work(&reads)?;
-            Ok(Seen { value, position: reads.seen.get() })
-        };
-        self.room.run(self.shared, piece).await?
+        self.room.run(self.shared, move |shared| Reads::now(shared, work)).await?
     }
 
     /// A page of executions, as [`Engine::list`] has it, a piece at a time.
@@ -146,6 +152,15 @@ pub struct Reads<'a> {
 }
 
 impl Reads<'_> {
+    fn now<T>(
+        shared: &Shared,
+        work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError>,
+    ) -> Result<Seen<T>, EngineError> {
+        let reads = Reads { shared, seen: Cell::new(Position::START) };
+        let value = work(&reads)?;
+        Ok(Seen { value, position: reads.seen.get() })
+    }
+
     fn saw<T>(&self, seen: Seen<T>) -> T {
         self.seen.set(self.seen.get().max(seen.position));
         seen.value
