@@ -1,12 +1,12 @@
-//! The simulated disk: a memory engine that keeps what it has taken when the process dies, fails
+//! The simulated disk: a memory backend that keeps what it has taken when the process dies, fails
 //! when it is told to, and may or may not have taken what was under way then.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use indelible_journal::{Attempt, JournalKey};
-use indelible_store::engine::{Engine, EngineError, EngineSnapshot};
-use indelible_store::memory::MemoryEngine;
+use indelible_store::backend::{Backend, BackendError, BackendSnapshot};
+use indelible_store::memory::MemoryBackend;
 use indelible_store::rows::TABLES;
 use indelible_store::{Bounds, Store, Table, Write};
 
@@ -33,7 +33,7 @@ pub(crate) enum Health {
 
 /// The simulated disk.
 pub(crate) struct Disk {
-    inner: Arc<MemoryEngine>,
+    inner: Arc<MemoryBackend>,
     health: Mutex<Health>,
     transcript: Arc<Transcript>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Disk {
 impl Disk {
     /// A disk that has taken these commits.
     pub(crate) fn with(commits: &[Vec<Write>], transcript: Arc<Transcript>) -> Self {
-        let inner = MemoryEngine::new();
+        let inner = MemoryBackend::new();
         for writes in commits {
             inner.commit(writes.clone()).expect("memory takes everything");
         }
@@ -59,7 +59,7 @@ impl Disk {
     /// The attempts at the effect of this key that are in flight, as far as the disk knows: what is
     /// accepted and not written is not there.
     pub(crate) fn in_flight(&self, key: &str) -> Vec<(JournalKey, u32, Attempt)> {
-        let backend: Arc<dyn Engine> = self.inner.clone();
+        let backend: Arc<dyn Backend> = self.inner.clone();
         let store = Store::start_by_hand(backend, &TABLES, Bounds::DEFAULT);
         let store = store.expect("what was committed can be opened");
         let all = store::all(&store, false).expect("memory can be read");
@@ -72,20 +72,20 @@ impl Disk {
     }
 }
 
-fn failed() -> EngineError {
-    EngineError::Stopped { what: "the simulated disk failed".to_owned() }
+fn failed() -> BackendError {
+    BackendError::Stopped { what: "the simulated disk failed".to_owned() }
 }
 
-impl Engine for Disk {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl Backend for Disk {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.inner.get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+    fn snapshot(&self) -> Box<dyn BackendSnapshot> {
         self.inner.snapshot()
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+    fn commit(&self, writes: Vec<Write>) -> Result<(), BackendError> {
         let mut health = self.health();
         let count = writes.len();
         match *health {
@@ -111,7 +111,7 @@ impl Engine for Disk {
         }
     }
 
-    fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
+    fn reclaim(&self, table: &Table) -> Result<(), BackendError> {
         self.inner.reclaim(table)
     }
 

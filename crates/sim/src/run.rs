@@ -11,7 +11,7 @@ use indelible_journal::{ExecutionId, Micros, PromiseId, Timestamp};
 use indelible_runtime::world::{Clock as _, Silent};
 use indelible_runtime::{Engine, Pace, World};
 use indelible_store::rows::{TABLES, unresolved};
-use indelible_store::{Store, engine};
+use indelible_store::{Store, backend};
 
 use crate::client::{Client, How, Request};
 use crate::disk::{Disk, Health};
@@ -181,7 +181,7 @@ impl Run {
 
     /// A new process over what is on the disk. What was shown must be there.
     pub(crate) fn open(&mut self) -> Result<(), String> {
-        let backend: Arc<dyn engine::Engine> = self.disk.clone();
+        let backend: Arc<dyn backend::Backend> = self.disk.clone();
         let store = Store::start_by_hand(backend, &TABLES, self.plan.bounds);
         let store = store.map_err(|error| format!("the store does not start: {error}"))?;
         self.ledger.kept(&store)?;

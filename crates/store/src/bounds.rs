@@ -49,9 +49,9 @@ impl Bounds {
         self.batch_bytes_max / 16
     }
 
-    /// Refuses bounds under which something could never be accepted, or that no engine can hold.
+    /// Refuses bounds under which something could never be accepted, or that no backend can hold.
     pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
-        // What an engine can take: u16 for the size of a key, and a batch in memory at once.
+        // What a backend can take: u16 for the size of a key, and a batch in memory at once.
         at_most(Bound::KeyBytes, self.key_bytes_max, 60_000)?;
         at_most(Bound::BatchBytes, self.batch_bytes_max, 1024 * MIB)?;
         at_most(Bound::BatchBytes, self.batch_bytes_max, self.waiting_bytes_max)?;

@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::backend::BackendError;
 use crate::batch::Condition;
 use crate::bounds::OutOfBounds;
-use crate::engine::EngineError;
 use crate::position::Position;
 
 /// Why a store stopped for good. Nothing is retried over a failed write or sync: what the disk
 /// holds is not known any more, and only opening the store again finds out (D12).
 #[derive(Debug, Clone)]
 pub struct Poison {
-    pub(crate) cause: Arc<EngineError>,
+    pub(crate) cause: Arc<BackendError>,
     pub(crate) durable: Position,
 }
 
 impl Poison {
     /// What failed.
-    pub fn cause(&self) -> &EngineError {
+    pub fn cause(&self) -> &BackendError {
         &self.cause
     }
 
@@ -113,7 +113,7 @@ pub enum SubmitError {
     },
     /// A precondition could not be read.
     #[error("a precondition cannot be read: {0}")]
-    Unreadable(Arc<EngineError>),
+    Unreadable(Arc<BackendError>),
     /// The store has stopped.
     #[error(transparent)]
     Poisoned(Poison),
@@ -133,13 +133,13 @@ impl SubmitError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The engine could not: too many files are open, or damage.
+    /// The backend could not: too many files are open, or damage.
     #[error("cannot read table {table:?}: {source}")]
-    Engine {
+    Backend {
         /// Which table.
         table: &'static str,
         /// Why.
-        source: Arc<EngineError>,
+        source: Arc<BackendError>,
     },
     /// A row is not what its table's rows are like: damaged, or written by a newer version.
     #[error("a row of table {table:?} cannot be read: {what} (key {key:?})")]
@@ -167,7 +167,7 @@ impl ReadError {
     /// store.
     pub fn is_damage(&self) -> bool {
         match self {
-            Self::Engine { source, .. } => source.is_damage(),
+            Self::Backend { source, .. } => source.is_damage(),
             Self::Row { .. } => true,
             Self::OutOfBounds(_) | Self::UnknownTable(_) | Self::Poisoned(_) => false,
         }

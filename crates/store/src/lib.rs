@@ -1,17 +1,17 @@
 //! How everything durable in Indelible is kept.
 //!
-//! A [`Store`] is one commit pipeline over an [`Engine`](engine::Engine). Batches of writes, under
+//! A [`Store`] is one commit pipeline over a [`Backend`](backend::Backend). Batches of writes, under
 //! preconditions, are accepted in memory and become durable in order; reads see what is accepted
 //! and say at which position. The rule for callers is output commit (D2): before anything leaves
 //! the process, the position it depends on is durable.
 
+pub mod backend;
 pub mod backup;
 mod batch;
 mod bounds;
 pub mod check;
 mod damage;
 pub mod embedded;
-pub mod engine;
 mod error;
 pub mod memory;
 mod pipeline;
@@ -20,10 +20,10 @@ pub mod retention;
 pub mod rows;
 mod table;
 
+pub use backend::Direction;
 pub use batch::{Batch, Condition, Expect, Write};
 pub use bounds::{Bound, Bounds, OutOfBounds};
 pub use damage::{DamageLog, PLACES_MAX};
-pub use engine::Direction;
 pub use error::{Lost, Poison, ReadError, Refusal, SubmitError};
 pub use pipeline::{Durable, Page, Read, Readings, Row, Scan, Snapshot, StartError, Store};
 pub use position::{Position, Seen};

@@ -14,7 +14,7 @@ use indelible_store::backup::{
     BackupError, Counts, Reader, RestoreError, VERSION, Writer, restore,
 };
 use indelible_store::embedded::{self, Options};
-use indelible_store::memory::MemoryEngine;
+use indelible_store::memory::MemoryBackend;
 use indelible_store::rows::executions::Standing;
 use indelible_store::rows::windows::{self, Id, Kind, Windowed};
 use indelible_store::rows::{self, audit, components, queue, settings, timers};
@@ -23,7 +23,7 @@ use indelible_store::{Batch, Bounds, Row, Scan, Shape, Store, Table, check};
 use crate::support::{Numbers, Run, at, key, operation};
 
 fn memory() -> Store {
-    Store::start(Arc::new(MemoryEngine::new()), &rows::TABLES, Bounds::DEFAULT).unwrap()
+    Store::start(Arc::new(MemoryBackend::new()), &rows::TABLES, Bounds::DEFAULT).unwrap()
 }
 
 /// A row of nearly every kind, and journals of several rows.
@@ -280,12 +280,12 @@ fn what_is_no_backup_is_refused() {
     newer[16..20].copy_from_slice(&0_u32.to_be_bytes());
     assert!(matches!(verified(&newer), Err(BackupError::Damaged { .. })));
     let more = [&rows::TABLES[..], &[Table::new(40, "from_the_future", Shape::Kept)]].concat();
-    let store = Store::start(Arc::new(MemoryEngine::new()), &more, Bounds::DEFAULT).unwrap();
+    let store = Store::start(Arc::new(MemoryBackend::new()), &more, Bounds::DEFAULT).unwrap();
     let error = restored(&backup(&store)).map(drop).unwrap_err();
     assert!(matches!(&error, RestoreError::UnknownTable(name) if name == "from_the_future"));
     // Fewer tables are what an older version had.
     let fewer = &rows::TABLES[..3];
-    let store = Store::start(Arc::new(MemoryEngine::new()), fewer, Bounds::DEFAULT).unwrap();
+    let store = Store::start(Arc::new(MemoryBackend::new()), fewer, Bounds::DEFAULT).unwrap();
     assert_eq!(everything(&restored(&backup(&store)).unwrap()), everything(&memory()));
     // A store that has something in it is not touched.
     let store = memory();

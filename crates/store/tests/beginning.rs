@@ -8,14 +8,14 @@ use indelible_journal::{
     Attempt, Attempts, ComponentDigest, ExecutionId, FunctionName, JournalKey, Namespace,
     PromiseId, RootHash, Timestamp,
 };
-use indelible_store::memory::MemoryEngine;
+use indelible_store::memory::MemoryBackend;
 use indelible_store::rows::beginning::TREES_MAX;
 use indelible_store::rows::executions::{self, Execution, Standing};
 use indelible_store::rows::listing::{self, Cursor, Filter, Listing};
 use indelible_store::{Batch, Bounds, Store, rows};
 
 fn memory() -> Store {
-    Store::start(Arc::new(MemoryEngine::new()), &rows::TABLES, Bounds::DEFAULT).unwrap()
+    Store::start(Arc::new(MemoryBackend::new()), &rows::TABLES, Bounds::DEFAULT).unwrap()
 }
 
 /// A root of this beginning, with a number at its end; or what it called.

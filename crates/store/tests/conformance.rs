@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use indelible_store::Table;
-use indelible_store::embedded::{EmbeddedEngine, Options};
-use indelible_store::engine::Engine;
-use indelible_store::memory::MemoryEngine;
+use indelible_store::backend::Backend;
+use indelible_store::embedded::{EmbeddedBackend, Options};
+use indelible_store::memory::MemoryBackend;
 use indelible_store_conformance::{Seeds, Subject, suite};
 use tempfile::TempDir;
 
@@ -25,10 +25,10 @@ fn seeds() -> Seeds {
 
 /// Keeps nothing, but for as long as the subject lives.
 #[derive(Default)]
-struct Memory(Arc<MemoryEngine>);
+struct Memory(Arc<MemoryBackend>);
 
 impl Subject for Memory {
-    fn open(&mut self, _tables: &[Table]) -> Arc<dyn Engine> {
+    fn open(&mut self, _tables: &[Table]) -> Arc<dyn Backend> {
         Arc::clone(&self.0) as _
     }
 }
@@ -46,10 +46,10 @@ impl Embedded {
 }
 
 impl Subject for Embedded {
-    fn open(&mut self, tables: &[Table]) -> Arc<dyn Engine> {
+    fn open(&mut self, tables: &[Table]) -> Arc<dyn Backend> {
         let mut options = Options::default();
         options.memtable_bytes = self.memtable_bytes;
-        Arc::new(EmbeddedEngine::open(self.folder.path(), tables, &options).unwrap())
+        Arc::new(EmbeddedBackend::open(self.folder.path(), tables, &options).unwrap())
     }
 }
 

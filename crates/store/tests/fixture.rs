@@ -15,7 +15,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use indelible_journal::{ComponentDigest, Journal, Namespace};
 use indelible_store::embedded::{self, Create, Options};
-use indelible_store::memory::MemoryEngine;
+use indelible_store::memory::MemoryBackend;
 use indelible_store::rows::executions::Standing;
 use indelible_store::rows::listing::{self, Filter};
 use indelible_store::rows::windows::{self, Id, Kind, Windowed};
@@ -150,7 +150,7 @@ fn assert_filled(store: &Store, runs: &[Run]) {
 }
 
 fn memory() -> Store {
-    Store::start(Arc::new(MemoryEngine::new()), &rows::TABLES, Bounds::DEFAULT).unwrap()
+    Store::start(Arc::new(MemoryBackend::new()), &rows::TABLES, Bounds::DEFAULT).unwrap()
 }
 
 /// Rows are written as they always were, byte for byte; that they read back is the next test's.

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use indelible_journal::{Journal, Micros, Namespace, Timestamp};
-use indelible_store::engine::{Engine, EngineError, EngineSnapshot, KeyRange, Visit};
-use indelible_store::memory::MemoryEngine;
+use indelible_store::backend::{Backend, BackendError, BackendSnapshot, KeyRange, Visit};
+use indelible_store::memory::MemoryBackend;
 use indelible_store::retention::{self, Background, Keeper, Plan, Retention, Swept};
 use indelible_store::rows::executions::{self, Execution, Standing};
 use indelible_store::rows::{self, journals, settings, timers, windows};
@@ -23,7 +23,7 @@ use indelible_store::{
 use crate::support::{Run, at, key};
 
 fn memory() -> Store {
-    Store::start(Arc::new(MemoryEngine::new()), &rows::TABLES, Bounds::DEFAULT).unwrap()
+    Store::start(Arc::new(MemoryBackend::new()), &rows::TABLES, Bounds::DEFAULT).unwrap()
 }
 
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -352,7 +352,7 @@ fn timers_may_outlive_their_tree() {
 fn a_step_is_as_large_as_a_scan() {
     for (rows_max, scan_rows_max) in [(10_000, 10_000), (usize::MAX, 1_000)] {
         let bounds = Bounds { scan_rows_max, ..Bounds::DEFAULT };
-        let store = Store::start(Arc::new(MemoryEngine::new()), &rows::TABLES, bounds).unwrap();
+        let store = Store::start(Arc::new(MemoryBackend::new()), &rows::TABLES, bounds).unwrap();
         put(&store, 1, &[], &[1], Standing::Completed, 10);
         while sweep(&store, &COMPLETED, rows_max).more {}
         assert_eq!(store.scan(&Scan::all(rows::JOURNALS, 1)).unwrap().value.rows, []);
@@ -420,10 +420,10 @@ fn a_purge_is_bounded_in_bytes() {
     assert_eq!((count(&store, rows::OPERATIONS), count(&store, rows::EXPIRIES)), (0, 0));
 }
 
-/// An engine that says what is done with it, and cannot read a table.
+/// A backend that says what is done with it, and cannot read a table.
 #[derive(Default)]
 struct Watched {
-    memory: MemoryEngine,
+    memory: MemoryBackend,
     unreadable: Option<Table>,
     seen: Arc<Seen>,
 }
@@ -438,27 +438,27 @@ struct Seen {
 }
 
 struct WatchedSnapshot {
-    memory: Box<dyn EngineSnapshot>,
+    memory: Box<dyn BackendSnapshot>,
     unreadable: Option<Table>,
     seen: Arc<Seen>,
 }
 
-impl Engine for Watched {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl Backend for Watched {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.memory.get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+    fn snapshot(&self) -> Box<dyn BackendSnapshot> {
         let (unreadable, seen) = (self.unreadable, Arc::clone(&self.seen));
         Box::new(WatchedSnapshot { memory: self.memory.snapshot(), unreadable, seen })
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+    fn commit(&self, writes: Vec<Write>) -> Result<(), BackendError> {
         self.seen.writes.fetch_max(writes.len(), Ordering::SeqCst);
         self.memory.commit(writes)
     }
 
-    fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
+    fn reclaim(&self, table: &Table) -> Result<(), BackendError> {
         self.seen.reclaimed.lock().unwrap().push(table.name());
         Ok(())
     }
@@ -468,8 +468,8 @@ impl Engine for Watched {
     }
 }
 
-impl EngineSnapshot for WatchedSnapshot {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl BackendSnapshot for WatchedSnapshot {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.memory.get(table, key)
     }
 
@@ -479,9 +479,9 @@ impl EngineSnapshot for WatchedSnapshot {
         range: &KeyRange,
         direction: Direction,
         visit: &mut Visit<'_>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), BackendError> {
         if self.unreadable == Some(*table) {
-            return Err(EngineError::Damaged { what: "it is worn out".to_owned() });
+            return Err(BackendError::Damaged { what: "it is worn out".to_owned() });
         }
         let counted = [rows::FINISHED, rows::EXPIRIES].contains(table);
         self.memory.scan(table, range, direction, &mut |key, value| -> ControlFlow<()> {
@@ -492,9 +492,9 @@ impl EngineSnapshot for WatchedSnapshot {
 }
 
 fn watched(unreadable: Option<Table>) -> (Store, Arc<Seen>) {
-    let engine = Watched { unreadable, ..Watched::default() };
-    let seen = Arc::clone(&engine.seen);
-    (Store::start(Arc::new(engine), &rows::TABLES, Bounds::DEFAULT).unwrap(), seen)
+    let backend = Watched { unreadable, ..Watched::default() };
+    let seen = Arc::clone(&backend.seen);
+    (Store::start(Arc::new(backend), &rows::TABLES, Bounds::DEFAULT).unwrap(), seen)
 }
 
 /// A round of the background at 1000: what was said, and why it failed.

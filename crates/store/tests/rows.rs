@@ -11,7 +11,7 @@ use bytes::Bytes;
 use indelible_journal::{FunctionName, Journal, JournalKey, Micros, Namespace, Timestamp};
 use indelible_store::check::{self, Findings};
 use indelible_store::embedded;
-use indelible_store::memory::MemoryEngine;
+use indelible_store::memory::MemoryBackend;
 use indelible_store::retention::{self, Keeper, Plan, Retention};
 use indelible_store::rows::executions::{self, AdvanceError, Execution, Standing};
 use indelible_store::rows::listing::{self, Cursor, Filter, LOOKED_AT_MAX};
@@ -22,7 +22,7 @@ use indelible_store::{Batch, Bounds, Scan, Store, SubmitError, Table};
 use crate::support::{NAMESPACES, Numbers, Run, at, key};
 
 fn memory() -> Store {
-    Store::start(Arc::new(MemoryEngine::new()), &rows::TABLES, Bounds::DEFAULT).unwrap()
+    Store::start(Arc::new(MemoryBackend::new()), &rows::TABLES, Bounds::DEFAULT).unwrap()
 }
 
 fn block_on<F: Future>(future: F) -> F::Output {

@@ -17,7 +17,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use indelible_store::embedded::{Create, EmbeddedEngine, FolderError, OpenError, Options};
+use indelible_store::embedded::{Create, EmbeddedBackend, FolderError, OpenError, Options};
 use indelible_store::{StartError, Store, rows};
 
 use crate::failure::{Failure, Verdict};
@@ -84,7 +84,7 @@ fn open(folder: &Path) -> Result<Opened, Failure> {
     // What `indelible run` was given as its data folder has the store within.
     let within = folder.join("store");
     let folder = if within.join("FORMAT").is_file() { &within } else { folder };
-    let opened = EmbeddedEngine::open(folder, &rows::TABLES, &options).and_then(|engine| {
+    let opened = EmbeddedBackend::open(folder, &rows::TABLES, &options).and_then(|engine| {
         let recovered = engine.recovered().map(ToString::to_string);
         let store = Store::start(std::sync::Arc::new(engine), &rows::TABLES, options.bounds)?;
         Ok(Opened { store, recovered })
@@ -110,7 +110,7 @@ fn refused(error: &OpenError) -> Failure {
         OpenError::Folder(FolderError::Io { .. }) => {
             failure.hint("look at the folder's permissions and its disk")
         }
-        OpenError::Start(StartError::Engine(_))
+        OpenError::Start(StartError::Backend(_))
         | OpenError::Engine { .. }
         | OpenError::Damaged { .. }
         | OpenError::Folder(FolderError::Format { .. } | FolderError::EngineMissing { .. }) => {

@@ -4,13 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 
 use bytes::Bytes;
-use indelible_store::engine::{Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit};
-use indelible_store::memory::MemoryEngine;
+use indelible_store::backend::{
+    Backend, BackendError, BackendSnapshot, Direction, KeyRange, Visit,
+};
+use indelible_store::memory::MemoryBackend;
 use indelible_store::{Table, Write};
 
 /// A disk that can die.
 pub struct Disk {
-    inner: MemoryEngine,
+    inner: MemoryBackend,
     /// How many commits it still takes.
     left: AtomicU64,
     taken: AtomicU64,
@@ -24,7 +26,7 @@ pub struct Disk {
 impl Disk {
     pub fn new() -> Self {
         Self {
-            inner: MemoryEngine::new(),
+            inner: MemoryBackend::new(),
             left: AtomicU64::new(u64::MAX),
             taken: AtomicU64::new(0),
             scans_left: AtomicU64::new(u64::MAX),
@@ -73,31 +75,31 @@ impl Disk {
     }
 }
 
-impl Engine for Disk {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl Backend for Disk {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.inner.get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+    fn snapshot(&self) -> Box<dyn BackendSnapshot> {
         let left = self.scans_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
             if left == u64::MAX { Some(left) } else { left.checked_sub(1) }
         });
         if left.is_ok() { self.inner.snapshot() } else { Box::new(Unreadable) }
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+    fn commit(&self, writes: Vec<Write>) -> Result<(), BackendError> {
         drop(self.released.wait_while(self.held.lock().unwrap(), |held| *held).unwrap());
         let alive =
             self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if alive.is_err() {
-            return Err(EngineError::Stopped { what: "the disk has died".to_owned() });
+            return Err(BackendError::Stopped { what: "the disk has died".to_owned() });
         }
         self.inner.commit(writes)?;
         self.taken.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
-    fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
+    fn reclaim(&self, table: &Table) -> Result<(), BackendError> {
         self.inner.reclaim(table)
     }
 
@@ -109,9 +111,9 @@ impl Engine for Disk {
 /// What cannot be read.
 struct Unreadable;
 
-impl EngineSnapshot for Unreadable {
-    fn get(&self, _: &Table, _: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        Err(EngineError::Stopped { what: "it cannot be read now".to_owned() })
+impl BackendSnapshot for Unreadable {
+    fn get(&self, _: &Table, _: &[u8]) -> Result<Option<Bytes>, BackendError> {
+        Err(BackendError::Stopped { what: "it cannot be read now".to_owned() })
     }
 
     fn scan(
@@ -120,7 +122,7 @@ impl EngineSnapshot for Unreadable {
         _: &KeyRange,
         _: Direction,
         _: &mut Visit<'_>,
-    ) -> Result<(), EngineError> {
-        Err(EngineError::Stopped { what: "it cannot be read now".to_owned() })
+    ) -> Result<(), BackendError> {
+        Err(BackendError::Stopped { what: "it cannot be read now".to_owned() })
     }
 }

@@ -14,7 +14,7 @@ const U: indelible_store::Table = TABLES[1];
 
 /// A batch whose precondition is not met is refused with the first such one's index, what was
 /// found and the position of the state that refused; nothing has changed, and its room is free
-/// again. That holds wherever the row is: in the engine, on its way there, or waiting.
+/// again. That holds wherever the row is: in the backend, on its way there, or waiting.
 pub fn refusals_say_what_and_change_nothing(subject: &mut dyn Subject, mut rng: Rng) {
     let bounds = Bounds { waiting_batches_max: 8, ..Bounds::DEFAULT };
     let open = Gated::open(subject, &TABLES, bounds);
@@ -24,12 +24,12 @@ pub fn refusals_say_what_and_change_nothing(subject: &mut dyn Subject, mut rng: 
     };
 
     // Keys named after where they were last written; all were something else below.
-    let names = ["engine", "closing", "open", "gone_in_closing", "gone_in_open"];
+    let names = ["backend", "closing", "open", "gone_in_closing", "gone_in_open"];
     let mut batch = Batch::new();
     for name in names {
         batch.put(T, name, "old");
     }
-    batch.put(T, "engine", "engine value");
+    batch.put(T, "backend", "backend value");
     accept(&batch);
     open.settle();
     let hold = *rng.pick(&[Hold::Before, Hold::After]);
@@ -50,10 +50,14 @@ pub fn refusals_say_what_and_change_nothing(subject: &mut dyn Subject, mut rng: 
                 // Met, as they are about the state before the batch; then the one that is not,
                 // and another that is not.
                 (0..index)
-                    .for_each(|_| _ = batch.expect(T, "engine", Expect::Prefix("eng".into())));
+                    .for_each(|_| _ = batch.expect(T, "backend", Expect::Prefix("back".into())));
                 batch.expect(T, name, expect.clone());
-                batch.expect(T, "engine", Expect::Absent);
-                batch.put(T, name, "new").put(T, "engine", "new").delete(U, "x").put(U, "y", "new");
+                batch.expect(T, "backend", Expect::Absent);
+                batch
+                    .put(T, name, "new")
+                    .put(T, "backend", "new")
+                    .delete(U, "x")
+                    .put(U, "y", "new");
                 let refusal = refused(&open.store, batch.clone());
                 let condition = batch.conditions()[index].clone();
                 let found = found.clone();
@@ -72,7 +76,7 @@ pub fn refusals_say_what_and_change_nothing(subject: &mut dyn Subject, mut rng: 
 }
 
 /// What decides is the state when the batch is accepted: a row that changes between the look into
-/// the engine and the decision, and whose change is in the engine already by then, so that no
+/// the backend and the decision, and whose change is in the backend already by then, so that no
 /// layer knows of it, is not taken for what it was. However often that happens.
 pub fn a_stale_look_decides_nothing(subject: &mut dyn Subject, _rng: Rng) {
     let open = Gated::open(subject, &TABLES, Bounds::DEFAULT);
@@ -146,7 +150,7 @@ fn unmet_by(found: Option<&Bytes>) -> Vec<Expect> {
 
 fn demanding_the_impossible() -> Batch {
     let mut batch = Batch::new();
-    batch.expect(T, "engine", Expect::Absent).put(T, "engine", "new");
+    batch.expect(T, "backend", Expect::Absent).put(T, "backend", "new");
     batch
 }
 

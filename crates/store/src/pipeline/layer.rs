@@ -1,5 +1,5 @@
 //! `Layer`: what one commit group changes, as a map: of several writes to a key only the last is
-//! there. Layers over the engine are the overlay through which reads see accepted state.
+//! there. Layers over the backend are the overlay through which reads see accepted state.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
@@ -7,14 +7,14 @@ use std::iter::Rev;
 
 use bytes::Bytes;
 
+use crate::backend::{Direction, KeyRange};
 use crate::batch::Write;
-use crate::engine::{Direction, KeyRange};
 use crate::table::Table;
 
 /// A value, or none if the key was deleted.
 pub(crate) type Change = Option<Bytes>;
 
-/// A change, and whether the engine needs to hear of it.
+/// A change, and whether the backend needs to hear of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     change: Change,
@@ -78,9 +78,9 @@ impl Layer {
         self.tables.get(table.slot())?.get(key).map(|entry| &entry.change)
     }
 
-    /// What the engine has to write to a table, in order. Rows that come and go within one group
+    /// What the backend has to write to a table, in order. Rows that come and go within one group
     /// leave no trace (D7).
-    pub(crate) fn engine_changes(&self, table: &Table) -> impl Iterator<Item = (&Bytes, &Change)> {
+    pub(crate) fn backend_changes(&self, table: &Table) -> impl Iterator<Item = (&Bytes, &Change)> {
         let entries = self.tables.get(table.slot()).into_iter().flatten();
         entries.filter(|(_, entry)| !entry.is_nothing).map(|(key, entry)| (key, &entry.change))
     }

@@ -1,17 +1,17 @@
 //! The commit pipeline: the one way by which anything becomes durable (D3).
 //!
 //! Batches are accepted into the *open* layer; one writer takes that layer whole, as the
-//! *closing* one, makes one engine commit of it, and takes the next. Reads look through both
-//! layers into the engine, so they see what is accepted, and say at which position.
+//! *closing* one, makes one backend commit of it, and takes the next. Reads look through both
+//! layers into the backend, so they see what is accepted, and say at which position.
 //!
 //! ```text
-//!   submit ──> open layer ──> closing layer ──> engine
+//!   submit ──> open layer ──> closing layer ──> backend
 //!                  │  (taken when no commit runs)  │ (dropped when the commit returned)
 //!   reads  <───────┴───────────────┴───────────────┘
 //! ```
 //!
 //! Invariants, all under the one lock of [`State`]:
-//! - the engine shows every group before the closing one, whole, and none after it;
+//! - the backend shows every group before the closing one, whole, and none after it;
 //! - `durable` < positions of the closing layer < positions of the open layer <= `accepted`;
 //! - a group leaves exactly the state at its last position: nothing moves between groups.
 
@@ -36,10 +36,10 @@ pub use self::outcome::Durable;
 use self::outcome::Outcome;
 pub(crate) use self::read::prefix_range;
 pub use self::read::{Page, Read, Row, Scan, Snapshot};
+use crate::backend::{Backend, BackendError};
 use crate::batch::{Batch, Condition, Write};
 use crate::bounds::{Bounds, OutOfBounds};
 use crate::damage::DamageLog;
-use crate::engine::{Engine, EngineError};
 use crate::error::{Lost, Poison, ReadError, Refusal, SubmitError};
 use crate::position::{Position, Seen};
 use crate::table::{self, PIPELINE, TABLES_MAX, Table, TableError};
@@ -52,7 +52,7 @@ pub(crate) const POSITION_KEY: &[u8] = b"position";
 /// others waiting longer then.
 const UNLOCKED_READS_MAX: usize = 3;
 
-/// Why a store cannot start over an engine.
+/// Why a store cannot start over a backend.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -62,16 +62,16 @@ pub enum StartError {
     /// The bounds make no sense.
     #[error("the store's bounds contradict each other: {0}")]
     Bounds(#[from] OutOfBounds),
-    /// The engine could not be read.
+    /// The backend could not be read.
     #[error("the position of the last commit cannot be read: {0}")]
-    Engine(#[from] EngineError),
+    Backend(#[from] BackendError),
     /// No thread could be started.
     #[error("the writer's thread cannot be started: {0}")]
     Thread(std::io::Error),
 }
 
-/// A store: one commit pipeline over an engine. Clones are handles to the same one; when the last
-/// is dropped, what was accepted is committed and the engine closed.
+/// A store: one commit pipeline over a backend. Clones are handles to the same one; when the last
+/// is dropped, what was accepted is committed and the backend closed.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -81,7 +81,7 @@ pub struct Store {
 
 /// What handles, snapshots and the writer share.
 struct Shared {
-    engine: Arc<dyn Engine>,
+    backend: Arc<dyn Backend>,
     /// The names of the tables that the store was opened with, by slot: another table with the
     /// number of one of them is not that one.
     names: [Option<&'static str>; TABLES_MAX as usize],
@@ -144,13 +144,13 @@ struct Counters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Readings {
-    /// Engine commits: each is one sync.
+    /// Backend commits: each is one sync.
     pub groups: u64,
     /// Batches in them.
     pub batches: u64,
     /// Puts and deletes in the batches.
     pub writes_given: u64,
-    /// Puts and deletes that reached the engine: the last of each key in a group.
+    /// Puts and deletes that reached the backend: the last of each key in a group.
     pub writes_made: u64,
     /// Bytes of keys and values in the batches.
     pub bytes_given: u64,
@@ -164,7 +164,7 @@ pub struct Readings {
 /// The values of the keys that preconditions are about.
 type FetchedValues = SmallVec<[Option<Bytes>; 4]>;
 
-/// What the engine had when it was asked.
+/// What the backend had when it was asked.
 struct Fetched {
     /// The value of each precondition's key.
     conditions: FetchedValues,
@@ -184,13 +184,13 @@ struct Owner {
 }
 
 impl Store {
-    /// Starts a pipeline over an engine that has these tables.
+    /// Starts a pipeline over a backend that has these tables.
     pub fn start(
-        engine: Arc<dyn Engine>,
+        backend: Arc<dyn Backend>,
         tables: &[Table],
         bounds: Bounds,
     ) -> Result<Self, StartError> {
-        let shared = Self::shared(engine, tables, bounds, None)?;
+        let shared = Self::shared(backend, tables, bounds, None)?;
         let writer = std::thread::Builder::new()
             .name("store writer".to_owned())
             .spawn({
@@ -208,11 +208,11 @@ impl Store {
     /// meanwhile, instead of waiting for ever; and what was accepted is committed at the end, as
     /// ever.
     pub fn start_by_hand(
-        engine: Arc<dyn Engine>,
+        backend: Arc<dyn Backend>,
         tables: &[Table],
         bounds: Bounds,
     ) -> Result<Self, StartError> {
-        let shared = Self::shared(engine, tables, bounds, Some(Hand::default()))?;
+        let shared = Self::shared(backend, tables, bounds, Some(Hand::default()))?;
         let owner = Owner { shared: Arc::clone(&shared), writer: Mutex::new(None) };
         Ok(Self { shared, owner: Arc::new(owner) })
     }
@@ -225,20 +225,20 @@ impl Store {
     }
 
     fn shared(
-        engine: Arc<dyn Engine>,
+        backend: Arc<dyn Backend>,
         tables: &[Table],
         bounds: Bounds,
         hand: Option<Hand>,
     ) -> Result<Arc<Shared>, StartError> {
         bounds.check()?;
         let list = table::list(tables)?;
-        let recovered = recovered_position(&*engine)?;
+        let recovered = recovered_position(&*backend)?;
         let per_batch = (bounds.waiting_bytes_max / bounds.waiting_batches_max).max(1);
         let permits = per_batch * bounds.waiting_batches_max;
         let checked = |permits| u32::try_from(permits).expect("bounds were checked");
         Ok(Arc::new(Shared {
-            damage: engine.damage(),
-            engine,
+            damage: backend.damage(),
+            backend,
             names: names(&list),
             list,
             bounds,
@@ -392,16 +392,16 @@ impl Store {
     /// Gives back the space of what was deleted from a table. May take long.
     pub fn reclaim(&self, table: Table) -> Result<(), ReadError> {
         self.shared.known_for_read(&table)?;
-        let reclaimed = self.shared.engine.reclaim(&table);
+        let reclaimed = self.shared.backend.reclaim(&table);
         reclaimed.map_err(|source| self.shared.unread(&table, &[], source))
     }
 
     /// How much a table takes on disk, roughly.
     pub fn disk_bytes(&self, table: Table) -> u64 {
-        if self.shared.knows(&table) { self.shared.engine.disk_bytes(&table) } else { 0 }
+        if self.shared.knows(&table) { self.shared.backend.disk_bytes(&table) } else { 0 }
     }
 
-    /// Commits what was accepted and closes the engine, whoever else has a handle: they are told
+    /// Commits what was accepted and closes the backend, whoever else has a handle: they are told
     /// that the store is closed.
     pub fn close(self) -> Result<(), Poison> {
         self.owner.close();
@@ -442,9 +442,9 @@ impl Owner {
         }
         if let (false, Some(hand)) = (closed, &self.shared.hand) {
             while self.shared.step(hand) {}
-            // A store that has stopped leaves its engine as it is.
+            // A store that has stopped leaves its backend as it is.
             if self.shared.lock().poison.is_none() {
-                self.shared.close_engine();
+                self.shared.close_backend();
             }
         }
     }
@@ -500,7 +500,7 @@ impl Shared {
 
     fn accept_if_met(&self, mut batch: Batch, permits: u32) -> Result<Position, SubmitError> {
         batch.pack();
-        // What the engine has may have to be read from disk, and nobody should wait for that: it
+        // What the backend has may have to be read from disk, and nobody should wait for that: it
         // is fetched before the lock is taken. Under the lock, a key that is in no layer is as it
         // was fetched still, unless a group has left the overlay since the fetch began.
         for _ in 0..UNLOCKED_READS_MAX {
@@ -512,18 +512,18 @@ impl Shared {
             }
         }
         let state = self.lock();
-        // Everybody waits for these reads, so there are no others: the engine is told of every
+        // Everybody waits for these reads, so there are no others: the backend is told of every
         // delete, also of what it does not have.
         let deletes = batch.deletes().map(|_| true).collect();
         let fetched = Fetched { conditions: self.fetch_conditions(&batch)?, deletes };
         self.decide(state, batch, permits, &fetched)
     }
 
-    /// What the engine has for the keys that a batch asks about.
+    /// What the backend has for the keys that a batch asks about.
     fn fetch(&self, batch: &Batch) -> Result<Fetched, SubmitError> {
         let conditions = self.fetch_conditions(batch)?;
         let contains = |delete: &Write| {
-            let contains = self.engine.contains(&delete.table, &delete.key);
+            let contains = self.backend.contains(&delete.table, &delete.key);
             contains.map_err(|error| self.unreadable(&delete.table, &delete.key, error))
         };
         let deletes = batch.deletes().map(contains).collect::<Result<_, _>>()?;
@@ -532,24 +532,24 @@ impl Shared {
 
     fn fetch_conditions(&self, batch: &Batch) -> Result<FetchedValues, SubmitError> {
         let get = |Condition { table, key, .. }: &Condition| {
-            self.engine.get(table, key).map_err(|error| self.unreadable(table, key, error))
+            self.backend.get(table, key).map_err(|error| self.unreadable(table, key, error))
         };
         batch.conditions().iter().map(get).collect()
     }
 
-    /// The engine could not read; damage is noted.
-    fn unread(&self, table: &Table, key: &[u8], source: EngineError) -> ReadError {
+    /// The backend could not read; damage is noted.
+    fn unread(&self, table: &Table, key: &[u8], source: BackendError) -> ReadError {
         self.note_damage(table, key, &source);
-        ReadError::Engine { table: table.name(), source: Arc::new(source) }
+        ReadError::Backend { table: table.name(), source: Arc::new(source) }
     }
 
     /// The same for what a batch asks about.
-    fn unreadable(&self, table: &Table, key: &[u8], error: EngineError) -> SubmitError {
+    fn unreadable(&self, table: &Table, key: &[u8], error: BackendError) -> SubmitError {
         self.note_damage(table, key, &error);
         SubmitError::Unreadable(Arc::new(error))
     }
 
-    fn note_damage(&self, table: &Table, key: &[u8], error: &EngineError) {
+    fn note_damage(&self, table: &Table, key: &[u8], error: &BackendError) {
         if error.is_damage() {
             let (table, key) = (table.name(), key.escape_ascii());
             self.damage.note(&format!("table {table:?} at key \"{key}\": {error}"));
@@ -614,9 +614,9 @@ impl Shared {
             }
             state.accepted
         };
-        // The engine may have gone on meanwhile: what it shows is durable, so the position still
+        // The backend may have gone on meanwhile: what it shows is durable, so the position still
         // says enough.
-        let value = self.engine.get(table, key);
+        let value = self.backend.get(table, key);
         let value = value.map_err(|source| self.unread(table, key, source))?;
         Ok(Seen { value, position })
     }
@@ -624,14 +624,14 @@ impl Shared {
     fn snapshot(self: &Arc<Self>) -> Result<Snapshot, ReadError> {
         let state = self.lock();
         state.check_readable()?;
-        // Under the lock, so that the engine shows neither less than what is below the layers
+        // Under the lock, so that the backend shows neither less than what is below the layers
         // nor anything that came after them.
-        let engine = self.engine.snapshot();
+        let backend = self.backend.snapshot();
         let layers = [
             (!state.open.is_empty()).then(|| Arc::clone(&state.open)),
             state.closing.as_ref().map(|closing| Arc::clone(&closing.layer)),
         ];
-        Ok(Snapshot::new(Arc::clone(self), state.accepted, layers, engine))
+        Ok(Snapshot::new(Arc::clone(self), state.accepted, layers, backend))
     }
 }
 
@@ -662,11 +662,11 @@ fn names(tables: &[Table]) -> [Option<&'static str>; TABLES_MAX as usize] {
     names
 }
 
-/// The position of the last group that the engine has.
-fn recovered_position(engine: &dyn Engine) -> Result<Position, EngineError> {
-    let Some(row) = engine.get(&PIPELINE, POSITION_KEY)? else { return Ok(Position::START) };
+/// The position of the last group that the backend has.
+fn recovered_position(backend: &dyn Backend) -> Result<Position, BackendError> {
+    let Some(row) = backend.get(&PIPELINE, POSITION_KEY)? else { return Ok(Position::START) };
     let number = row.as_ref().try_into().map(u64::from_be_bytes).map_err(|_| {
-        EngineError::Damaged { what: format!("the position row has {} bytes", row.len()) }
+        BackendError::Damaged { what: format!("the position row has {} bytes", row.len()) }
     })?;
     Ok(Position::new(number))
 }

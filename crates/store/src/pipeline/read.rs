@@ -1,5 +1,5 @@
 //! Reads of accepted state: `Snapshot`, and scans that merge the layers of the overlay with what
-//! the engine has.
+//! the backend has.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use bytes::Bytes;
 
 use super::layer::{Changes, Layer};
 use super::{Shared, Store};
+use crate::backend::{BackendSnapshot, Direction, KeyRange};
 use crate::bounds::{self, at_most};
 use crate::damage::DamageLog;
-use crate::engine::{Direction, EngineSnapshot, KeyRange};
 use crate::error::ReadError;
 use crate::position::{Position, Seen};
 use crate::table::Table;
@@ -158,7 +158,7 @@ pub struct Snapshot {
     position: Position,
     /// The newer first.
     layers: [Option<Arc<Layer>>; 2],
-    engine: Box<dyn EngineSnapshot>,
+    backend: Box<dyn BackendSnapshot>,
 }
 
 impl Snapshot {
@@ -166,9 +166,9 @@ impl Snapshot {
         shared: Arc<Shared>,
         position: Position,
         layers: [Option<Arc<Layer>>; 2],
-        engine: Box<dyn EngineSnapshot>,
+        backend: Box<dyn BackendSnapshot>,
     ) -> Self {
-        Self { shared, position, layers, engine }
+        Self { shared, position, layers, backend }
     }
 
     /// The position whose state this is.
@@ -193,7 +193,7 @@ impl Snapshot {
         let value = match layers.filter_map(|layer| layer.get(&table, key)).next() {
             Some(change) => change.clone(),
             None => {
-                let value = self.engine.get(&table, key);
+                let value = self.backend.get(&table, key);
                 value.map_err(|source| self.shared.unread(&table, key, source))?
             }
         };
@@ -227,7 +227,7 @@ impl Snapshot {
         let mut overlay = Merged { direction, newer, older };
         let mut next = overlay.next();
         let mut full = false;
-        let scanned = self.engine.scan(&scan.table, &scan.range, direction, &mut |key, value| {
+        let scanned = self.backend.scan(&scan.table, &scan.range, direction, &mut |key, value| {
             // Changes that come before this row, and the one that replaces it.
             while let Some((changed, change)) = next {
                 let order = ordered(direction, changed, &key);

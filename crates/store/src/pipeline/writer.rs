@@ -1,4 +1,4 @@
-//! The writer: takes whatever is accepted, makes one engine commit of it, says how it went, and
+//! The writer: takes whatever is accepted, makes one backend commit of it, says how it went, and
 //! goes on. It syncs whenever something is pending and no sync runs (D2).
 
 use std::sync::atomic::Ordering;
@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::layer::Layer;
 use super::{Closing, Hand, POSITION_KEY, Shared, State};
+use crate::backend::{BackendError, caught};
 use crate::batch::Write;
-use crate::engine::{EngineError, caught};
 use crate::error::{Lost, Poison};
 use crate::position::Position;
 use crate::table::PIPELINE;
@@ -20,7 +20,7 @@ pub(super) fn run(shared: &Shared) {
             return;
         }
     }
-    shared.close_engine();
+    shared.close_backend();
 }
 
 impl Shared {
@@ -54,8 +54,8 @@ impl Shared {
         went_well
     }
 
-    pub(super) fn close_engine(&self) {
-        if let Err(error) = caught(|| self.engine.close()) {
+    pub(super) fn close_backend(&self) {
+        if let Err(error) = caught(|| self.backend.close()) {
             self.poison(error);
         }
     }
@@ -86,10 +86,10 @@ impl Shared {
         closing
     }
 
-    fn commit(&self, group: &Closing) -> Result<(), EngineError> {
-        let writes = self.engine_writes(&group.layer, group.last);
+    fn commit(&self, group: &Closing) -> Result<(), BackendError> {
+        let writes = self.backend_writes(&group.layer, group.last);
         let made = writes.len();
-        self.engine.commit(writes)?;
+        self.backend.commit(writes)?;
         let count = |counter: &std::sync::atomic::AtomicU64, by: usize| {
             counter.fetch_add(by as u64, Ordering::Relaxed);
         };
@@ -102,10 +102,10 @@ impl Shared {
     }
 
     /// The last write of each key, as far as it changes something.
-    fn engine_writes(&self, layer: &Layer, last: Position) -> Vec<Write> {
+    fn backend_writes(&self, layer: &Layer, last: Position) -> Vec<Write> {
         let mut writes = Vec::with_capacity(layer.keys() + 1);
         for table in &self.list {
-            for (key, value) in layer.engine_changes(table) {
+            for (key, value) in layer.backend_changes(table) {
                 writes.push(Write { table: *table, key: key.clone(), value: value.clone() });
             }
         }
@@ -118,7 +118,7 @@ impl Shared {
     }
 
     /// Ends a group: durable, or the end of the store.
-    fn retire(&self, group: &Closing, result: Result<(), EngineError>) {
+    fn retire(&self, group: &Closing, result: Result<(), BackendError>) {
         match result {
             Ok(()) => {
                 {
@@ -135,7 +135,7 @@ impl Shared {
     }
 
     /// Stops for good: everything that is not durable is lost, and everybody is told.
-    fn poison(&self, error: EngineError) {
+    fn poison(&self, error: BackendError) {
         let (poison, outcomes) = {
             let mut state = self.lock();
             let poison = Poison { cause: Arc::new(error), durable: state.durable };

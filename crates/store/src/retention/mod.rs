@@ -18,8 +18,8 @@ use bytes::Bytes;
 use indelible_journal::{JournalKey, Micros, RootHash, Timestamp};
 
 pub use self::background::{Background, Keeper, Plan};
+use crate::backend::KeyRange;
 use crate::batch::{Batch, Expect};
-use crate::engine::KeyRange;
 use crate::error::{ReadError, SubmitError};
 use crate::pipeline::{Page, Scan, Snapshot, Store, prefix_range};
 use crate::position::Position;

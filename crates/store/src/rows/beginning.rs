@@ -12,7 +12,7 @@ use super::executions::{self, Execution};
 use super::index::place;
 use super::listing::{Cursor, Filter, Listing, PAGE_MAX};
 use super::{EXECUTIONS, codec};
-use crate::engine::KeyRange;
+use crate::backend::KeyRange;
 use crate::error::ReadError;
 use crate::pipeline::{Scan, Snapshot, prefix_range};
 use crate::position::Seen;
