@@ -10,7 +10,7 @@ use indelible_runtime::{Asked, Engine, Options, World};
 use indelible_store::backend::{Backend, BackendError, BackendSnapshot};
 use indelible_store::memory::MemoryBackend;
 use indelible_store::rows::TABLES;
-use indelible_store::{Bounds, Store, Table, Write};
+use indelible_store::{Bounds, Sequence, Store, Table, Write};
 
 use crate::run::poll_to_end;
 
@@ -94,13 +94,13 @@ impl Backend for Recorder {
         self.inner.get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn BackendSnapshot> {
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
         self.inner.snapshot()
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner).push(writes.clone());
-        self.inner.commit(writes)
+        self.inner.commit(sequence, writes)
     }
 
     fn reclaim(&self, table: &Table) -> Result<(), BackendError> {

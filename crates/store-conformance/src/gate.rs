@@ -3,10 +3,12 @@
 //! and what waits behind it.
 
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
-use indelible_store::backend::{Backend, BackendError, BackendSnapshot};
-use indelible_store::{Bounds, Store, Table, Write};
+use indelible_store::backend::{Backend, BackendError, BackendSnapshot, Presence};
+use indelible_store::{Bounds, PauseTime, Sequence, Store, Table, Write};
 
 use crate::Subject;
 
@@ -48,6 +50,11 @@ impl Gate {
         self.after_gets.lock().unwrap().push(Box::new(then));
     }
 
+    /// Forgets what would happen after the next reads; how many there were.
+    pub(crate) fn forget_after_gets(&self) -> usize {
+        std::mem::take(&mut *self.after_gets.lock().unwrap()).len()
+    }
+
     /// Says where commits wait from now on. One that waits elsewhere goes on.
     pub(crate) fn hold(&self, hold: Hold) {
         self.state.lock().unwrap().hold = hold;
@@ -59,6 +66,12 @@ impl Gate {
         let state = self.state.lock().unwrap();
         let elsewhere = |state: &mut State| state.held == Hold::Nowhere || state.held != state.hold;
         drop(self.changed.wait_while(state, elsewhere).unwrap());
+    }
+
+    /// The rows, when everything is in them that is durable in the store over this gate.
+    pub(crate) fn rows_of(&self, store: &Store) -> Box<dyn BackendSnapshot> {
+        wait_until_applied(&*self.backend, store.durable_sequence());
+        self.backend.snapshot().unwrap()
     }
 
     fn pass(&self, at: Hold) {
@@ -86,15 +99,23 @@ impl Backend for Gate {
         self.backend.contains(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn BackendSnapshot> {
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
         self.backend.snapshot()
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         self.pass(Hold::Before);
-        let result = self.backend.commit(writes);
+        let result = self.backend.commit(sequence, writes);
         self.pass(Hold::After);
         result
+    }
+
+    fn has_sequence(&self, sequence: Sequence) -> Result<Presence, BackendError> {
+        self.backend.has_sequence(sequence)
+    }
+
+    fn applied(&self) -> Sequence {
+        self.backend.applied()
     }
 
     fn reclaim(&self, table: &Table) -> Result<(), BackendError> {
@@ -110,6 +131,28 @@ impl Backend for Gate {
     }
 }
 
+/// Waits until the rows of a backend have a group, and all before it.
+pub(crate) fn wait_until_applied(backend: &dyn Backend, sequence: Sequence) {
+    while backend.applied() < sequence {
+        thread::yield_now();
+    }
+}
+
+/// Pauses in which no time passes: the next try comes at once, and no caller is told.
+struct Hasty;
+
+impl PauseTime for Hasty {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn wait(&self, _delay: Duration) {
+        thread::yield_now();
+    }
+
+    fn interrupt(&self) {}
+}
+
 /// A store over the backend under test, with a gate between them.
 pub(crate) struct Gated {
     pub(crate) store: Store,
@@ -120,7 +163,8 @@ impl Gated {
     pub(crate) fn open(subject: &mut dyn Subject, tables: &[Table], bounds: Bounds) -> Self {
         let gate = Arc::new(Gate::new(subject.open(tables)));
         let backend: Arc<dyn Backend> = Arc::clone(&gate) as _;
-        Self { store: Store::start(backend, tables, bounds).unwrap(), gate }
+        let store = Store::start_with(backend, tables, bounds, Arc::new(Hasty));
+        Self { store: store.unwrap(), gate }
     }
 
     /// Lets everything go, and waits until all that was accepted is in the backend.

@@ -23,6 +23,7 @@ pub mod cases;
 mod compare;
 mod gate;
 mod generate;
+pub mod late;
 mod model;
 mod rng;
 mod run;

@@ -25,6 +25,8 @@ pub use batch::{Batch, Condition, Expect, Write};
 pub use bounds::{Bound, Bounds, OutOfBounds};
 pub use damage::{DamageLog, PLACES_MAX};
 pub use error::{Lost, Poison, ReadError, Refusal, SubmitError};
-pub use pipeline::{Durable, Page, Read, Readings, Row, Scan, Snapshot, StartError, Store};
-pub use position::{Position, Seen};
+pub use pipeline::{
+    Durable, Page, Pause, PauseTime, Read, Readings, Row, Scan, Snapshot, StartError, Store,
+};
+pub use position::{Position, Seen, Sequence};
 pub use table::{Shape, TABLES_MAX, Table, TableError};

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use crate::backend::{Backend, BackendError, BackendSnapshot, Direction, KeyRange, Visit};
 use crate::batch::Write;
+use crate::position::Sequence;
 use crate::table::Table;
 
 type Rows = BTreeMap<Bytes, Bytes>;
@@ -31,16 +32,23 @@ impl MemoryBackend {
     }
 }
 
+impl Clone for MemoryBackend {
+    /// Another one with the same rows: what is committed to one is not in the other.
+    fn clone(&self) -> Self {
+        Self { tables: RwLock::new(self.now()) }
+    }
+}
+
 impl Backend for MemoryBackend {
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.now().get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn BackendSnapshot> {
-        Box::new(self.now())
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
+        Ok(Box::new(self.now()))
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+    fn commit(&self, _sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let tables = Arc::make_mut(&mut tables);
         for Write { table, key, value } in writes {

@@ -17,7 +17,8 @@ use indelible_store::retention::{self, Background, Keeper, Plan, Retention, Swep
 use indelible_store::rows::executions::{self, Execution, Standing};
 use indelible_store::rows::{self, journals, settings, timers, windows};
 use indelible_store::{
-    Batch, Bounds, Direction, ReadError, Scan, Snapshot, Store, SubmitError, Table, Write, check,
+    Batch, Bounds, Direction, ReadError, Scan, Sequence, Snapshot, Store, SubmitError, Table,
+    Write, check,
 };
 
 use crate::support::{Run, at, key};
@@ -448,14 +449,15 @@ impl Backend for Watched {
         self.memory.get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn BackendSnapshot> {
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
         let (unreadable, seen) = (self.unreadable, Arc::clone(&self.seen));
-        Box::new(WatchedSnapshot { memory: self.memory.snapshot(), unreadable, seen })
+        let memory = self.memory.snapshot()?;
+        Ok(Box::new(WatchedSnapshot { memory, unreadable, seen }))
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         self.seen.writes.fetch_max(writes.len(), Ordering::SeqCst);
-        self.memory.commit(writes)
+        self.memory.commit(sequence, writes)
     }
 
     fn reclaim(&self, table: &Table) -> Result<(), BackendError> {

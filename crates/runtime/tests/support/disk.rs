@@ -1,14 +1,15 @@
-//! A disk in memory that dies after a given number of commits, and keeps what it had taken.
+//! A disk in memory that dies after a given number of commits, or is away for a while, and keeps what
+//! it had taken.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 
 use bytes::Bytes;
 use indelible_store::backend::{
-    Backend, BackendError, BackendSnapshot, Direction, KeyRange, Visit,
+    Backend, BackendError, BackendSnapshot, Direction, KeyRange, Presence, Visit,
 };
 use indelible_store::memory::MemoryBackend;
-use indelible_store::{Table, Write};
+use indelible_store::{Sequence, Table, Write};
 
 /// A disk that can die.
 pub struct Disk {
@@ -21,6 +22,8 @@ pub struct Disk {
     /// Nothing is taken for now, and whoever writes waits.
     held: Mutex<bool>,
     released: Condvar,
+    /// It cannot be reached: commits fail, and are tried again.
+    away: AtomicBool,
 }
 
 impl Disk {
@@ -32,6 +35,7 @@ impl Disk {
             scans_left: AtomicU64::new(u64::MAX),
             held: Mutex::new(false),
             released: Condvar::new(),
+            away: AtomicBool::new(false),
         }
     }
 
@@ -43,6 +47,11 @@ impl Disk {
     pub fn release(&self) {
         *self.held.lock().unwrap() = false;
         self.released.notify_all();
+    }
+
+    /// Says whether it cannot be reached from now on: commits fail, and are tried again.
+    pub fn set_away(&self, away: bool) {
+        self.away.store(away, Ordering::SeqCst);
     }
 
     /// It takes so many more commits, and then dies.
@@ -80,23 +89,31 @@ impl Backend for Disk {
         self.inner.get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn BackendSnapshot> {
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
         let left = self.scans_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
             if left == u64::MAX { Some(left) } else { left.checked_sub(1) }
         });
-        if left.is_ok() { self.inner.snapshot() } else { Box::new(Unreadable) }
+        if left.is_ok() { self.inner.snapshot() } else { Ok(Box::new(Unreadable)) }
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         drop(self.released.wait_while(self.held.lock().unwrap(), |held| *held).unwrap());
+        if self.away.load(Ordering::SeqCst) {
+            return Err(BackendError::Unavailable { what: "the disk is away".to_owned() });
+        }
         let alive =
             self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if alive.is_err() {
             return Err(BackendError::Stopped { what: "the disk has died".to_owned() });
         }
-        self.inner.commit(writes)?;
+        self.inner.commit(sequence, writes)?;
         self.taken.fetch_add(1, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// A commit that failed has taken nothing.
+    fn has_sequence(&self, _sequence: Sequence) -> Result<Presence, BackendError> {
+        Ok(Presence::NotThere)
     }
 
     fn reclaim(&self, table: &Table) -> Result<(), BackendError> {

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bytes::Bytes;
-use indelible_store::backend::Backend as _;
 use indelible_store::{Batch, Bounds, Expect, Position, Store, SubmitError, Table, Write};
 
 use crate::compare::{assert_same, dump, dump_backend};
@@ -138,7 +137,7 @@ fn watch(store: &Store, gate: &Gate, writing: &AtomicBool) -> Vec<Watched> {
     while writing.load(Ordering::Acquire) || watched.is_empty() {
         store.durable(store.accepted()).wait().unwrap();
         let durable = store.durable_now();
-        let backend = dump_backend(&*gate.snapshot(), &TABLES);
+        let backend = dump_backend(&*gate.rows_of(store), &TABLES);
         watched.push(Watched { durable, backend });
     }
     watched

@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use bytes::Bytes;
-use indelible_store::backend::{BackendSnapshot, KeyRange};
-use indelible_store::{Direction, Row, Scan, Table, Write};
+use indelible_store::backend::{Backend, BackendSnapshot, KeyRange, Presence};
+use indelible_store::{Direction, Row, Scan, Sequence, Table, Write};
 
 use crate::compare::{assert_same, assert_same_page, brief, dump_backend};
+use crate::gate::wait_until_applied;
 use crate::generate::{self, TABLES};
 use crate::model::State;
 use crate::{Rng, Subject};
 
 /// A snapshot taken while a commit runs shows all of it or nothing, over all tables; after the
-/// commit has returned, all of it. A later snapshot never shows less.
+/// commit is applied, all of it. A later snapshot never shows less.
 pub fn a_commit_shows_whole_or_not_at_all(subject: &mut dyn Subject, mut rng: Rng) {
     const COMMITS: u64 = 80;
     const CHANGES_SEEN: u64 = 100;
@@ -27,7 +28,7 @@ pub fn a_commit_shows_whole_or_not_at_all(subject: &mut dyn Subject, mut rng: Rn
         let look = || {
             let mut last = 0;
             while writing.load(Ordering::Acquire) {
-                let snapshot = backend.snapshot();
+                let snapshot = backend.snapshot().unwrap();
                 let get = |(table, key): &(_, Bytes)| snapshot.get(table, key).unwrap();
                 let got: Vec<_> = keys.iter().map(|key| number(get(key).as_ref())).collect();
                 let dumped = dump_backend(&*snapshot, &TABLES);
@@ -43,7 +44,7 @@ pub fn a_commit_shows_whole_or_not_at_all(subject: &mut dyn Subject, mut rng: Rn
         };
         let readers = [scope.spawn(look), scope.spawn(look)];
         let stop = Stop(&writing);
-        let mut commit = 0;
+        let (mut commit, mut groups) = (0, Groups::default());
         // Until the readers have seen enough of it, or one has failed.
         while (commit < COMMITS || changes_seen.load(Ordering::Relaxed) < CHANGES_SEEN)
             && !readers.iter().any(thread::ScopedJoinHandle::is_finished)
@@ -55,8 +56,8 @@ pub fn a_commit_shows_whole_or_not_at_all(subject: &mut dyn Subject, mut rng: Rn
                 key: key.clone(),
                 value: Some(value.clone()),
             };
-            backend.commit(keys.iter().map(write).collect()).unwrap();
-            let snapshot = backend.snapshot();
+            groups.commit(backend, &keys.iter().map(write).collect::<Vec<_>>());
+            let snapshot = backend.snapshot().unwrap();
             for (table, key) in &keys {
                 assert_eq!(number(backend.get(table, key).unwrap().as_ref()), commit);
                 assert_eq!(number(snapshot.get(table, key).unwrap().as_ref()), commit);
@@ -68,6 +69,24 @@ pub fn a_commit_shows_whole_or_not_at_all(subject: &mut dyn Subject, mut rng: Rn
         }
     });
     backend.close().unwrap();
+}
+
+/// The commits of a case, one after the other.
+#[derive(Default)]
+struct Groups(Sequence);
+
+impl Groups {
+    /// Commits the next group as the pipeline does, and waits until the rows have it.
+    fn commit(&mut self, backend: &dyn Backend, writes: &[Write]) {
+        self.0 = self.0.next();
+        while let Err(error) = backend.commit(self.0, writes.to_vec()) {
+            assert!(error.pauses(), "{error}");
+            if backend.has_sequence(self.0).unwrap() == Presence::There {
+                break;
+            }
+        }
+        wait_until_applied(backend, self.0);
+    }
 }
 
 /// Ends the readers when it is dropped, also when a failure is why.
@@ -88,12 +107,12 @@ fn number(value: Option<&Bytes>) -> u64 {
 /// once the visitor breaks. A snapshot does not move when a commit comes after it.
 pub fn backend_reads_agree_with_the_model(subject: &mut dyn Subject, mut rng: Rng) {
     let backend = subject.open(&TABLES);
-    let mut state = State::default();
+    let (mut state, mut groups) = (State::default(), Groups::default());
     for commit in 0..60 {
-        let before = (backend.snapshot(), state.clone());
+        let before = (backend.snapshot().unwrap(), state.clone());
         let writes = each_key_once(generate::batch(&mut rng, &state).writes());
         state.apply(&writes);
-        backend.commit(writes).unwrap();
+        groups.commit(&*backend, &writes);
         if rng.percent(5) {
             backend.reclaim(rng.pick(&TABLES)).unwrap();
         }
@@ -104,14 +123,14 @@ pub fn backend_reads_agree_with_the_model(subject: &mut dyn Subject, mut rng: Rn
             let exists = backend.contains(&table, &key).unwrap();
             assert_eq!(exists, expected.is_some(), "{what}: contains");
             assert!(backend.get(&table, &key).unwrap() == expected, "{what}: get");
-            let snapshot = backend.snapshot();
+            let snapshot = backend.snapshot().unwrap();
             assert!(snapshot.get(&table, &key).unwrap() == expected, "{what}: snapshot");
         }
-        check_scan(&mut rng, &*backend.snapshot(), &state);
+        check_scan(&mut rng, &*backend.snapshot().unwrap(), &state);
         check_scan(&mut rng, &*before.0, &before.1);
         assert_same(&dump_backend(&*before.0, &TABLES), &before.1, "the snapshot before a commit");
     }
-    assert_same(&dump_backend(&*backend.snapshot(), &TABLES), &state, "at the end");
+    assert_same(&dump_backend(&*backend.snapshot().unwrap(), &TABLES), &state, "at the end");
     backend.close().unwrap();
 }
 
@@ -160,15 +179,15 @@ fn visited(
 /// A commit that has returned is there when the backend is opened again, also where nobody closed
 /// it, as after a crash; and one after the other, nothing of the earlier ones is lost.
 pub fn commits_need_no_close(subject: &mut dyn Subject, mut rng: Rng) {
-    let mut state = State::default();
+    let (mut state, mut groups) = (State::default(), Groups::default());
     for opened in 0..5 {
         let backend = subject.open(&TABLES);
         let what = format!("opened {opened} times before");
-        assert_same(&dump_backend(&*backend.snapshot(), &TABLES), &state, &what);
+        assert_same(&dump_backend(&*backend.snapshot().unwrap(), &TABLES), &state, &what);
         for _ in 0..20 {
             let writes = each_key_once(generate::batch(&mut rng, &state).writes());
             state.apply(&writes);
-            backend.commit(writes).unwrap();
+            groups.commit(&*backend, &writes);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Random operations against the model.
 
-use indelible_store::backend::Backend as _;
 use indelible_store::{Bounds, Position, Snapshot, SubmitError};
 
 use crate::compare::{assert_same, assert_same_page, brief, dump, dump_backend};
@@ -154,7 +153,7 @@ impl Run {
         assert!(self.open.store.durable_now() >= earlier, "{context}");
         self.open.settle();
         assert_eq!(self.open.store.durable_now(), last, "{context}");
-        let backend = self.open.gate.snapshot();
+        let backend = self.open.gate.rows_of(&self.open.store);
         assert_same(&dump_backend(&*backend, &TABLES), self.model.now(), context);
     }
 

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bytes::Bytes;
-use indelible_store::backend::Backend as _;
 use indelible_store::{Batch, Bounds, Expect, Position, Store, SubmitError, Table, Write};
 
 use crate::compare::{assert_same, dump, dump_backend};
@@ -186,7 +185,8 @@ pub fn a_long_lived_snapshot_stays_as_it_is(subject: &mut dyn Subject, mut rng: 
     // Half of it in the backend, then something on its way, then something that waits.
     (0..150).for_each(|_| _ = submit(&churn(&mut rng)));
     open.settle();
-    let backend = (open.gate.snapshot(), dump_backend(&*open.gate.snapshot(), &TABLES));
+    let rows = || open.gate.rows_of(&open.store);
+    let backend = (rows(), dump_backend(&*rows(), &TABLES));
     open.gate.hold(Hold::Before);
     submit(&churn(&mut rng));
     open.gate.wait_until_held();

@@ -46,6 +46,7 @@ use crate::backend::{
 use crate::batch::Write;
 use crate::damage::DamageLog;
 use crate::pipeline::{StartError, Store};
+use crate::position::Sequence;
 use crate::table::{self, PIPELINE, Table, TableError};
 
 /// The row of the pipeline's own table that lists all tables this folder ever had.
@@ -413,14 +414,16 @@ impl Backend for EmbeddedBackend {
         caught_reading(|| keys::looked_up(key, |key| keyspace.contains_key(key)).map_err(reading))
     }
 
-    fn snapshot(&self) -> Box<dyn BackendSnapshot> {
-        Box::new(EmbeddedSnapshot {
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
+        Ok(Box::new(EmbeddedSnapshot {
             snapshot: self.committed.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             keyspaces: Arc::clone(&self.keyspaces),
-        })
+        }))
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+    /// The sequence is in the pipeline's own row: one writer has the folder's lock, and a commit
+    /// that fails is never repeated.
+    fn commit(&self, _sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         self.make_room(&writes)?;
         let batch = OwnedWriteBatch::with_capacity(self.database.clone(), writes.len());
         let mut batch = batch.durability(Some(PersistMode::SyncData));

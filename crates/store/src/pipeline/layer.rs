@@ -49,6 +49,25 @@ impl Layer {
         }
     }
 
+    /// Both layers as one: of a key that is in both, the newer change.
+    pub(crate) fn overlaid_with(&self, newer: &Self) -> Self {
+        let mut all = self.clone();
+        if all.tables.len() < newer.tables.len() {
+            all.tables.resize_with(newer.tables.len(), BTreeMap::new);
+        }
+        for (table, changes) in all.tables.iter_mut().zip(&newer.tables) {
+            table.extend(changes.iter().map(|(key, entry)| (key.clone(), entry.clone())));
+        }
+        all.batches += newer.batches;
+        all.writes += newer.writes;
+        let bytes = |(key, entry): (&Bytes, &Entry)| {
+            key.len() + entry.change.as_ref().map_or(0, Bytes::len)
+        };
+        // Rows that were overwritten are not in memory any more.
+        all.bytes = all.tables.iter().flatten().map(bytes).sum();
+        all
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.batches == 0
     }
@@ -68,7 +87,7 @@ impl Layer {
         self.tables.iter().map(BTreeMap::len).sum()
     }
 
-    /// How many bytes were given to it, overwritten ones included.
+    /// How many bytes were given to it, those included that were overwritten within a group.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

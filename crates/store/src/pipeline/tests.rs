@@ -54,11 +54,11 @@ impl Backend for Gated {
         self.memory.get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn BackendSnapshot> {
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
         self.memory.snapshot()
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         _ = self.commits.lock().unwrap().send(writes.clone());
         let gate = self.changed.wait_while(self.gate.lock().unwrap(), |gate| *gate == Gate::Held);
         match *gate.unwrap() {
@@ -67,7 +67,7 @@ impl Backend for Gated {
                 source: std::io::Error::other("it is gone"),
             }),
             Gate::Panicking => panic!("out of its mind"),
-            Gate::Open | Gate::Held => self.memory.commit(writes),
+            Gate::Open | Gate::Held => self.memory.commit(sequence, writes),
         }
     }
 
@@ -156,7 +156,12 @@ fn only_the_last_write_of_a_group_reaches_the_backend() {
     store.durable(last).wait().unwrap();
     assert_eq!(shown(&commits.recv().unwrap()), ["a=2", "-old"]);
     let position = backend.memory.get(&PIPELINE, POSITION_KEY).unwrap().unwrap();
-    assert_eq!(position.as_ref(), last.number().to_be_bytes());
+    // Five batches in two groups.
+    assert_eq!(
+        position.as_ref(),
+        [[0, 0, 0, 0, 0, 0, 0, 5], [0, 0, 0, 0, 0, 0, 0, 2]].as_flattened()
+    );
+    assert_eq!(last.number(), 5);
     let readings = store.readings();
     assert_eq!((readings.groups, readings.batches), (2, 5));
     assert_eq!((readings.writes_given, readings.writes_made), (9, 5));
@@ -280,7 +285,10 @@ fn closing_commits_what_was_accepted() {
     let positions = (0..100).map(|i| store.try_submit(put(&i.to_string(), "x")).unwrap());
     let last = positions.max().unwrap();
     store.close().unwrap();
-    assert_eq!(backend.memory.snapshot().get(&T, b"99").unwrap().as_deref(), Some(&b"x"[..]));
+    assert_eq!(
+        backend.memory.snapshot().unwrap().get(&T, b"99").unwrap().as_deref(),
+        Some(&b"x"[..])
+    );
     handle.durable(last).wait().unwrap();
     assert!(matches!(handle.try_submit(put("a", "1")), Err(SubmitError::Closed)));
     assert!(matches!(handle.submit_blocking(put("a", "1")), Err(SubmitError::Closed)));
@@ -344,6 +352,8 @@ struct Restless {
     store: Mutex<Option<Store>>,
     gets_under_lock: AtomicU64,
     contains_under_lock: AtomicU64,
+    snapshots: AtomicU64,
+    snapshots_under_lock: AtomicU64,
 }
 
 impl Restless {
@@ -370,12 +380,15 @@ impl Backend for Restless {
         Ok(self.memory.get(table, key)?.is_some())
     }
 
-    fn snapshot(&self) -> Box<dyn BackendSnapshot> {
-        self.memory.snapshot()
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
+        let snapshot = self.memory.snapshot();
+        self.snapshots.fetch_add(1, Ordering::SeqCst);
+        self.asked(&self.snapshots_under_lock);
+        snapshot
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), BackendError> {
-        self.memory.commit(writes)
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
+        self.memory.commit(sequence, writes)
     }
 
     fn reclaim(&self, _table: &Table) -> Result<(), BackendError> {
@@ -409,6 +422,62 @@ fn who_is_overtaken_keeps_others_waiting_for_little() {
     while store.step() {}
     assert_eq!(backend.memory.get(&T, b"old").unwrap(), None);
     assert_eq!(store.scan(&Scan::all(T, 10)).unwrap().value.rows.len(), 1);
+}
+
+/// A snapshot is opened without the lock. One whose rows are older than a group that has left the
+/// overlay is thrown away; after a few of them the next is opened while everybody waits.
+#[test]
+fn a_snapshot_that_is_overtaken_is_opened_again() {
+    let backend = Arc::new(Restless::default());
+    let store =
+        Store::start_by_hand(Arc::clone(&backend) as Arc<dyn Backend>, &[T, U], Bounds::DEFAULT);
+    let store = store.unwrap();
+    store.try_submit(put("old", "0")).unwrap();
+    assert!(store.step() && store.step());
+    store.try_submit(put("open", "1")).unwrap();
+    let read = AtomicU64::default();
+    let opened = |snapshot: &Snapshot| {
+        assert_eq!(snapshot.position(), store.accepted());
+        let rows = snapshot.scan(&Scan::all(T, 10)).unwrap().value.rows;
+        read.store(rows.len() as u64, Ordering::SeqCst);
+        let count = |counter: &AtomicU64| counter.swap(0, Ordering::SeqCst);
+        (count(&backend.snapshots), count(&backend.snapshots_under_lock))
+    };
+    assert_eq!(opened(&store.snapshot().unwrap()), (1, 0));
+    assert_eq!(read.load(Ordering::SeqCst), 2);
+    *backend.store.lock().unwrap() = Some(store.clone());
+    let snapshot = store.snapshot().unwrap();
+    *backend.store.lock().unwrap() = None;
+    assert_eq!(opened(&snapshot), (UNLOCKED_READS_MAX as u64 + 1, 1));
+    assert_eq!(read.load(Ordering::SeqCst), 3, "the groups that came in between are in it");
+}
+
+/// Groups are counted on from the row that every commit writes; a store from before they were
+/// counted begins with the first, and keeps its positions.
+#[test]
+fn groups_are_counted_on() {
+    let own = |value: &[u8]| Write {
+        table: PIPELINE,
+        key: Bytes::from_static(POSITION_KEY),
+        value: Some(Bytes::copy_from_slice(value)),
+    };
+    let (seven, nine) = (7_u64.to_be_bytes(), 9_u64.to_be_bytes());
+    let opened = |row: &[u8]| {
+        let backend = Arc::new(MemoryBackend::new());
+        backend.commit(Sequence::START.next(), vec![own(row)]).unwrap();
+        Store::start_by_hand(backend, &[T], Bounds::DEFAULT)
+    };
+    for (row, sequence) in [(seven.to_vec(), 0), ([seven, nine].concat(), 9)] {
+        let store = opened(&row).unwrap();
+        let now = (store.durable_now(), store.durable_sequence());
+        assert_eq!(now, (Position::new(7), Sequence::new(sequence)));
+        let position = store.try_submit(put("a", "1")).unwrap();
+        store.durable(position).wait().unwrap();
+        assert_eq!(position, Position::new(8));
+        assert_eq!(store.durable_sequence(), Sequence::new(sequence + 1));
+    }
+    let damaged = opened(&seven[1..]).unwrap_err();
+    assert!(matches!(damaged, StartError::Backend(BackendError::Damaged { .. })), "{damaged}");
 }
 
 fn by_hand(backend: &Arc<Gated>, bounds: Bounds) -> Store {
