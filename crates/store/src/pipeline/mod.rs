@@ -199,7 +199,7 @@ pub struct Readings {
 type FetchedValues = SmallVec<[Option<Bytes>; 4]>;
 
 /// The keys that are looked up for a batch.
-type Lookups<'a> = SmallVec<[Lookup<'a>; 8]>;
+type Lookups<'a> = SmallVec<[Lookup<'a>; 12]>;
 
 /// What the rows had when they were read.
 struct Fetched {
