@@ -47,7 +47,7 @@ impl Habits {
     pub const RESTLESS: Self = Self { fault_percent: 15, apply_percent: 30, yields_max: 3 };
 }
 
-/// What a server keeps, whoever writes to it.
+/// What a server keeps, for one writer after the other.
 #[derive(Debug)]
 pub struct LateServer(Mutex<State>);
 

@@ -504,7 +504,7 @@ impl Store {
         if self.shared.knows(&table) { self.shared.backend.disk_bytes(&table) } else { 0 }
     }
 
-    /// Commits what was accepted and closes the backend, whoever else has a handle: they are told
+    /// Commits what was accepted and closes the backend. Callers with other handles are told
     /// that the store is closed.
     pub fn close(self) -> Result<(), Poison> {
         self.owner.close();
@@ -614,9 +614,9 @@ impl Shared {
         patience: Patience,
     ) -> Result<Position, SubmitError> {
         batch.pack();
-        // What the backend has may have to be read from disk, and nobody should wait for that: it
-        // is fetched before the lock is taken. Under the lock, a key that is in no layer is as it
-        // was fetched still, unless a group has left the overlay since the fetch began.
+        // What the backend has may have to be read from disk, and no other caller should wait for
+        // that: it is fetched before the lock is taken. Under the lock, a key that is in no layer is
+        // as it was fetched still, unless a group has left the overlay since the fetch began.
         for _ in 0..UNLOCKED_READS_MAX {
             let retired = self.retired.load(Ordering::Acquire);
             let fetched = match patience {
@@ -629,7 +629,7 @@ impl Shared {
             }
         }
         let state = self.lock();
-        // Everybody waits for these reads, so there are no others: the backend is told of every
+        // All callers wait for these reads, so there are no others: the backend is told of every
         // delete, also of what it does not have.
         let deletes = batch.deletes().map(|_| true).collect();
         let fetched = Fetched { conditions: self.fetch_conditions(&batch)?, deletes };

@@ -425,7 +425,7 @@ fn who_is_overtaken_keeps_others_waiting_for_little() {
 }
 
 /// A snapshot is opened without the lock. One whose rows are older than a group that has left the
-/// overlay is thrown away; after a few of them the next is opened while everybody waits.
+/// overlay is thrown away; after a few of them the next is opened under the lock.
 #[test]
 fn a_snapshot_that_is_overtaken_is_opened_again() {
     let backend = Arc::new(Restless::default());
