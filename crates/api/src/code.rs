@@ -70,7 +70,7 @@ pub enum Code {
     Busy,
     /// The server stops, or has not begun.
     Stopping,
-    /// The disk failed: nothing is written any more.
+    /// The disk failed and nothing is written any more, or the store is paused.
     StoreStopped,
     /// One that this version does not know: a newer server's.
     #[serde(other)]

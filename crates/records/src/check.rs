@@ -365,7 +365,7 @@ const POINTS_NOWHERE: &str = "what it points to is not there";
 /// An error that ended the reading of a table, as a problem of the row behind the last one read.
 fn behind(error: ReadError, table: &Table) -> ReadError {
     match error {
-        ReadError::Engine { source, .. } if *table != PIPELINE => {
+        ReadError::Backend { source, .. } if *table != PIPELINE => {
             let what = format!("the rows behind this one cannot be read: {source}");
             ReadError::Row { table: table.name(), key: Bytes::new(), what }
         }

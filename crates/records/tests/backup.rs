@@ -18,13 +18,13 @@ use indelible_records::executions::Standing;
 use indelible_records::windows::{self, Id, Kind, Windowed};
 use indelible_records::{audit, components, queue, settings, timers};
 use indelible_store::embedded::{self, Options};
-use indelible_store::memory::MemoryEngine;
+use indelible_store::memory::MemoryBackend;
 use indelible_store::{Batch, Bounds, Row, Scan, Shape, Store, Table};
 
 use crate::support::{Numbers, Run, at, key, operation};
 
 fn memory() -> Store {
-    Store::start(Arc::new(MemoryEngine::new()), &indelible_records::TABLES, Bounds::DEFAULT)
+    Store::start(Arc::new(MemoryBackend::new()), &indelible_records::TABLES, Bounds::DEFAULT)
         .unwrap()
 }
 
@@ -293,12 +293,12 @@ fn what_is_no_backup_is_refused() {
     assert!(matches!(verified(&newer), Err(BackupError::Damaged { .. })));
     let more = [&indelible_records::TABLES[..], &[Table::new(40, "from_the_future", Shape::Kept)]]
         .concat();
-    let store = Store::start(Arc::new(MemoryEngine::new()), &more, Bounds::DEFAULT).unwrap();
+    let store = Store::start(Arc::new(MemoryBackend::new()), &more, Bounds::DEFAULT).unwrap();
     let error = restored(&backup(&store)).map(drop).unwrap_err();
     assert!(matches!(&error, RestoreError::UnknownTable(name) if name == "from_the_future"));
     // Fewer tables are what an older version had.
     let fewer = &indelible_records::TABLES[..3];
-    let store = Store::start(Arc::new(MemoryEngine::new()), fewer, Bounds::DEFAULT).unwrap();
+    let store = Store::start(Arc::new(MemoryBackend::new()), fewer, Bounds::DEFAULT).unwrap();
     assert_eq!(everything(&restored(&backup(&store)).unwrap()), everything(&memory()));
     // A store that has something in it is not touched.
     let store = memory();

@@ -11,11 +11,11 @@ use indelible_journal::{
 use indelible_records::beginning::TREES_MAX;
 use indelible_records::executions::{self, Execution, Standing};
 use indelible_records::listing::{self, Cursor, Filter, Listing};
-use indelible_store::memory::MemoryEngine;
+use indelible_store::memory::MemoryBackend;
 use indelible_store::{Batch, Bounds, Store};
 
 fn memory() -> Store {
-    Store::start(Arc::new(MemoryEngine::new()), &indelible_records::TABLES, Bounds::DEFAULT)
+    Store::start(Arc::new(MemoryBackend::new()), &indelible_records::TABLES, Bounds::DEFAULT)
         .unwrap()
 }
 

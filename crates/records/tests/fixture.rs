@@ -22,7 +22,7 @@ use indelible_records::{
     self, audit, components, executions, journals, queue, settings, timers, unresolved,
 };
 use indelible_store::embedded::{self, Create, FolderError, OpenError, Options};
-use indelible_store::memory::MemoryEngine;
+use indelible_store::memory::MemoryBackend;
 use indelible_store::{Batch, Bounds, Scan, Store};
 
 use crate::support::{Run, at, key};
@@ -132,7 +132,7 @@ fn assert_filled(store: &Store, runs: &[Run]) {
 }
 
 fn memory() -> Store {
-    Store::start(Arc::new(MemoryEngine::new()), &indelible_records::TABLES, Bounds::DEFAULT)
+    Store::start(Arc::new(MemoryBackend::new()), &indelible_records::TABLES, Bounds::DEFAULT)
         .unwrap()
 }
 

@@ -16,16 +16,16 @@ use indelible_records::executions::{self, Execution, Standing};
 use indelible_records::retention::{self, Background, Keeper, Plan, Retention, Swept};
 use indelible_records::{journals, settings, timers, windows};
 use indelible_slots::Slot;
-use indelible_store::engine::{Engine, EngineError, EngineSnapshot, KeyRange, Visit};
-use indelible_store::memory::MemoryEngine;
+use indelible_store::backend::{Backend, BackendError, BackendSnapshot, KeyRange, Visit};
+use indelible_store::memory::MemoryBackend;
 use indelible_store::{
-    Batch, Bounds, Direction, ReadError, Scan, Snapshot, Store, SubmitError, Table, Write,
+    Batch, Bounds, Direction, ReadError, Scan, Sequence, Snapshot, Store, SubmitError, Table, Write,
 };
 
 use crate::support::{Run, at, key};
 
 fn memory() -> Store {
-    Store::start(Arc::new(MemoryEngine::new()), &indelible_records::TABLES, Bounds::DEFAULT)
+    Store::start(Arc::new(MemoryBackend::new()), &indelible_records::TABLES, Bounds::DEFAULT)
         .unwrap()
 }
 
@@ -364,8 +364,9 @@ fn timers_may_outlive_their_tree() {
 fn a_step_is_as_large_as_a_scan() {
     for (rows_max, scan_rows_max) in [(10_000, 10_000), (usize::MAX, 1_000)] {
         let bounds = Bounds { scan_rows_max, ..Bounds::DEFAULT };
-        let store = Store::start(Arc::new(MemoryEngine::new()), &indelible_records::TABLES, bounds)
-            .unwrap();
+        let store =
+            Store::start(Arc::new(MemoryBackend::new()), &indelible_records::TABLES, bounds)
+                .unwrap();
         put(&store, 1, &[], &[1], Standing::Completed, 10);
         while sweep(&store, &COMPLETED, rows_max).more {}
         assert_eq!(store.scan(&Scan::all(indelible_records::JOURNALS, 1)).unwrap().value.rows, []);
@@ -437,10 +438,10 @@ fn a_purge_is_bounded_in_bytes() {
     );
 }
 
-/// An engine that says what is done with it, and cannot read a table.
+/// A backend that says what is done with it, and cannot read a table.
 #[derive(Default)]
 struct Watched {
-    memory: MemoryEngine,
+    memory: MemoryBackend,
     unreadable: Option<Table>,
     seen: Arc<Seen>,
 }
@@ -455,27 +456,28 @@ struct Seen {
 }
 
 struct WatchedSnapshot {
-    memory: Box<dyn EngineSnapshot>,
+    memory: Box<dyn BackendSnapshot>,
     unreadable: Option<Table>,
     seen: Arc<Seen>,
 }
 
-impl Engine for Watched {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl Backend for Watched {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.memory.get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
         let (unreadable, seen) = (self.unreadable, Arc::clone(&self.seen));
-        Box::new(WatchedSnapshot { memory: self.memory.snapshot(), unreadable, seen })
+        let memory = self.memory.snapshot()?;
+        Ok(Box::new(WatchedSnapshot { memory, unreadable, seen }))
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         self.seen.writes.fetch_max(writes.len(), Ordering::SeqCst);
-        self.memory.commit(writes)
+        self.memory.commit(sequence, writes)
     }
 
-    fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
+    fn reclaim(&self, table: &Table) -> Result<(), BackendError> {
         self.seen.reclaimed.lock().unwrap().push(table.name());
         Ok(())
     }
@@ -485,8 +487,8 @@ impl Engine for Watched {
     }
 }
 
-impl EngineSnapshot for WatchedSnapshot {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl BackendSnapshot for WatchedSnapshot {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.memory.get(table, key)
     }
 
@@ -496,9 +498,9 @@ impl EngineSnapshot for WatchedSnapshot {
         range: &KeyRange,
         direction: Direction,
         visit: &mut Visit<'_>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), BackendError> {
         if self.unreadable == Some(*table) {
-            return Err(EngineError::Damaged { what: "it is worn out".to_owned() });
+            return Err(BackendError::Damaged { what: "it is worn out".to_owned() });
         }
         let counted = [indelible_records::FINISHED, indelible_records::EXPIRIES].contains(table);
         self.memory.scan(table, range, direction, &mut |key, value| -> ControlFlow<()> {
@@ -509,9 +511,9 @@ impl EngineSnapshot for WatchedSnapshot {
 }
 
 fn watched(unreadable: Option<Table>) -> (Store, Arc<Seen>) {
-    let engine = Watched { unreadable, ..Watched::default() };
-    let seen = Arc::clone(&engine.seen);
-    (Store::start(Arc::new(engine), &indelible_records::TABLES, Bounds::DEFAULT).unwrap(), seen)
+    let backend = Watched { unreadable, ..Watched::default() };
+    let seen = Arc::clone(&backend.seen);
+    (Store::start(Arc::new(backend), &indelible_records::TABLES, Bounds::DEFAULT).unwrap(), seen)
 }
 
 /// A round of the background at 1000: what was said, and why it failed.

@@ -16,13 +16,13 @@ use indelible_records::retention::{self, Keeper, Plan, Retention};
 use indelible_records::windows::{self, Id, Kind, Windowed};
 use indelible_records::{audit, components, journals, queue, settings, timers};
 use indelible_store::embedded;
-use indelible_store::memory::MemoryEngine;
+use indelible_store::memory::MemoryBackend;
 use indelible_store::{Batch, Bounds, Scan, Store, SubmitError, Table};
 
 use crate::support::{NAMESPACES, Numbers, Run, at, key};
 
 fn memory() -> Store {
-    Store::start(Arc::new(MemoryEngine::new()), &indelible_records::TABLES, Bounds::DEFAULT)
+    Store::start(Arc::new(MemoryBackend::new()), &indelible_records::TABLES, Bounds::DEFAULT)
         .unwrap()
 }
 

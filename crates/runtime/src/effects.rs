@@ -190,7 +190,7 @@ impl Shared {
         let out = std::mem::take(&mut *lock(&self.effects.outbox));
         let Some(position) = out.iter().map(|(position, _)| *position).max() else { return };
         let way = self.way_in();
-        when_durable(self.store.durable(position), move |durable| {
+        when_durable(self.store.durable(position).through_pauses(), move |durable| {
             // What is lost is dropped: nobody may see it, and the engine stops.
             if durable.is_ok() {
                 way.enter(|shared| {

@@ -126,7 +126,8 @@ fn run_alone(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
         Ran::ToItsStop | Ran::Yielded => {
             cell.tree().commit(shared);
             // If it is lost, the process ends, and not because of this one: but who knows.
-            if shared.store.durable(shared.store.accepted()).wait().is_ok() {
+            let durable = shared.store.durable(shared.store.accepted());
+            if durable.through_pauses().wait().is_ok() {
                 shared.witness.survived(&key);
             }
         }

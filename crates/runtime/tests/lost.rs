@@ -18,7 +18,7 @@ use support::{House, KEEP, Told, by_hand, guests};
 use tokio::task::JoinSet;
 
 fn open(disk: &Arc<Disk>, told: &Arc<Told>) -> Engine {
-    let disk: Arc<dyn indelible_store::engine::Engine> = disk.clone();
+    let disk: Arc<dyn indelible_store::backend::Backend> = disk.clone();
     let store = Store::start(disk, &TABLES, Bounds::DEFAULT).unwrap();
     let world = World { observer: told.clone(), ..World::system(guests::shared()) };
     Engine::open(store, Options { workers: 2, ..Options::default() }, world).unwrap()

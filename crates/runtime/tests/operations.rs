@@ -358,7 +358,7 @@ fn a_window_shorter_than_the_callers_retries_is_refused() {
     let house = house();
     let open = |operation_window, retry_horizon| {
         let options = Options { operation_window, retry_horizon, ..by_hand(KEEP) };
-        let engine = std::sync::Arc::new(indelible_store::memory::MemoryEngine::new());
+        let engine = std::sync::Arc::new(indelible_store::memory::MemoryBackend::new());
         let store = Store::start(engine, &TABLES, Bounds::DEFAULT).unwrap();
         Engine::open(store, options, World::system(house.guests.clone())).map(Engine::close)
     };

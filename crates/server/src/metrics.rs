@@ -87,6 +87,11 @@ impl Metrics {
                 "Damaged places that were found in the store since the start",
                 engine.store.damaged_places,
             ),
+            (
+                "store_paused",
+                "Whether nothing becomes durable now because the store waits for its backend",
+                usize::from(engine.store.paused),
+            ),
             ("body_bytes", "Bytes of request bodies in memory", bodies),
             ("recovered", "Whether all was looked at that was left", usize::from(engine.recovered)),
         ];

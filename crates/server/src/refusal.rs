@@ -19,6 +19,15 @@ pub(crate) fn damaged() -> Problem {
     Problem::new(Code::Damaged, "a part of the data folder is damaged, and this request needs it")
 }
 
+/// The store cannot reach its backend. It goes on by itself, and may go on with this request.
+pub(crate) fn store_paused() -> Problem {
+    Problem::new(
+        Code::StoreStopped,
+        "the store is paused: it is unknown whether the request was accepted; ask again under the \
+         same key or operation id",
+    )
+}
+
 impl State {
     /// The engine cannot do anything now.
     pub(crate) fn engine_error(&self, error: &EngineError) -> Problem {
@@ -27,6 +36,7 @@ impl State {
                 Problem::new(Code::Busy, error.to_string())
             }
             EngineError::Stopped => Problem::new(Code::Stopping, "the server stops"),
+            error if error.is_pause() => store_paused(),
             EngineError::Lost(_) => Problem::new(
                 Code::StoreStopped,
                 "the store has stopped: nobody knows of this request",

@@ -7,7 +7,7 @@ use indelible_api::{Code, Problem};
 use indelible_journal::{ExecutionId, Namespace, OperationId, Timestamp};
 use indelible_runtime::world::{Clock, Observer};
 use indelible_runtime::{Engine, EngineError, Lane, Reads};
-use indelible_store::{ReadError, SubmitError};
+use indelible_store::{Lost, ReadError, SubmitError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Access, OwnHosts, TokenError, Tokens};
@@ -16,7 +16,7 @@ use crate::listen::{Draining, Readings};
 use crate::logs::LogFile;
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::refusal::{damaged, not_found};
+use crate::refusal::{damaged, not_found, store_paused};
 use crate::request::{Asked, malformed};
 use crate::seal::Seal;
 
@@ -142,6 +142,9 @@ impl State {
             | TokenError::ExpiresAt
             | TokenError::Expired
             | TokenError::TooMany(_) => malformed(error.to_string()),
+            TokenError::Lost(Lost::Paused(_)) => store_paused(),
+            TokenError::Submit(error) if error.is_pause() => store_paused(),
+            TokenError::Read(error) if error.is_pause() => store_paused(),
             TokenError::Lost(_)
             | TokenError::Submit(SubmitError::Poisoned(_))
             | TokenError::Read(ReadError::Poisoned(_)) => {

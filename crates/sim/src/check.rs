@@ -74,6 +74,8 @@ impl Run {
     }
 
     fn next_process_has_nothing_to_do(&mut self) -> Result<(), String> {
+        // The pipeline's own row is in the rows alone.
+        self.disk.bring_up_to_date();
         let (_, before) = store::digest(self.store()).map_err(unreadable)?;
         self.end_process();
         self.open()?;

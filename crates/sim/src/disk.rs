@@ -1,15 +1,19 @@
-//! The simulated disk: a memory engine that keeps what it has taken when the process dies, fails
-//! when it is told to, and may or may not have taken what was under way then.
+//! The simulated disk: it keeps what it has taken when the process dies, fails when it is told to,
+//! and may or may not have taken what was under way then. Some are plain, as a disk of one's own is;
+//! some are late, as a database across a network is: their rows follow their commits, they cannot be
+//! reached for a while, and they lose connections during commits.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use indelible_journal::{Attempt, JournalKey};
 use indelible_records::TABLES;
-use indelible_store::engine::{Engine, EngineError, EngineSnapshot};
-use indelible_store::memory::MemoryEngine;
-use indelible_store::{Bounds, Store, Table, Write};
+use indelible_store::backend::{Backend, BackendError, BackendSnapshot, Presence};
+use indelible_store::{Bounds, Sequence, Store, Table, Write};
+use indelible_store_conformance::late::{Habits, LateBackend, LateServer};
 
+use crate::Rng;
 use crate::effects;
 use crate::store;
 use crate::transcript::Transcript;
@@ -31,21 +35,124 @@ pub(crate) enum Health {
     Dead,
 }
 
+/// How a disk behaves while it is well: a seed draws it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// What is committed is in the rows at once, and commits succeed.
+    Plain,
+    /// So many percent of the commits fail for a while, and it is so likely, whenever the store asks,
+    /// that some of what is committed comes into the rows.
+    Late {
+        /// Below 100: in the end every commit succeeds.
+        fault_percent: usize,
+        /// Above 0: in the end everything is in the rows.
+        apply_percent: usize,
+        /// How much the store keeps of what is not.
+        kept_bytes_max: usize,
+        /// When callers are told of a pause.
+        told_after: Duration,
+    },
+}
+
+/// Which seeds have a late disk. Chosen so that the seeds of `seeds.txt` that were found on plain
+/// disks keep theirs, and are the same runs as ever.
+const LATE_SALT: u64 = 0x1a7e_017b;
+
+impl Manner {
+    /// A third of the seeds have a late disk.
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ LATE_SALT);
+        if !rng.number().is_multiple_of(3) {
+            return Self::Plain;
+        }
+        Self::Late {
+            fault_percent: *rng.pick(&[0, 10, 40, 80]),
+            apply_percent: *rng.pick(&[10, 30, 100]),
+            kept_bytes_max: *rng.pick(&[1, 5_000, 1 << 20]),
+            told_after: Duration::from_millis(*rng.pick(&[1, 1_000, 5_000])),
+        }
+    }
+
+    /// The bounds of a store on such a disk.
+    pub(crate) fn bounds(self, usual: Bounds) -> Bounds {
+        match self {
+            Self::Plain => usual,
+            Self::Late { kept_bytes_max, told_after: pause_told_after, .. } => {
+                Bounds { kept_bytes_max, pause_told_after, ..usual }
+            }
+        }
+    }
+
+    fn habits(self) -> Habits {
+        match self {
+            Self::Plain => Habits::BY_HAND,
+            Self::Late { fault_percent, apply_percent, .. } => {
+                Habits { fault_percent, apply_percent, yields_max: 0 }
+            }
+        }
+    }
+}
+
 /// The simulated disk.
 pub(crate) struct Disk {
-    inner: Arc<MemoryEngine>,
+    server: Arc<LateServer>,
+    /// The process's own: the next process has another.
+    connection: Mutex<LateBackend>,
+    manner: Manner,
     health: Mutex<Health>,
     transcript: Arc<Transcript>,
 }
 
 impl Disk {
     /// A disk that has taken these commits.
-    pub(crate) fn with(commits: &[Vec<Write>], transcript: Arc<Transcript>) -> Self {
-        let inner = MemoryEngine::new();
+    pub(crate) fn with(
+        commits: &[Vec<Write>],
+        seed: u64,
+        manner: Manner,
+        transcript: Arc<Transcript>,
+    ) -> Self {
+        let server = LateServer::new(Habits::BY_HAND, indelible_store_conformance::Rng::new(seed));
+        let connection = server.connect();
+        let mut sequence = Sequence::START;
         for writes in commits {
-            inner.commit(writes.clone()).expect("memory takes everything");
+            sequence = sequence.next();
+            connection.commit(sequence, writes.clone()).expect("by hand, nothing fails");
         }
-        Self { inner: Arc::new(inner), health: Mutex::new(Health::Well), transcript }
+        server.set_habits(manner.habits());
+        let (connection, health) = (Mutex::new(connection), Mutex::new(Health::Well));
+        Self { server, connection, manner, health, transcript }
+    }
+
+    /// A process begins: earlier ones are fenced.
+    pub(crate) fn connect(&self) {
+        *self.connection() = self.server.connect();
+    }
+
+    fn connection(&self) -> MutexGuard<'_, LateBackend> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing fails any more. The rows of a late disk still follow later.
+    pub(crate) fn calm_down(&self) {
+        self.server.set_habits(Habits { fault_percent: 0, ..self.manner.habits() });
+    }
+
+    /// Everything that is committed is in the rows.
+    pub(crate) fn bring_up_to_date(&self) {
+        self.server.apply(usize::MAX);
+    }
+
+    fn take(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
+        let count = writes.len();
+        let taken = self.connection().commit(sequence, writes);
+        match &taken {
+            Ok(()) => self.transcript.say(format_args!("  disk: {count} writes")),
+            Err(error) => self.transcript.say(format_args!("  disk: {count} writes: {error}")),
+        }
+        if self.manner == Manner::Plain {
+            self.bring_up_to_date();
+        }
+        taken
     }
 
     fn health(&self) -> MutexGuard<'_, Health> {
@@ -59,7 +166,7 @@ impl Disk {
     /// The attempts at the effect of this key that are in flight, as far as the disk knows: what is
     /// accepted and not written is not there.
     pub(crate) fn in_flight(&self, key: &str) -> Vec<(JournalKey, u32, Attempt)> {
-        let backend: Arc<dyn Engine> = self.inner.clone();
+        let backend: Arc<dyn Backend> = Arc::new(self.server.committed_rows());
         let store = Store::start_by_hand(backend, &TABLES, Bounds::DEFAULT);
         let store = store.expect("what was committed can be opened");
         let all = store::all(&store, false).expect("memory can be read");
@@ -72,38 +179,35 @@ impl Disk {
     }
 }
 
-fn failed() -> EngineError {
-    EngineError::Stopped { what: "the simulated disk failed".to_owned() }
+fn failed() -> BackendError {
+    BackendError::Stopped { what: "the simulated disk failed".to_owned() }
 }
 
-impl Engine for Disk {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        self.inner.get(table, key)
+impl Backend for Disk {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
+        self.connection().get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
-        self.inner.snapshot()
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
+        self.connection().snapshot()
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         let mut health = self.health();
-        let count = writes.len();
         match *health {
-            Health::Well => {
-                self.transcript.say(format_args!("  disk: {count} writes"));
-                self.inner.commit(writes)
-            }
+            Health::Well => self.take(sequence, writes),
             Health::Failing { after: left @ 1.., lands } => {
                 *health = Health::Failing { after: left - 1, lands };
-                self.transcript.say(format_args!("  disk: {count} writes"));
-                self.inner.commit(writes)
+                self.take(sequence, writes)
             }
             Health::Failing { after: 0, lands } => {
                 *health = Health::Dead;
                 let word = if lands { "is on disk" } else { "is lost" };
+                let count = writes.len();
                 self.transcript.say(format_args!("  disk: fails; a group of {count} {word}"));
                 if lands {
-                    self.inner.commit(writes)?;
+                    self.server.plan([None]);
+                    self.connection().commit(sequence, writes)?;
                 }
                 Err(failed())
             }
@@ -111,11 +215,24 @@ impl Engine for Disk {
         }
     }
 
-    fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
-        self.inner.reclaim(table)
+    fn has_sequence(&self, sequence: Sequence) -> Result<Presence, BackendError> {
+        if *self.health() == Health::Dead {
+            return Err(failed());
+        }
+        let presence = self.connection().has_sequence(sequence);
+        self.transcript.say(format_args!("  disk: group {sequence}: {presence:?}"));
+        presence
+    }
+
+    fn applied(&self) -> Sequence {
+        self.connection().applied()
+    }
+
+    fn reclaim(&self, table: &Table) -> Result<(), BackendError> {
+        self.connection().reclaim(table)
     }
 
     fn disk_bytes(&self, table: &Table) -> u64 {
-        self.inner.disk_bytes(table)
+        self.connection().disk_bytes(table)
     }
 }

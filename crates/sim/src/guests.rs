@@ -8,9 +8,9 @@ use bytes::Bytes;
 use indelible_records::TABLES;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::{Asked, Engine, Options, World};
-use indelible_store::engine::{Engine as Backend, EngineError, EngineSnapshot};
-use indelible_store::memory::MemoryEngine;
-use indelible_store::{Bounds, Store, Table, Write};
+use indelible_store::backend::{Backend, BackendError, BackendSnapshot};
+use indelible_store::memory::MemoryBackend;
+use indelible_store::{Bounds, Sequence, Store, Table, Write};
 
 use crate::run::poll_to_end;
 
@@ -85,25 +85,25 @@ impl indelible_runtime::world::Clock for Never {
 /// Remembers what was committed.
 #[derive(Default)]
 struct Recorder {
-    inner: MemoryEngine,
+    inner: MemoryBackend,
     commits: Mutex<Vec<Vec<Write>>>,
 }
 
 impl Backend for Recorder {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.inner.get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
         self.inner.snapshot()
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner).push(writes.clone());
-        self.inner.commit(writes)
+        self.inner.commit(sequence, writes)
     }
 
-    fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
+    fn reclaim(&self, table: &Table) -> Result<(), BackendError> {
         self.inner.reclaim(table)
     }
 

@@ -23,6 +23,7 @@ impl Run {
     /// Until everything is over, and nobody waits.
     pub(crate) fn quiet(&mut self) -> Result<(), String> {
         self.say(format_args!("quiet"));
+        self.disk.calm_down();
         if !self.disk.is_well() || self.store().poison().is_some() {
             // A process whose store has stopped has to end.
             self.disk.set(Health::Dead);

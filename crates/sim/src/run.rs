@@ -11,10 +11,10 @@ use indelible_journal::{ExecutionId, Micros, PromiseId, Timestamp};
 use indelible_records::{TABLES, unresolved};
 use indelible_runtime::world::{Clock as _, Silent};
 use indelible_runtime::{Engine, Pace, World};
-use indelible_store::{Store, engine};
+use indelible_store::{Store, backend};
 
 use crate::client::{Client, How, Request};
-use crate::disk::{Disk, Health};
+use crate::disk::{Disk, Health, Manner};
 use crate::effects::Known;
 use crate::ledger::Ledger;
 use crate::peer::Peer;
@@ -90,8 +90,10 @@ pub(crate) struct Run {
 impl Run {
     fn begin(kit: &Kit, seed: u64, transcript: Arc<Transcript>) -> Self {
         let mut rng = Rng::new(seed);
-        let plan = Plan::draw(&mut rng.fork(), sends(seed));
-        let disk = Arc::new(Disk::with(&kit.deployed, Arc::clone(&transcript)));
+        let mut plan = Plan::draw(&mut rng.fork(), sends(seed));
+        let manner = Manner::draw(seed);
+        plan.bounds = manner.bounds(plan.bounds);
+        let disk = Arc::new(Disk::with(&kit.deployed, seed, manner, Arc::clone(&transcript)));
         let told = Told {
             transcript: Arc::clone(&transcript),
             disk: Arc::clone(&disk),
@@ -149,6 +151,7 @@ impl Run {
         let (parking, pace) = (options.parking, options.pace);
         let batches = bounds.waiting_batches_max;
         self.say(format_args!("{parking:?}, {pace:?}, room for {batches} batches"));
+        self.say(format_args!("disk: {:?}", Manner::draw(self.seed)));
         for (number, program) in programs.iter().enumerate() {
             self.say(format_args!("program {number}: {} {}", program.function, program.steps));
         }
@@ -181,8 +184,10 @@ impl Run {
 
     /// A new process over what is on the disk. What was shown must be there.
     pub(crate) fn open(&mut self) -> Result<(), String> {
-        let backend: Arc<dyn engine::Engine> = self.disk.clone();
-        let store = Store::start_by_hand(backend, &TABLES, self.plan.bounds);
+        self.disk.connect();
+        let backend: Arc<dyn backend::Backend> = self.disk.clone();
+        let time = self.clock.clone();
+        let store = Store::start_by_hand_with(backend, &TABLES, self.plan.bounds, time);
         let store = store.map_err(|error| format!("the store does not start: {error}"))?;
         self.ledger.kept(&store)?;
         if let Some(before) = self.peer.process().checked_sub(1) {

@@ -3,10 +3,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use indelible_journal::{Failure, JournalKey, Micros, Timestamp};
 use indelible_runtime::UnresolvedEffect;
 use indelible_runtime::world::{Clock, Entropy, Observer, Purpose, Then};
+use indelible_store::PauseTime;
 
 use crate::disk::Disk;
 use crate::transcript::Transcript;
@@ -36,6 +38,17 @@ impl Clock for SimClock {
     fn elapsed(&self) -> Micros {
         Micros::new(self.0.load(Ordering::SeqCst).saturating_sub(MORNING))
     }
+}
+
+/// A pause of the store lasts as long as the clock says.
+impl PauseTime for SimClock {
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.elapsed().get())
+    }
+
+    fn wait(&self, _delay: Duration) {}
+
+    fn interrupt(&self) {}
 }
 
 /// Randomness as a function of a seed and of what it is for.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use indelible_store::engine::{Direction, EngineSnapshot};
+use indelible_store::backend::{BackendSnapshot, Direction};
 use indelible_store::{Page, Read, Scan, Table};
 
 use crate::model::State;
@@ -28,8 +28,8 @@ pub(crate) fn dump(from: &impl Read, tables: &[Table]) -> State {
     state
 }
 
-/// All rows of these tables, as an engine's snapshot shows them.
-pub(crate) fn dump_engine(from: &dyn EngineSnapshot, tables: &[Table]) -> State {
+/// All rows of these tables, as a backend's snapshot shows them.
+pub(crate) fn dump_backend(from: &dyn BackendSnapshot, tables: &[Table]) -> State {
     use std::ops::{Bound::Unbounded, ControlFlow};
     let mut state = State::default();
     for table in tables {

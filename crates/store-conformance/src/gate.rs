@@ -1,12 +1,14 @@
-//! `Gate`: an engine around the one under test that can hold a commit back, before or after the
-//! engine made it. So a case decides, without racing, what is in the engine, what is on its way
+//! `Gate`: a backend around the one under test that can hold a commit back, before or after the
+//! backend made it. So a case decides, without racing, what is in the backend, what is on its way
 //! and what waits behind it.
 
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
-use indelible_store::engine::{Engine, EngineError, EngineSnapshot};
-use indelible_store::{Bounds, Store, Table, Write};
+use indelible_store::backend::{Backend, BackendError, BackendSnapshot, Presence};
+use indelible_store::{Bounds, PauseTime, Sequence, Store, Table, Write};
 
 use crate::Subject;
 
@@ -15,9 +17,9 @@ use crate::Subject;
 pub(crate) enum Hold {
     /// Nowhere.
     Nowhere,
-    /// Before the engine has seen them.
+    /// Before the backend has seen them.
     Before,
-    /// When the engine has made them, and before the pipeline knows.
+    /// When the backend has made them, and before the pipeline knows.
     After,
 }
 
@@ -27,9 +29,9 @@ struct State {
     held: Hold,
 }
 
-/// An engine whose commits can be held.
+/// A backend whose commits can be held.
 pub(crate) struct Gate {
-    engine: Arc<dyn Engine>,
+    backend: Arc<dyn Backend>,
     state: Mutex<State>,
     changed: Condvar,
     /// What happens once a value was read, one for each of the next reads.
@@ -37,15 +39,20 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    fn new(engine: Arc<dyn Engine>) -> Self {
+    fn new(backend: Arc<dyn Backend>) -> Self {
         let state = Mutex::new(State { hold: Hold::Nowhere, held: Hold::Nowhere });
-        Self { engine, state, changed: Condvar::new(), after_gets: Mutex::default() }
+        Self { backend, state, changed: Condvar::new(), after_gets: Mutex::default() }
     }
 
     /// Does something when the next value has been read and not been returned yet. Of several the
     /// last one given is the first.
     pub(crate) fn after_get(&self, then: impl FnOnce() + Send + 'static) {
         self.after_gets.lock().unwrap().push(Box::new(then));
+    }
+
+    /// Forgets what would happen after the next reads; how many there were.
+    pub(crate) fn forget_after_gets(&self) -> usize {
+        std::mem::take(&mut *self.after_gets.lock().unwrap()).len()
     }
 
     /// Says where commits wait from now on. One that waits elsewhere goes on.
@@ -61,6 +68,12 @@ impl Gate {
         drop(self.changed.wait_while(state, elsewhere).unwrap());
     }
 
+    /// The rows, when everything is in them that is durable in the store over this gate.
+    pub(crate) fn rows_of(&self, store: &Store) -> Box<dyn BackendSnapshot> {
+        wait_until_applied(&*self.backend, store.durable_sequence());
+        self.backend.snapshot().unwrap()
+    }
+
     fn pass(&self, at: Hold) {
         let mut state = self.state.lock().unwrap();
         while state.hold == at {
@@ -72,9 +85,9 @@ impl Gate {
     }
 }
 
-impl Engine for Gate {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        let value = self.engine.get(table, key);
+impl Backend for Gate {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
+        let value = self.backend.get(table, key);
         let then = self.after_gets.lock().unwrap().pop();
         if let Some(then) = then {
             then();
@@ -82,35 +95,65 @@ impl Engine for Gate {
         value
     }
 
-    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool, EngineError> {
-        self.engine.contains(table, key)
+    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool, BackendError> {
+        self.backend.contains(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
-        self.engine.snapshot()
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
+        self.backend.snapshot()
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         self.pass(Hold::Before);
-        let result = self.engine.commit(writes);
+        let result = self.backend.commit(sequence, writes);
         self.pass(Hold::After);
         result
     }
 
-    fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
-        self.engine.reclaim(table)
+    fn has_sequence(&self, sequence: Sequence) -> Result<Presence, BackendError> {
+        self.backend.has_sequence(sequence)
+    }
+
+    fn applied(&self) -> Sequence {
+        self.backend.applied()
+    }
+
+    fn reclaim(&self, table: &Table) -> Result<(), BackendError> {
+        self.backend.reclaim(table)
     }
 
     fn disk_bytes(&self, table: &Table) -> u64 {
-        self.engine.disk_bytes(table)
+        self.backend.disk_bytes(table)
     }
 
-    fn close(&self) -> Result<(), EngineError> {
-        self.engine.close()
+    fn close(&self) -> Result<(), BackendError> {
+        self.backend.close()
     }
 }
 
-/// A store over the engine under test, with a gate between them.
+/// Waits until the rows of a backend have a group, and all before it.
+pub(crate) fn wait_until_applied(backend: &dyn Backend, sequence: Sequence) {
+    while backend.applied() < sequence {
+        thread::yield_now();
+    }
+}
+
+/// Pauses in which no time passes: the next try comes at once, and no caller is told.
+struct Hasty;
+
+impl PauseTime for Hasty {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn wait(&self, _delay: Duration) {
+        thread::yield_now();
+    }
+
+    fn interrupt(&self) {}
+}
+
+/// A store over the backend under test, with a gate between them.
 pub(crate) struct Gated {
     pub(crate) store: Store,
     pub(crate) gate: Arc<Gate>,
@@ -119,17 +162,18 @@ pub(crate) struct Gated {
 impl Gated {
     pub(crate) fn open(subject: &mut dyn Subject, tables: &[Table], bounds: Bounds) -> Self {
         let gate = Arc::new(Gate::new(subject.open(tables)));
-        let engine: Arc<dyn Engine> = Arc::clone(&gate) as _;
-        Self { store: Store::start(engine, tables, bounds).unwrap(), gate }
+        let backend: Arc<dyn Backend> = Arc::clone(&gate) as _;
+        let store = Store::start_with(backend, tables, bounds, Arc::new(Hasty));
+        Self { store: store.unwrap(), gate }
     }
 
-    /// Lets everything go, and waits until all that was accepted is in the engine.
+    /// Lets everything go, and waits until all that was accepted is in the backend.
     pub(crate) fn settle(&self) {
         self.gate.hold(Hold::Nowhere);
         self.store.durable(self.store.accepted()).wait().unwrap();
     }
 
-    /// Closes the store and drops the engine.
+    /// Closes the store and drops the backend.
     pub(crate) fn close(self) {
         self.gate.hold(Hold::Nowhere);
         self.store.clone().close().unwrap();

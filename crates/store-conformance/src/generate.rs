@@ -4,7 +4,7 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
-use indelible_store::engine::KeyRange;
+use indelible_store::backend::KeyRange;
 use indelible_store::{Batch, Bounds, Direction, Expect, Scan, Shape, Table};
 
 use crate::Rng;

@@ -1,4 +1,4 @@
-//! The suite that every storage backend passes: the contract of [`Engine`], and of a
+//! The suite that every storage backend passes: the contract of [`Backend`], and of a
 //! [`Store`](indelible_store::Store) over it, as cases that can be run against anything.
 //!
 //! A backend says how it is opened and asks for the suite; each case becomes a `#[test]`:
@@ -7,8 +7,8 @@
 //! struct Mine { folder: TempDir }
 //!
 //! impl Subject for Mine {
-//!     fn open(&mut self, tables: &[Table]) -> Arc<dyn Engine> {
-//!         Arc::new(MyEngine::open(self.folder.path(), tables).unwrap())
+//!     fn open(&mut self, tables: &[Table]) -> Arc<dyn Backend> {
+//!         Arc::new(MyBackend::open(self.folder.path(), tables).unwrap())
 //!     }
 //! }
 //!
@@ -23,6 +23,7 @@ pub mod cases;
 mod compare;
 mod gate;
 mod generate;
+pub mod late;
 mod model;
 mod rng;
 mod run;
@@ -30,7 +31,7 @@ mod run;
 use std::sync::Arc;
 
 use indelible_store::Table;
-use indelible_store::engine::Engine;
+use indelible_store::backend::Backend;
 
 pub use self::rng::Rng;
 pub use self::run::{Case, Seeds, check};
@@ -39,8 +40,8 @@ pub use self::run::{Case, Seeds, check};
 pub trait Subject {
     /// Opens it with these tables. The first time it is empty; later it has whatever was
     /// committed before. What was opened before has been dropped by then, not always after a
-    /// [`close`](Engine::close).
-    fn open(&mut self, tables: &[Table]) -> Arc<dyn Engine>;
+    /// [`close`](Backend::close).
+    fn open(&mut self, tables: &[Table]) -> Arc<dyn Backend>;
 }
 
 /// One `#[test]` for each case, in a module with the backend's name: the name, an expression for a
@@ -61,7 +62,7 @@ macro_rules! suite {
                 pages_give_each_row_once
                 rows_that_stay_are_seen_once
                 a_commit_shows_whole_or_not_at_all
-                engine_reads_agree_with_the_model
+                backend_reads_agree_with_the_model
             );
             // Nothing in these is random enough for a second run.
             $crate::suite!(@tests $subject, &$crate::Seeds::first(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use bytes::Bytes;
-use indelible_store::engine::KeyRange;
+use indelible_store::backend::KeyRange;
 use indelible_store::{
     Batch, Bounds, Condition, Direction, Expect, Page, Position, Scan, Table, Write,
 };

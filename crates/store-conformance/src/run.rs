@@ -77,16 +77,16 @@ mod tests {
     use std::sync::Arc;
 
     use indelible_store::Table;
-    use indelible_store::engine::Engine;
-    use indelible_store::memory::MemoryEngine;
+    use indelible_store::backend::Backend;
+    use indelible_store::memory::MemoryBackend;
 
     use super::*;
 
     struct Empty;
 
     impl Subject for Empty {
-        fn open(&mut self, _tables: &[Table]) -> Arc<dyn Engine> {
-            Arc::new(MemoryEngine::new())
+        fn open(&mut self, _tables: &[Table]) -> Arc<dyn Backend> {
+            Arc::new(MemoryBackend::new())
         }
     }
 

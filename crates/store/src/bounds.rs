@@ -1,6 +1,8 @@
 //! Every bound of the store, by name. A caller that goes past one gets [`OutOfBounds`], which
 //! says which, and nothing has changed.
 
+use std::time::Duration;
+
 /// What may be configured of the bounds; the default is right for nearly everybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
@@ -23,8 +25,15 @@ pub struct Bounds {
     /// queue behind those that run ahead of it.
     pub waiting_batches_max: usize,
     /// The most bytes that wait for the writer. What is being written is counted apart, so the
-    /// overlay holds twice this at most. Never less than `batch_bytes_max`.
+    /// overlay holds twice this at most, beside what is kept. Never less than `batch_bytes_max`.
     pub waiting_bytes_max: usize,
+    /// The most bytes that are durable and kept in memory because the backend has not brought its
+    /// rows up to date. At this bound the writer waits for the backend: about a second of a busy
+    /// store fits. Nothing is kept over a backend whose commit changes the rows.
+    pub kept_bytes_max: usize,
+    /// How long a store is paused before callers that wait for it are told that it is unknown
+    /// whether their batch was accepted. Shorter than clients and proxies wait for an answer.
+    pub pause_told_after: Duration,
 }
 
 const MIB: usize = 1 << 20;
@@ -41,11 +50,13 @@ impl Bounds {
         scan_bytes_max: 16 * MIB,
         waiting_batches_max: 512,
         waiting_bytes_max: 64 * MIB,
+        kept_bytes_max: 64 * MIB,
+        pause_told_after: Duration::from_secs(30),
     };
 
-    /// Refuses bounds under which something could never be accepted, or that no engine can hold.
+    /// Refuses bounds under which something could never be accepted, or that no backend can hold.
     pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
-        // What an engine can take: u16 for the size of a key, and a batch in memory at once.
+        // What a backend can take: u16 for the size of a key, and a batch in memory at once.
         at_most(Bound::KeyBytes, self.key_bytes_max, 60_000)?;
         at_most(Bound::BatchBytes, self.batch_bytes_max, 1024 * MIB)?;
         at_most(Bound::BatchBytes, self.batch_bytes_max, self.waiting_bytes_max)?;

@@ -19,7 +19,7 @@ const PLACE_BYTES_MAX: usize = 512;
 /// the store.
 type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The places in a store that could not be read. The pipeline notes what the engine finds damaged,
+/// The places in a store that could not be read. The pipeline notes what the backend finds damaged,
 /// readers of rows note rows that do not decode.
 #[derive(Default)]
 pub struct DamageLog {
@@ -69,7 +69,7 @@ impl DamageLog {
         known.iter().for_each(|place| tell(place));
     }
 
-    /// The same result. A row that does not decode is noted; what the engine finds damaged was noted
+    /// The same result. A row that does not decode is noted; what the backend finds damaged was noted
     /// by the pipeline, with its key.
     pub fn noted<T>(&self, result: Result<T, ReadError>) -> Result<T, ReadError> {
         if let Err(error @ ReadError::Row { .. }) = &result {

@@ -5,22 +5,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::backend::BackendError;
 use crate::batch::Condition;
 use crate::bounds::OutOfBounds;
-use crate::engine::EngineError;
+use crate::pipeline::Pause;
 use crate::position::Position;
 
 /// Why a store stopped for good. Nothing is retried over a failed write or sync: what the disk
 /// holds is not known any more, and only opening the store again finds out (D12).
 #[derive(Debug, Clone)]
 pub struct Poison {
-    pub(crate) cause: Arc<EngineError>,
+    pub(crate) cause: Arc<BackendError>,
     pub(crate) durable: Position,
 }
 
 impl Poison {
     /// What failed.
-    pub fn cause(&self) -> &EngineError {
+    pub fn cause(&self) -> &BackendError {
         &self.cause
     }
 
@@ -47,7 +48,7 @@ impl std::error::Error for Poison {
     }
 }
 
-/// Why a position is not, and will not be, durable.
+/// Why a position is not durable, or not in time.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Lost {
@@ -55,6 +56,10 @@ pub enum Lost {
     /// told of it.
     #[error(transparent)]
     Poisoned(Poison),
+    /// The store has been paused for so long that callers are told. The batch may become durable
+    /// later, or be lost: a caller repeats its request under the same id.
+    #[error("it is unknown whether the batch was accepted: {0}")]
+    Paused(Pause),
     /// This store never gave this position to anybody.
     #[error("position {asked} was never accepted; the last one is {last}")]
     NeverAccepted {
@@ -113,7 +118,10 @@ pub enum SubmitError {
     },
     /// A precondition could not be read.
     #[error("a precondition cannot be read: {0}")]
-    Unreadable(Arc<EngineError>),
+    Unreadable(Arc<BackendError>),
+    /// There is no room, and the store has been paused for so long that callers are told.
+    #[error(transparent)]
+    Paused(Pause),
     /// The store has stopped.
     #[error(transparent)]
     Poisoned(Poison),
@@ -127,20 +135,32 @@ impl SubmitError {
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Unreadable(error) if error.is_damage())
     }
+
+    /// Whether the backend cannot be reached for now: the same batch may be accepted later.
+    pub fn is_pause(&self) -> bool {
+        match self {
+            Self::Paused(_) => true,
+            Self::Unreadable(error) => error.pauses(),
+            _ => false,
+        }
+    }
 }
 
 /// Why something could not be read.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The engine could not: too many files are open, or damage.
+    /// The backend could not: too many files are open, or damage.
     #[error("cannot read table {table:?}: {source}")]
-    Engine {
+    Backend {
         /// Which table.
         table: &'static str,
         /// Why.
-        source: Arc<EngineError>,
+        source: Arc<BackendError>,
     },
+    /// The backend could not show all tables at one moment.
+    #[error("cannot open a snapshot: {0}")]
+    Snapshot(Arc<BackendError>),
     /// A row is not what its table's rows are like: damaged, or written by a newer version.
     #[error("a row of table {table:?} cannot be read: {what} (key {key:?})")]
     Row {
@@ -167,9 +187,14 @@ impl ReadError {
     /// store.
     pub fn is_damage(&self) -> bool {
         match self {
-            Self::Engine { source, .. } => source.is_damage(),
+            Self::Backend { source, .. } | Self::Snapshot(source) => source.is_damage(),
             Self::Row { .. } => true,
             Self::OutOfBounds(_) | Self::UnknownTable(_) | Self::Poisoned(_) => false,
         }
+    }
+
+    /// Whether the backend cannot be reached for now: the same read may work later.
+    pub fn is_pause(&self) -> bool {
+        matches!(self, Self::Backend { source, .. } | Self::Snapshot(source) if source.pauses())
     }
 }

@@ -1,5 +1,5 @@
-//! `MemoryEngine`: the backend that keeps nothing. For tests, and as the obvious reading of what
-//! an engine has to do.
+//! `MemoryBackend`: the backend that keeps nothing. For tests, and as the obvious reading of what
+//! a backend has to do.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -7,20 +7,21 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 
+use crate::backend::{Backend, BackendError, BackendSnapshot, Direction, KeyRange, Visit};
 use crate::batch::Write;
-use crate::engine::{Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit};
+use crate::position::Sequence;
 use crate::table::Table;
 
 type Rows = BTreeMap<Bytes, Bytes>;
 type Tables = BTreeMap<&'static str, Arc<Rows>>;
 
-/// An engine in memory. A snapshot shares the tables; the next commit copies those it writes.
+/// A backend in memory. A snapshot shares the tables; the next commit copies those it writes.
 #[derive(Debug, Default)]
-pub struct MemoryEngine {
+pub struct MemoryBackend {
     tables: RwLock<Arc<Tables>>,
 }
 
-impl MemoryEngine {
+impl MemoryBackend {
     /// An empty one. It takes whatever tables it is asked for.
     pub fn new() -> Self {
         Self::default()
@@ -31,16 +32,23 @@ impl MemoryEngine {
     }
 }
 
-impl Engine for MemoryEngine {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl Clone for MemoryBackend {
+    /// Another one with the same rows: what is committed to one is not in the other.
+    fn clone(&self) -> Self {
+        Self { tables: RwLock::new(self.now()) }
+    }
+}
+
+impl Backend for MemoryBackend {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.now().get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
-        Box::new(self.now())
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
+        Ok(Box::new(self.now()))
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+    fn commit(&self, _sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let tables = Arc::make_mut(&mut tables);
         for Write { table, key, value } in writes {
@@ -53,7 +61,7 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
-    fn reclaim(&self, _table: &Table) -> Result<(), EngineError> {
+    fn reclaim(&self, _table: &Table) -> Result<(), BackendError> {
         Ok(())
     }
 
@@ -62,8 +70,8 @@ impl Engine for MemoryEngine {
     }
 }
 
-impl EngineSnapshot for Arc<Tables> {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl BackendSnapshot for Arc<Tables> {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         Ok(Tables::get(self, table.name()).and_then(|rows| rows.get(key).cloned()))
     }
 
@@ -73,7 +81,7 @@ impl EngineSnapshot for Arc<Tables> {
         range: &KeyRange,
         direction: Direction,
         visit: &mut Visit<'_>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), BackendError> {
         let Some(rows) = Tables::get(self, table.name()) else { return Ok(()) };
         let mut rows = rows.range::<Bytes, _>((range.0.as_ref(), range.1.as_ref()));
         let mut next = || match direction {

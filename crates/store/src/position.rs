@@ -33,6 +33,42 @@ impl fmt::Display for Position {
     }
 }
 
+/// How many groups a store has committed, over all its processes: the number under which a backend
+/// keeps a group. The pipeline stores it with the position of the group's last batch, in the same
+/// commit, so a store that is opened again goes on where the last one ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Sequence(u64);
+
+impl Sequence {
+    /// Before the first group.
+    pub const START: Self = Self(0);
+
+    /// Not before any group: a backend that is as far has everything in its rows.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The sequence with this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// How many groups were committed up to here.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The group after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.checked_add(1).expect("no machine commits 2^64 groups"))
+    }
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
 /// What a read saw. The state it comes from may not be on disk yet: before any of it leaves the
 /// process, [`position`](Self::position) must be durable (D2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

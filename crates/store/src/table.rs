@@ -8,13 +8,13 @@ use std::hash::{Hash, Hasher};
 
 use indelible_slots::Slot;
 
-/// Table numbers are below this: layers and engines keep a place for each.
+/// Table numbers are below this: layers and backends keep a place for each.
 pub const TABLES_MAX: u8 = 64;
 
 /// The pipeline's own table: it is in every store, and its number belongs to nobody else.
 pub const PIPELINE: Table = Table::new(0, "pipeline", Shape::Kept);
 
-/// What the rows of a table are like, for the engine to arrange itself.
+/// What the rows of a table are like, for the backend to arrange itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// Written once or seldom, and read back by those who know that it is there.

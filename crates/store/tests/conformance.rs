@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use indelible_store::Table;
-use indelible_store::embedded::{EmbeddedEngine, Options};
-use indelible_store::engine::Engine;
-use indelible_store::memory::MemoryEngine;
-use indelible_store_conformance::{Seeds, Subject, suite};
+use indelible_store::backend::Backend;
+use indelible_store::embedded::{EmbeddedBackend, Options};
+use indelible_store::memory::MemoryBackend;
+use indelible_store_conformance::late::{Habits, LateServer};
+use indelible_store_conformance::{Rng, Seeds, Subject, suite};
 use tempfile::TempDir;
 
 /// How many seeds are run unless told otherwise: a few seconds.
@@ -25,11 +26,28 @@ fn seeds() -> Seeds {
 
 /// Keeps nothing, but for as long as the subject lives.
 #[derive(Default)]
-struct Memory(Arc<MemoryEngine>);
+struct Memory(Arc<MemoryBackend>);
 
 impl Subject for Memory {
-    fn open(&mut self, _tables: &[Table]) -> Arc<dyn Engine> {
+    fn open(&mut self, _tables: &[Table]) -> Arc<dyn Backend> {
         Arc::clone(&self.0) as _
+    }
+}
+
+/// Late, and never quite there. The server outlives its writers.
+struct Late(Arc<LateServer>);
+
+impl Late {
+    fn new() -> Self {
+        // One for all seeds of a case: what the server does differs from that anyway, with the order
+        // in which threads come to it.
+        Self(LateServer::new(Habits::RESTLESS, Rng::new(0x1a7e)))
+    }
+}
+
+impl Subject for Late {
+    fn open(&mut self, _tables: &[Table]) -> Arc<dyn Backend> {
+        Arc::new(self.0.connect())
     }
 }
 
@@ -46,14 +64,15 @@ impl Embedded {
 }
 
 impl Subject for Embedded {
-    fn open(&mut self, tables: &[Table]) -> Arc<dyn Engine> {
+    fn open(&mut self, tables: &[Table]) -> Arc<dyn Backend> {
         let mut options = Options::default();
         options.memtable_bytes = self.memtable_bytes;
-        Arc::new(EmbeddedEngine::open(self.folder.path(), tables, &options).unwrap())
+        Arc::new(EmbeddedBackend::open(self.folder.path(), tables, &options).unwrap())
     }
 }
 
 suite!(memory, Memory::default(), &seeds());
+suite!(late, Late::new(), &seeds());
 suite!(embedded, Embedded::new(None), &seeds());
 // Flushes and compactions all the time.
 suite!(embedded_small_memtables, Embedded::new(Some(64 << 10)), &seeds());

@@ -113,7 +113,7 @@ pub(super) fn serialised(batch: &Batch) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use indelible_store::{Store, memory::MemoryEngine};
+    use indelible_store::{Store, memory::MemoryBackend};
 
     use super::*;
 
@@ -121,8 +121,8 @@ mod tests {
     /// producer.
     #[test]
     fn steps_follow_each_other() {
-        let engine = std::sync::Arc::new(MemoryEngine::new());
-        let store = Store::start(engine, &indelible_records::TABLES, Default::default()).unwrap();
+        let backend = std::sync::Arc::new(MemoryBackend::new());
+        let store = Store::start(backend, &indelible_records::TABLES, Default::default()).unwrap();
         let mut producers = [Steps::new(1, 0), Steps::new(1, 1)];
         for step in 0..25 {
             for steps in &mut producers {

@@ -28,7 +28,7 @@ use indelible_server::logs::LogFile;
 use indelible_server::traces::{self, Exporter, TracingObserver};
 use indelible_server::{Config, Letting, ServeError, Server};
 use indelible_store::Store;
-use indelible_store::embedded::{self, EmbeddedEngine};
+use indelible_store::embedded::{self, EmbeddedBackend};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::settings::{Algorithm, Effective, Key, Layer, Raw, Sessions, TlsFiles};
@@ -415,7 +415,7 @@ pub(crate) fn open(
     if let Some(warning) = folder::close(folder) {
         note(&format!("warning: {warning}"));
     }
-    let opened = EmbeddedEngine::open(&folder.join("store"), &TABLES, &options);
+    let opened = EmbeddedBackend::open(&folder.join("store"), &TABLES, &options);
     let store = opened.and_then(|engine| {
         if let Some(recovered) = engine.recovered() {
             note(&format!("note: {recovered}; it was never acknowledged"));

@@ -17,7 +17,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use indelible_store::embedded::{Create, EmbeddedEngine, FolderError, OpenError, Options};
+use indelible_store::embedded::{Create, EmbeddedBackend, FolderError, OpenError, Options};
 use indelible_store::{StartError, Store};
 
 use crate::failure::{Failure, Verdict};
@@ -84,16 +84,12 @@ fn open(folder: &Path) -> Result<Opened, Failure> {
     // What `indelible run` was given as its data folder has the store within.
     let within = folder.join("store");
     let folder = if within.join("FORMAT").is_file() { &within } else { folder };
-    let opened =
-        EmbeddedEngine::open(folder, &indelible_records::TABLES, &options).and_then(|engine| {
-            let recovered = engine.recovered().map(ToString::to_string);
-            let store = Store::start(
-                std::sync::Arc::new(engine),
-                &indelible_records::TABLES,
-                options.bounds,
-            )?;
-            Ok(Opened { store, recovered })
-        });
+    let tables = &indelible_records::TABLES;
+    let opened = EmbeddedBackend::open(folder, tables, &options).and_then(|backend| {
+        let recovered = backend.recovered().map(ToString::to_string);
+        let store = Store::start(std::sync::Arc::new(backend), tables, options.bounds)?;
+        Ok(Opened { store, recovered })
+    });
     opened.map_err(|error| refused(&error))
 }
 
@@ -118,7 +114,7 @@ fn refused(error: &OpenError) -> Failure {
         OpenError::Folder(FolderError::Io { .. }) => {
             failure.hint("look at the folder's permissions and its disk")
         }
-        OpenError::Start(StartError::Engine(_))
+        OpenError::Start(StartError::Backend(_))
         | OpenError::Engine { .. }
         | OpenError::Damaged { .. }
         | OpenError::Folder(FolderError::Format { .. } | FolderError::EngineMissing { .. }) => {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use indelible_records::{check, executions};
-use indelible_store::embedded::{self, EmbeddedEngine, Options, Recovered};
+use indelible_store::embedded::{self, EmbeddedBackend, Options, Recovered};
 use indelible_store::{Scan, Store, Table};
 
 use super::work::{Book, Rows, Work};
@@ -154,7 +154,7 @@ pub(crate) fn judge(data: &Path, said: &Said, book: &Book) -> Result<Found, Stri
         let refused = |error: &dyn std::fmt::Display| format!("refused: {error}");
         let options = small_options();
         let tables = log_tables();
-        let engine = EmbeddedEngine::open(data, &tables, &options).map_err(|e| refused(&e))?;
+        let engine = EmbeddedBackend::open(data, &tables, &options).map_err(|e| refused(&e))?;
         let torn = engine.recovered().cloned();
         let store = Store::start(Arc::new(engine), &tables, options.bounds);
         let store = store.map_err(|e| refused(&e))?;

@@ -230,7 +230,8 @@ impl Engine {
             let command =
                 crate::tree::command::Start { started, request, again, actor, kept, lock, reply };
             shared.send_in(flow, &root, Command::Start(Box::new(command)).within(room));
-            let answer = answer.await.map_err(|_| self.stopped_why())?;
+            let answer = shared.unless_paused(answer).await?;
+            let answer = answer.map_err(|_| self.stopped_why())?;
             let Answer { value, position } = answer.map_err(EngineError::Damaged)?;
             let refused = match value {
                 Begun::New(execution) => {

@@ -40,7 +40,8 @@ pub enum EngineError {
     /// The store did not take a change.
     #[error(transparent)]
     Submit(SubmitError),
-    /// The store has stopped. What was asked for may be on disk, or not: nobody knows.
+    /// The store has stopped, or is paused for long. It is unknown whether what was asked for is
+    /// on disk, or will be: it can be asked for again under the same id.
     #[error(transparent)]
     Lost(#[from] Lost),
     /// The stored record of a component, an operation or an execution makes no sense, although its
@@ -87,6 +88,16 @@ impl EngineError {
             | Self::Stopped => false,
         }
     }
+
+    /// Whether the store is paused: the same request may work later, under the same id.
+    pub fn is_pause(&self) -> bool {
+        match self {
+            Self::Read(error) => error.is_pause(),
+            Self::Submit(error) => error.is_pause(),
+            Self::Lost(lost) => matches!(lost, Lost::Paused(_)),
+            _ => false,
+        }
+    }
 }
 
 impl From<ReadError> for EngineError {
@@ -102,6 +113,7 @@ impl From<SubmitError> for EngineError {
     fn from(error: SubmitError) -> Self {
         match error {
             SubmitError::Poisoned(poison) => Self::Lost(Lost::Poisoned(poison)),
+            SubmitError::Paused(pause) => Self::Lost(Lost::Paused(pause)),
             error => Self::Submit(error),
         }
     }

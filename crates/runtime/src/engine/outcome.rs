@@ -3,9 +3,12 @@
 
 use indelible_journal::{Ending, ExecutionId, OperationKey};
 use indelible_records::executions::Execution as Row;
-use indelible_store::Position;
+use indelible_store::{Lost, Position};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use tokio::sync::oneshot;
 
 use super::submitted::Interest;
@@ -131,10 +134,25 @@ impl Shared {
     }
 
     async fn room(&self, flow: Flow) -> Result<Admitted, EngineError> {
-        self.admission.admit(flow).await.map_err(|why| match why {
+        self.unless_paused(self.admission.admit(flow)).await?.map_err(|why| match why {
             NotAdmitted::Busy(waiting) => EngineError::Busy { waiting },
             NotAdmitted::Closed => stopped(self),
         })
+    }
+
+    /// Waits for something that a tree has to do. While the store is paused, trees may wait for room
+    /// in it: after the store's bound the caller is told that it is unknown what becomes of the
+    /// request, and the tree goes on with it when it can.
+    pub(super) async fn unless_paused<F: Future>(&self, what: F) -> Result<F::Output, EngineError> {
+        let (mut what, mut overdue) = (pin!(what), pin!(self.store.overdue()));
+        poll_fn(|context| match what.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => {
+                let paused = |pause| Err(EngineError::Lost(Lost::Paused(pause)));
+                overdue.as_mut().poll(context).map(paused)
+            }
+        })
+        .await
     }
 }
 
@@ -143,7 +161,7 @@ pub(super) async fn answered<T>(
     shared: &Shared,
     answer: oneshot::Receiver<Result<Answer<T>, String>>,
 ) -> Result<T, EngineError> {
-    let answer = answer.await.map_err(|_| stopped(shared))?;
+    let answer = shared.unless_paused(answer).await?.map_err(|_| stopped(shared))?;
     let Answer { value, position } = answer.map_err(EngineError::Damaged)?;
     shared.store.durable(position).await?;
     Ok(value)
@@ -152,7 +170,7 @@ pub(super) async fn answered<T>(
 /// Why nobody answers: the store has stopped, or the engine.
 pub(super) fn stopped(shared: &Shared) -> EngineError {
     match shared.store.poison() {
-        Some(poison) => EngineError::Lost(indelible_store::Lost::Poisoned(poison)),
+        Some(poison) => EngineError::Lost(Lost::Poisoned(poison)),
         None => EngineError::Stopped,
     }
 }

@@ -50,7 +50,7 @@ impl Tree {
         };
         if let (Ok(position), true) = (&result, shared.in_lockstep()) {
             // If it is lost, the next submission says so.
-            let _ = shared.store.durable(*position).wait();
+            let _ = shared.store.durable(*position).through_pauses().wait();
         }
         match &result {
             Ok(position) => self.accepted(shared, *position, submitted),

@@ -1,17 +1,20 @@
-//! A disk in memory that dies after a given number of commits, and keeps what it had taken.
+//! A disk in memory that dies after a given number of commits, or is away for a while, and keeps what
+//! it had taken.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use indelible_store::engine::{Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit};
-use indelible_store::memory::MemoryEngine;
-use indelible_store::{Table, Write};
+use indelible_store::backend::{
+    Backend, BackendError, BackendSnapshot, Direction, KeyRange, Presence, Visit,
+};
+use indelible_store::memory::MemoryBackend;
+use indelible_store::{Sequence, Table, Write};
 
 /// A disk that can die.
 pub struct Disk {
-    inner: MemoryEngine,
+    inner: MemoryBackend,
     /// How many commits it still takes.
     left: AtomicU64,
     taken: AtomicU64,
@@ -21,6 +24,8 @@ pub struct Disk {
     held: Mutex<bool>,
     released: Condvar,
     scans: Arc<ScanGate>,
+    /// It cannot be reached: commits fail, and are tried again.
+    away: AtomicBool,
 }
 
 /// Where scans of some tables wait.
@@ -58,13 +63,14 @@ impl ScanGate {
 impl Disk {
     pub fn new() -> Self {
         Self {
-            inner: MemoryEngine::new(),
+            inner: MemoryBackend::new(),
             left: AtomicU64::new(u64::MAX),
             taken: AtomicU64::new(0),
             scans_left: AtomicU64::new(u64::MAX),
             held: Mutex::new(false),
             released: Condvar::new(),
             scans: Arc::default(),
+            away: AtomicBool::new(false),
         }
     }
 
@@ -99,6 +105,11 @@ impl Disk {
         self.released.notify_all();
     }
 
+    /// Says whether it cannot be reached from now on: commits fail, and are tried again.
+    pub fn set_away(&self, away: bool) {
+        self.away.store(away, Ordering::SeqCst);
+    }
+
     /// It takes so many more commits, and then dies.
     pub fn dies_after(&self, commits: u64) {
         self.left.store(commits, Ordering::SeqCst);
@@ -129,35 +140,43 @@ impl Disk {
     }
 }
 
-impl Engine for Disk {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl Backend for Disk {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.inner.get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
         let left = self.scans_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
             if left == u64::MAX { Some(left) } else { left.checked_sub(1) }
         });
         let gate = Arc::clone(&self.scans);
         match left {
-            Ok(_) => Box::new(Gated { inner: self.inner.snapshot(), gate }),
-            Err(_) => Box::new(Unreadable),
+            Ok(_) => Ok(Box::new(Gated { inner: self.inner.snapshot()?, gate })),
+            Err(_) => Ok(Box::new(Unreadable)),
         }
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         drop(self.released.wait_while(self.held.lock().unwrap(), |held| *held).unwrap());
+        if self.away.load(Ordering::SeqCst) {
+            return Err(BackendError::Unavailable { what: "the disk is away".to_owned() });
+        }
         let alive =
             self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if alive.is_err() {
-            return Err(EngineError::Stopped { what: "the disk has died".to_owned() });
+            return Err(BackendError::Stopped { what: "the disk has died".to_owned() });
         }
-        self.inner.commit(writes)?;
+        self.inner.commit(sequence, writes)?;
         self.taken.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
-    fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
+    /// A commit that failed has taken nothing.
+    fn has_sequence(&self, _sequence: Sequence) -> Result<Presence, BackendError> {
+        Ok(Presence::NotThere)
+    }
+
+    fn reclaim(&self, table: &Table) -> Result<(), BackendError> {
         self.inner.reclaim(table)
     }
 
@@ -168,12 +187,12 @@ impl Engine for Disk {
 
 /// What can be read when the gate is open.
 struct Gated {
-    inner: Box<dyn EngineSnapshot>,
+    inner: Box<dyn BackendSnapshot>,
     gate: Arc<ScanGate>,
 }
 
-impl EngineSnapshot for Gated {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl BackendSnapshot for Gated {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.inner.get(table, key)
     }
 
@@ -183,7 +202,7 @@ impl EngineSnapshot for Gated {
         range: &KeyRange,
         direction: Direction,
         visit: &mut Visit<'_>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), BackendError> {
         self.gate.pass(table);
         self.inner.scan(table, range, direction, visit)
     }
@@ -192,9 +211,9 @@ impl EngineSnapshot for Gated {
 /// What cannot be read.
 struct Unreadable;
 
-impl EngineSnapshot for Unreadable {
-    fn get(&self, _: &Table, _: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        Err(EngineError::Stopped { what: "it cannot be read now".to_owned() })
+impl BackendSnapshot for Unreadable {
+    fn get(&self, _: &Table, _: &[u8]) -> Result<Option<Bytes>, BackendError> {
+        Err(BackendError::Stopped { what: "it cannot be read now".to_owned() })
     }
 
     fn scan(
@@ -203,7 +222,7 @@ impl EngineSnapshot for Unreadable {
         _: &KeyRange,
         _: Direction,
         _: &mut Visit<'_>,
-    ) -> Result<(), EngineError> {
-        Err(EngineError::Stopped { what: "it cannot be read now".to_owned() })
+    ) -> Result<(), BackendError> {
+        Err(BackendError::Stopped { what: "it cannot be read now".to_owned() })
     }
 }

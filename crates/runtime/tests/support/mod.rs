@@ -149,7 +149,7 @@ impl House {
     /// Opens the engine, after [`House::crash`] or for the first time.
     pub fn reopen(&mut self) {
         drop(self.engine.take());
-        let engine: Arc<dyn indelible_store::engine::Engine> = self.disk.clone();
+        let engine: Arc<dyn indelible_store::backend::Backend> = self.disk.clone();
         let store = Store::start(engine, &TABLES, self.bounds).unwrap();
         let world = World {
             clock: self.clock.clone(),

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::answer::Answer;
 use crate::auth::audit;
-use crate::refusal::damaged;
+use crate::refusal::{damaged, store_paused};
 use crate::request::Asked;
 use crate::state::State;
 
@@ -52,6 +52,9 @@ pub(super) async fn backup(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
 fn refused(state: &State, error: &dyn std::error::Error) -> Problem {
     if state.engine.store().poison().is_some() {
         return Problem::new(Code::StoreStopped, "the store has stopped");
+    }
+    if state.engine.store().pause().is_some() {
+        return store_paused();
     }
     state.trouble(&format!("a backup: {error}"));
     Problem::new(Code::Internal, "the server's log says more")

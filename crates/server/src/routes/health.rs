@@ -27,6 +27,10 @@ pub(super) async fn ready(state: Arc<State>, _: Asked) -> Result<Answer, Problem
     if state.engine.store().poison().is_some() {
         return Err(Problem::new(Code::StoreStopped, "the store has stopped"));
     }
+    // What is accepted waits, and callers are told nothing before it goes on.
+    if state.engine.store().pause().is_some() {
+        return Err(Problem::new(Code::StoreStopped, "the store is paused, and goes on by itself"));
+    }
     Ok(Answer::ok(&Ready { damaged: state.engine.store().damage().places() > 0 }))
 }
 

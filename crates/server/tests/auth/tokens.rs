@@ -6,7 +6,7 @@ use indelible_api::access::{NewToken, Role, Token};
 use indelible_records::{AUDIT, SETTINGS, TABLES, audit, settings};
 use indelible_server::auth::tokens::{KEY_PREFIX, TOKEN_NAME_CHARS_MAX};
 use indelible_server::auth::{GrantError, TokenError, TokenId, Tokens};
-use indelible_store::memory::MemoryEngine;
+use indelible_store::memory::MemoryBackend;
 use indelible_store::{Batch, Bounds, Scan, Store};
 
 use crate::{admin, at, new_token, open};
@@ -207,7 +207,7 @@ async fn a_row_that_cannot_be_read() {
 /// a caller who gives up in between leaves memory and disk of one mind.
 #[tokio::test]
 async fn nothing_counts_before_it_is_durable() {
-    let engine = Arc::new(MemoryEngine::new());
+    let engine = Arc::new(MemoryBackend::new());
     let store = Store::start_by_hand(engine, &TABLES, Bounds::DEFAULT).unwrap();
     let drive = |store: &Store| while store.step() {};
     let tokens = Arc::new(Tokens::open(store.clone()).unwrap());

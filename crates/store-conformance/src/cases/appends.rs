@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bytes::Bytes;
-use indelible_store::engine::Engine as _;
 use indelible_store::{Batch, Bounds, Expect, Position, Store, SubmitError, Table, Write};
 
-use crate::compare::{assert_same, dump, dump_engine};
+use crate::compare::{assert_same, dump, dump_backend};
 use crate::gate::{Gate, Gated};
 use crate::generate::TABLES;
 use crate::model::{Model, State};
@@ -22,7 +21,7 @@ const WRITERS: u8 = 4;
 
 /// When many append to few journals, each at the length that it believes in, exactly one wins
 /// each length: no gap, no entry twice, in the order of positions. And what is durable is a
-/// prefix: whoever sees that a position is, finds everything up to it, whole, in the engine.
+/// prefix: whoever sees that a position is, finds everything up to it, whole, in the backend.
 pub fn one_append_wins_each_length(subject: &mut dyn Subject, mut rng: Rng) {
     let open = Gated::open(subject, &TABLES, Bounds::DEFAULT);
     let (store, gate) = (&open.store, &*open.gate);
@@ -56,12 +55,12 @@ pub fn one_append_wins_each_length(subject: &mut dyn Subject, mut rng: Rng) {
 
     let at = |watched: &Watched| {
         // Each batch adds one entry, so the entries say which state this is.
-        Position::new(watched.engine.rows(ENTRIES).count() as u64)
+        Position::new(watched.backend.rows(ENTRIES).count() as u64)
     };
     for (expected, watched) in model.states(watched.iter().map(at)).zip(&watched) {
         let (durable, at) = (watched.durable, at(watched));
-        assert!(at >= durable, "{durable} is durable, and the engine is at {at}");
-        assert_same(&watched.engine, &expected, &format!("the engine at {at}"));
+        assert!(at >= durable, "{durable} is durable, and the backend is at {at}");
+        assert_same(&watched.backend, &expected, &format!("the backend at {at}"));
     }
 }
 
@@ -127,10 +126,10 @@ fn length_in(head: &[u8]) -> u64 {
     u64::from_be_bytes(head[..8].try_into().unwrap())
 }
 
-/// What the engine showed when a position was known to be durable.
+/// What the backend showed when a position was known to be durable.
 struct Watched {
     durable: Position,
-    engine: State,
+    backend: State,
 }
 
 fn watch(store: &Store, gate: &Gate, writing: &AtomicBool) -> Vec<Watched> {
@@ -138,8 +137,8 @@ fn watch(store: &Store, gate: &Gate, writing: &AtomicBool) -> Vec<Watched> {
     while writing.load(Ordering::Acquire) || watched.is_empty() {
         store.durable(store.accepted()).wait().unwrap();
         let durable = store.durable_now();
-        let engine = dump_engine(&*gate.snapshot(), &TABLES);
-        watched.push(Watched { durable, engine });
+        let backend = dump_backend(&*gate.rows_of(store), &TABLES);
+        watched.push(Watched { durable, backend });
     }
     watched
 }

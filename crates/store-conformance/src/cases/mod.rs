@@ -1,8 +1,8 @@
 //! The cases, each saying what it proves.
 
 mod appends;
+mod backend;
 mod bounds;
-mod engine;
 mod paging;
 mod random;
 mod refusals;
@@ -10,11 +10,11 @@ mod snapshots;
 mod tables;
 
 pub use self::appends::one_append_wins_each_length;
+pub use self::backend::{
+    a_commit_shows_whole_or_not_at_all, backend_reads_agree_with_the_model, commits_need_no_close,
+};
 pub use self::bounds::{
     bounds_hold_at_their_edges, the_largest_batches_go_through, waiting_is_bounded_at_its_edges,
-};
-pub use self::engine::{
-    a_commit_shows_whole_or_not_at_all, commits_need_no_close, engine_reads_agree_with_the_model,
 };
 pub use self::paging::{
     a_scan_goes_on_within_its_range, pages_give_each_row_once, rows_that_stay_are_seen_once,

@@ -17,7 +17,7 @@ const PAGE_SIZES: [usize; 4] = [1, 2, 3, 7];
 
 /// Paging with [`Scan::after`] gives each row exactly once, in order, in both directions, at any
 /// page size and when bytes end a page; and [`Page::more`] is exact: there is a next page if and
-/// only if it says so. Rows and deletes are in the engine, on their way to it and waiting.
+/// only if it says so. Rows and deletes are in the backend, on their way to it and waiting.
 pub fn pages_give_each_row_once(subject: &mut dyn Subject, mut rng: Rng) {
     let scan_bytes_max = *rng.pick(&[0, 5, 60, Bounds::DEFAULT.scan_bytes_max]);
     let bounds = Bounds { scan_bytes_max, ..Bounds::DEFAULT };

@@ -1,9 +1,8 @@
 //! Random operations against the model.
 
-use indelible_store::engine::Engine as _;
 use indelible_store::{Bounds, Position, Snapshot, SubmitError};
 
-use crate::compare::{assert_same, assert_same_page, brief, dump, dump_engine};
+use crate::compare::{assert_same, assert_same_page, brief, dump, dump_backend};
 use crate::gate::{Gated, Hold};
 use crate::generate::{self, TABLES};
 use crate::model::{Model, State};
@@ -16,7 +15,7 @@ const BEHIND_MAX: usize = 50;
 
 /// Whatever is done in whatever order, a store is what an obviously correct model is: what it
 /// accepts and refuses, what it shows, at which position, now, in snapshots taken earlier, with
-/// commits held before or after the engine made them, and after it was closed and opened again.
+/// commits held before or after the backend made them, and after it was closed and opened again.
 pub fn random_operations(subject: &mut dyn Subject, mut rng: Rng) {
     let mut run = Run::new(subject, &mut rng);
     for operation in 0..OPERATIONS {
@@ -43,7 +42,7 @@ struct Run {
     hold: Hold,
     /// How many batches were accepted since a commit is held.
     behind: usize,
-    /// Declared last: a snapshot keeps the engine open.
+    /// Declared last: a snapshot keeps the backend open.
     open: Gated,
 }
 
@@ -145,7 +144,7 @@ impl Run {
         self.behind = 0;
     }
 
-    /// Everything is durable: the engine alone is what the model is.
+    /// Everything is durable: the backend alone is what the model is.
     fn settle(&mut self, rng: &mut Rng, context: &str) {
         self.set_hold(Hold::Nowhere);
         let last = self.model.position();
@@ -154,8 +153,8 @@ impl Run {
         assert!(self.open.store.durable_now() >= earlier, "{context}");
         self.open.settle();
         assert_eq!(self.open.store.durable_now(), last, "{context}");
-        let engine = self.open.gate.snapshot();
-        assert_same(&dump_engine(&*engine, &TABLES), self.model.now(), context);
+        let backend = self.open.gate.rows_of(&self.open.store);
+        assert_same(&dump_backend(&*backend, &TABLES), self.model.now(), context);
     }
 
     fn reclaim(&mut self, rng: &mut Rng) {

@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bytes::Bytes;
-use indelible_store::engine::Engine as _;
 use indelible_store::{Batch, Bounds, Expect, Position, Store, SubmitError, Table, Write};
 
-use crate::compare::{assert_same, dump, dump_engine};
+use crate::compare::{assert_same, dump, dump_backend};
 use crate::gate::{Gated, Hold};
 use crate::generate::TABLES;
 use crate::model::{Model, State};
@@ -172,8 +171,8 @@ fn get_accounts(store: &Store, mut rng: Rng, writing: &AtomicBool) -> Vec<Get> {
     gets
 }
 
-/// A snapshot shows the same for as long as it is held, of the store and of the engine, while
-/// thousands of batches overwrite and delete everything in it and the engine cleans up.
+/// A snapshot shows the same for as long as it is held, of the store and of the backend, while
+/// thousands of batches overwrite and delete everything in it and the backend cleans up.
 pub fn a_long_lived_snapshot_stays_as_it_is(subject: &mut dyn Subject, mut rng: Rng) {
     const ROUNDS: usize = 6;
     const BATCHES: usize = 300;
@@ -183,10 +182,11 @@ pub fn a_long_lived_snapshot_stays_as_it_is(subject: &mut dyn Subject, mut rng: 
         assert_eq!(open.store.submit_blocking(batch.clone()).unwrap(), model.accept_batch(batch));
         model.now().clone()
     };
-    // Half of it in the engine, then something on its way, then something that waits.
+    // Half of it in the backend, then something on its way, then something that waits.
     (0..150).for_each(|_| _ = submit(&churn(&mut rng)));
     open.settle();
-    let engine = (open.gate.snapshot(), dump_engine(&*open.gate.snapshot(), &TABLES));
+    let rows = || open.gate.rows_of(&open.store);
+    let backend = (rows(), dump_backend(&*rows(), &TABLES));
     open.gate.hold(Hold::Before);
     submit(&churn(&mut rng));
     open.gate.wait_until_held();
@@ -196,7 +196,7 @@ pub fn a_long_lived_snapshot_stays_as_it_is(subject: &mut dyn Subject, mut rng: 
     for round in 0..ROUNDS {
         let what = format!("round {round}");
         assert_same(&dump(&snapshot, &TABLES), &before, &what);
-        assert_same(&dump_engine(&*engine.0, &TABLES), &engine.1, &what);
+        assert_same(&dump_backend(&*backend.0, &TABLES), &backend.1, &what);
         (0..BATCHES / 10).for_each(|_| _ = submit(&churn(&mut rng)));
         assert_same(&dump(&snapshot, &TABLES), &before, &what);
         open.gate.hold(Hold::Nowhere);
@@ -209,7 +209,7 @@ pub fn a_long_lived_snapshot_stays_as_it_is(subject: &mut dyn Subject, mut rng: 
     }
     assert_eq!(snapshot.position(), position);
     assert_same(&dump(&snapshot, &TABLES), &before, "at the end");
-    assert_same(&dump_engine(&*engine.0, &TABLES), &engine.1, "at the end");
+    assert_same(&dump_backend(&*backend.0, &TABLES), &backend.1, "at the end");
     open.settle();
     assert_same(&dump(&open.store, &TABLES), model.now(), "what is there now");
 }

@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
-use crate::engine::KeyRange;
+use crate::backend::KeyRange;
 
 fn is_zeros(key: &[u8]) -> bool {
     key.iter().all(|&byte| byte == 0)

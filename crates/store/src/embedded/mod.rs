@@ -40,12 +40,13 @@ use self::preflight::{PreflightError, Stage, TornTail};
 pub use self::tuning::Options;
 use self::tuning::Room;
 use self::upkeep::{Kept, Upkeep};
+use crate::backend::{
+    Backend, BackendError, BackendSnapshot, Direction, KeyRange, Visit, caught, caught_reading,
+};
 use crate::batch::Write;
 use crate::damage::DamageLog;
-use crate::engine::{
-    Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit, caught, caught_reading,
-};
 use crate::pipeline::{StartError, Store};
+use crate::position::Sequence;
 use crate::table::{self, PIPELINE, Table, TableError};
 
 /// The row of the pipeline's own table that lists all tables this folder ever had.
@@ -75,7 +76,7 @@ pub enum OpenError {
         /// The engine's folder.
         path: PathBuf,
         /// Why.
-        source: EngineError,
+        source: BackendError,
     },
     /// The pipeline could not start.
     #[error(transparent)]
@@ -90,12 +91,12 @@ impl From<TableError> for OpenError {
 
 /// Opens a store in a folder.
 pub fn open(path: &Path, tables: &[Table], options: &Options) -> Result<Store, OpenError> {
-    let engine = EmbeddedEngine::open(path, tables, options)?;
-    Ok(Store::start(Arc::new(engine), tables, options.bounds)?)
+    let backend = EmbeddedBackend::open(path, tables, options)?;
+    Ok(Store::start(Arc::new(backend), tables, options.bounds)?)
 }
 
 /// fjall in a folder.
-pub struct EmbeddedEngine {
+pub struct EmbeddedBackend {
     /// Declared first: it ends before what it works on.
     upkeep: Upkeep,
     /// How large the memtable of each table may grow, by slot.
@@ -132,7 +133,7 @@ impl std::fmt::Display for Recovered {
     }
 }
 
-impl EmbeddedEngine {
+impl EmbeddedBackend {
     /// Opens a folder, or makes one, with at least these tables.
     pub fn open(path: &Path, tables: &[Table], options: &Options) -> Result<Self, OpenError> {
         let tables = table::list(tables)?;
@@ -178,14 +179,14 @@ impl EmbeddedEngine {
         self.recovered.as_ref()
     }
 
-    fn keyspace(&self, table: &Table) -> Result<&Keyspace, EngineError> {
+    fn keyspace(&self, table: &Table) -> Result<&Keyspace, BackendError> {
         keyspace(&self.keyspaces, table)
     }
 
     /// Makes the engine ready for a commit: memtables that are full are handed over to be written
     /// out, and where the background is behind, this waits for it. fjall's own wait would not end
     /// if the background has failed.
-    fn make_room(&self, writes: &[Write]) -> Result<(), EngineError> {
+    fn make_room(&self, writes: &[Write]) -> Result<(), BackendError> {
         // The writes to a table are together, and only tables that are written to matter.
         for writes in writes.chunk_by(|a, b| a.table == b.table) {
             let table = &writes[0].table;
@@ -213,9 +214,9 @@ impl EmbeddedEngine {
     }
 
     /// Whether background work has failed.
-    fn check_background(&self) -> Result<(), EngineError> {
+    fn check_background(&self) -> Result<(), BackendError> {
         if let Some(failure) = self.upkeep.failure() {
-            return Err(EngineError::Stopped { what: failure });
+            return Err(BackendError::Stopped { what: failure });
         }
         // It only asks: there is nothing to write out.
         self.database.persist(PersistMode::Buffer).map_err(|error| self.failed(error))
@@ -223,7 +224,7 @@ impl EmbeddedEngine {
 
     /// Writes out what these keyspaces hold in memory, and waits for it. fjall's own wait would
     /// not end if the background has failed.
-    fn flush(&self, keyspaces: &[&Keyspace]) -> Result<(), EngineError> {
+    fn flush(&self, keyspaces: &[&Keyspace]) -> Result<(), BackendError> {
         for keyspace in keyspaces {
             keyspace.rotate_memtable().map_err(|error| self.failed(error))?;
         }
@@ -236,7 +237,7 @@ impl EmbeddedEngine {
     }
 
     /// An error, with what can be said of the reason if the engine only says that it stopped.
-    fn failed(&self, error: fjall::Error) -> EngineError {
+    fn failed(&self, error: fjall::Error) -> BackendError {
         match error {
             fjall::Error::Poisoned => {
                 let free = match rustix::fs::statvfs(&self.path) {
@@ -247,7 +248,7 @@ impl EmbeddedEngine {
                     Err(error) => format!("its disk cannot be asked for free space: {error}"),
                 };
                 let what = format!("flushing or compacting in the background failed; {free}");
-                EngineError::Stopped { what }
+                BackendError::Stopped { what }
             }
             error => engine_error("write to the storage engine", error),
         }
@@ -316,11 +317,11 @@ pub fn folder_bytes(path: &Path) -> io::Result<u64> {
 fn keyspace<'a>(
     keyspaces: &'a [Option<Keyspace>],
     table: &Table,
-) -> Result<&'a Keyspace, EngineError> {
+) -> Result<&'a Keyspace, BackendError> {
     keyspaces
         .get(table.index())
         .and_then(Option::as_ref)
-        .ok_or_else(|| EngineError::Stopped { what: format!("no table {:?}", table.name()) })
+        .ok_or_else(|| BackendError::Stopped { what: format!("no table {:?}", table.name()) })
 }
 
 type Opened = (Database, Arc<[Option<Keyspace>]>);
@@ -400,27 +401,29 @@ fn remember_tables(
     batch.commit()
 }
 
-impl Engine for EmbeddedEngine {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl Backend for EmbeddedBackend {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         let keyspace = self.keyspace(table)?;
         let value =
             caught_reading(|| keys::looked_up(key, |key| keyspace.get(key)).map_err(reading))?;
         Ok(value.map(Bytes::from))
     }
 
-    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool, EngineError> {
+    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool, BackendError> {
         let keyspace = self.keyspace(table)?;
         caught_reading(|| keys::looked_up(key, |key| keyspace.contains_key(key)).map_err(reading))
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
-        Box::new(EmbeddedSnapshot {
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
+        Ok(Box::new(EmbeddedSnapshot {
             snapshot: self.committed.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             keyspaces: Arc::clone(&self.keyspaces),
-        })
+        }))
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+    /// The sequence is in the pipeline's own row: one writer has the folder's lock, and a commit
+    /// that fails is never repeated.
+    fn commit(&self, _sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         self.make_room(&writes)?;
         let batch = OwnedWriteBatch::with_capacity(self.database.clone(), writes.len());
         let mut batch = batch.durability(Some(PersistMode::SyncData));
@@ -438,7 +441,7 @@ impl Engine for EmbeddedEngine {
         Ok(())
     }
 
-    fn reclaim(&self, table: &Table) -> Result<(), EngineError> {
+    fn reclaim(&self, table: &Table) -> Result<(), BackendError> {
         let keyspace = self.keyspace(table)?;
         self.flush(&[keyspace])?;
         keyspace.major_compact().map_err(|error| self.failed(error))
@@ -452,7 +455,7 @@ impl Engine for EmbeddedEngine {
         Arc::clone(&self.damage)
     }
 
-    fn close(&self) -> Result<(), EngineError> {
+    fn close(&self) -> Result<(), BackendError> {
         // What is flushed need not be replayed when the folder is opened again.
         self.flush(&self.keyspaces.iter().flatten().collect::<Vec<_>>())?;
         self.database.persist(PersistMode::SyncAll).map_err(|error| self.failed(error))
@@ -464,8 +467,8 @@ struct EmbeddedSnapshot {
     keyspaces: Arc<[Option<Keyspace>]>,
 }
 
-impl EngineSnapshot for EmbeddedSnapshot {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl BackendSnapshot for EmbeddedSnapshot {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         let keyspace = keyspace(&self.keyspaces, table)?;
         let get = |key: &[u8]| self.snapshot.get(keyspace, key).map_err(reading);
         let value = caught_reading(|| keys::looked_up(key, get))?;
@@ -478,7 +481,7 @@ impl EngineSnapshot for EmbeddedSnapshot {
         range: &KeyRange,
         direction: Direction,
         visit: &mut Visit<'_>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), BackendError> {
         let keyspace = keyspace(&self.keyspaces, table)?;
         caught_reading(|| {
             let mut rows = self.snapshot.range::<Bytes, _>(keyspace, keys::stored_range(range));
@@ -499,10 +502,10 @@ impl EngineSnapshot for EmbeddedSnapshot {
 
 /// What a read failed with. A file that is too short, or whose parts do not decode, is damage; so is
 /// a sector that the disk, or a file system with checksums, cannot give any more.
-fn reading(error: fjall::Error) -> EngineError {
+fn reading(error: fjall::Error) -> BackendError {
     match engine_error("read from the storage engine", error) {
-        EngineError::Io { source, .. } if is_damage(&source) => {
-            EngineError::Damaged { what: source.to_string() }
+        BackendError::Io { source, .. } if is_damage(&source) => {
+            BackendError::Damaged { what: source.to_string() }
         }
         error => error,
     }
@@ -514,17 +517,17 @@ fn is_damage(error: &io::Error) -> bool {
 }
 
 /// fjall's errors in our words: what the system said, or what is damaged.
-fn engine_error(doing: &'static str, error: fjall::Error) -> EngineError {
+fn engine_error(doing: &'static str, error: fjall::Error) -> BackendError {
     match error {
         fjall::Error::Io(source) | fjall::Error::Storage(LsmError::Io(source)) => {
-            EngineError::Io { doing, source }
+            BackendError::Io { doing, source }
         }
         fjall::Error::Locked => {
-            EngineError::Io { doing, source: io::Error::from(io::ErrorKind::ResourceBusy) }
+            BackendError::Io { doing, source: io::Error::from(io::ErrorKind::ResourceBusy) }
         }
         fjall::Error::Poisoned => {
-            EngineError::Stopped { what: "an earlier write failed".to_owned() }
+            BackendError::Stopped { what: "an earlier write failed".to_owned() }
         }
-        error => EngineError::Damaged { what: format!("{error:?}") },
+        error => BackendError::Damaged { what: format!("{error:?}") },
     }
 }

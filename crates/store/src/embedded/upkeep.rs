@@ -16,8 +16,8 @@ use std::time::Duration;
 use fjall::compaction::Leveled;
 use fjall::{AbstractTree as _, Database, Keyspace};
 
+use crate::backend::{BackendError, caught};
 use crate::damage::DamageLog;
-use crate::engine::{EngineError, caught};
 
 /// Nothing was committed for so long: the store is idle.
 const IDLE: Duration = Duration::from_secs(1);
@@ -167,7 +167,7 @@ impl Control {
         database: &Database,
         tables: &[Kept],
         strategy: impl Fn(&Kept) -> &Arc<Leveled>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), BackendError> {
         loop {
             let mut worked = false;
             for table in tables {
@@ -190,7 +190,7 @@ impl Control {
 }
 
 /// Hands over what is in memory, where it is worth a file.
-fn flush_rest(tables: &[Kept]) -> Result<(), EngineError> {
+fn flush_rest(tables: &[Kept]) -> Result<(), BackendError> {
     for Kept { keyspace, .. } in tables {
         if keyspace.tree.active_memtable().size() >= IDLE_MEMTABLE_BYTES_MIN {
             let rotated = keyspace.rotate_memtable();
@@ -205,15 +205,15 @@ fn compact(
     database: &Database,
     keyspace: &Keyspace,
     strategy: &Arc<Leveled>,
-) -> Result<bool, EngineError> {
+) -> Result<bool, BackendError> {
     let tree = &keyspace.tree;
     let files = || (tree.table_count(), tree.l0_run_count(), tree.disk_space());
     let before = files();
     let watermark = database.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
     tree.compact(Arc::clone(strategy) as _, watermark).map_err(
         |error| match super::engine_error("compact tables", error.into()) {
-            EngineError::Damaged { what } => {
-                EngineError::Damaged { what: format!("table {:?}: {what}", keyspace.name()) }
+            BackendError::Damaged { what } => {
+                BackendError::Damaged { what: format!("table {:?}: {what}", keyspace.name()) }
             }
             error => error,
         },

@@ -1,5 +1,5 @@
 //! `Layer`: what one commit group changes, as a map: of several writes to a key only the last is
-//! there. Layers over the engine are the overlay through which reads see accepted state.
+//! there. Layers over the backend are the overlay through which reads see accepted state.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
@@ -7,14 +7,14 @@ use std::iter::Rev;
 
 use bytes::Bytes;
 
+use crate::backend::{Direction, KeyRange};
 use crate::batch::Write;
-use crate::engine::{Direction, KeyRange};
 use crate::table::Table;
 
 /// A value, or none if the key was deleted.
 pub(crate) type Change = Option<Bytes>;
 
-/// A change, and whether the engine needs to hear of it.
+/// A change, and whether the backend needs to hear of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     change: Change,
@@ -49,6 +49,25 @@ impl Layer {
         }
     }
 
+    /// Both layers as one: of a key that is in both, the newer change.
+    pub(crate) fn overlaid_with(&self, newer: &Self) -> Self {
+        let mut all = self.clone();
+        if all.tables.len() < newer.tables.len() {
+            all.tables.resize_with(newer.tables.len(), BTreeMap::new);
+        }
+        for (table, changes) in all.tables.iter_mut().zip(&newer.tables) {
+            table.extend(changes.iter().map(|(key, entry)| (key.clone(), entry.clone())));
+        }
+        all.batches += newer.batches;
+        all.writes += newer.writes;
+        let bytes = |(key, entry): (&Bytes, &Entry)| {
+            key.len() + entry.change.as_ref().map_or(0, Bytes::len)
+        };
+        // Rows that were overwritten are not in memory any more.
+        all.bytes = all.tables.iter().flatten().map(bytes).sum();
+        all
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.batches == 0
     }
@@ -68,7 +87,7 @@ impl Layer {
         self.tables.iter().map(BTreeMap::len).sum()
     }
 
-    /// How many bytes were given to it, overwritten ones included.
+    /// How many bytes were given to it, those included that were overwritten within a group.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -78,9 +97,9 @@ impl Layer {
         self.tables.get(table.index())?.get(key).map(|entry| &entry.change)
     }
 
-    /// What the engine has to write to a table, in order. Rows that come and go within one group
+    /// What the backend has to write to a table, in order. Rows that come and go within one group
     /// leave no trace (D7).
-    pub(crate) fn engine_changes(&self, table: &Table) -> impl Iterator<Item = (&Bytes, &Change)> {
+    pub(crate) fn backend_changes(&self, table: &Table) -> impl Iterator<Item = (&Bytes, &Change)> {
         let entries = self.tables.get(table.index()).into_iter().flatten();
         entries.filter(|(_, entry)| !entry.is_nothing).map(|(key, entry)| (key, &entry.change))
     }

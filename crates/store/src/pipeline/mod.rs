@@ -1,57 +1,77 @@
 //! The commit pipeline: the one way by which anything becomes durable (D3).
 //!
 //! Batches are accepted into the *open* layer; one writer takes that layer whole, as the
-//! *closing* one, makes one engine commit of it, and takes the next. Reads look through both
-//! layers into the engine, so they see what is accepted, and say at which position.
+//! *closing* one, makes one backend commit of it, and takes the next. Where a backend's rows follow
+//! its commits later, durable layers are *kept* until they have (D10). Reads look through all layers
+//! into the backend's rows, so they see what is accepted, and say at which position.
 //!
 //! ```text
-//!   submit ──> open layer ──> closing layer ──> engine
-//!                  │  (taken when no commit runs)  │ (dropped when the commit returned)
-//!   reads  <───────┴───────────────┴───────────────┘
+//!   submit ──> open layer ──> closing layer ──> kept layers ──> rows of the backend
+//!                  │ (taken when no   │ (durable when  │ (dropped when   │
+//!                  │  commit runs)    │  the commit    │  the backend    │
+//!                  │                  │  returned)     │  has applied)   │
+//!   reads  <───────┴──────────────────┴────────────────┴─────────────────┘
 //! ```
 //!
-//! Invariants, all under the one lock of [`State`]:
-//! - the engine shows every group before the closing one, whole, and none after it;
-//! - `durable` < positions of the closing layer < positions of the open layer <= `accepted`;
+//! Invariants, all under the one lock of [`State`]. A group is *retired* when it has left the
+//! overlay:
+//! - the rows show every retired group, and no group that was not taken;
+//! - every group that is accepted and not retired is in a layer, whole: whether the rows show it
+//!   too, or a part of it, makes no difference to a read;
+//! - positions of kept layers <= `durable` < positions of the closing layer < positions of the open
+//!   layer <= `accepted`;
 //! - a group leaves exactly the state at its last position: nothing moves between groups.
+//!
+//! So what was read from the rows before the lock was taken still holds under the lock, unless
+//! `retired` has changed in between: a key that is in no layer now was written by no group since,
+//! and the rows had everything that had been retired when they were read.
 
 pub(crate) mod blocking;
+mod kept;
 mod layer;
 mod outcome;
+mod pause;
 mod read;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
 use tokio::sync::{Notify, Semaphore, TryAcquireError};
 
+use self::kept::Kept;
 use self::layer::Layer;
 pub use self::outcome::Durable;
-use self::outcome::Outcome;
+use self::outcome::{Outcome, Patience};
+use self::pause::{MachineTime, NoTime, PauseState};
+pub use self::pause::{Pause, PauseTime};
 pub use self::read::{Page, Read, Row, Scan, Snapshot, prefix_range};
+use crate::backend::{Backend, BackendError, Lookup, Wanted};
 use crate::batch::{Batch, Condition, Write};
 use crate::bounds::{Bounds, OutOfBounds};
 use crate::damage::DamageLog;
-use crate::engine::{Engine, EngineError};
 use crate::error::{Lost, Poison, ReadError, Refusal, SubmitError};
-use crate::position::{Position, Seen};
+use crate::position::{Position, Seen, Sequence};
 use crate::table::{self, PIPELINE, TABLES_MAX, Table, TableError};
 
-/// The row of the pipeline's own table that each group writes: its last position.
+/// The row of the pipeline's own table that each group writes: its last position, and its sequence.
 pub(crate) const POSITION_KEY: &[u8] = b"position";
 
-/// How often preconditions are read outside the lock before they are read under it. Each miss
-/// means that a whole commit group ended meanwhile: a batch of many misses more often, and keeps
-/// others waiting longer then.
+/// How often preconditions are read, and a snapshot opened, outside the lock before it is done under
+/// it. Each miss means that a whole commit group was retired meanwhile: a batch of many misses more
+/// often, and keeps others waiting longer then. Over a backend whose rows follow later, groups are
+/// retired when it has applied some, about once a second: misses are rare where reads are slow.
 const UNLOCKED_READS_MAX: usize = 3;
 
-/// Why a store cannot start over an engine.
+/// Why a store cannot start over a backend.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -61,16 +81,16 @@ pub enum StartError {
     /// The bounds make no sense.
     #[error("the store's bounds contradict each other: {0}")]
     Bounds(#[from] OutOfBounds),
-    /// The engine could not be read.
+    /// The backend could not be read.
     #[error("the position of the last commit cannot be read: {0}")]
-    Engine(#[from] EngineError),
+    Backend(#[from] BackendError),
     /// No thread could be started.
     #[error("the writer's thread cannot be started: {0}")]
     Thread(std::io::Error),
 }
 
-/// A store: one commit pipeline over an engine. Clones are handles to the same one; when the last
-/// is dropped, what was accepted is committed and the engine closed.
+/// A store: one commit pipeline over a backend. Clones are handles to the same one; when the last
+/// is dropped, what was accepted is committed and the backend closed.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -80,7 +100,7 @@ pub struct Store {
 
 /// What handles, snapshots and the writer share.
 struct Shared {
-    engine: Arc<dyn Engine>,
+    backend: Arc<dyn Backend>,
     /// The names of the tables that the store was opened with, by slot: another table with the
     /// number of one of them is not that one.
     names: [Option<&'static str>; TABLES_MAX as usize],
@@ -97,8 +117,14 @@ struct Shared {
     work: Condvar,
     /// As in `State`; read without the lock.
     retired: AtomicU64,
+    /// As in `State`; read without the lock.
+    kept_bytes: AtomicUsize,
     /// Told once, when the store stops.
     stopped: Notify,
+    /// Told when a pause has lasted so long that callers are told.
+    overdue: Notify,
+    /// The time of pauses.
+    time: Arc<dyn PauseTime>,
     counters: Counters,
     damage: Arc<DamageLog>,
     /// In place of the writer's thread, if the store is driven by hand.
@@ -113,12 +139,17 @@ struct Hand(Mutex<()>);
 struct State {
     accepted: Position,
     durable: Position,
+    /// The last group that is durable.
+    sequence: Sequence,
     open: Arc<Layer>,
     open_outcome: Arc<Outcome>,
     open_permits: usize,
     closing: Option<Closing>,
-    /// How many groups have left the overlay.
+    kept: Kept,
+    /// How often groups have left the overlay.
     retired: u64,
+    /// Why the closing group does not become durable.
+    pause: Option<PauseState>,
     poison: Option<Poison>,
     closed: bool,
 }
@@ -128,6 +159,7 @@ struct Closing {
     layer: Arc<Layer>,
     outcome: Arc<Outcome>,
     last: Position,
+    sequence: Sequence,
 }
 
 #[derive(Debug, Default)]
@@ -143,13 +175,13 @@ struct Counters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Readings {
-    /// Engine commits: each is one sync.
+    /// Backend commits: each is one sync.
     pub groups: u64,
     /// Batches in them.
     pub batches: u64,
     /// Puts and deletes in the batches.
     pub writes_given: u64,
-    /// Puts and deletes that reached the engine: the last of each key in a group.
+    /// Puts and deletes that reached the backend: the last of each key in a group.
     pub writes_made: u64,
     /// Bytes of keys and values in the batches.
     pub bytes_given: u64,
@@ -158,12 +190,17 @@ pub struct Readings {
     /// Places that could not be read because they are damaged, up to
     /// [`PLACES_MAX`](crate::PLACES_MAX).
     pub damaged_places: usize,
+    /// Whether the store is paused now: nothing becomes durable until it goes on.
+    pub paused: bool,
 }
 
 /// The values of the keys that preconditions are about.
 type FetchedValues = SmallVec<[Option<Bytes>; 4]>;
 
-/// What the engine had when it was asked.
+/// The keys that are looked up for a batch.
+type Lookups<'a> = SmallVec<[Lookup<'a>; 12]>;
+
+/// What the rows had when they were read.
 struct Fetched {
     /// The value of each precondition's key.
     conditions: FetchedValues,
@@ -183,13 +220,23 @@ struct Owner {
 }
 
 impl Store {
-    /// Starts a pipeline over an engine that has these tables.
+    /// Starts a pipeline over a backend that has these tables.
     pub fn start(
-        engine: Arc<dyn Engine>,
+        backend: Arc<dyn Backend>,
         tables: &[Table],
         bounds: Bounds,
     ) -> Result<Self, StartError> {
-        let shared = Self::shared(engine, tables, bounds, None)?;
+        Self::start_with(backend, tables, bounds, Arc::new(MachineTime::new()))
+    }
+
+    /// The same, where pauses take this time.
+    pub fn start_with(
+        backend: Arc<dyn Backend>,
+        tables: &[Table],
+        bounds: Bounds,
+        time: Arc<dyn PauseTime>,
+    ) -> Result<Self, StartError> {
+        let shared = Self::shared(backend, tables, bounds, time, None)?;
         let writer = std::thread::Builder::new()
             .name("store writer".to_owned())
             .spawn({
@@ -207,37 +254,48 @@ impl Store {
     /// meanwhile, instead of waiting for ever; and what was accepted is committed at the end, as
     /// ever.
     pub fn start_by_hand(
-        engine: Arc<dyn Engine>,
+        backend: Arc<dyn Backend>,
         tables: &[Table],
         bounds: Bounds,
     ) -> Result<Self, StartError> {
-        let shared = Self::shared(engine, tables, bounds, Some(Hand::default()))?;
+        Self::start_by_hand_with(backend, tables, bounds, Arc::new(NoTime))
+    }
+
+    /// The same, where pauses take this time. A store that is paused tries again at each step.
+    pub fn start_by_hand_with(
+        backend: Arc<dyn Backend>,
+        tables: &[Table],
+        bounds: Bounds,
+        time: Arc<dyn PauseTime>,
+    ) -> Result<Self, StartError> {
+        let shared = Self::shared(backend, tables, bounds, time, Some(Hand::default()))?;
         let owner = Owner { shared: Arc::clone(&shared), writer: Mutex::new(None) };
         Ok(Self { shared, owner: Arc::new(owner) })
     }
 
     /// What the writer does next, in a store that is driven by hand: it takes everything that is
-    /// accepted as one group, or commits the group that it took. False: there is nothing to do,
-    /// or the store has stopped, or has a writer.
+    /// accepted as one group, or tries to commit the group that it took. False: there is nothing to
+    /// do, or the store has stopped, or has a writer.
     pub fn step(&self) -> bool {
         self.shared.hand.as_ref().is_some_and(|hand| self.shared.step(hand))
     }
 
     fn shared(
-        engine: Arc<dyn Engine>,
+        backend: Arc<dyn Backend>,
         tables: &[Table],
         bounds: Bounds,
+        time: Arc<dyn PauseTime>,
         hand: Option<Hand>,
     ) -> Result<Arc<Shared>, StartError> {
         bounds.check()?;
         let list = table::list(tables)?;
-        let recovered = recovered_position(&*engine)?;
+        let (recovered, sequence) = recovered(&*backend)?;
         let per_batch = (bounds.waiting_bytes_max / bounds.waiting_batches_max).max(1);
         let permits = per_batch * bounds.waiting_batches_max;
         let checked = |permits| u32::try_from(permits).expect("bounds were checked");
         Ok(Arc::new(Shared {
-            damage: engine.damage(),
-            engine,
+            damage: backend.damage(),
+            backend,
             names: names(&list),
             list,
             bounds,
@@ -247,33 +305,51 @@ impl Store {
             state: Mutex::new(State {
                 accepted: recovered,
                 durable: recovered,
+                sequence,
                 open: Arc::default(),
                 open_outcome: Arc::default(),
                 open_permits: 0,
                 closing: None,
+                kept: Kept::default(),
                 retired: 0,
+                pause: None,
                 poison: None,
                 closed: false,
             }),
             work: Condvar::new(),
             retired: AtomicU64::new(0),
+            kept_bytes: AtomicUsize::new(0),
             stopped: Notify::new(),
+            overdue: Notify::new(),
+            time,
             counters: Counters::default(),
             hand,
         }))
     }
 
-    /// Accepts a batch, or refuses it at once. Waits for room, never for the disk. The batch is
+    /// Accepts a batch, or refuses it at once. Waits for room, never for the disk; where there is no
+    /// room because the store is paused, as long as [`Bounds::pause_told_after`] allows. The batch is
     /// durable when [`durable`](Self::durable) says so of the position.
     ///
     /// If the future is dropped before it is done, nothing has changed.
     pub async fn submit(&self, batch: Batch) -> Result<Position, SubmitError> {
+        let mut submitted = pin!(self.submit_with(batch, Patience::Bounded));
+        let mut overdue = pin!(self.overdue());
+        // The pause is looked at only by a batch that has to wait.
+        poll_fn(|context| match submitted.as_mut().poll(context) {
+            Poll::Ready(result) => Poll::Ready(result),
+            Poll::Pending => overdue.as_mut().poll(context).map(SubmitError::Paused).map(Err),
+        })
+        .await
+    }
+
+    async fn submit_with(&self, batch: Batch, patience: Patience) -> Result<Position, SubmitError> {
         let permits = self.shared.check(&batch)?;
         // A closed semaphore means a stopped or closed store: `accept` says which.
         if let Ok(permit) = self.shared.room.acquire_many(permits).await {
             permit.forget();
         }
-        self.shared.accept(batch, permits)
+        self.shared.accept(batch, permits, patience)
     }
 
     /// As [`submit`](Self::submit), but where there is no room now it says so.
@@ -286,15 +362,17 @@ impl Store {
                 return Err(SubmitError::Full { waiting: self.shared.lock().open.batches() });
             }
         }
-        self.shared.accept(batch, permits)
+        self.shared.accept(batch, permits, Patience::Bounded)
     }
 
-    /// As [`submit`](Self::submit), waiting on this thread. Not for async code.
+    /// As [`submit`](Self::submit), waiting on this thread. It waits through pauses, for room and, if
+    /// the store has a writer, for preconditions that cannot be read. Not for async code.
     pub fn submit_blocking(&self, batch: Batch) -> Result<Position, SubmitError> {
-        blocking::block_on_driving(self.submit(batch), || self.step())
+        blocking::block_on_driving(self.submit_with(batch, Patience::Endless), || self.step())
     }
 
-    /// Resolves when everything up to this position is durable, or when it is lost.
+    /// Resolves when everything up to this position is durable, or when it is lost, or when a pause
+    /// has lasted too long for a caller to wait.
     pub fn durable(&self, position: Position) -> Durable {
         let state = self.shared.lock();
         if position <= state.durable {
@@ -325,6 +403,11 @@ impl Store {
         self.shared.lock().durable
     }
 
+    /// The last group that is durable now.
+    pub fn durable_sequence(&self) -> Sequence {
+        self.shared.lock().sequence
+    }
+
     /// The value of a key, in accepted state.
     pub fn get(&self, table: Table, key: &[u8]) -> Result<Seen<Option<Bytes>>, ReadError> {
         self.shared.get(&table, key)
@@ -343,6 +426,24 @@ impl Store {
     /// Why the store has stopped, if it has.
     pub fn poison(&self) -> Option<Poison> {
         self.shared.lock().poison.clone()
+    }
+
+    /// Why nothing becomes durable now, if the store is paused.
+    pub fn pause(&self) -> Option<Pause> {
+        self.shared.lock().pause.as_ref().map(|paused| paused.pause.clone())
+    }
+
+    /// Resolves when a pause has lasted so long that callers are told, at once if one has.
+    pub async fn overdue(&self) -> Pause {
+        loop {
+            // Registered before the look, so that a pause that grows too long in between is not
+            // missed.
+            let told = self.shared.overdue.notified();
+            if let Some(paused) = self.shared.lock().pause.as_ref().filter(|pause| pause.overdue) {
+                return paused.pause.clone();
+            }
+            told.await;
+        }
     }
 
     /// Resolves when the store stops: the process should end then, as nothing it accepts can
@@ -367,14 +468,16 @@ impl Store {
     pub fn readings(&self) -> Readings {
         let counters = &self.shared.counters;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let state = self.shared.lock();
         Readings {
             groups: read(&counters.groups),
             batches: read(&counters.batches),
             writes_given: read(&counters.writes_given),
             writes_made: read(&counters.writes_made),
             bytes_given: read(&counters.bytes_given),
-            waiting: self.shared.lock().open.batches(),
+            waiting: state.open.batches(),
             damaged_places: self.shared.damage.places(),
+            paused: state.pause.is_some(),
         }
     }
 
@@ -391,16 +494,16 @@ impl Store {
     /// Gives back the space of what was deleted from a table. May take long.
     pub fn reclaim(&self, table: Table) -> Result<(), ReadError> {
         self.shared.known_for_read(&table)?;
-        let reclaimed = self.shared.engine.reclaim(&table);
+        let reclaimed = self.shared.backend.reclaim(&table);
         reclaimed.map_err(|source| self.shared.unread(&table, &[], source))
     }
 
     /// How much a table takes on disk, roughly.
     pub fn disk_bytes(&self, table: Table) -> u64 {
-        if self.shared.knows(&table) { self.shared.engine.disk_bytes(&table) } else { 0 }
+        if self.shared.knows(&table) { self.shared.backend.disk_bytes(&table) } else { 0 }
     }
 
-    /// Commits what was accepted and closes the engine, whoever else has a handle: they are told
+    /// Commits what was accepted and closes the backend. Callers with other handles are told
     /// that the store is closed.
     pub fn close(self) -> Result<(), Poison> {
         self.owner.close();
@@ -434,6 +537,7 @@ impl Owner {
         self.shared.work.notify_all();
         // Those who wait for room would wait for ever.
         self.shared.room.close();
+        self.shared.time.interrupt();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer {
             // It catches its own panics; if one got through, the state says what is durable.
@@ -441,9 +545,9 @@ impl Owner {
         }
         if let (false, Some(hand)) = (closed, &self.shared.hand) {
             while self.shared.step(hand) {}
-            // A store that has stopped leaves its engine as it is.
+            // A store that has stopped leaves its backend as it is.
             if self.shared.lock().poison.is_none() {
-                self.shared.close_engine();
+                self.shared.close_backend();
             }
         }
     }
@@ -489,66 +593,113 @@ impl Shared {
     }
 
     /// Decides on a batch that has room: refused, or in the open layer.
-    fn accept(&self, batch: Batch, permits: u32) -> Result<Position, SubmitError> {
-        let result = self.accept_if_met(batch, permits);
+    fn accept(
+        &self,
+        batch: Batch,
+        permits: u32,
+        patience: Patience,
+    ) -> Result<Position, SubmitError> {
+        let result = self.accept_if_met(batch, permits, patience);
         if result.is_err() {
             self.room.add_permits(permits as usize);
         }
         result
     }
 
-    fn accept_if_met(&self, mut batch: Batch, permits: u32) -> Result<Position, SubmitError> {
+    fn accept_if_met(
+        &self,
+        mut batch: Batch,
+        permits: u32,
+        patience: Patience,
+    ) -> Result<Position, SubmitError> {
         batch.pack();
-        // What the engine has may have to be read from disk, and nobody should wait for that: it
-        // is fetched before the lock is taken. Under the lock, a key that is in no layer is as it
-        // was fetched still, unless a group has left the overlay since the fetch began.
+        // What the backend has may have to be read from disk, and no other caller should wait for
+        // that: it is fetched before the lock is taken. Under the lock, a key that is in no layer is
+        // as it was fetched still, unless a group has left the overlay since the fetch began.
         for _ in 0..UNLOCKED_READS_MAX {
             let retired = self.retired.load(Ordering::Acquire);
-            let fetched = self.fetch(&batch)?;
+            let fetched = match patience {
+                Patience::Bounded => self.fetch(&batch)?,
+                Patience::Endless => self.fetch_through_pauses(&batch)?,
+            };
             let state = self.lock();
             if state.retired == retired || fetched.is_empty() {
                 return self.decide(state, batch, permits, &fetched);
             }
         }
         let state = self.lock();
-        // Everybody waits for these reads, so there are no others: the engine is told of every
+        // All callers wait for these reads, so there are no others: the backend is told of every
         // delete, also of what it does not have.
         let deletes = batch.deletes().map(|_| true).collect();
         let fetched = Fetched { conditions: self.fetch_conditions(&batch)?, deletes };
         self.decide(state, batch, permits, &fetched)
     }
 
-    /// What the engine has for the keys that a batch asks about.
+    /// Reads until the backend can be reached. A store by hand does not wait: no time passes in it.
+    fn fetch_through_pauses(&self, batch: &Batch) -> Result<Fetched, SubmitError> {
+        let mut tries = 0;
+        loop {
+            match self.fetch(batch) {
+                Err(error) if error.is_pause() && self.hand.is_none() => {
+                    let state = self.lock();
+                    if state.closed || state.poison.is_some() {
+                        return Err(error);
+                    }
+                    drop(state);
+                    tries += 1;
+                    self.time.wait(pause::delay(tries));
+                }
+                fetched => return fetched,
+            }
+        }
+    }
+
+    /// What the rows have for the keys that a batch asks about, in one call.
     fn fetch(&self, batch: &Batch) -> Result<Fetched, SubmitError> {
-        let conditions = self.fetch_conditions(batch)?;
-        let contains = |delete: &Write| {
-            let contains = self.engine.contains(&delete.table, &delete.key);
-            contains.map_err(|error| self.unreadable(&delete.table, &delete.key, error))
-        };
-        let deletes = batch.deletes().map(contains).collect::<Result<_, _>>()?;
-        Ok(Fetched { conditions, deletes })
+        let deletes = batch.deletes().map(|Write { table, key, .. }| Lookup {
+            table,
+            key,
+            wanted: Wanted::Existence,
+            found: None,
+        });
+        let mut lookups = conditions(batch).chain(deletes).collect();
+        self.look_up(&mut lookups)?;
+        let mut found = lookups.into_iter().map(|lookup| lookup.found);
+        Ok(Fetched {
+            conditions: found.by_ref().take(batch.conditions().len()).collect(),
+            deletes: found.map(|found| found.is_some()).collect(),
+        })
     }
 
     fn fetch_conditions(&self, batch: &Batch) -> Result<FetchedValues, SubmitError> {
-        let get = |Condition { table, key, .. }: &Condition| {
-            self.engine.get(table, key).map_err(|error| self.unreadable(table, key, error))
-        };
-        batch.conditions().iter().map(get).collect()
+        let mut lookups = conditions(batch).collect();
+        self.look_up(&mut lookups)?;
+        Ok(lookups.into_iter().map(|lookup| lookup.found).collect())
     }
 
-    /// The engine could not read; damage is noted.
-    fn unread(&self, table: &Table, key: &[u8], source: EngineError) -> ReadError {
+    fn look_up(&self, lookups: &mut Lookups<'_>) -> Result<(), SubmitError> {
+        if lookups.is_empty() {
+            return Ok(());
+        }
+        self.backend.look_up(lookups).map_err(|error| {
+            let Lookup { table, key, .. } = lookups[error.index];
+            self.unreadable(table, key, error.source)
+        })
+    }
+
+    /// The backend could not read; damage is noted.
+    fn unread(&self, table: &Table, key: &[u8], source: BackendError) -> ReadError {
         self.note_damage(table, key, &source);
-        ReadError::Engine { table: table.name(), source: Arc::new(source) }
+        ReadError::Backend { table: table.name(), source: Arc::new(source) }
     }
 
     /// The same for what a batch asks about.
-    fn unreadable(&self, table: &Table, key: &[u8], error: EngineError) -> SubmitError {
+    fn unreadable(&self, table: &Table, key: &[u8], error: BackendError) -> SubmitError {
         self.note_damage(table, key, &error);
         SubmitError::Unreadable(Arc::new(error))
     }
 
-    fn note_damage(&self, table: &Table, key: &[u8], error: &EngineError) {
+    fn note_damage(&self, table: &Table, key: &[u8], error: &BackendError) {
         if error.is_damage() {
             let (table, key) = (table.name(), key.escape_ascii());
             self.damage.note(&format!("table {table:?} at key \"{key}\": {error}"));
@@ -580,11 +731,11 @@ impl Shared {
                 }));
             }
         }
-        // When the group of this batch gets there, the disk has what it has now, and the closing
-        // layer's changes.
+        // When the group of this batch gets there, the disk has what it has now, and the changes of
+        // the kept layers and the closing one.
         let deletes = batch.deletes().zip(&fetched.deletes);
         let on_disk: SmallVec<[bool; 8]> = deletes
-            .map(|(delete, fetched)| match state.closing(&delete.table, &delete.key) {
+            .map(|(delete, fetched)| match state.taken(&delete.table, &delete.key) {
                 Some(change) => change.is_some(),
                 None => *fetched,
             })
@@ -602,47 +753,18 @@ impl Shared {
         }
         Ok(position)
     }
-
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Seen<Option<Bytes>>, ReadError> {
-        self.known_for_read(table)?;
-        let position = {
-            let state = self.lock();
-            state.check_readable()?;
-            if let Some(change) = state.overlaid(table, key) {
-                return Ok(Seen { value: change.clone(), position: state.accepted });
-            }
-            state.accepted
-        };
-        // The engine may have gone on meanwhile: what it shows is durable, so the position still
-        // says enough.
-        let value = self.engine.get(table, key);
-        let value = value.map_err(|source| self.unread(table, key, source))?;
-        Ok(Seen { value, position })
-    }
-
-    fn snapshot(self: &Arc<Self>) -> Result<Snapshot, ReadError> {
-        let state = self.lock();
-        state.check_readable()?;
-        // Under the lock, so that the engine shows neither less than what is below the layers
-        // nor anything that came after them.
-        let engine = self.engine.snapshot();
-        let layers = [
-            (!state.open.is_empty()).then(|| Arc::clone(&state.open)),
-            state.closing.as_ref().map(|closing| Arc::clone(&closing.layer)),
-        ];
-        Ok(Snapshot::new(Arc::clone(self), state.accepted, layers, engine))
-    }
 }
 
 impl State {
     /// What the overlay says about a key: the newer layer first.
     fn overlaid(&self, table: &Table, key: &[u8]) -> Option<&Option<Bytes>> {
-        self.open.get(table, key).or_else(|| self.closing(table, key))
+        self.open.get(table, key).or_else(|| self.taken(table, key))
     }
 
-    /// What is on its way to the disk for a key.
-    fn closing(&self, table: &Table, key: &[u8]) -> Option<&Option<Bytes>> {
-        self.closing.as_ref()?.layer.get(table, key)
+    /// What is on its way into the rows for a key.
+    fn taken(&self, table: &Table, key: &[u8]) -> Option<&Option<Bytes>> {
+        let closing = self.closing.as_ref().and_then(|closing| closing.layer.get(table, key));
+        closing.or_else(|| self.kept.get(table, key))
     }
 
     fn check_readable(&self) -> Result<(), ReadError> {
@@ -661,11 +783,32 @@ fn names(tables: &[Table]) -> [Option<&'static str>; TABLES_MAX as usize] {
     names
 }
 
-/// The position of the last group that the engine has.
-fn recovered_position(engine: &dyn Engine) -> Result<Position, EngineError> {
-    let Some(row) = engine.get(&PIPELINE, POSITION_KEY)? else { return Ok(Position::START) };
-    let number = row.as_ref().try_into().map(u64::from_be_bytes).map_err(|_| {
-        EngineError::Damaged { what: format!("the position row has {} bytes", row.len()) }
-    })?;
-    Ok(Position::new(number))
+/// The lookups of a batch's preconditions.
+fn conditions(batch: &Batch) -> impl Iterator<Item = Lookup<'_>> {
+    let wanted = Wanted::Value;
+    batch.conditions().iter().map(move |Condition { table, key, .. }| Lookup {
+        table,
+        key,
+        wanted,
+        found: None,
+    })
+}
+
+/// The last group that the backend has: its last position, and its sequence.
+fn recovered(backend: &dyn Backend) -> Result<(Position, Sequence), BackendError> {
+    let Some(row) = backend.get(&PIPELINE, POSITION_KEY)? else {
+        return Ok((Position::START, Sequence::START));
+    };
+    let number = |bytes: &[u8; 8]| u64::from_be_bytes(*bytes);
+    match row.as_chunks() {
+        ([position, sequence], []) => {
+            Ok((Position::new(number(position)), Sequence::new(number(sequence))))
+        }
+        // Before groups were counted.
+        ([position], []) => Ok((Position::new(number(position)), Sequence::START)),
+        _ => {
+            let what = format!("the position row has {} bytes", row.len());
+            Err(BackendError::Damaged { what })
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::Shared;
+use super::pause::Pause;
 use crate::error::Lost;
 
 /// Shared by all who wait for a group; set once.
@@ -15,6 +16,8 @@ pub(crate) struct Outcome(Mutex<Waiting>);
 #[derive(Debug, Default)]
 struct Waiting {
     ended: Option<Result<(), Lost>>,
+    /// The pause in which the group waits, once that has lasted so long that callers are told.
+    overdue: Option<Pause>,
     wakers: Vec<Waker>,
 }
 
@@ -36,16 +39,40 @@ impl Outcome {
             waker.wake();
         }
     }
+
+    /// Tells callers of a pause; none: it is over. Those that wait through pauses look for nothing,
+    /// and stay in the list.
+    pub(crate) fn set_overdue(&self, pause: Option<Pause>) {
+        let wakers = {
+            let mut waiting = self.lock();
+            waiting.overdue = pause;
+            if waiting.overdue.is_some() { waiting.wakers.clone() } else { Vec::new() }
+        };
+        for waker in wakers {
+            waker.wake();
+        }
+    }
 }
 
-/// Resolves when a position is durable, or lost. It does nothing by itself: the pipeline syncs
-/// whether anybody waits or not.
+/// Resolves when a position is durable or lost, or when a pause has lasted so long that the caller
+/// should be told ([`Bounds::pause_told_after`](crate::Bounds::pause_told_after)). It does nothing by
+/// itself: the pipeline syncs whether a caller waits or not.
 #[derive(Debug)]
 #[must_use = "a position is not durable until this says so"]
 pub struct Durable {
     wait: Wait,
     /// The store, if nobody but those who wait makes it work.
     driven: Option<Arc<Shared>>,
+    patience: Patience,
+}
+
+/// What a wait does about a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// It ends with the store's bound.
+    Bounded,
+    /// It goes on until the position is durable or lost.
+    Endless,
 }
 
 #[derive(Debug)]
@@ -56,11 +83,19 @@ enum Wait {
 
 impl Durable {
     pub(crate) fn ended(result: Result<(), Lost>) -> Self {
-        Self { wait: Wait::Ended(result), driven: None }
+        Self { wait: Wait::Ended(result), driven: None, patience: Patience::Bounded }
     }
 
     pub(super) fn of(group: Arc<Outcome>, driven: Option<Arc<Shared>>) -> Self {
-        Self { wait: Wait::For { group, registered: None }, driven }
+        let wait = Wait::For { group, registered: None };
+        Self { wait, driven, patience: Patience::Bounded }
+    }
+
+    /// Waits however long the store is paused: for work that has to go on afterwards, and that
+    /// no caller waits for.
+    pub fn through_pauses(mut self) -> Self {
+        self.patience = Patience::Endless;
+        self
     }
 
     /// Waits on this thread. Not for async code.
@@ -79,6 +114,7 @@ impl Future for Durable {
     type Output = Result<(), Lost>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let patience = self.patience;
         let (group, registered) = match &mut self.wait {
             Wait::Ended(result) => return Poll::Ready(result.clone()),
             Wait::For { group, registered } => (group, registered),
@@ -86,6 +122,9 @@ impl Future for Durable {
         let mut waiting = group.lock();
         if let Some(result) = &waiting.ended {
             return Poll::Ready(result.clone());
+        }
+        if let (Some(pause), Patience::Bounded) = (&waiting.overdue, patience) {
+            return Poll::Ready(Err(Lost::Paused(pause.clone())));
         }
         // A task that polls again with the same waker is in the list already. One that moved
         // to another waker leaves the old one behind, to be woken once for nothing.

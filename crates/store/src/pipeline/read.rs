@@ -1,16 +1,19 @@
 //! Reads of accepted state: `Snapshot`, and scans that merge the layers of the overlay with what
-//! the engine has.
+//! the backend has.
 
+use std::iter::Peekable;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::layer::{Changes, Layer};
-use super::{Shared, Store};
+use super::{Shared, State, Store, UNLOCKED_READS_MAX};
+use crate::backend::{BackendError, BackendSnapshot, Direction, KeyRange};
 use crate::bounds::{self, at_most};
 use crate::damage::DamageLog;
-use crate::engine::{Direction, EngineSnapshot, KeyRange};
 use crate::error::ReadError;
 use crate::position::{Position, Seen};
 use crate::table::Table;
@@ -156,19 +159,22 @@ impl Read for Snapshot {
 pub struct Snapshot {
     shared: Arc<Shared>,
     position: Position,
-    /// The newer first.
-    layers: [Option<Arc<Layer>>; 2],
-    engine: Box<dyn EngineSnapshot>,
+    /// The newest first.
+    layers: Layers,
+    backend: Box<dyn BackendSnapshot>,
 }
 
+/// The layers of a snapshot: the open and the closing one, and few that are kept.
+type Layers = SmallVec<[Arc<Layer>; 2]>;
+
 impl Snapshot {
-    pub(super) fn new(
+    fn new(
         shared: Arc<Shared>,
         position: Position,
-        layers: [Option<Arc<Layer>>; 2],
-        engine: Box<dyn EngineSnapshot>,
+        layers: Layers,
+        backend: Box<dyn BackendSnapshot>,
     ) -> Self {
-        Self { shared, position, layers, engine }
+        Self { shared, position, layers, backend }
     }
 
     /// The position whose state this is.
@@ -189,11 +195,10 @@ impl Snapshot {
     /// The value of a key.
     pub fn get(&self, table: Table, key: &[u8]) -> Result<Seen<Option<Bytes>>, ReadError> {
         self.check(&table)?;
-        let layers = self.layers.iter().flatten();
-        let value = match layers.filter_map(|layer| layer.get(&table, key)).next() {
+        let value = match self.layers.iter().find_map(|layer| layer.get(&table, key)) {
             Some(change) => change.clone(),
             None => {
-                let value = self.engine.get(&table, key);
+                let value = self.backend.get(&table, key);
                 value.map_err(|source| self.shared.unread(&table, key, source))?
             }
         };
@@ -219,15 +224,14 @@ impl Snapshot {
     }
 
     fn collect(&self, scan: &Scan, page: &mut Collect) -> Result<(), ReadError> {
-        let [newer, older] = self.layers.each_ref().map(|layer| match layer {
-            Some(layer) => layer.range(&scan.table, &scan.range, scan.direction).peekable(),
-            None => Changes::None.peekable(),
-        });
         let direction = scan.direction;
-        let mut overlay = Merged { direction, newer, older };
+        let ranges = self.layers.iter();
+        let ranges =
+            ranges.map(|layer| layer.range(&scan.table, &scan.range, direction).peekable());
+        let mut overlay = Merged { direction, newest_first: ranges.collect() };
         let mut next = overlay.next();
         let mut full = false;
-        let scanned = self.engine.scan(&scan.table, &scan.range, direction, &mut |key, value| {
+        let scanned = self.backend.scan(&scan.table, &scan.range, direction, &mut |key, value| {
             // Changes that come before this row, and the one that replaces it.
             while let Some((changed, change)) = next {
                 let order = ordered(direction, changed, &key);
@@ -281,6 +285,56 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
+impl Shared {
+    pub(super) fn get(&self, table: &Table, key: &[u8]) -> Result<Seen<Option<Bytes>>, ReadError> {
+        self.known_for_read(table)?;
+        let position = {
+            let state = self.lock();
+            state.check_readable()?;
+            if let Some(change) = state.overlaid(table, key) {
+                return Ok(Seen { value: change.clone(), position: state.accepted });
+            }
+            state.accepted
+        };
+        // The backend may have gone on meanwhile: what it shows is durable, so the position still
+        // says enough.
+        let value = self.backend.get(table, key);
+        let value = value.map_err(|source| self.unread(table, key, source))?;
+        Ok(Seen { value, position })
+    }
+
+    /// The layers over a snapshot of the rows. The rows are opened first, and nothing may be retired
+    /// between that and the look at the layers. Then the rows show every group that is in no layer;
+    /// and what else they show was taken by then, so it is in a layer, and within the position.
+    /// (With the layers first, the rows could show a group that was accepted after the position.)
+    pub(super) fn snapshot(self: &Arc<Self>) -> Result<Snapshot, ReadError> {
+        for _ in 0..UNLOCKED_READS_MAX {
+            let retired = self.retired.load(Ordering::Acquire);
+            let rows = self.backend.snapshot();
+            let state = self.lock();
+            if state.retired == retired || rows.is_err() || state.poison.is_some() {
+                return self.layered(&state, rows);
+            }
+        }
+        let state = self.lock();
+        // Under the lock nothing is retired.
+        self.layered(&state, self.backend.snapshot())
+    }
+
+    fn layered(
+        self: &Arc<Self>,
+        state: &State,
+        rows: Result<Box<dyn BackendSnapshot>, BackendError>,
+    ) -> Result<Snapshot, ReadError> {
+        state.check_readable()?;
+        let rows = rows.map_err(|error| ReadError::Snapshot(Arc::new(error)))?;
+        let open = (!state.open.is_empty()).then_some(&state.open);
+        let closing = state.closing.as_ref().map(|closing| &closing.layer);
+        let layers = open.into_iter().chain(closing).chain(state.kept.newest_first());
+        Ok(Snapshot::new(Arc::clone(self), state.accepted, layers.cloned().collect(), rows))
+    }
+}
+
 /// A page being filled. It takes one row more than fits, to know whether there is one.
 struct Collect {
     page: Page,
@@ -301,28 +355,27 @@ impl Collect {
     }
 }
 
-/// Two layers as one: of a key that is in both, the newer change.
+/// All layers as one: of a key that is in several, the newest change.
 struct Merged<'a> {
     direction: Direction,
-    newer: std::iter::Peekable<Changes<'a>>,
-    older: std::iter::Peekable<Changes<'a>>,
+    newest_first: SmallVec<[Peekable<Changes<'a>>; 2]>,
 }
 
 impl<'a> Iterator for Merged<'a> {
     type Item = (&'a Bytes, &'a Option<Bytes>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (Some((newer, _)), Some((older, _))) = (self.newer.peek(), self.older.peek()) else {
-            return self.newer.next().or_else(|| self.older.next());
-        };
-        match ordered(self.direction, newer, older) {
-            std::cmp::Ordering::Less => self.newer.next(),
-            std::cmp::Ordering::Greater => self.older.next(),
-            std::cmp::Ordering::Equal => {
-                self.older.next();
-                self.newer.next()
+        let mut first: Option<(&Bytes, usize)> = None;
+        for (place, changes) in self.newest_first.iter_mut().enumerate() {
+            let Some((key, _)) = changes.peek() else { continue };
+            match first.map(|(first, _)| ordered(self.direction, key, first)) {
+                None | Some(std::cmp::Ordering::Less) => first = Some((key, place)),
+                // What an older layer says of the same key.
+                Some(std::cmp::Ordering::Equal) => _ = changes.next(),
+                Some(std::cmp::Ordering::Greater) => {}
             }
         }
+        self.newest_first[first?.1].next()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the pipeline over an engine that can be held and made to fail.
+//! Tests of the pipeline over a backend that can be held and made to fail.
 
 use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex};
@@ -6,9 +6,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use bytes::Bytes;
 
 use super::*;
+use crate::backend::BackendSnapshot;
 use crate::batch::{Expect, Write};
-use crate::engine::EngineSnapshot;
-use crate::memory::MemoryEngine;
+use crate::memory::MemoryBackend;
 use crate::table::Shape;
 
 const T: Table = Table::new(1, "t", Shape::Kept);
@@ -23,9 +23,9 @@ enum Gate {
     Panicking,
 }
 
-/// A memory engine whose commits can be held back or made to fail, and which says what it wrote.
+/// A memory backend whose commits can be held back or made to fail, and which says what it wrote.
 struct Gated {
-    memory: MemoryEngine,
+    memory: MemoryBackend,
     gate: Mutex<Gate>,
     changed: Condvar,
     commits: Mutex<mpsc::Sender<Vec<Write>>>,
@@ -35,7 +35,7 @@ impl Gated {
     fn new() -> (Arc<Self>, mpsc::Receiver<Vec<Write>>) {
         let (commits, seen) = mpsc::channel();
         let gate = Self {
-            memory: MemoryEngine::new(),
+            memory: MemoryBackend::new(),
             gate: Mutex::new(Gate::Open),
             changed: Condvar::new(),
             commits: Mutex::new(commits),
@@ -49,29 +49,29 @@ impl Gated {
     }
 }
 
-impl Engine for Gated {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl Backend for Gated {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.memory.get(table, key)
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
         self.memory.snapshot()
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         _ = self.commits.lock().unwrap().send(writes.clone());
         let gate = self.changed.wait_while(self.gate.lock().unwrap(), |gate| *gate == Gate::Held);
         match *gate.unwrap() {
-            Gate::Failing => Err(EngineError::Io {
+            Gate::Failing => Err(BackendError::Io {
                 doing: "sync the disk",
                 source: std::io::Error::other("it is gone"),
             }),
             Gate::Panicking => panic!("out of its mind"),
-            Gate::Open | Gate::Held => self.memory.commit(writes),
+            Gate::Open | Gate::Held => self.memory.commit(sequence, writes),
         }
     }
 
-    fn reclaim(&self, _table: &Table) -> Result<(), EngineError> {
+    fn reclaim(&self, _table: &Table) -> Result<(), BackendError> {
         Ok(())
     }
 
@@ -80,8 +80,8 @@ impl Engine for Gated {
     }
 }
 
-fn start(engine: Arc<Gated>, bounds: Bounds) -> Store {
-    Store::start(engine, &[T, U], bounds).unwrap()
+fn start(backend: Arc<Gated>, bounds: Bounds) -> Store {
+    Store::start(backend, &[T, U], bounds).unwrap()
 }
 
 fn put(key: &str, value: &str) -> Batch {
@@ -103,12 +103,12 @@ fn shown(writes: &[Write]) -> Vec<String> {
 }
 
 /// Submitting does not wait for the disk; reads and preconditions see what is accepted, and say
-/// at which position; nothing is durable before the engine says so.
+/// at which position; nothing is durable before the backend says so.
 #[test]
 fn accepted_state_is_seen_before_it_is_durable() {
-    let (engine, commits) = Gated::new();
-    engine.set(Gate::Held);
-    let store = start(Arc::clone(&engine), Bounds::DEFAULT);
+    let (backend, commits) = Gated::new();
+    backend.set(Gate::Held);
+    let store = start(Arc::clone(&backend), Bounds::DEFAULT);
     let first = store.try_submit(put("a", "1")).unwrap();
     commits.recv().unwrap(); // the first group is on its way to the disk
     let second = store.try_submit(put("a", "2")).unwrap();
@@ -131,19 +131,19 @@ fn accepted_state_is_seen_before_it_is_durable() {
     assert_eq!(store.accepted(), third);
     assert_eq!(store.get(T, b"c").unwrap().value, None);
 
-    engine.set(Gate::Open);
+    backend.set(Gate::Open);
     store.durable(third).wait().unwrap();
     assert_eq!(store.durable_now(), third);
-    assert_eq!(engine.memory.get(&T, b"b").unwrap().as_deref(), Some(&b"3"[..]));
+    assert_eq!(backend.memory.get(&T, b"b").unwrap().as_deref(), Some(&b"3"[..]));
 }
 
-/// Of a key written several times in a group the last write reaches the engine; a delete of a
+/// Of a key written several times in a group the last write reaches the backend; a delete of a
 /// key that is not on disk does not; a delete of one that is does. Groups are not merged.
 #[test]
-fn only_the_last_write_of_a_group_reaches_the_engine() {
-    let (engine, commits) = Gated::new();
-    engine.set(Gate::Held);
-    let store = start(Arc::clone(&engine), Bounds::DEFAULT);
+fn only_the_last_write_of_a_group_reaches_the_backend() {
+    let (backend, commits) = Gated::new();
+    backend.set(Gate::Held);
+    let store = start(Arc::clone(&backend), Bounds::DEFAULT);
     store.try_submit(put("old", "0")).unwrap();
     assert_eq!(shown(&commits.recv().unwrap()), ["old=0"]);
     store.try_submit(put("a", "1")).unwrap();
@@ -152,11 +152,16 @@ fn only_the_last_write_of_a_group_reaches_the_engine() {
     let mut deletes = Batch::new();
     deletes.delete(T, "gone").delete(T, "never").delete(T, "old").put(U, "q", "x").delete(U, "q");
     let last = store.try_submit(deletes).unwrap();
-    engine.set(Gate::Open);
+    backend.set(Gate::Open);
     store.durable(last).wait().unwrap();
     assert_eq!(shown(&commits.recv().unwrap()), ["a=2", "-old"]);
-    let position = engine.memory.get(&PIPELINE, POSITION_KEY).unwrap().unwrap();
-    assert_eq!(position.as_ref(), last.number().to_be_bytes());
+    let position = backend.memory.get(&PIPELINE, POSITION_KEY).unwrap().unwrap();
+    // Five batches in two groups.
+    assert_eq!(
+        position.as_ref(),
+        [[0, 0, 0, 0, 0, 0, 0, 5], [0, 0, 0, 0, 0, 0, 0, 2]].as_flattened()
+    );
+    assert_eq!(last.number(), 5);
     let readings = store.readings();
     assert_eq!((readings.groups, readings.batches), (2, 5));
     assert_eq!((readings.writes_given, readings.writes_made), (9, 5));
@@ -165,12 +170,12 @@ fn only_the_last_write_of_a_group_reaches_the_engine() {
 /// A snapshot shows one position for ever, whatever is accepted, committed or deleted later.
 #[test]
 fn a_snapshot_stays_as_it_is() {
-    let (engine, commits) = Gated::new();
-    let store = start(Arc::clone(&engine), Bounds::DEFAULT);
-    let position = store.try_submit(put("a", "engine")).unwrap();
+    let (backend, commits) = Gated::new();
+    let store = start(Arc::clone(&backend), Bounds::DEFAULT);
+    let position = store.try_submit(put("a", "backend")).unwrap();
     store.durable(position).wait().unwrap();
     commits.recv().unwrap();
-    engine.set(Gate::Held);
+    backend.set(Gate::Held);
     store.try_submit(put("b", "closing")).unwrap();
     commits.recv().unwrap();
     let position = store.try_submit(put("c", "open")).unwrap();
@@ -188,7 +193,7 @@ fn a_snapshot_stays_as_it_is() {
     change.delete(T, "a").delete(T, "b").put(T, "c", "later").put(T, "d", "later");
     let later = store.try_submit(change).unwrap();
     assert_eq!(show(), before);
-    engine.set(Gate::Open);
+    backend.set(Gate::Open);
     store.durable(later).wait().unwrap();
     assert_eq!(show(), before);
     assert_eq!(store.scan(&Scan::all(T, 10)).unwrap().value.rows.len(), 2);
@@ -197,10 +202,10 @@ fn a_snapshot_stays_as_it_is() {
 /// When there is no room, callers wait and nothing is dropped; who only tries is told.
 #[test]
 fn callers_wait_for_room() {
-    let (engine, commits) = Gated::new();
-    engine.set(Gate::Held);
+    let (backend, commits) = Gated::new();
+    backend.set(Gate::Held);
     let bounds = Bounds { waiting_batches_max: 2, ..Bounds::DEFAULT };
-    let store = start(Arc::clone(&engine), bounds);
+    let store = start(Arc::clone(&backend), bounds);
     store.try_submit(put("0", "")).unwrap();
     commits.recv().unwrap();
     store.try_submit(put("1", "")).unwrap();
@@ -212,7 +217,7 @@ fn callers_wait_for_room() {
         move || store.submit_blocking(put("3", "")).unwrap()
     });
     // A refused batch gives its room back.
-    engine.set(Gate::Open);
+    backend.set(Gate::Open);
     let position = waiting.join().unwrap();
     store.durable(position).wait().unwrap();
     let mut refused = put("4", "");
@@ -230,13 +235,13 @@ fn a_failed_commit_poisons_the_store() {
     for (gate, words) in
         [(Gate::Failing, "sync the disk: it is gone"), (Gate::Panicking, "out of its mind")]
     {
-        let (engine, commits) = Gated::new();
+        let (backend, commits) = Gated::new();
         let store =
-            start(Arc::clone(&engine), Bounds { waiting_batches_max: 1, ..Bounds::DEFAULT });
+            start(Arc::clone(&backend), Bounds { waiting_batches_max: 1, ..Bounds::DEFAULT });
         let kept = store.try_submit(put("kept", "1")).unwrap();
         store.durable(kept).wait().unwrap();
         commits.recv().unwrap();
-        engine.set(Gate::Held);
+        backend.set(Gate::Held);
         let failed = store.try_submit(put("a", "1")).unwrap();
         commits.recv().unwrap();
         let never = store.try_submit(put("b", "1")).unwrap();
@@ -250,7 +255,7 @@ fn a_failed_commit_poisons_the_store() {
             let store = store.clone();
             move || blocking::block_on_driving(store.stopped(), || false)
         });
-        engine.set(gate);
+        backend.set(gate);
         for wait in waits {
             let lost = wait.wait().unwrap_err();
             assert!(matches!(&lost, Lost::Poisoned(poison) if poison.durable() == kept));
@@ -274,13 +279,16 @@ fn a_failed_commit_poisons_the_store() {
 /// for.
 #[test]
 fn closing_commits_what_was_accepted() {
-    let (engine, _commits) = Gated::new();
-    let store = start(Arc::clone(&engine), Bounds::DEFAULT);
+    let (backend, _commits) = Gated::new();
+    let store = start(Arc::clone(&backend), Bounds::DEFAULT);
     let handle = store.clone();
     let positions = (0..100).map(|i| store.try_submit(put(&i.to_string(), "x")).unwrap());
     let last = positions.max().unwrap();
     store.close().unwrap();
-    assert_eq!(engine.memory.snapshot().get(&T, b"99").unwrap().as_deref(), Some(&b"x"[..]));
+    assert_eq!(
+        backend.memory.snapshot().unwrap().get(&T, b"99").unwrap().as_deref(),
+        Some(&b"x"[..])
+    );
     handle.durable(last).wait().unwrap();
     assert!(matches!(handle.try_submit(put("a", "1")), Err(SubmitError::Closed)));
     assert!(matches!(handle.submit_blocking(put("a", "1")), Err(SubmitError::Closed)));
@@ -288,7 +296,7 @@ fn closing_commits_what_was_accepted() {
     assert!(matches!(beyond, Lost::NeverAccepted { .. }), "{beyond:?}");
 
     // Positions go on where they were.
-    let again = start(engine, Bounds::DEFAULT);
+    let again = start(backend, Bounds::DEFAULT);
     assert_eq!(again.accepted(), last);
     assert_eq!(again.durable_now(), last);
 }
@@ -296,8 +304,8 @@ fn closing_commits_what_was_accepted() {
 /// A table that the store was opened without, and the pipeline's own, are nobody's to write.
 #[test]
 fn unknown_tables_are_refused() {
-    let (engine, _commits) = Gated::new();
-    let store = start(engine, Bounds::DEFAULT);
+    let (backend, _commits) = Gated::new();
+    let store = start(backend, Bounds::DEFAULT);
     let other = Table::new(9, "other", Shape::Kept);
     for table in [other, PIPELINE] {
         let mut batch = Batch::new();
@@ -316,14 +324,14 @@ fn unknown_tables_are_refused() {
 /// through although it needs all the room there is.
 #[test]
 fn the_largest_batch_goes_through() {
-    let (engine, _commits) = Gated::new();
+    let (backend, _commits) = Gated::new();
     let bounds = Bounds {
         value_bytes_max: 1 << 20,
         batch_bytes_max: 1 << 20,
         waiting_bytes_max: 1 << 20,
         ..Bounds::DEFAULT
     };
-    let store = start(engine, bounds);
+    let store = start(backend, bounds);
     let mut largest = Batch::new();
     largest.put(T, "k", vec![7; (1 << 20) - 1]);
     let mut larger = Batch::new();
@@ -336,14 +344,16 @@ fn the_largest_batch_goes_through() {
     assert!(matches!(store.scan(&scan), Err(ReadError::OutOfBounds(_))));
 }
 
-/// An engine that a whole group reaches whenever it is asked for a key: what was read before that
+/// A backend that a whole group reaches whenever it is asked for a key: what was read before that
 /// does not count. It counts who asks while nobody else gets anything.
 #[derive(Default)]
 struct Restless {
-    memory: MemoryEngine,
+    memory: MemoryBackend,
     store: Mutex<Option<Store>>,
     gets_under_lock: AtomicU64,
     contains_under_lock: AtomicU64,
+    snapshots: AtomicU64,
+    snapshots_under_lock: AtomicU64,
 }
 
 impl Restless {
@@ -359,26 +369,29 @@ impl Restless {
     }
 }
 
-impl Engine for Restless {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+impl Backend for Restless {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
         self.asked(&self.gets_under_lock);
         self.memory.get(table, key)
     }
 
-    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool, EngineError> {
+    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool, BackendError> {
         self.asked(&self.contains_under_lock);
         Ok(self.memory.get(table, key)?.is_some())
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
-        self.memory.snapshot()
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
+        let snapshot = self.memory.snapshot();
+        self.snapshots.fetch_add(1, Ordering::SeqCst);
+        self.asked(&self.snapshots_under_lock);
+        snapshot
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
-        self.memory.commit(writes)
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
+        self.memory.commit(sequence, writes)
     }
 
-    fn reclaim(&self, _table: &Table) -> Result<(), EngineError> {
+    fn reclaim(&self, _table: &Table) -> Result<(), BackendError> {
         Ok(())
     }
 
@@ -391,36 +404,92 @@ impl Engine for Restless {
 /// nothing is read but what it demands, and what it deletes is gone.
 #[test]
 fn who_is_overtaken_keeps_others_waiting_for_little() {
-    let engine = Arc::new(Restless::default());
+    let backend = Arc::new(Restless::default());
     let store =
-        Store::start_by_hand(Arc::clone(&engine) as Arc<dyn Engine>, &[T, U], Bounds::DEFAULT);
+        Store::start_by_hand(Arc::clone(&backend) as Arc<dyn Backend>, &[T, U], Bounds::DEFAULT);
     let store = store.unwrap();
     store.try_submit(put("old", "0")).unwrap();
     assert!(store.step() && store.step());
-    *engine.store.lock().unwrap() = Some(store.clone());
+    *backend.store.lock().unwrap() = Some(store.clone());
     let mut batch = Batch::new();
     batch.expect(T, "old", Expect::Equal("0".into())).delete(T, "old").delete(T, "never");
     store.try_submit(batch.clone()).unwrap();
     let refused = store.try_submit(batch).unwrap_err();
     assert!(matches!(refused, SubmitError::Refused(_)), "{refused}");
-    *engine.store.lock().unwrap() = None;
-    assert_eq!(engine.gets_under_lock.load(Ordering::SeqCst), 2);
-    assert_eq!(engine.contains_under_lock.load(Ordering::SeqCst), 0);
+    *backend.store.lock().unwrap() = None;
+    assert_eq!(backend.gets_under_lock.load(Ordering::SeqCst), 2);
+    assert_eq!(backend.contains_under_lock.load(Ordering::SeqCst), 0);
     while store.step() {}
-    assert_eq!(engine.memory.get(&T, b"old").unwrap(), None);
+    assert_eq!(backend.memory.get(&T, b"old").unwrap(), None);
     assert_eq!(store.scan(&Scan::all(T, 10)).unwrap().value.rows.len(), 1);
 }
 
-fn by_hand(engine: &Arc<Gated>, bounds: Bounds) -> Store {
-    Store::start_by_hand(Arc::clone(engine) as Arc<dyn Engine>, &[T, U], bounds).unwrap()
+/// A snapshot is opened without the lock. One whose rows are older than a group that has left the
+/// overlay is thrown away; after a few of them the next is opened under the lock.
+#[test]
+fn a_snapshot_that_is_overtaken_is_opened_again() {
+    let backend = Arc::new(Restless::default());
+    let store =
+        Store::start_by_hand(Arc::clone(&backend) as Arc<dyn Backend>, &[T, U], Bounds::DEFAULT);
+    let store = store.unwrap();
+    store.try_submit(put("old", "0")).unwrap();
+    assert!(store.step() && store.step());
+    store.try_submit(put("open", "1")).unwrap();
+    let read = AtomicU64::default();
+    let opened = |snapshot: &Snapshot| {
+        assert_eq!(snapshot.position(), store.accepted());
+        let rows = snapshot.scan(&Scan::all(T, 10)).unwrap().value.rows;
+        read.store(rows.len() as u64, Ordering::SeqCst);
+        let count = |counter: &AtomicU64| counter.swap(0, Ordering::SeqCst);
+        (count(&backend.snapshots), count(&backend.snapshots_under_lock))
+    };
+    assert_eq!(opened(&store.snapshot().unwrap()), (1, 0));
+    assert_eq!(read.load(Ordering::SeqCst), 2);
+    *backend.store.lock().unwrap() = Some(store.clone());
+    let snapshot = store.snapshot().unwrap();
+    *backend.store.lock().unwrap() = None;
+    assert_eq!(opened(&snapshot), (UNLOCKED_READS_MAX as u64 + 1, 1));
+    assert_eq!(read.load(Ordering::SeqCst), 3, "the groups that came in between are in it");
+}
+
+/// Groups are counted on from the row that every commit writes; a store from before they were
+/// counted begins with the first, and keeps its positions.
+#[test]
+fn groups_are_counted_on() {
+    let own = |value: &[u8]| Write {
+        table: PIPELINE,
+        key: Bytes::from_static(POSITION_KEY),
+        value: Some(Bytes::copy_from_slice(value)),
+    };
+    let (seven, nine) = (7_u64.to_be_bytes(), 9_u64.to_be_bytes());
+    let opened = |row: &[u8]| {
+        let backend = Arc::new(MemoryBackend::new());
+        backend.commit(Sequence::START.next(), vec![own(row)]).unwrap();
+        Store::start_by_hand(backend, &[T], Bounds::DEFAULT)
+    };
+    for (row, sequence) in [(seven.to_vec(), 0), ([seven, nine].concat(), 9)] {
+        let store = opened(&row).unwrap();
+        let now = (store.durable_now(), store.durable_sequence());
+        assert_eq!(now, (Position::new(7), Sequence::new(sequence)));
+        let position = store.try_submit(put("a", "1")).unwrap();
+        store.durable(position).wait().unwrap();
+        assert_eq!(position, Position::new(8));
+        assert_eq!(store.durable_sequence(), Sequence::new(sequence + 1));
+    }
+    let damaged = opened(&seven[1..]).unwrap_err();
+    assert!(matches!(damaged, StartError::Backend(BackendError::Damaged { .. })), "{damaged}");
+}
+
+fn by_hand(backend: &Arc<Gated>, bounds: Bounds) -> Store {
+    Store::start_by_hand(Arc::clone(backend) as Arc<dyn Backend>, &[T, U], bounds).unwrap()
 }
 
 /// Without a writer nothing reaches the disk by itself: the first step takes what is accepted,
 /// the second commits it, and what is accepted in between is the next group's.
 #[test]
 fn a_store_by_hand_does_nothing_by_itself() {
-    let (engine, commits) = Gated::new();
-    let store = by_hand(&engine, Bounds::DEFAULT);
+    let (backend, commits) = Gated::new();
+    let store = by_hand(&backend, Bounds::DEFAULT);
     assert!(!store.step(), "there is nothing to do");
     let first = store.submit_blocking(put("a", "1")).unwrap();
     assert!(store.step());
@@ -439,8 +508,8 @@ fn a_store_by_hand_does_nothing_by_itself() {
 /// Whoever waits on the only thread there is drives the store: for room, and for the disk.
 #[test]
 fn whoever_waits_drives_a_store_by_hand() {
-    let (engine, _commits) = Gated::new();
-    let store = by_hand(&engine, Bounds { waiting_batches_max: 2, ..Bounds::DEFAULT });
+    let (backend, _commits) = Gated::new();
+    let store = by_hand(&backend, Bounds { waiting_batches_max: 2, ..Bounds::DEFAULT });
     let mut last = Position::START;
     for number in 0..10 {
         last = store.submit_blocking(put(&number.to_string(), "x")).unwrap();
@@ -451,12 +520,12 @@ fn whoever_waits_drives_a_store_by_hand() {
     assert_eq!(store.durable_now().number(), 10);
 }
 
-/// What was accepted is committed at the end, once, and the engine is closed; a disk that fails
+/// What was accepted is committed at the end, once, and the backend is closed; a disk that fails
 /// stops a store by hand like any other.
 #[test]
 fn a_store_by_hand_ends_like_any_other() {
-    let (engine, commits) = Gated::new();
-    let store = by_hand(&engine, Bounds::DEFAULT);
+    let (backend, commits) = Gated::new();
+    let store = by_hand(&backend, Bounds::DEFAULT);
     store.submit_blocking(put("a", "1")).unwrap();
     store.step();
     store.submit_blocking(put("b", "2")).unwrap();
@@ -464,8 +533,8 @@ fn a_store_by_hand_ends_like_any_other() {
     let all: Vec<_> = commits.try_iter().map(|writes| shown(&writes)).collect();
     assert_eq!(all, [["a=1"], ["b=2"]]);
 
-    let store = by_hand(&engine, Bounds::DEFAULT);
-    engine.set(Gate::Failing);
+    let store = by_hand(&backend, Bounds::DEFAULT);
+    backend.set(Gate::Failing);
     let lost = store.submit_blocking(put("c", "3")).unwrap();
     let waiting = store.durable(lost);
     assert!(store.step() && store.step() && !store.step());

@@ -1,24 +1,25 @@
-//! The contract of an engine by itself, without a pipeline over it.
+//! The contract of a backend by itself, without a pipeline over it.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use bytes::Bytes;
-use indelible_store::engine::{EngineSnapshot, KeyRange};
-use indelible_store::{Direction, Row, Scan, Table, Write};
+use indelible_store::backend::{Backend, BackendSnapshot, KeyRange, Presence};
+use indelible_store::{Direction, Row, Scan, Sequence, Table, Write};
 
-use crate::compare::{assert_same, assert_same_page, brief, dump_engine};
+use crate::compare::{assert_same, assert_same_page, brief, dump_backend};
+use crate::gate::wait_until_applied;
 use crate::generate::{self, TABLES};
 use crate::model::State;
 use crate::{Rng, Subject};
 
 /// A snapshot taken while a commit runs shows all of it or nothing, over all tables; after the
-/// commit has returned, all of it. A later snapshot never shows less.
+/// commit is applied, all of it. A later snapshot never shows less.
 pub fn a_commit_shows_whole_or_not_at_all(subject: &mut dyn Subject, mut rng: Rng) {
     const COMMITS: u64 = 80;
     const CHANGES_SEEN: u64 = 100;
-    let engine = &*subject.open(&TABLES);
+    let backend = &*subject.open(&TABLES);
     let key = |i: u8| (TABLES[usize::from(i) % TABLES.len()], Bytes::from(vec![i]));
     let keys: Vec<_> = (0..30).map(key).collect();
     let writing = AtomicBool::new(true);
@@ -27,10 +28,10 @@ pub fn a_commit_shows_whole_or_not_at_all(subject: &mut dyn Subject, mut rng: Rn
         let look = || {
             let mut last = 0;
             while writing.load(Ordering::Acquire) {
-                let snapshot = engine.snapshot();
+                let snapshot = backend.snapshot().unwrap();
                 let get = |(table, key): &(_, Bytes)| snapshot.get(table, key).unwrap();
                 let got: Vec<_> = keys.iter().map(|key| number(get(key).as_ref())).collect();
-                let dumped = dump_engine(&*snapshot, &TABLES);
+                let dumped = dump_backend(&*snapshot, &TABLES);
                 let scanned: Vec<_> = dumped.all().map(|(.., value)| number(Some(value))).collect();
                 let whole = got.iter().chain(&scanned).all(|value| *value == got[0]);
                 assert!(whole, "torn: got {got:?}, scanned {scanned:?}");
@@ -43,7 +44,7 @@ pub fn a_commit_shows_whole_or_not_at_all(subject: &mut dyn Subject, mut rng: Rn
         };
         let readers = [scope.spawn(look), scope.spawn(look)];
         let stop = Stop(&writing);
-        let mut commit = 0;
+        let (mut commit, mut groups) = (0, Groups::default());
         // Until the readers have seen enough of it, or one has failed.
         while (commit < COMMITS || changes_seen.load(Ordering::Relaxed) < CHANGES_SEEN)
             && !readers.iter().any(thread::ScopedJoinHandle::is_finished)
@@ -55,10 +56,10 @@ pub fn a_commit_shows_whole_or_not_at_all(subject: &mut dyn Subject, mut rng: Rn
                 key: key.clone(),
                 value: Some(value.clone()),
             };
-            engine.commit(keys.iter().map(write).collect()).unwrap();
-            let snapshot = engine.snapshot();
+            groups.commit(backend, &keys.iter().map(write).collect::<Vec<_>>());
+            let snapshot = backend.snapshot().unwrap();
             for (table, key) in &keys {
-                assert_eq!(number(engine.get(table, key).unwrap().as_ref()), commit);
+                assert_eq!(number(backend.get(table, key).unwrap().as_ref()), commit);
                 assert_eq!(number(snapshot.get(table, key).unwrap().as_ref()), commit);
             }
         }
@@ -67,7 +68,25 @@ pub fn a_commit_shows_whole_or_not_at_all(subject: &mut dyn Subject, mut rng: Rn
             reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     });
-    engine.close().unwrap();
+    backend.close().unwrap();
+}
+
+/// The commits of a case, one after the other.
+#[derive(Default)]
+struct Groups(Sequence);
+
+impl Groups {
+    /// Commits the next group as the pipeline does, and waits until the rows have it.
+    fn commit(&mut self, backend: &dyn Backend, writes: &[Write]) {
+        self.0 = self.0.next();
+        while let Err(error) = backend.commit(self.0, writes.to_vec()) {
+            assert!(error.pauses(), "{error}");
+            if backend.has_sequence(self.0).unwrap() == Presence::There {
+                break;
+            }
+        }
+        wait_until_applied(backend, self.0);
+    }
 }
 
 /// Ends the readers when it is dropped, also when a failure is why.
@@ -86,33 +105,33 @@ fn number(value: Option<&Bytes>) -> u64 {
 /// After any commits, deletes of keys that are not there among them, `get`, `contains` and
 /// snapshots agree with the model; a scan visits what is in its range, in order, and nothing more
 /// once the visitor breaks. A snapshot does not move when a commit comes after it.
-pub fn engine_reads_agree_with_the_model(subject: &mut dyn Subject, mut rng: Rng) {
-    let engine = subject.open(&TABLES);
-    let mut state = State::default();
+pub fn backend_reads_agree_with_the_model(subject: &mut dyn Subject, mut rng: Rng) {
+    let backend = subject.open(&TABLES);
+    let (mut state, mut groups) = (State::default(), Groups::default());
     for commit in 0..60 {
-        let before = (engine.snapshot(), state.clone());
+        let before = (backend.snapshot().unwrap(), state.clone());
         let writes = each_key_once(generate::batch(&mut rng, &state).writes());
         state.apply(&writes);
-        engine.commit(writes).unwrap();
+        groups.commit(&*backend, &writes);
         if rng.percent(5) {
-            engine.reclaim(rng.pick(&TABLES)).unwrap();
+            backend.reclaim(rng.pick(&TABLES)).unwrap();
         }
         for _ in 0..10 {
             let (table, key) = (*rng.pick(&TABLES), generate::key(&mut rng));
             let expected = state.get(table, &key);
             let what = format!("commit {commit}, {} {}", table.name(), brief(&key));
-            let exists = engine.contains(&table, &key).unwrap();
+            let exists = backend.contains(&table, &key).unwrap();
             assert_eq!(exists, expected.is_some(), "{what}: contains");
-            assert!(engine.get(&table, &key).unwrap() == expected, "{what}: get");
-            let snapshot = engine.snapshot();
+            assert!(backend.get(&table, &key).unwrap() == expected, "{what}: get");
+            let snapshot = backend.snapshot().unwrap();
             assert!(snapshot.get(&table, &key).unwrap() == expected, "{what}: snapshot");
         }
-        check_scan(&mut rng, &*engine.snapshot(), &state);
+        check_scan(&mut rng, &*backend.snapshot().unwrap(), &state);
         check_scan(&mut rng, &*before.0, &before.1);
-        assert_same(&dump_engine(&*before.0, &TABLES), &before.1, "the snapshot before a commit");
+        assert_same(&dump_backend(&*before.0, &TABLES), &before.1, "the snapshot before a commit");
     }
-    assert_same(&dump_engine(&*engine.snapshot(), &TABLES), &state, "at the end");
-    engine.close().unwrap();
+    assert_same(&dump_backend(&*backend.snapshot().unwrap(), &TABLES), &state, "at the end");
+    backend.close().unwrap();
 }
 
 /// As the pipeline does: of several writes to a key, only the last.
@@ -125,7 +144,7 @@ fn each_key_once(writes: &[Write]) -> Vec<Write> {
     last
 }
 
-fn check_scan(rng: &mut Rng, snapshot: &dyn EngineSnapshot, state: &State) {
+fn check_scan(rng: &mut Rng, snapshot: &dyn BackendSnapshot, state: &State) {
     let (scan, keys) = generate::scan(rng, state);
     // The pipeline asks for no range that is the wrong way round.
     if !keys.can_contain_any() {
@@ -141,7 +160,7 @@ fn check_scan(rng: &mut Rng, snapshot: &dyn EngineSnapshot, state: &State) {
 
 /// The rows of a scan whose visitor breaks at the last of so many.
 fn visited(
-    snapshot: &dyn EngineSnapshot,
+    snapshot: &dyn BackendSnapshot,
     table: &Table,
     range: &KeyRange,
     direction: Direction,
@@ -160,15 +179,15 @@ fn visited(
 /// A commit that has returned is there when the backend is opened again, also where nobody closed
 /// it, as after a crash; and one after the other, nothing of the earlier ones is lost.
 pub fn commits_need_no_close(subject: &mut dyn Subject, mut rng: Rng) {
-    let mut state = State::default();
+    let (mut state, mut groups) = (State::default(), Groups::default());
     for opened in 0..5 {
-        let engine = subject.open(&TABLES);
+        let backend = subject.open(&TABLES);
         let what = format!("opened {opened} times before");
-        assert_same(&dump_engine(&*engine.snapshot(), &TABLES), &state, &what);
+        assert_same(&dump_backend(&*backend.snapshot().unwrap(), &TABLES), &state, &what);
         for _ in 0..20 {
             let writes = each_key_once(generate::batch(&mut rng, &state).writes());
             state.apply(&writes);
-            engine.commit(writes).unwrap();
+            groups.commit(&*backend, &writes);
         }
     }
 }
