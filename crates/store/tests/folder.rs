@@ -148,7 +148,7 @@ fn a_half_made_folder_is_finished() {
     let folder = tempfile::tempdir().unwrap();
     let whole = folder.path().join("whole");
     make(&whole);
-    let creating = "indelible store\nformat 1\nengine fjall 3\nstate creating\n";
+    let creating = "indelible store\nformat 2\nengine fjall 3\nstate creating\n";
     // What is there when the creation stops after each of its steps.
     let steps: [&dyn Fn(&Path); 5] = [
         &|data| fs::write(data.join("FORMAT.new"), "indel").unwrap(),
