@@ -2,23 +2,30 @@
 //! goes over all of them: checks, retention, backups. Bytes are described in
 //! `docs/formats/store-rows.md`.
 
+pub mod audit;
 pub mod backup;
 pub mod beginning;
 pub mod check;
 pub(crate) mod codec;
+mod component_name;
+pub mod component_versions;
 pub mod executions;
 pub(crate) mod index;
 pub mod journals;
 pub(crate) mod keys;
 pub mod listing;
+pub mod manifests;
 mod plain;
 pub mod queue;
 pub mod retention;
+pub mod retention_clock;
 pub mod timers;
+pub mod tokens;
 pub mod unresolved;
 pub mod windows;
 
-pub use self::plain::{audit, components, settings};
+pub use self::component_name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
+pub use self::plain::{components, settings};
 use indelible_store::{Shape, Table};
 
 /// Components, by digest.

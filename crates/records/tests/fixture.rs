@@ -13,19 +13,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use indelible_journal::{ComponentDigest, Journal, Namespace};
+use indelible_journal::{Attempt, ComponentDigest, Journal, Namespace};
 use indelible_records::check;
 use indelible_records::executions::Standing;
 use indelible_records::listing::{self, Filter};
 use indelible_records::windows::{self, Id, Kind, Windowed};
 use indelible_records::{
-    self, audit, components, executions, journals, queue, settings, timers, unresolved,
+    self, audit, components, executions, journals, queue, retention_clock, timers, unresolved,
 };
 use indelible_store::embedded::{self, Create, Options};
 use indelible_store::memory::MemoryEngine;
 use indelible_store::{Batch, Bounds, Scan, Store};
 
-use crate::support::{Run, at, key};
+use crate::support::{Run, at, audit_entry, key, put_clock};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
@@ -101,10 +101,9 @@ fn fill(store: &Store, age: Age) -> Vec<Run> {
         windows::replace(&mut batch, &id, None, Some(&record));
     }
     components::put(&mut batch, b"component");
-    settings::put(&mut batch, "retention", b"30d");
-    unresolved::put(&mut batch, &effect(), b"held");
-    let body = Bytes::from_static(b"resolved");
-    audit::put(&mut batch, &audit::Entry { at: at(1_400), id: *b"0123456789abcdef", body });
+    put_clock(&mut batch, 30);
+    unresolved::put(&mut batch, &effect(), &held());
+    audit::put(&mut batch, &audit_entry(1_400, *b"0123456789abcdef"));
     let position = store.submit_blocking(batch).unwrap();
     store.durable(position).wait().unwrap();
     let mut runs = vec![root, child, waiting];
@@ -112,6 +111,16 @@ fn fill(store: &Store, age: Age) -> Vec<Run> {
         runs.push(named);
     }
     runs
+}
+
+fn held() -> unresolved::Unresolved {
+    unresolved::Unresolved {
+        attempt: Attempt::FIRST,
+        since: at(60),
+        label: "POST http://a.b/größe".to_owned(),
+        why: "no answer".to_owned(),
+        state: unresolved::State::Held,
+    }
 }
 
 fn effect() -> unresolved::Effect {
@@ -142,7 +151,7 @@ fn assert_filled(store: &Store, runs: &[Run]) {
     }
     let digest = ComponentDigest::of(b"component");
     assert_eq!(components::get(store, &digest).unwrap().value.unwrap().as_ref(), b"component");
-    assert_eq!(settings::get(store, "retention").unwrap().value.unwrap().as_ref(), b"30d");
+    assert_eq!(retention_clock::get(store).unwrap().value.unwrap().time, at(30));
     assert_eq!(audit::before(store, at(2_000), 10).unwrap().value.len(), 1);
     assert_eq!(queue::next(store, None, 10).unwrap().value[0].ticket, 9);
     assert_eq!(timers::next(store, None, 10).unwrap().value.len(), 2);
@@ -199,8 +208,7 @@ fn old_rows_still_read() {
             store.durable(position).wait().unwrap();
         }
         assert_filled(&store, &runs);
-        let held = (effect(), Bytes::from_static(b"held"));
-        assert_eq!(unresolved::next(&store, None, 10).unwrap().value, [held]);
+        assert_eq!(unresolved::next(&store, None, 10).unwrap().value, [(effect(), held())]);
     }
 }
 
@@ -252,14 +260,9 @@ fn unpack(mut packed: &[u8], folder: &Path) {
 /// a crash left.
 #[test]
 fn an_old_folder_still_opens() {
-    for (name, age) in [
-        ("folder-v1-closed.bin", Age::V1),
-        ("folder-v1-crashed.bin", Age::V1),
-        ("folder-v2-closed.bin", Age::V2),
-    ] {
+    for (name, age) in [("folder-v2-closed.bin", Age::V2), ("folder-v2-crashed.bin", Age::V2)] {
         let temporary = tempfile::tempdir().unwrap();
-        // Those of version 1 have no table of namespaces: a program of today cannot make them.
-        if rewrites() && age == Age::V2 {
+        if rewrites() {
             let made = temporary.path().join("made");
             let store =
                 embedded::open(&made, &indelible_records::TABLES, &Options::default()).unwrap();

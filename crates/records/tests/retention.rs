@@ -14,14 +14,14 @@ use indelible_journal::{Journal, Micros, Namespace, Timestamp};
 use indelible_records::check;
 use indelible_records::executions::{self, Execution, Standing};
 use indelible_records::retention::{self, Background, Keeper, Plan, Retention, Swept};
-use indelible_records::{journals, settings, timers, windows};
+use indelible_records::{journals, retention_clock, timers, windows};
 use indelible_store::engine::{Engine, EngineError, EngineSnapshot, KeyRange, Visit};
 use indelible_store::memory::MemoryEngine;
 use indelible_store::{
     Batch, Bounds, Direction, ReadError, Scan, Snapshot, Store, SubmitError, Table, Write,
 };
 
-use crate::support::{Run, at, key};
+use crate::support::{Run, at, key, put_clock};
 
 fn memory() -> Store {
     Store::start(Arc::new(MemoryEngine::new()), &indelible_records::TABLES, Bounds::DEFAULT)
@@ -143,7 +143,7 @@ fn what_is_left_in_between_is_the_end() {
         let asked = RefCell::new(Vec::new());
         let keep = |_: &Snapshot, root: &Execution, batch: &mut Batch| {
             asked.borrow_mut().push(root.key.clone());
-            settings::put(batch, "kept", b"its end");
+            put_clock(batch, 30);
             Ok(())
         };
         let mut steps = 0;
@@ -153,7 +153,7 @@ fn what_is_left_in_between_is_the_end() {
             assert_sound(&store);
             steps += 1;
             let latest = executions::latest(&store, root.execution_id()).unwrap().value;
-            let is_kept = settings::get(&store, "kept").unwrap().value.is_some();
+            let is_kept = retention_clock::get(&store).unwrap().value.is_some();
             assert_eq!(latest.map(|row| row.key), (!is_kept).then(|| last.clone()));
             if swept.trees == 1 {
                 break;

@@ -14,12 +14,12 @@ use indelible_records::executions::{self, AdvanceError, Execution, Standing};
 use indelible_records::listing::{self, Cursor, Filter, LOOKED_AT_MAX};
 use indelible_records::retention::{self, Keeper, Plan, Retention};
 use indelible_records::windows::{self, Id, Kind, Windowed};
-use indelible_records::{audit, components, journals, queue, settings, timers};
+use indelible_records::{audit, components, journals, queue, retention_clock, settings, timers};
 use indelible_store::embedded;
 use indelible_store::memory::MemoryEngine;
 use indelible_store::{Batch, Bounds, Scan, Store, SubmitError, Table};
 
-use crate::support::{NAMESPACES, Numbers, Run, at, key};
+use crate::support::{NAMESPACES, Numbers, Run, at, audit_entry, key, put_clock};
 
 fn memory() -> Store {
     Store::start(Arc::new(MemoryEngine::new()), &indelible_records::TABLES, Bounds::DEFAULT)
@@ -599,17 +599,12 @@ fn plain_rows_read_back() {
     let mut batch = Batch::new();
     let component = vec![7; 3 << 20];
     let digest = components::put(&mut batch, &component);
-    settings::put(&mut batch, "retention", b"30d");
-    let entry = |micros, id| audit::Entry {
-        at: at(micros),
-        id: [id; 16],
-        body: Bytes::from(format!("{micros} {id}")),
-    };
-    let entries = [entry(5, 1), entry(5, 2), entry(9, 0)];
+    put_clock(&mut batch, 30);
+    let entries = [(5, 1), (5, 2), (9, 0)].map(|(micros, id)| audit_entry(micros, [id; 16]));
     entries.iter().for_each(|entry| audit::put(&mut batch, entry));
     store.try_submit(batch).unwrap();
     assert_eq!(components::get(&store, &digest).unwrap().value.unwrap(), component);
-    assert_eq!(settings::get(&store, "retention").unwrap().value.unwrap().as_ref(), b"30d");
+    assert_eq!(retention_clock::get(&store).unwrap().value.unwrap().time, at(30));
     assert_eq!(settings::get(&store, "other").unwrap().value, None);
     let [first, second, third] = entries;
     assert_eq!(audit::before(&store, at(9), 10).unwrap().value, [second, first]);
@@ -632,9 +627,9 @@ fn the_check_finds_what_does_not_fit() {
     let id = Id { kind: Kind::Operation, namespace, name: "op".to_owned() };
     let record = Windowed { expires_at: Some(at(9)), body: Bytes::new() };
     windows::replace(&mut batch, &id, None, Some(&record));
-    settings::put(&mut batch, "name", b"value");
+    put_clock(&mut batch, 30);
     components::put(&mut batch, b"component");
-    audit::put(&mut batch, &audit::Entry { at: at(1), id: [0; 16], body: Bytes::new() });
+    audit::put(&mut batch, &audit_entry(1, [0; 16]));
     store.try_submit(batch).unwrap();
     assert_sound(store);
 

@@ -94,7 +94,7 @@ pub use indelible_records::listing::{Cursor, CursorError, Filter, Listing};
 pub use indelible_records::retention::Retention;
 pub use options::{Options, Pace, Parking, Room};
 pub use retention::{GoneReadings, interval as retention_interval};
-pub use retention_clock::{RetentionClockError, RetentionTime};
+pub use retention_clock::RetentionTime;
 pub use tree::command::{Cancelling, NotDone};
 pub use tree::unresolved::Resolution;
 pub use unresolved::UnresolvedEffect;

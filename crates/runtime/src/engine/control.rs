@@ -17,7 +17,7 @@ use crate::keys::{self, Answer, Answered, LedTo, Requested, UnderKey};
 use crate::run_queue::Flow;
 use crate::tree::command::{self, Cancelling, Command, How, NotDone, Reply};
 use crate::tree::unresolved::Resolution;
-use crate::unresolved::{Unresolved, UnresolvedEffect};
+use crate::unresolved::UnresolvedEffect;
 
 /// Who asks for a change, why, and under which key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -229,11 +229,8 @@ impl Engine {
         });
         let seen = unresolved::next(&self.shared.store, after.as_ref(), limit)?;
         self.shared.store.durable(seen.position).await?;
-        let shown = |(effect, body)| match Unresolved::decode(&body) {
-            Ok(known) => Ok(known.shown(effect)),
-            Err(why) => Err(EngineError::Malformed(format!("an unresolved effect: {why}"))),
-        };
-        seen.value.into_iter().map(shown).collect()
+        let shown = |(effect, known)| UnresolvedEffect::new(effect, known);
+        Ok(seen.value.into_iter().map(shown).collect())
     }
 
     async fn settle(

@@ -319,8 +319,7 @@ impl Engine {
         let limit = limit.clamp(1, AUDIT_PAGE_MAX);
         let seen = audit::before_entry(&self.shared.store, at, &id, limit)?;
         self.durable(seen.position).await?;
-        let entries = seen.value.iter().map(AuditEntry::decode);
-        entries.collect::<Result<_, _>>().map_err(EngineError::Malformed)
+        Ok(seen.value.into_iter().map(AuditEntry::from).collect())
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::answer::Answer;
-use crate::auth::audit;
+use crate::auth::audited;
 use crate::refusal::damaged;
 use crate::request::Asked;
 use crate::state::State;
@@ -31,7 +31,7 @@ pub(super) async fn backup(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
     })?;
     let store = state.engine.store().clone();
     let mut batch = Batch::new();
-    let entry = audit(state.now(), asked.caller.actor(), ACTION, &"store");
+    let entry = audited(state.now(), asked.caller.actor(), ACTION, &"store");
     indelible_records::audit::put(&mut batch, &entry);
     store.submit(batch).await.map_err(|error| match error.is_damage() {
         true => damaged(),
