@@ -7,6 +7,7 @@ use indelible_journal::{ExecutionId, Journal, JournalKey, RootHash};
 use indelible_store::{PIPELINE, Position, ReadError, Scan, Snapshot, Store, Table};
 
 use crate::executions::{self, Execution, Standing};
+use crate::room::UNKNOWN_ROOM;
 use crate::windows::{self, Kind};
 use crate::{codec, index, journals, keys};
 
@@ -165,12 +166,14 @@ impl Check<'_> {
             crate::BY_STATUS | crate::BY_FUNCTION | crate::BY_NAMESPACE | crate::FINISHED => {
                 self.index_row(table, key)
             }
-            crate::QUEUE => {
-                crate::queue::decode(key).and_then(|entry| self.exists(table, key, &entry.key))
-            }
-            crate::TIMERS => {
-                crate::timers::decode(key).and_then(|timer| self.timer(key, &timer.key))
-            }
+            crate::QUEUE => crate::queue::decode(key).and_then(|row| match row.tree() {
+                Some(entry) => self.exists(table, key, &entry.key),
+                None => Err(codec::damaged(table, key, UNKNOWN_ROOM)),
+            }),
+            crate::TIMERS => crate::timers::decode(key).and_then(|row| match row.tree() {
+                Some(timer) => self.timer(key, &timer.key),
+                None => Err(codec::damaged(table, key, UNKNOWN_ROOM)),
+            }),
             crate::UNRESOLVED => crate::unresolved::decode(key, value)
                 .and_then(|(effect, _)| self.exists(table, key, &effect.key)),
             crate::OPERATIONS => self.windowed(Kind::Operation, key, value),

@@ -19,6 +19,7 @@ mod plain;
 pub mod queue;
 pub mod retention;
 pub mod retention_clock;
+mod room;
 pub mod timers;
 pub mod tokens;
 pub mod unresolved;
@@ -26,6 +27,7 @@ pub mod windows;
 
 pub use self::component_name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
 pub use self::plain::{components, settings};
+pub use self::room::Room;
 use indelible_store::{Shape, Table};
 
 /// Components, by digest.

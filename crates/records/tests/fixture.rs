@@ -153,7 +153,8 @@ fn assert_filled(store: &Store, runs: &[Run]) {
     assert_eq!(components::get(store, &digest).unwrap().value.unwrap().as_ref(), b"component");
     assert_eq!(retention_clock::get(store).unwrap().value.unwrap().time, at(30));
     assert_eq!(audit::before(store, at(2_000), 10).unwrap().value.len(), 1);
-    assert_eq!(queue::next(store, None, 10).unwrap().value[0].ticket, 9);
+    let entry = queue::Entry { ticket: 9, key: key(2, &[], &[3]) };
+    assert_eq!(queue::next(store, None, 10).unwrap().value, [queue::Row::Tree(entry)]);
     assert_eq!(timers::next(store, None, 10).unwrap().value.len(), 2);
 
     assert_eq!(check::check(store, &mut |_| {}).unwrap().problems, []);

@@ -576,20 +576,61 @@ fn queue_and_timers_come_in_order() {
     {
         came.extend(page);
     }
-    assert_eq!(came, entries);
+    assert_eq!(trees(came, queue::Row::tree), entries);
     let mut came = Vec::new();
     while let page = timers::next(&store, came.last(), 3).unwrap().value
         && !page.is_empty()
     {
         came.extend(page);
     }
-    assert_eq!(came, due);
+    assert_eq!(trees(came, timers::Row::tree), due);
     let mut batch = Batch::new();
     queue::delete(&mut batch, &entries[0]);
     timers::delete(&mut batch, &due[0]);
     store.try_submit(batch).unwrap();
-    assert_eq!(queue::next(&store, None, 1).unwrap().value, entries[1..2]);
-    assert_eq!(timers::next(&store, None, 1).unwrap().value, due[1..2]);
+    let (next_entry, next_timer) = (entries[1].clone(), due[1].clone());
+    assert_eq!(queue::next(&store, None, 1).unwrap().value, [queue::Row::Tree(next_entry)]);
+    assert_eq!(timers::next(&store, None, 1).unwrap().value, [timers::Row::Tree(next_timer)]);
+}
+
+fn trees<Row, Of>(rows: Vec<Row>, tree: fn(Row) -> Option<Of>) -> Vec<Of> {
+    rows.into_iter().filter_map(tree).collect()
+}
+
+/// D14: a row of the queue or of the timers whose room is not known is damage, which is noted once;
+/// lists go on behind it, page by page.
+#[test]
+fn rows_of_unknown_rooms_are_passed_over() {
+    let store = memory();
+    let mut run = Run::start(1, &key(1, &[], &[1]), "order", at(1));
+    run.submit(&store);
+    let entry = queue::Entry { ticket: 7, key: run.key().clone() };
+    let timer = timers::Timer { due: at(7), key: run.key().clone(), child: None };
+    let unknown = [&7_u64.to_be_bytes()[..], &[0], b"key of a room"].concat();
+    let mut batch = Batch::new();
+    queue::put(&mut batch, &entry);
+    timers::put(&mut batch, &timer);
+    batch.put(indelible_records::QUEUE, unknown.clone(), Bytes::new());
+    batch.put(indelible_records::TIMERS, unknown.clone(), Bytes::new());
+    store.try_submit(batch).unwrap();
+    for _ in 0..2 {
+        let first = queue::next(&store, None, 1).unwrap().value;
+        assert_eq!(first, [queue::Row::UnknownRoom(unknown.clone().into())]);
+        let rest = queue::next(&store, first.last(), 1).unwrap().value;
+        assert_eq!(rest, [queue::Row::Tree(entry.clone())]);
+        let first = timers::from(&store, at(7), 1).unwrap().value;
+        let key = unknown.clone().into();
+        assert_eq!(first, [timers::Row::UnknownRoom { due: at(7), key }]);
+        let rest = timers::next(&store, first.last(), 1).unwrap().value;
+        assert_eq!(rest, [timers::Row::Tree(timer.clone())]);
+        assert_eq!(store.damage().places(), 2);
+    }
+    let problems = checked(&store).problems;
+    let tables: Vec<_> = problems.iter().map(|problem| problem.table).collect();
+    assert_eq!(tables, ["queue", "timers"]);
+    for problem in problems {
+        assert_eq!(problem.what, "it belongs to no room that is known");
+    }
 }
 
 /// Components, settings and the audit record read back.
