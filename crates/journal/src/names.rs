@@ -5,6 +5,8 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use indelible_slots::Slot;
+
 /// The longest name, in bytes: as long as an idempotency key may be.
 pub const NAME_BYTES_MAX: usize = 255;
 
@@ -108,6 +110,13 @@ pub struct OperationKey {
     pub namespace: Namespace,
     /// Which one.
     pub operation_id: OperationId,
+}
+
+impl OperationKey {
+    /// The slot of the operation, and so of the tree that it starts (C-77).
+    pub fn slot(&self) -> Slot {
+        indelible_slots::of_operation(self.namespace.as_str(), self.operation_id.as_str())
+    }
 }
 
 /// The number of a delivery among those of its signal's name, from 1 (J-22, C-27).

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use indelible_journal::{ErrorKind, Event, Journal, Outcome, RetryCause, Status, json};
 
-const FIXTURE: &str = include_str!("fixtures/journal-v1.jsonl");
+const FIXTURE: &str = include_str!("fixtures/journal-v2.jsonl");
 
 #[test]
 fn it_reads_and_is_exported_to_the_same_bytes() {

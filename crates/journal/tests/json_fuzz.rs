@@ -7,7 +7,7 @@ mod prng;
 use indelible_journal::json;
 use prng::Prng;
 
-const FIXTURE: &str = include_str!("fixtures/journal-v1.jsonl");
+const FIXTURE: &str = include_str!("fixtures/journal-v2.jsonl");
 const MUTATIONS: u32 = 200_000;
 
 /// Pieces that matter to JSON, to numbers, or to this format.

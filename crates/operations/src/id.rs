@@ -11,6 +11,7 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use indelible_journal::{OperationId, OperationKey, Timestamp};
+use indelible_slots::Slot;
 use uuid::{Uuid, Variant};
 
 /// The number of an operation in its session, from 1.
@@ -127,10 +128,12 @@ pub fn created_at(id: &OperationId) -> Option<Timestamp> {
     Some(Timestamp::from_micros(millis.saturating_mul(1_000)).unwrap_or(Timestamp::MAX))
 }
 
-/// A new operation id out of a time and random bytes: a UUIDv7 (C-31).
-pub fn mint(now: Timestamp, random: &[u8; 10]) -> OperationId {
+/// A new operation id out of a time and random bytes: a UUIDv7 (C-31) that leads to this slot, the
+/// one of the idempotency key if there is one (C-77).
+pub fn mint(now: Timestamp, random: &[u8; 10], slot: Option<Slot>) -> OperationId {
     let millis = now.as_micros() / 1_000;
     let id = uuid::Builder::from_unix_timestamp_millis(millis, random).into_uuid();
+    let id = slot.map_or(id, |slot| slot.stamp_uuid(id));
     OperationId::new(&id.to_string()).expect("a UUID is a name")
 }
 
@@ -209,15 +212,23 @@ mod tests {
     }
 
     proptest! {
-        /// C-3, C-31: an id that is minted carries its time, to the millisecond.
+        /// C-3, C-31, C-77: an id that is minted carries its time, to the millisecond, and leads to
+        /// the slot that it was minted for.
         #[test]
         fn what_is_minted_carries_its_time(
             micros in 0..=Timestamp::MAX.as_micros(),
             random in any::<[u8; 10]>(),
+            slot in 0..Slot::COUNT,
         ) {
             let now = Timestamp::from_micros(micros).unwrap();
-            let made = created_at(&mint(now, &random)).unwrap();
-            prop_assert_eq!(made.as_micros(), micros - micros % 1_000);
+            let slot = Slot::new(slot);
+            for wanted in [slot, None] {
+                let id = mint(now, &random, wanted);
+                let made = created_at(&id).unwrap();
+                prop_assert_eq!(made.as_micros(), micros - micros % 1_000);
+                let leads_to = indelible_slots::of_operation("shop", id.as_str());
+                prop_assert!(wanted.is_none() || Some(leads_to) == wanted);
+            }
         }
     }
 }

@@ -22,7 +22,7 @@
 //! let day = Micros::from_secs(24 * 3600);
 //! let retention = Retention::new(Micros::from_secs(7 * 24 * 3600), day, AHEAD_MAX)?;
 //! let now: Timestamp = "2026-01-01T00:00:00Z".parse()?; // time is a value here, never a clock
-//! let id = id::mint(now, &[7; 10]);
+//! let id = id::mint(now, &[7; 10], None);
 //!
 //! // The client asks. Nobody knows the id, and it is young: the operation starts.
 //! let attempt = |arguments: &'static str| Attempt {

@@ -50,13 +50,13 @@ fn a_window_covers_the_callers_retries() {
 fn what_an_unknown_id_means() {
     let kept = Retention::new(DAY, DAY, AHEAD_MAX).expect("it is long enough");
     let (made, hour) = (at(0), 3_600_000);
-    let id = id::mint(made, &[1; 10]);
+    let id = id::mint(made, &[1; 10], None);
     let age = |now| kept.age(&id, now);
     assert_eq!(age(made), Age::Fresh);
     assert_eq!(age(at(24 * hour - 1)), Age::Fresh);
     assert_eq!(age(at(24 * hour)), Age::Expired);
     assert_eq!(age(Timestamp::MAX), Age::Expired);
-    let ahead = |millis| kept.age(&id::mint(at(millis), &[1; 10]), made);
+    let ahead = |millis| kept.age(&id::mint(at(millis), &[1; 10], None), made);
     assert_eq!(ahead(600_000), Age::Fresh);
     assert_eq!(ahead(600_001), Age::TooFarAhead);
     assert_eq!(age(Timestamp::EPOCH), Age::TooFarAhead);
@@ -240,7 +240,7 @@ proptest! {
                 Happens::New { clock, class } => {
                     let number = u8::try_from(intentions.len()).expect("there are few");
                     let made = at(millis.saturating_add_signed(clock));
-                    let id = id::mint(made, &[number; 10]);
+                    let id = id::mint(made, &[number; 10], None);
                     let mut new =
                         Intention { id, class, record: None, starts: 0, swept: false };
                     let age = kept.age(&new.id, now);

@@ -6,6 +6,7 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::{ComponentDigest, JournalKey, PromiseId, Timestamp};
+use indelible_slots::Slot;
 use indelible_store::{Batch, Read, ReadError, Scan, Seen};
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ const VERSION: u8 = 1;
 pub struct Entry {
     /// When.
     pub at: Timestamp,
-    /// Tells entries of one moment apart.
+    /// Tells entries of one moment apart. It begins with the slot of what the entry is about.
     pub id: [u8; 16],
     /// Who.
     pub actor: String,
@@ -42,6 +43,30 @@ pub enum About {
     Component(ComponentName, ComponentDigest),
     /// Anything else, in words.
     Subject(String),
+}
+
+impl Entry {
+    /// An entry whose id has the slot of what it is about, and is random otherwise.
+    pub fn new(at: Timestamp, random: [u8; 16], actor: &str, action: &str, about: About) -> Self {
+        let mut id = random;
+        about.slot().stamp(&mut id);
+        let (actor, action) = (actor.to_owned(), action.to_owned());
+        Self { at, id, actor, action, about, reason: String::new() }
+    }
+
+    /// The slot of what it is about.
+    pub fn slot(&self) -> Slot {
+        Slot::at_start_of(&self.id)
+    }
+}
+
+impl About {
+    fn slot(&self) -> Slot {
+        match self {
+            Self::Execution(key) | Self::Promise(key, _) => key.execution_id().root().slot(),
+            Self::Component(..) | Self::Subject(_) => Slot::SERVER,
+        }
+    }
 }
 
 /// The body. Keys that are not known are left alone: an entry is for people.

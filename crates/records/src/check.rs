@@ -14,6 +14,10 @@ use crate::{codec, index, journals, keys};
 /// So many problems are told in words; more are counted.
 pub const PROBLEMS_MAX: usize = 100;
 
+/// Indexes of executions.
+const INDEXES: [Table; 4] =
+    [crate::BY_STATUS, crate::BY_FUNCTION, crate::BY_NAMESPACE, crate::FINISHED];
+
 /// Rows are read so many at a time.
 const PAGE: usize = 1000;
 
@@ -155,33 +159,38 @@ impl Check<'_> {
 
     fn row(&mut self, table: &Table, key: &Bytes, value: &Bytes) -> Result<(), ReadError> {
         let result = match *table {
-            crate::EXECUTIONS => {
+            known if known == crate::EXECUTIONS => {
                 let execution = executions::decode(key, value);
                 match self.noted(table, key, execution)? {
                     Some(execution) => self.execution(key, &execution),
                     None => Ok(()),
                 }
             }
-            crate::JOURNALS => self.journal_row(key, value),
-            crate::BY_STATUS | crate::BY_FUNCTION | crate::BY_NAMESPACE | crate::FINISHED => {
-                self.index_row(table, key)
+            known if known == crate::JOURNALS => self.journal_row(key, value),
+            index if INDEXES.contains(&index) => self.index_row(table, key),
+            known if known == crate::QUEUE => {
+                crate::queue::decode(key).and_then(|row| match row.tree() {
+                    Some(entry) => self.exists(table, key, &entry.key),
+                    None => Err(codec::damaged(table, key, UNKNOWN_ROOM)),
+                })
             }
-            crate::QUEUE => crate::queue::decode(key).and_then(|row| match row.tree() {
-                Some(entry) => self.exists(table, key, &entry.key),
-                None => Err(codec::damaged(table, key, UNKNOWN_ROOM)),
-            }),
-            crate::TIMERS => crate::timers::decode(key).and_then(|row| match row.tree() {
-                Some(timer) => self.timer(key, &timer.key),
-                None => Err(codec::damaged(table, key, UNKNOWN_ROOM)),
-            }),
-            crate::UNRESOLVED => crate::unresolved::decode(key, value)
+            known if known == crate::TIMERS => {
+                crate::timers::decode(key).and_then(|row| match row.tree() {
+                    Some(timer) => self.timer(key, &timer.key),
+                    None => Err(codec::damaged(table, key, UNKNOWN_ROOM)),
+                })
+            }
+            known if known == crate::UNRESOLVED => crate::unresolved::decode(key, value)
                 .and_then(|(effect, _)| self.exists(table, key, &effect.key)),
-            crate::OPERATIONS => self.windowed(Kind::Operation, key, value),
-            crate::IDEMPOTENCY_KEYS => self.windowed(Kind::IdempotencyKey, key, value),
-            crate::EXPIRIES => self.expiry(key),
-            crate::AUDIT => crate::audit::decode(key, value).map(drop),
-            crate::COMPONENTS => crate::components::check(key, value),
-            crate::SETTINGS => crate::settings::check(key, value),
+            known if known == crate::OPERATIONS => self.windowed(Kind::Operation, key, value),
+            known if known == crate::IDEMPOTENCY_KEYS => {
+                self.windowed(Kind::IdempotencyKey, key, value)
+            }
+            known if known == crate::ANSWERS => self.windowed(Kind::Answer, key, value),
+            known if known == crate::EXPIRIES => self.expiry(key),
+            known if known == crate::AUDIT => crate::audit::decode(key, value).map(drop),
+            known if known == crate::COMPONENTS => crate::components::check(key, value),
+            known if known == crate::SETTINGS => crate::settings::check(key, value),
             // Other rooms' tables are theirs to check.
             _ => Ok(()),
         };
@@ -279,10 +288,12 @@ impl Check<'_> {
 
     fn index_row(&mut self, table: &Table, key: &Bytes) -> Result<(), ReadError> {
         let malformed = |error: codec::Malformed| codec::damaged(table, key, error.0);
-        let journal = match *table {
-            crate::FINISHED => index::read_finished(key).map_err(malformed)?,
-            _ => index::read_entry(table, key).map_err(malformed)?,
+        let journal = if *table == crate::FINISHED {
+            index::read_finished(key)
+        } else {
+            index::read_entry(table, key)
         };
+        let journal = journal.map_err(malformed)?;
         let root = journal.execution_id().root();
         if *table == crate::FINISHED && *key == index::being_swept(root) {
             let tree = Bytes::copy_from_slice(root.as_bytes());

@@ -20,6 +20,7 @@ pub mod queue;
 pub mod retention;
 pub mod retention_clock;
 mod room;
+mod slots;
 pub mod timers;
 pub mod tokens;
 pub mod unresolved;
@@ -33,37 +34,47 @@ use indelible_store::{Shape, Table};
 /// Components, by digest.
 pub const COMPONENTS: Table = Table::new(1, "components", Shape::Large);
 /// What an execution is and how it stands, by journal key.
-pub const EXECUTIONS: Table = Table::new(2, "executions", Shape::Churn);
+pub const EXECUTIONS: Table = Table::new(2, "executions", Shape::Churn).with_slots(slots::tree);
 /// The events of executions, by journal key and the number of the first event in the row.
-pub const JOURNALS: Table = Table::new(3, "journals", Shape::Kept);
+pub const JOURNALS: Table = Table::new(3, "journals", Shape::Kept).with_slots(slots::tree);
 /// What is to be run.
-pub const QUEUE: Table = Table::new(4, "queue", Shape::Churn);
+pub const QUEUE: Table = Table::new(4, "queue", Shape::Churn).with_slots(slots::room);
 /// What is to happen when, by time.
-pub const TIMERS: Table = Table::new(5, "timers", Shape::Churn);
+pub const TIMERS: Table = Table::new(5, "timers", Shape::Churn).with_slots(slots::room);
 /// Operations, by namespace and id.
-pub const OPERATIONS: Table = Table::new(6, "operations", Shape::Sought);
+pub const OPERATIONS: Table =
+    Table::new(6, "operations", Shape::Sought).with_slots(slots::operation);
 /// Idempotency keys, by namespace and key.
-pub const IDEMPOTENCY_KEYS: Table = Table::new(7, "idempotency_keys", Shape::Sought);
+pub const IDEMPOTENCY_KEYS: Table =
+    Table::new(7, "idempotency_keys", Shape::Sought).with_slots(slots::idempotency_key);
 /// Who did what, by time.
-pub const AUDIT: Table = Table::new(8, "audit", Shape::Kept);
+pub const AUDIT: Table = Table::new(8, "audit", Shape::Kept).with_slots(slots::behind::<8>);
 /// Settings of the server, by name.
 pub const SETTINGS: Table = Table::new(9, "settings", Shape::Kept);
 /// Index: executions by status, newest first.
-pub const BY_STATUS: Table = Table::new(10, "executions_by_status", Shape::Churn);
+pub const BY_STATUS: Table =
+    Table::new(10, "executions_by_status", Shape::Churn).with_slots(slots::behind::<10>);
 /// Index: executions by function and status, newest first.
-pub const BY_FUNCTION: Table = Table::new(11, "executions_by_function", Shape::Churn);
+pub const BY_FUNCTION: Table =
+    Table::new(11, "executions_by_function", Shape::Churn).with_slots(slots::behind_name::<10>);
 /// Index: finished trees by status, oldest first: what retention looks at.
-pub const FINISHED: Table = Table::new(12, "finished_trees", Shape::Churn);
+pub const FINISHED: Table =
+    Table::new(12, "finished_trees", Shape::Churn).with_slots(slots::behind::<9>);
 /// Index: records that go by a window of their own, the next to go first.
-pub const EXPIRIES: Table = Table::new(13, "expiries", Shape::Churn);
+pub const EXPIRIES: Table = Table::new(13, "expiries", Shape::Churn).with_slots(slots::expiry);
 /// Effects of which nobody knows whether they happened, by journal key and child.
-pub const UNRESOLVED: Table = Table::new(14, "unresolved_effects", Shape::Churn);
+pub const UNRESOLVED: Table =
+    Table::new(14, "unresolved_effects", Shape::Churn).with_slots(slots::tree);
 
 /// Index: roots by namespace and status, newest first.
-pub const BY_NAMESPACE: Table = Table::new(15, "executions_by_namespace", Shape::Churn);
+pub const BY_NAMESPACE: Table =
+    Table::new(15, "executions_by_namespace", Shape::Churn).with_slots(slots::behind_name::<9>);
+
+/// Answers to requests under idempotency keys of other slots, by what they changed and the key.
+pub const ANSWERS: Table = Table::new(16, "answers", Shape::Sought).with_slots(slots::answer);
 
 /// All of them. Rooms that come later add theirs behind these.
-pub const TABLES: [Table; 15] = [
+pub const TABLES: [Table; 16] = [
     COMPONENTS,
     EXECUTIONS,
     JOURNALS,
@@ -79,4 +90,5 @@ pub const TABLES: [Table; 15] = [
     EXPIRIES,
     UNRESOLVED,
     BY_NAMESPACE,
+    ANSWERS,
 ];

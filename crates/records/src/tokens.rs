@@ -12,6 +12,7 @@ use std::str::FromStr;
 use data_encoding::HEXLOWER;
 use indelible_idempotency::ConsumerNamespace;
 use indelible_journal::Timestamp;
+use indelible_slots::Slot;
 use indelible_store::{Batch, Expect, Position, Read, ReadError, Seen, Store, SubmitError};
 use serde::{Deserialize, Serialize};
 
@@ -108,7 +109,7 @@ pub async fn create(
     gone: Option<TokenId>,
     entry: &audit::Entry,
 ) -> Result<Position, SubmitError> {
-    let mut batch = Batch::new();
+    let mut batch = Batch::in_slots(Slot::SERVER);
     batch.expect(SETTINGS, setting(id), Expect::Absent);
     settings::put(&mut batch, &setting(id), &encode(token));
     if let Some(gone) = gone {
@@ -125,7 +126,7 @@ pub async fn revoke(
     token: &Token,
     entry: &audit::Entry,
 ) -> Result<Position, SubmitError> {
-    let mut batch = Batch::new();
+    let mut batch = Batch::in_slots(Slot::SERVER);
     settings::put(&mut batch, &setting(id), &encode(token));
     audit::put(&mut batch, entry);
     store.submit(batch).await

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! operations, idempotency_keys   namespace with its length (2 + n) ‖ id or key
+//! answers                        namespace with its length ‖ root hash in hexadecimal ‖ : ‖ key
 //!                                -> 00, or 01 ‖ when it may go (8) ‖ body, sealed
 //! expiries                       when (8) ‖ which table (1) ‖ key there
 //! ```
@@ -11,14 +12,15 @@
 use std::ops::Bound;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use indelible_journal::{Namespace, Timestamp};
+use indelible_journal::{Namespace, RootHash, Timestamp};
+use indelible_slots::{Slot, SlotSet};
 use indelible_store::{
     Batch, Expect, Position, Read, ReadError, Scan, Seen, Snapshot, Store, SubmitError, Table,
 };
 
 use super::codec::{self, Malformed, Reader};
 use super::retention;
-use super::{EXPIRIES, IDEMPOTENCY_KEYS, OPERATIONS, keys};
+use super::{ANSWERS, EXPIRIES, IDEMPOTENCY_KEYS, OPERATIONS, keys};
 
 const VERSION: u8 = 1;
 
@@ -30,16 +32,19 @@ pub enum Kind {
     Operation = 1,
     /// By a caller's idempotency key.
     IdempotencyKey = 2,
+    /// What was answered under a key of another slot, by what it was done to and the key (C-80).
+    Answer = 3,
 }
 
 impl Kind {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Operation, Self::IdempotencyKey];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Operation, Self::IdempotencyKey, Self::Answer];
 
     pub(crate) fn table(self) -> Table {
         match self {
             Self::Operation => OPERATIONS,
             Self::IdempotencyKey => IDEMPOTENCY_KEYS,
+            Self::Answer => ANSWERS,
         }
     }
 }
@@ -51,11 +56,24 @@ pub struct Id {
     pub kind: Kind,
     /// Ids and keys are unique within a namespace.
     pub namespace: Namespace,
-    /// The operation id, or the key.
+    /// The operation id, or the key; of an answer, what it was done to, and the key.
     pub name: String,
 }
 
 impl Id {
+    /// The answer to a request under a key of another slot, that changed this tree; without one,
+    /// the server itself (C-80).
+    pub fn answer(namespace: &Namespace, target: Option<&RootHash>, key: &str) -> Self {
+        let target = target.copied().unwrap_or(RootHash::from_bytes([0; 32]));
+        let name = format!("{target}:{key}");
+        Self { kind: Kind::Answer, namespace: namespace.clone(), name }
+    }
+
+    /// The slot that the record is in.
+    pub fn slot(&self) -> Slot {
+        self.kind.table().slot_of(&self.key())
+    }
+
     fn key(&self) -> Bytes {
         keys::namespaced(&self.namespace, &self.name)
     }
@@ -156,7 +174,7 @@ pub(crate) fn due(
     if let Some(passed) = passed {
         scan = scan.after(passed.clone());
     }
-    let (mut batch, mut purged) = (Batch::new(), Purged::default());
+    let (mut batch, mut purged) = (Batch::in_slots(SlotSet::empty()), Purged::default());
     let mut entries = 0;
     loop {
         let page = snapshot.scan(&scan)?.value;
@@ -175,6 +193,7 @@ pub(crate) fn due(
                     }
                     entries += 1;
                     purged.bytes += entry.len();
+                    batch.touch(EXPIRIES.slot_of(entry));
                     batch.delete(EXPIRIES, entry.clone());
                 }
                 // One that is damaged does not keep the others.

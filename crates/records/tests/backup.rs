@@ -283,7 +283,11 @@ fn what_is_no_backup_is_refused() {
     let mut newer = backup(&memory());
     newer[16..20].copy_from_slice(&(VERSION + 1).to_be_bytes());
     let error = verified(&newer).unwrap_err();
-    assert_eq!(error.to_string(), "it is a backup of format 2; known is 1");
+    assert_eq!(error.to_string(), "it is a backup of format 3; known is 2");
+    let older = fs::read(fixture("backup-v1.bin")).unwrap();
+    let error = verified(&older).unwrap_err();
+    assert!(matches!(error, BackupError::Older { found: 1 }), "{error}");
+    assert!(error.to_string().contains("commit 98696c0 reads it"), "{error}");
     newer[16..20].copy_from_slice(&0_u32.to_be_bytes());
     assert!(matches!(verified(&newer), Err(BackupError::Damaged { .. })));
     let more = [&indelible_records::TABLES[..], &[Table::new(40, "from_the_future", Shape::Kept)]]
@@ -305,8 +309,8 @@ fn what_is_no_backup_is_refused() {
     assert_eq!(everything(&store), before);
 }
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/backup-v1.bin")
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
 /// D12: what the first version wrote is written the same, and can still be restored.
@@ -317,9 +321,9 @@ fn the_first_version_still_restores() {
     fill(&store, 6);
     let bytes = backup(&store);
     if std::env::var("INDELIBLE_REWRITE").is_ok() {
-        fs::write(fixture(), &bytes).unwrap();
+        fs::write(fixture("backup-v2.bin"), &bytes).unwrap();
     }
-    let kept = fs::read(fixture()).unwrap();
+    let kept = fs::read(fixture("backup-v2.bin")).unwrap();
     assert_eq!(bytes, kept);
     let again = restored(&kept).unwrap();
     assert_eq!(everything(&again), everything(&store));

@@ -21,7 +21,7 @@ use indelible_records::windows::{self, Id, Kind, Windowed};
 use indelible_records::{
     self, audit, components, executions, journals, queue, retention_clock, timers, unresolved,
 };
-use indelible_store::embedded::{self, Create, Options};
+use indelible_store::embedded::{self, Create, FolderError, OpenError, Options};
 use indelible_store::memory::MemoryEngine;
 use indelible_store::{Batch, Bounds, Scan, Store};
 
@@ -47,32 +47,20 @@ fn busy_key() -> (Id, Windowed) {
     (id, Windowed { expires_at: None, body: Bytes::from_static(b"in progress") })
 }
 
-/// Which rows are written: those of the first version of each table, or also those that came later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Age {
-    /// As at first: no execution has a namespace.
-    V1,
-    /// The same, and a root with a namespace.
-    V2,
-}
+/// The rows of format 2, the first that binds.
+const ROWS: &str = "rows-v2.txt";
 
-impl Age {
-    fn rows(self) -> &'static str {
-        match self {
-            Self::V1 => "rows-v1.txt",
-            Self::V2 => "rows-v2.txt",
-        }
-    }
+fn answer() -> (Id, Windowed) {
+    let root = key(1, &[], &[1]).execution_id().root().to_owned();
+    let id = Id::answer(&Namespace::new("shop").unwrap(), Some(&root), "signal 1");
+    (id, Windowed { expires_at: Some(at(6_000)), body: Bytes::from_static(b"delivered") })
 }
 
 /// A row of every kind.
-fn fill(store: &Store, age: Age) -> Vec<Run> {
+fn fill(store: &Store) -> Vec<Run> {
     let mut root = Run::start(1, &key(1, &[], &[1]), "place_order", at(1_000));
     let mut child = Run::start(1, &key(1, &[7], &[1, 2]), "größe", at(1_100));
     let mut waiting = Run::start(2, &key(2, &[], &[3]), "approve", at(900));
-    for old in [&mut root, &mut waiting] {
-        old.namespace = None;
-    }
     let mut batch = Batch::new();
     root.work(at(1_001), 2);
     root.flush(&mut batch);
@@ -90,14 +78,12 @@ fn fill(store: &Store, age: Age) -> Vec<Run> {
     let mut batch = Batch::new();
     waiting.flush(&mut batch);
     let mut named = Run::start(9, &key(9, &[], &[1]), "approve", at(800));
-    if age == Age::V2 {
-        named.held = Some("stuck: a name".to_owned());
-        named.flush(&mut batch);
-    }
+    named.held = Some("stuck: a name".to_owned());
+    named.flush(&mut batch);
     queue::put(&mut batch, &queue::Entry { ticket: 9, key: key(2, &[], &[3]) });
     timers::put(&mut batch, &timers::Timer { due: at(70), key: key(2, &[], &[3]), child: None });
     timers::put(&mut batch, &timers::Timer { due: at(70), key: key(1, &[], &[1]), child: Some(4) });
-    for (id, record) in [operation(), busy_key()] {
+    for (id, record) in [operation(), busy_key(), answer()] {
         windows::replace(&mut batch, &id, None, Some(&record));
     }
     components::put(&mut batch, b"component");
@@ -106,11 +92,7 @@ fn fill(store: &Store, age: Age) -> Vec<Run> {
     audit::put(&mut batch, &audit_entry(1_400, *b"0123456789abcdef"));
     let position = store.submit_blocking(batch).unwrap();
     store.durable(position).wait().unwrap();
-    let mut runs = vec![root, child, waiting];
-    if age == Age::V2 {
-        runs.push(named);
-    }
-    runs
+    vec![root, child, waiting, named]
 }
 
 fn held() -> unresolved::Unresolved {
@@ -139,14 +121,13 @@ fn assert_filled(store: &Store, runs: &[Run]) {
     let all = Filter { with_children: true, ..Filter::default() };
     let listing = listing::list(&store.snapshot().unwrap(), &all, None, 10).unwrap().value;
     let functions = listing.executions.iter().map(|row| row.function.as_str());
-    let all = ["größe", "place_order", "approve", "approve"];
-    assert_eq!(functions.collect::<Vec<_>>(), all[..runs.len()]);
+    assert_eq!(functions.collect::<Vec<_>>(), ["größe", "place_order", "approve", "approve"]);
     let namespace = Some(Namespace::new("test2").unwrap());
     let named = Filter { namespace, ..Filter::default() };
     let listing = listing::list(&store.snapshot().unwrap(), &named, None, 10).unwrap().value;
     let keys = listing.executions.iter().map(|row| &row.key);
     assert_eq!(keys.collect::<Vec<_>>(), runs.iter().skip(3).map(Run::key).collect::<Vec<_>>());
-    for (id, record) in [operation(), busy_key()] {
+    for (id, record) in [operation(), busy_key(), answer()] {
         assert_eq!(windows::get(store, &id).unwrap().value, Some(record));
     }
     let digest = ComponentDigest::of(b"component");
@@ -168,49 +149,44 @@ fn memory() -> Store {
 /// Rows are written as they always were, byte for byte; that they read back is the next test's.
 #[test]
 fn rows_are_written_as_they_were() {
-    for age in [Age::V1, Age::V2] {
-        let store = memory();
-        fill(&store, age);
-        let mut text = String::new();
-        for table in indelible_records::TABLES {
-            let page = store.scan(&Scan::all(table, 100)).unwrap().value;
-            let came_later = table == indelible_records::BY_NAMESPACE && age == Age::V1;
-            assert_eq!(page.rows.is_empty(), came_later, "{}", table.name());
-            for (key, value) in page.rows {
-                let (key, value) = (HEXLOWER.encode(&key), HEXLOWER.encode(&value));
-                writeln!(text, "{} {key} {value}", table.name()).unwrap();
-            }
+    let store = memory();
+    fill(&store);
+    let mut text = String::new();
+    for table in indelible_records::TABLES {
+        let page = store.scan(&Scan::all(table, 100)).unwrap().value;
+        assert!(!page.rows.is_empty(), "{}", table.name());
+        for (key, value) in page.rows {
+            let (key, value) = (HEXLOWER.encode(&key), HEXLOWER.encode(&value));
+            writeln!(text, "{} {key} {value}", table.name()).unwrap();
         }
-        let path = fixture(age.rows());
-        if rewrites() {
-            fs::write(&path, &text).unwrap();
-        }
-        assert_eq!(text, fs::read_to_string(path).unwrap());
     }
+    let path = fixture(ROWS);
+    if rewrites() {
+        fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(text, fs::read_to_string(path).unwrap());
 }
 
 /// Rows that were written once read back as what they were.
 #[test]
 fn old_rows_still_read() {
-    for age in [Age::V1, Age::V2] {
-        let runs = fill(&memory(), age);
-        let store = memory();
-        let mut batch = Batch::new();
-        for line in fs::read_to_string(fixture(age.rows())).unwrap().lines() {
-            let [table, key, value] = line.split(' ').collect::<Vec<_>>()[..] else { panic!() };
-            let table =
-                indelible_records::TABLES.into_iter().find(|known| known.name() == table).unwrap();
-            let bytes = |text: &str| HEXLOWER.decode(text.as_bytes()).unwrap();
-            batch.put(table, bytes(key), bytes(value));
-        }
-        // As many batches as it took at first: positions are compared too.
-        for batch in [Batch::new(), Batch::new(), batch] {
-            let position = store.submit_blocking(batch).unwrap();
-            store.durable(position).wait().unwrap();
-        }
-        assert_filled(&store, &runs);
-        assert_eq!(unresolved::next(&store, None, 10).unwrap().value, [(effect(), held())]);
+    let runs = fill(&memory());
+    let store = memory();
+    let mut batch = Batch::new();
+    for line in fs::read_to_string(fixture(ROWS)).unwrap().lines() {
+        let [table, key, value] = line.split(' ').collect::<Vec<_>>()[..] else { panic!() };
+        let table =
+            indelible_records::TABLES.into_iter().find(|known| known.name() == table).unwrap();
+        let bytes = |text: &str| HEXLOWER.decode(text.as_bytes()).unwrap();
+        batch.put(table, bytes(key), bytes(value));
     }
+    // As many batches as it took at first: positions are compared too.
+    for batch in [Batch::new(), Batch::new(), batch] {
+        let position = store.submit_blocking(batch).unwrap();
+        store.durable(position).wait().unwrap();
+    }
+    assert_filled(&store, &runs);
+    assert_eq!(unresolved::next(&store, None, 10).unwrap().value, [(effect(), held())]);
 }
 
 /// A folder as one file: path and content of each file in it, with their lengths before them.
@@ -261,13 +237,13 @@ fn unpack(mut packed: &[u8], folder: &Path) {
 /// a crash left.
 #[test]
 fn an_old_folder_still_opens() {
-    for (name, age) in [("folder-v2-closed.bin", Age::V2), ("folder-v2-crashed.bin", Age::V2)] {
+    for name in ["folder-v2-closed.bin", "folder-v2-crashed.bin"] {
         let temporary = tempfile::tempdir().unwrap();
         if rewrites() {
             let made = temporary.path().join("made");
             let store =
                 embedded::open(&made, &indelible_records::TABLES, &Options::default()).unwrap();
-            fill(&store, age);
+            fill(&store);
             let mut packed = Vec::new();
             if name.contains("closed") {
                 store.close().unwrap();
@@ -282,6 +258,29 @@ fn an_old_folder_still_opens() {
         let mut options = Options::default();
         options.create = Create::No;
         let store = embedded::open(&folder, &indelible_records::TABLES, &options).unwrap();
-        assert_filled(&store, &fill(&memory(), age));
+        assert_filled(&store, &fill(&memory()));
     }
+}
+
+/// A folder of format 1, whose ids have no slots, is refused with the commit that reads it, and
+/// stays as it is.
+#[test]
+fn a_folder_of_format_1_is_refused() {
+    let temporary = tempfile::tempdir().unwrap();
+    unpack(&fs::read(fixture("folder-v1-closed.bin")).unwrap(), temporary.path());
+    let contents = || {
+        let mut packed = Vec::new();
+        pack(temporary.path(), temporary.path(), &mut packed);
+        packed
+    };
+    let before = contents();
+    let lock = fs::read(temporary.path().join("LOCK")).unwrap();
+    let options = Options::default();
+    let error = embedded::open(temporary.path(), &indelible_records::TABLES, &options).unwrap_err();
+    let older = OpenError::Folder(FolderError::Older { path: temporary.path().into(), found: 1 });
+    assert_eq!(error.to_string(), older.to_string());
+    assert!(error.to_string().contains("commit 98696c0 reads it"), "{error}");
+    // Whose process has it open is written down before anything is read.
+    fs::write(temporary.path().join("LOCK"), &lock).unwrap();
+    assert!(contents() == before, "a refused folder has changed");
 }

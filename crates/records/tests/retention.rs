@@ -15,6 +15,7 @@ use indelible_records::check;
 use indelible_records::executions::{self, Execution, Standing};
 use indelible_records::retention::{self, Background, Keeper, Plan, Retention, Swept};
 use indelible_records::{journals, retention_clock, timers, windows};
+use indelible_slots::Slot;
 use indelible_store::engine::{Engine, EngineError, EngineSnapshot, KeyRange, Visit};
 use indelible_store::memory::MemoryEngine;
 use indelible_store::{
@@ -143,6 +144,7 @@ fn what_is_left_in_between_is_the_end() {
         let asked = RefCell::new(Vec::new());
         let keep = |_: &Snapshot, root: &Execution, batch: &mut Batch| {
             asked.borrow_mut().push(root.key.clone());
+            batch.touch(Slot::SERVER);
             put_clock(batch, 30);
             Ok(())
         };
@@ -513,10 +515,10 @@ fn watched(unreadable: Option<Table>) -> (Store, Arc<Seen>) {
 }
 
 /// A round of the background at 1000: what was said, and why it failed.
-fn round(store: &Store, retention: Retention) -> (Vec<String>, Option<String>) {
+fn round(store: &Store, retention: Retention, apart: bool) -> (Vec<String>, Option<String>) {
     let (said, heard) = std::sync::mpsc::channel();
     let interval = std::time::Duration::from_secs(3600);
-    let plan = Plan { retention, interval, records_later: Micros::ZERO };
+    let plan = Plan { retention, interval, records_later: Micros::ZERO, apart };
     let told = Told { now: Arc::new(AtomicU64::new(1000)), said };
     let background = Background::start(store, plan, told).unwrap();
     background.wait_for_rounds(1);
@@ -539,7 +541,7 @@ fn what_cannot_be_read_stops_nothing_else() {
         }
         let records = store.scan(&Scan::all(indelible_records::OPERATIONS, 1)).unwrap().value.rows;
         damage(&store, indelible_records::OPERATIONS, &records[0].0);
-        let (said, failure) = round(&store, COMPLETED);
+        let (said, failure) = round(&store, COMPLETED, false);
         let left = (
             count(&store, indelible_records::EXECUTIONS),
             count(&store, indelible_records::OPERATIONS),
@@ -565,7 +567,7 @@ fn purged_space_is_given_back() {
     for number in 0..5_u64 {
         put_record(&store, &number.to_string(), 100, vec![7; 4 << 20]);
     }
-    assert_eq!(round(&store, Retention::default()).1, None);
+    assert_eq!(round(&store, Retention::default(), false).1, None);
     let reclaimed = seen.reclaimed.lock().unwrap();
     for table in [
         indelible_records::OPERATIONS,
@@ -605,7 +607,7 @@ fn a_round_looks_once() {
     seen.entries.store(0, Ordering::SeqCst);
     seen.writes.store(0, Ordering::SeqCst);
     let retention = Retention { failed: AFTER_100, ..Retention::default() };
-    let (said, failure) = round(&store, retention);
+    let (said, failure) = round(&store, retention, false);
     assert_eq!(failure, None);
     assert_eq!(
         (count(&store, indelible_records::EXECUTIONS), count(&store, indelible_records::JOURNALS)),
@@ -659,6 +661,7 @@ fn the_background_tells() {
         retention: Retention { completed: AFTER_100, ..Retention::default() },
         interval: std::time::Duration::from_millis(1),
         records_later: Micros::new(100),
+        apart: false,
     };
     let now = Arc::new(AtomicU64::new(1000));
     let told = Told { now: Arc::clone(&now), said };
@@ -674,4 +677,30 @@ fn the_background_tells() {
     drop(background);
     // Whoever speaks is gone: this comes to an end.
     assert!(heard.iter().all(|said| said == why || said == "0 trees, 0 records"));
+}
+
+/// D13: sweeps and purges go by slot if they have to, and delete the same; each batch then has rows
+/// of one slot, which the store checks in a debug build.
+#[test]
+fn slots_go_apart() {
+    let left = [false, true].map(|apart| {
+        let (store, _) = watched(None);
+        for tree in 1..=50 {
+            put(&store, tree, &[], &[1], Standing::Completed, 10);
+            put(&store, tree, &[0], &[1, 1], Standing::Completed, 10);
+        }
+        for number in 0..100_u64 {
+            put_record(&store, &number.to_string(), 100 + number, "");
+        }
+        put_record(&store, "later", 5000, "");
+        store.durable(store.accepted()).wait().unwrap();
+        let before = store.readings().batches;
+        let (_, failure) = round(&store, COMPLETED, apart);
+        assert_eq!(failure, None);
+        let batches = store.readings().batches - before;
+        assert_eq!(batches > 100, apart, "{batches}");
+        indelible_records::TABLES.map(|table| count(&store, table))
+    });
+    assert_eq!(left[0], left[1]);
+    assert_eq!(left[0].iter().sum::<usize>(), 2, "the one that is due later, and its entry");
 }

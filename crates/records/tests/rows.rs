@@ -746,7 +746,7 @@ fn the_background_sweeps() {
     }
     let retention = Retention { failed: Some(Micros::new(5)), ..Retention::default() };
     let hour = std::time::Duration::from_secs(3600);
-    let plan = Plan { retention, interval: hour, records_later: Micros::ZERO };
+    let plan = Plan { retention, interval: hour, records_later: Micros::ZERO, apart: false };
     let background = retention::Background::start(&store, plan, Clock).unwrap();
     background.wait_for_rounds(1);
     assert_eq!(background.rounds(), (1, None));

@@ -36,8 +36,8 @@ pub(crate) fn entry(
 ) -> Entry {
     let mut id = [0; 16];
     shared.entropy.fill(Purpose::Id, &mut id);
-    let (actor, action) = (actor.as_str().to_owned(), action.to_owned());
-    Entry { at, id, actor, action, about, reason: cut(reason).to_owned() }
+    let reason = cut(reason).to_owned();
+    Entry { reason, ..Entry::new(at, id, actor.as_str(), action, about) }
 }
 
 fn cut(text: &str) -> &str {

@@ -5,16 +5,25 @@
 //! ```text
 //! body, version 1:   01 ‖ request hash (32) ‖ operation id
 //! body, version 2:   02 ‖ request hash (32) ‖ answer
+//! body, version 3:   03 ‖ request hash (32) ‖ root hash of the target (32), zeros for the server
 //! ```
 //! Version 1 is that of a start. It is written in the commit that starts the execution, and goes
 //! with the operation's own record, a moment before it: a key that is there always leads somewhere.
 //! Version 2 is that of everything else. It is written in the commit of what was done, and goes by
 //! the same window.
+//!
+//! The key and what a request changes can be in different slots, which different nodes may own. Then
+//! there are two steps (C-80): the key's slot notes what is to be changed, durably (version 3); then
+//! the target commits the change, and the answer (version 2, in the table `answers`) with it. A
+//! repetition goes from the key to the target to the answer; a note without an answer says that the
+//! change was not made. A note that led to a refusal is removed before the refusal is told.
+
+use std::sync::Arc;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use indelible_idempotency::{IdempotencyKey, Limits, RequestHash, canonicalize};
 use indelible_journal::{
-    Codec, ComponentDigest, DeliveryId, Namespace, OperationId, Payload, Timestamp,
+    Codec, ComponentDigest, DeliveryId, Namespace, OperationId, Payload, RootHash, Timestamp,
 };
 use indelible_records::windows::{self, Id, Kind, Windowed};
 use sha2::{Digest as _, Sha256};
@@ -26,6 +35,10 @@ use crate::tree::command::Cancelling;
 
 const VERSION: u8 = 1;
 const VERSION_ANSWER: u8 = 2;
+const VERSION_NOTE: u8 = 3;
+
+/// What stands for the server among the targets of notes. No tree has this root.
+const SERVER: RootHash = RootHash::from_bytes([0; 32]);
 
 /// The deepest input that is taken for JSON.
 const DEPTH_MAX: usize = 128;
@@ -92,14 +105,44 @@ fn canonical(input: &Payload) -> Option<Vec<u8>> {
     canonicalize(text, &limits).ok()
 }
 
-/// A request under a key that nothing is known of. Whoever has this is alone at it.
-#[derive(Debug)]
+/// A request under a key that nothing is known of. Its holder is alone at the key.
+#[derive(Debug, Clone)]
 pub(crate) struct UnderKey {
     pub(crate) id: Id,
     pub(crate) hash: RequestHash,
-    /// Held until what was asked for is accepted: somebody else under the key comes after that, and
-    /// finds the record.
-    pub(crate) _lock: KeyLock,
+    /// What the request changes; none is the server itself.
+    pub(crate) target: Option<RootHash>,
+    /// What the key's slot has noted, if the target is in another one.
+    pub(crate) note: Option<Windowed>,
+    /// Held until what was asked for is accepted: the next request under the key comes after that,
+    /// and finds the record.
+    pub(crate) _lock: Arc<KeyLock>,
+}
+
+impl UnderKey {
+    /// The change that makes, or renews, the note of a request whose target is in another slot.
+    pub(crate) fn noted(&self, shared: &Shared) -> Change {
+        let led_to = LedTo::Target(self.target.unwrap_or(SERVER));
+        let record = Record { hash: self.hash, led_to };
+        // Renewed with each attempt: its window, and the answer's, begin when the change is made.
+        let expires_at = Some(operation::expires_at(shared, None));
+        let after = Windowed { expires_at, body: record.encode() };
+        Change { id: self.id.clone(), before: self.note.clone(), after }
+    }
+
+    /// Where the answer is, if the target is in another slot than the key.
+    fn answer_id(&self) -> Id {
+        Id::answer(&self.id.namespace, self.target.as_ref(), &self.id.name)
+    }
+}
+
+/// What was answered under a key, at the target that its note names.
+pub(crate) fn answer_at(
+    shared: &Shared,
+    id: &Id,
+    target: &RootHash,
+) -> Result<Option<Record>, RecordError> {
+    find(shared, &Id::answer(&id.namespace, Some(target), &id.name))
 }
 
 /// What was answered to a request under a key.
@@ -208,6 +251,8 @@ pub(crate) enum LedTo {
     Operation(OperationId),
     /// It was anything else.
     Answer(Answer),
+    /// It was anything else, and this tree, or the server, has the answer.
+    Target(RootHash),
 }
 
 impl Record {
@@ -216,12 +261,14 @@ impl Record {
         let version = match &self.led_to {
             LedTo::Operation(_) => VERSION,
             LedTo::Answer(_) => VERSION_ANSWER,
+            LedTo::Target(_) => VERSION_NOTE,
         };
         body.put_u8(version);
         body.put_slice(self.hash.as_bytes());
         match &self.led_to {
             LedTo::Operation(id) => body.put_slice(id.as_str().as_bytes()),
             LedTo::Answer(answer) => answer.encode(&mut body),
+            LedTo::Target(target) => body.put_slice(target.as_bytes()),
         }
         body.freeze()
     }
@@ -232,6 +279,7 @@ impl Record {
         let led_to = match version {
             VERSION => LedTo::Operation(OperationId::new(std::str::from_utf8(rest).ok()?).ok()?),
             VERSION_ANSWER => LedTo::Answer(Answer::decode(rest)?),
+            VERSION_NOTE => LedTo::Target(RootHash::from_bytes(rest.try_into().ok()?)),
             _ => return None,
         };
         Some(Self { hash: RequestHash::from_bytes(*hash), led_to })
@@ -251,9 +299,17 @@ pub(crate) fn id_of(key: &IdempotencyKey) -> Id {
 
 /// What is known of a key.
 pub(crate) fn find(shared: &Shared, id: &Id) -> Result<Option<Record>, RecordError> {
+    Ok(find_windowed(shared, id)?.map(|(record, _)| record))
+}
+
+/// The same, and the row as it is.
+pub(crate) fn find_windowed(
+    shared: &Shared,
+    id: &Id,
+) -> Result<Option<(Record, Windowed)>, RecordError> {
     let Some(windowed) = windows::get(&shared.store, id)?.value else { return Ok(None) };
     match Record::decode(&windowed.body) {
-        Some(record) => Ok(Some(record)),
+        Some(record) => Ok(Some((record, windowed))),
         None => Err(RecordError::UnknownKey(format!("{}/{}", id.namespace, id.name))),
     }
 }
@@ -261,9 +317,18 @@ pub(crate) fn find(shared: &Shared, id: &Id) -> Result<Option<Record>, RecordErr
 /// What was asked for under the key is done: its record stays for its window.
 pub(crate) fn done(shared: &Shared, under: &UnderKey, answer: Answer) -> Change {
     let record = Record { hash: under.hash, led_to: LedTo::Answer(answer) };
-    let expires_at = Some(operation::expires_at(shared, None));
-    let after = Windowed { expires_at, body: record.encode() };
-    Change { id: under.id.clone(), before: None, after }
+    let mut expires_at = operation::expires_at(shared, None);
+    let id = match &under.note {
+        None => under.id.clone(),
+        Some(note) => {
+            // The note goes first: as long as it is there, the answer is.
+            let noted = note.expires_at.map_or(0, |at| at.as_micros() + 1);
+            expires_at = expires_at.max(Timestamp::from_micros(noted).unwrap_or(Timestamp::MAX));
+            under.answer_id()
+        }
+    };
+    let after = Windowed { expires_at: Some(expires_at), body: record.encode() };
+    Change { id, before: None, after }
 }
 
 /// The key has led to this operation. While it goes on its record does not expire (C-3).
@@ -339,16 +404,17 @@ mod tests {
         ];
         let answers = answers.map(|(answer, bytes)| (2, LedTo::Answer(answer), bytes));
         let operation = LedTo::Operation(OperationId::new("op-1").unwrap());
-        for (version, led_to, rest) in [(1, operation, b"op-1".to_vec())].into_iter().chain(answers)
-        {
+        let note = (3, LedTo::Target(RootHash::from_bytes([5; 32])), vec![5; 32]);
+        let all = [(1, operation, b"op-1".to_vec()), note].into_iter().chain(answers);
+        for (version, led_to, rest) in all {
             let record = Record { hash: RequestHash::from_bytes([7; 32]), led_to };
             let body = record.encode();
             assert_eq!(body, [&[version][..], &[7; 32], &rest].concat());
             assert_eq!(Record::decode(&body), Some(record));
-            for broken in [&body[..33], &body[..20], &[], &[&[3], &body[1..]].concat()] {
+            for broken in [&body[..33], &body[..20], &[], &[&[4], &body[1..]].concat()] {
                 assert_eq!(Record::decode(broken), None);
             }
-            if version == 2 {
+            if version != 1 {
                 assert_eq!(Record::decode(&[&body[..], &[0]].concat()), None);
             }
         }

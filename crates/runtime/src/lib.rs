@@ -92,7 +92,7 @@ pub use indelible_records::executions::{Execution, Standing};
 pub use indelible_records::listing::{Cursor, CursorError, Filter, Listing};
 /// How long finished trees are kept.
 pub use indelible_records::retention::Retention;
-pub use options::{Options, Pace, Parking, Room};
+pub use options::{Options, Ownership, Pace, Parking, Room};
 pub use retention::{GoneReadings, interval as retention_interval};
 pub use retention_clock::RetentionTime;
 pub use tree::command::{Cancelling, NotDone};

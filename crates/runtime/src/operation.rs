@@ -334,7 +334,7 @@ mod tests {
         // With the end, and the key or none.
         let root = "aa".repeat(32);
         let line = format!(
-            "{{\"v\":1,\"execution\":\"{root}@3\",\"sequence\":7,\
+            "{{\"v\":2,\"execution\":\"{root}@3\",\"sequence\":7,\
              \"timestamp\":\"2026-01-02T03:04:05.000006Z\",\"event\":\"ExecutionCompleted\",\
              \"data\":{{\"result\":{{\"codec\":\"json\",\"value\":[1]}}}}}}\n"
         );

@@ -16,6 +16,8 @@ pub struct Options {
     pub parking: Parking,
     /// How far the engine runs ahead of the disk.
     pub pace: Pace,
+    /// Which slots are its own.
+    pub ownership: Ownership,
     /// How long an execution that is being cancelled may clean up (C-22).
     pub cleanup_max: Micros,
     /// The most events that a guest may bring into its journal: past it, the attempt ends.
@@ -92,6 +94,16 @@ pub enum Pace {
     Lockstep,
 }
 
+/// Which slots the engine takes for its own (D13).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ownership {
+    /// All of them: what touches several is one commit.
+    All,
+    /// As if each slot had an owner of its own: what touches several goes in the steps that are
+    /// taken between nodes. The answers are the same; tests compare them.
+    Apart,
+}
+
 impl Default for Room {
     fn default() -> Self {
         Self::DEFAULT
@@ -104,6 +116,7 @@ impl Default for Options {
             workers: std::thread::available_parallelism().map_or(2, usize::from),
             parking: Parking::Keep(Room::default()),
             pace: Pace::Ahead,
+            ownership: Ownership::All,
             cleanup_max: Micros::from_secs(60),
             journal_events_max: 1_000_000,
             signals_buffered_max: 10_000,

@@ -13,11 +13,13 @@ use std::time::Duration;
 use indelible_journal::{Event, JournalKey, Micros, Timestamp, json};
 use indelible_records::executions::Execution;
 use indelible_records::journals;
-use indelible_records::retention::{Background, Keeper, Plan, Retention, Swept};
+use indelible_records::retention::{Background, Keeper, Plan, Retention, Swept, submit};
 use indelible_records::windows::{self, Purged};
+use indelible_slots::Slot;
 use indelible_store::{Batch, Position, ReadError, Snapshot, Store, SubmitError};
 
 use crate::operation::{self, Record};
+use crate::options::Ownership;
 use crate::retention_clock::{JUMP_MAX, RetentionTime};
 use crate::shared::{Shared, lock};
 
@@ -81,7 +83,12 @@ impl Gone {
 
 /// Starts to let go of what is past its time.
 pub(crate) fn start(shared: &Arc<Shared>, retention: Retention) -> std::io::Result<Background> {
-    let plan = Plan { retention, interval: interval(&retention), records_later: RECORDS_LATER };
+    let plan = Plan {
+        retention,
+        interval: interval(&retention),
+        records_later: RECORDS_LATER,
+        apart: shared.options.ownership == Ownership::Apart,
+    };
     let keeper =
         Outcomes { shared: Arc::clone(shared), told: Mutex::default(), off: AtomicBool::default() };
     Background::start(&shared.store, plan, keeper)
@@ -144,8 +151,15 @@ impl Keeper for Outcomes {
         store: &Store,
         by: Timestamp,
         batch: Batch,
-    ) -> Result<Position, SubmitError> {
-        self.shared.retention_clock.submit_purge(store, by, batch)
+        apart: bool,
+    ) -> Result<Option<Position>, SubmitError> {
+        let clock = &self.shared.retention_clock;
+        if !apart {
+            return clock.submit_purge(store, by, batch).map(Some);
+        }
+        // The clock first: records that are gone are judged by it.
+        clock.submit_purge(store, by, Batch::in_slots(Slot::SERVER))?;
+        submit(store, batch, apart)
     }
 
     fn keep(

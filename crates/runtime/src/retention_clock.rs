@@ -20,6 +20,7 @@ use std::sync::Mutex;
 use indelible_journal::{Micros, Timestamp};
 use indelible_records::audit;
 use indelible_records::retention_clock::{self as rows, Row};
+use indelible_slots::Slot;
 use indelible_store::{Batch, Position, ReadError, Store, SubmitError};
 
 use crate::engine::{ControlError, EngineError};
@@ -166,7 +167,7 @@ impl RetentionClock {
         if !is_due {
             return Ok(None);
         }
-        self.submit_purge(store, Timestamp::EPOCH, Batch::new()).map(Some)
+        self.submit_purge(store, Timestamp::EPOCH, Batch::in_slots(Slot::SERVER)).map(Some)
     }
 
     /// Submits a batch that purges records by this time, and the clock with it: a process that finds
@@ -184,6 +185,7 @@ impl RetentionClock {
             state.purged = state.purged.max(by);
             state.row()
         };
+        batch.touch(Slot::SERVER);
         rows::put(&mut batch, &row);
         let position = store.submit_blocking(batch)?;
         lock(&self.state).written = Some(row.time);

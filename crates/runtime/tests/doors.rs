@@ -343,10 +343,11 @@ fn a_deployment_is_made_once() {
     let digests = [first.value.digest, second.value.digest];
     let entries = audited(&house);
     assert_eq!(entries.len(), 2);
-    for (entry, digest) in entries.iter().zip(digests) {
+    for digest in digests {
+        let about = About::Component(ComponentName::new("shop").unwrap(), digest);
+        // The clock stands still: entries of one moment have no order.
+        let entry = entries.iter().find(|entry| entry.about == about).unwrap();
         assert_eq!((&*entry.actor, &*entry.action, &*entry.reason), ("ann", "deploy", "why"));
-        let shop = ComponentName::new("shop").unwrap();
-        assert_eq!(entry.about, About::Component(shop, digest));
     }
 }
 

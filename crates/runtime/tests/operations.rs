@@ -202,7 +202,7 @@ const WEEK: Micros = Micros::from_secs(7 * 24 * 3600);
 /// An id that a client made so many seconds after the clock of a test started, or before.
 fn made_at(seconds: i64) -> OperationId {
     let micros = MORNING.checked_add_signed(seconds * 1_000_000).unwrap();
-    id::mint(Timestamp::from_micros(micros).unwrap(), &[9; 10])
+    id::mint(Timestamp::from_micros(micros).unwrap(), &[9; 10], None)
 }
 
 fn under(house: &House, id: &OperationId, input: &str) -> Start {

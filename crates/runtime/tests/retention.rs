@@ -81,7 +81,7 @@ fn a_repetition_is_told_what_came_of_it() {
             "[{\"call\":[\"a\",\"main\",[{\"return\":1}]]},{\"return\":2}]",
         ];
         let requests = |house: &House| -> Vec<Start> {
-            let by_id = id::mint(house.clock.now(), &[7; 10]);
+            let by_id = id::mint(house.clock.now(), &[7; 10], None);
             let by_id = house.request(by_id.as_str(), "script/main", inputs[3]);
             let named = inputs[..3].iter().map(|input| keyed(house, input, input));
             named.chain([by_id]).collect()
@@ -165,7 +165,7 @@ fn assert_gone(house: &House, execution: &ExecutionId) {
 fn then_the_operation_is_forgotten() {
     let house = house();
     let by_key = keyed(&house, "k", "[{\"return\":1}]");
-    let by_id = id::mint(house.clock.now(), &[7; 10]);
+    let by_id = id::mint(house.clock.now(), &[7; 10], None);
     let by_id = house.request(by_id.as_str(), "script/main", "[{\"return\":2}]");
     let first = house.engine_start(by_key.clone());
     house.engine_start(by_id.clone());

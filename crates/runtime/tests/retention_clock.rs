@@ -101,7 +101,7 @@ fn what_ends_while_the_clock_is_behind_is_kept() {
 fn a_purged_id_stays_expired_when_the_clock_goes_back() {
     let mut house = house();
     let made = house.clock.now();
-    let id = id::mint(made, &[7; 10]);
+    let id = id::mint(made, &[7; 10], None);
     let request = house.request(id.as_str(), "script/main", "[{\"return\":1}]");
     assert_eq!(run(&house, request.clone()).unwrap(), Verdict::Fresh);
     house.move_clock(FORGOTTEN);
@@ -223,7 +223,7 @@ fn an_operator_confirms_the_clock() {
     let done = confirm(&house, right, decided("the clock was wrong", None)).unwrap();
     assert!(!done.prior);
     assert_eq!(lag_days(&house), 0);
-    let id = id::mint(right, &[7; 10]);
+    let id = id::mint(right, &[7; 10], None);
     let request = house.request(id.as_str(), "script/main", "[{\"return\":1}]");
     let refused = run(&house, request);
     assert!(matches!(refused, Err(StartRefused::Expired)), "{refused:?}");

@@ -555,7 +555,7 @@ fn operations_are_looked_up() {
     let (house, _) = house(by_hand(KEEP));
     let made = |seconds: i64| {
         let micros = MORNING.checked_add_signed(seconds * 1_000_000).unwrap();
-        id::mint(Timestamp::from_micros(micros).unwrap(), &[9; 10])
+        id::mint(Timestamp::from_micros(micros).unwrap(), &[9; 10], None)
     };
     let own = namespace("tests");
     let look = |id: &OperationId| house.wait(house.engine().operation(&own, id)).unwrap();

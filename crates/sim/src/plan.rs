@@ -3,7 +3,7 @@
 //! what needs a long stretch without something never happens.
 
 use indelible_journal::Micros;
-use indelible_runtime::{Options, Pace, Parking, Room};
+use indelible_runtime::{Options, Ownership, Pace, Parking, Room};
 use indelible_store::Bounds;
 
 use crate::Rng;
@@ -79,6 +79,7 @@ impl Plan {
             workers: 0,
             parking,
             pace: if rng.percent(35) { Pace::Lockstep } else { Pace::Ahead },
+            ownership: if rng.percent(50) { Ownership::Apart } else { Ownership::All },
             cleanup_max: Micros::from_secs(*rng.pick(&[1, 4, 60])),
             signals_buffered_max: *rng.pick(&[2, 10_000, 10_000]),
             signals_buffered_bytes_max: *rng.pick(&[3, 32 << 20, 32 << 20]),

@@ -1,6 +1,9 @@
 //! `Batch`: puts and deletes that happen together or not at all, under preconditions.
 
+use std::collections::BTreeMap;
+
 use bytes::{Bytes, BytesMut};
+use indelible_slots::{Slot, SlotSet};
 
 use crate::bounds::{Bound, Bounds, OutOfBounds, at_most};
 use crate::table::Table;
@@ -59,17 +62,63 @@ fn small(value: &Bytes) -> usize {
 }
 
 /// Writes that happen together or not at all. Of several to one key the last one counts.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+///
+/// A batch carries the slots that it touches (D13): the node that commits it must own them all. A
+/// debug build checks each row against them when the batch is submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
+    slots: SlotSet,
     conditions: Vec<Condition>,
     writes: Vec<Write>,
     bytes: usize,
 }
 
+impl Default for Batch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Batch {
-    /// Nothing yet.
+    /// Nothing yet, of any slot: for what goes over a whole store.
     pub fn new() -> Self {
-        Self::default()
+        Self::in_slots(SlotSet::All)
+    }
+
+    /// Nothing yet, of these slots.
+    pub fn in_slots(slots: impl Into<SlotSet>) -> Self {
+        Self { slots: slots.into(), conditions: Vec::new(), writes: Vec::new(), bytes: 0 }
+    }
+
+    /// Rows of this slot may be in it, too.
+    pub fn touch(&mut self, slot: Slot) -> &mut Self {
+        self.slots.insert(slot);
+        self
+    }
+
+    /// The slots that it touches.
+    pub fn slots(&self) -> &SlotSet {
+        &self.slots
+    }
+
+    /// The same as batches of one slot each, in the order of slots: a node that does not own all of
+    /// them commits its own. Only for what need not happen together.
+    pub fn by_slot(self) -> Vec<Self> {
+        let mut parts = BTreeMap::<Slot, Self>::new();
+        for condition in self.conditions {
+            let slot = condition.table.slot_of(&condition.key);
+            let part = parts.entry(slot).or_insert_with(|| Self::in_slots(slot));
+            part.conditions.push(condition);
+        }
+        for Write { table, key, value } in self.writes {
+            let slot = table.slot_of(&key);
+            let part = parts.entry(slot).or_insert_with(|| Self::in_slots(slot));
+            match value {
+                Some(value) => part.put(table, key, value),
+                None => part.delete(table, key),
+            };
+        }
+        parts.into_values().collect()
     }
 
     /// Demands something of a key, as it is before this batch.
@@ -102,6 +151,7 @@ impl Batch {
 
     /// Puts everything of another batch behind what is here.
     pub fn extend(&mut self, other: Self) -> &mut Self {
+        self.slots.extend(&other.slots);
         self.conditions.extend(other.conditions);
         self.writes.extend(other.writes);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -152,10 +202,20 @@ impl Batch {
         self.writes
     }
 
+    /// A row that it writes or looks at and whose slot it does not carry.
+    fn stray(&self) -> Option<(&'static str, Slot)> {
+        let writes = self.writes.iter().map(|write| (&write.table, &write.key));
+        let conditions = self.conditions.iter().map(|condition| (&condition.table, &condition.key));
+        let mut rows =
+            writes.chain(conditions).map(|(table, key)| (table.name(), table.slot_of(key)));
+        rows.find(|(_, slot)| !self.slots.contains(*slot))
+    }
+
     pub(crate) fn check(&self, bounds: &Bounds) -> Result<(), OutOfBounds> {
         at_most(Bound::BatchWrites, self.writes.len(), bounds.batch_writes_max)?;
         at_most(Bound::BatchConditions, self.conditions.len(), bounds.batch_conditions_max)?;
         at_most(Bound::BatchBytes, self.bytes, bounds.batch_bytes_max)?;
+        debug_assert_eq!(self.stray(), None, "a row is not in the slots of its batch");
         for write in &self.writes {
             at_most(Bound::KeyBytes, write.key.len(), bounds.key_bytes_max)?;
             let value = write.value.as_ref().map_or(0, Bytes::len);
@@ -221,5 +281,28 @@ mod tests {
         assert_eq!(check(&many), Err(Bound::BatchWrites));
         let many = |b: &mut Batch| (0..2).for_each(|_| _ = b.expect(T, "1", Expect::Absent));
         assert_eq!(check(&many), Err(Bound::BatchConditions));
+    }
+
+    /// D13: a batch falls apart into one for each slot, with all that it demands and writes there;
+    /// and a row outside the slots that a batch carries is noticed.
+    #[test]
+    fn batches_know_their_slots() {
+        const BY_KEY: Table = T.with_slots(Slot::at_start_of);
+        let slot = |number| Slot::new(number).unwrap();
+        let (one, two) = (vec![0x00, 0x10], vec![0x00, 0x2f]);
+        let mut batch = Batch::in_slots(slot(1));
+        batch.touch(slot(2));
+        batch.expect(BY_KEY, two.clone(), Expect::Absent).put(BY_KEY, one.clone(), "1");
+        batch.put(BY_KEY, two.clone(), "2").delete(BY_KEY, two.clone());
+        assert_eq!(batch.stray(), None);
+        let mut first = Batch::in_slots(slot(1));
+        first.put(BY_KEY, one, "1");
+        let mut second = Batch::in_slots(slot(2));
+        second.expect(BY_KEY, two.clone(), Expect::Absent);
+        second.put(BY_KEY, two.clone(), "2").delete(BY_KEY, two.clone());
+        assert_eq!(batch.clone().by_slot(), [first.clone(), second]);
+        first.expect(BY_KEY, two, Expect::Absent);
+        assert_eq!(first.stray(), Some(("t", slot(2))));
+        assert_eq!(batch.extend(Batch::new()).slots(), &SlotSet::All);
     }
 }

@@ -4,8 +4,11 @@
 //! make room for whatever is in the list and know none of them by name.
 
 use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 
-/// Table numbers are below this: layers and engines keep a slot for each.
+use indelible_slots::Slot;
+
+/// Table numbers are below this: layers and engines keep a place for each.
 pub const TABLES_MAX: u8 = 64;
 
 /// The pipeline's own table: it is in every store, and its number belongs to nobody else.
@@ -26,20 +29,48 @@ pub enum Shape {
 
 /// A named, ordered table of bytes.
 ///
-/// The name is what a backend stores; the number only says which slot a table has while the
+/// The name is what a backend stores; the number only says which place a table has while the
 /// program runs, so it may change from one version of the program to the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy)]
 pub struct Table {
     number: u8,
     name: &'static str,
     shape: Shape,
+    slot_of: fn(&[u8]) -> Slot,
+}
+
+/// By number and name; the slots of a table's rows follow from which table it is.
+impl PartialEq for Table {
+    fn eq(&self, other: &Self) -> bool {
+        (self.number, self.name) == (other.number, other.name)
+    }
+}
+
+impl Eq for Table {}
+
+impl Hash for Table {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.number.hash(state);
+    }
 }
 
 impl Table {
-    /// A table. Numbers and names are unique within a store; number 0 is the store's own.
+    /// A table of the whole server's. Numbers and names are unique within a store; number 0 is the
+    /// store's own.
     pub const fn new(number: u8, name: &'static str, shape: Shape) -> Self {
         assert!(number < TABLES_MAX, "table numbers are below TABLES_MAX");
-        Self { number, name, shape }
+        Self { number, name, shape, slot_of: |_| Slot::SERVER }
+    }
+
+    /// The same table; its rows belong to the slots that this says, of any key whatever (D13).
+    #[must_use]
+    pub const fn with_slots(self, slot_of: fn(&[u8]) -> Slot) -> Self {
+        Self { slot_of, ..self }
+    }
+
+    /// The slot of the row with this key (D13).
+    pub fn slot_of(&self, key: &[u8]) -> Slot {
+        (self.slot_of)(key)
     }
 
     /// Its name, by which a backend stores it.
@@ -52,8 +83,8 @@ impl Table {
         self.shape
     }
 
-    /// Its slot in whatever has one for each table.
-    pub fn slot(&self) -> usize {
+    /// Its place in whatever has one for each table.
+    pub fn index(&self) -> usize {
         usize::from(self.number)
     }
 }

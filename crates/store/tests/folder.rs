@@ -95,19 +95,19 @@ fn a_newer_format_is_refused() {
     make(folder.path());
     let file = folder.path().join("FORMAT");
     let text = fs::read_to_string(&file).unwrap();
-    assert_eq!(text, "indelible store\nformat 1\nengine fjall 3\nstate ready\n");
+    assert_eq!(text, "indelible store\nformat 2\nengine fjall 3\nstate ready\n");
     // Whatever else a newer version writes there.
-    fs::write(&file, "indelible store\nformat 2\nsomething else\n").unwrap();
+    fs::write(&file, "indelible store\nformat 3\nsomething else\n").unwrap();
     let before = contents(folder.path());
     let error = open(folder.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Folder(FolderError::Newer { found: 2, .. })), "{error}");
+    assert!(matches!(error, OpenError::Folder(FolderError::Newer { found: 3, .. })), "{error}");
     assert_eq!(contents(folder.path()), before);
     for damaged in [
         "",
         "nonsense\n",
         "indelible store\n",
-        "indelible store\nformat 1\n",
-        "indelible store\nformat 1\nengine other\nstate ready\n",
+        "indelible store\nformat 2\n",
+        "indelible store\nformat 2\nengine other\nstate ready\n",
     ] {
         fs::write(&file, damaged).unwrap();
         let error = open(folder.path()).unwrap_err();

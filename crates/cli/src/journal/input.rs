@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn other_kinds_of_files_are_told_from_broken_lines() {
         assert!(plausible(b"{\"v\":2}\n"));
-        assert!(plausible(b" { \"v\":1,\"exec") && plausible(b"{}"));
-        assert!(!plausible(b"{\n") && !plausible(b"  \"v\": 1,\n") && !plausible(b"\x1f\x8b"));
+        assert!(plausible(b" { \"v\":2,\"exec") && plausible(b"{}"));
+        assert!(!plausible(b"{\n") && !plausible(b"  \"v\": 2,\n") && !plausible(b"\x1f\x8b"));
         assert_eq!(
             parse(b"\x1f\x8b", 1).unwrap_err().message,
             "not UTF-8; it is compressed with gzip"

@@ -120,6 +120,11 @@ pub(super) fn close(folder: &Path) -> Option<String> {
     })
 }
 
+/// What to do with a folder of an earlier format: what was accepted is in it, so no other folder
+/// takes its place.
+const OLDER: &str =
+    "let a build of that commit end what is under way there, and keep the folder for its history";
+
 /// Why a store cannot be opened, and what to do.
 pub(crate) fn unopened_store(folder: &Path, error: &OpenError) -> Failure {
     let failure = Failure::new(format!("cannot open {}: {error}", folder.display()));
@@ -132,6 +137,7 @@ pub(crate) fn unopened_store(folder: &Path, error: &OpenError) -> Failure {
             Some(hint) => failure.hint(hint),
             None => failure.hint("look at the disk; nothing was changed"),
         },
+        OpenError::Folder(FolderError::Older { .. }) => failure.hint(OLDER),
         OpenError::Folder(FolderError::Newer { .. }) => {
             failure.hint("take the version of indelible that wrote it, or a later one")
         }

@@ -109,6 +109,9 @@ fn refused(error: &OpenError) -> Failure {
         OpenError::Folder(FolderError::NotAStore { .. }) => {
             failure.hint("name the folder that has the file FORMAT in it")
         }
+        OpenError::Folder(FolderError::Older { .. }) => {
+            failure.hint("use a build of that commit; nothing was changed")
+        }
         OpenError::Folder(FolderError::Newer { .. }) => {
             failure.hint("use the version of indelible that wrote it, or a newer one")
         }

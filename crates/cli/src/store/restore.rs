@@ -188,6 +188,9 @@ fn hinted(failure: Failure, error: &BackupError) -> Failure {
     match error {
         BackupError::NotABackup => failure.hint("`indelible store backup FILE` makes one"),
         BackupError::Newer { .. } => failure.hint(NEWER),
+        BackupError::Older { .. } => {
+            failure.hint("nothing was made; a build of that commit restores it")
+        }
         BackupError::CutOff { .. } | BackupError::Damaged { .. } => {
             failure.hint("nothing was made; use another copy of it, or an earlier backup")
         }

@@ -6,7 +6,7 @@ use crate::run::{journal, journal_of_bytes};
 use crate::script::Script;
 use crate::verify::illegal;
 
-const JUNK: &str = "{\"v\":1,\"w\":2}\n";
+const JUNK: &str = "{\"v\":2,\"w\":2}\n";
 
 fn greet(operation: &str) -> Script {
     Script::root("greet", operation, "2026-03-14T09:26:53Z", "null")
@@ -185,10 +185,10 @@ fn another_kind_of_file_is_named_once() {
     check(&zeros, "line 1, column 1: longer than 67108864 bytes; nothing after it was read");
 
     // Another version is JSON Lines all the same, and is said once too.
-    let other = lines.concat().replace("\"v\":1", "\"v\":2");
+    let other = lines.concat().replace("\"v\":2", "\"v\":3");
     journal(&["verify", "-"], &other).wrong(
-        "error: standard input, line 1, column 6: version 2 is not read here; this build reads \
-         version 1 (and 6 lines after it)\n\
+        "error: standard input, line 1, column 6: version 3 is not read here; this build reads \
+         version 2 (and 6 lines after it)\n\
          hint: the format is described in docs/formats/journal-jsonl.md\n",
     );
 }

@@ -8,7 +8,7 @@ use crate::run::{journal, spawn};
 use crate::script::Script;
 
 const FULL_EXAMPLE: &str = "crates/cli/tests/fixtures/full-example.jsonl";
-const FULL_KEY: &str = "0a026219fd7289094fab29da099f656315167cccc1fb162eef7a0b5f51c2f261@1";
+const FULL_KEY: &str = "02ab89c43f02872173fe25688344665a573e736e9aacd4917e80ceb58594443d@1";
 
 fn greet(operation: &str) -> Script {
     Script::root("greet", operation, "2026-03-14T09:26:53Z", "null")
@@ -31,7 +31,7 @@ fn legal_journals_are_listed() {
     journal(&["verify", FULL_EXAMPLE], "").well(&expected);
     let order = journal(&["verify", "examples/journals/order.jsonl"], "");
     assert_eq!((order.code, order.stderr.as_str()), (Some(0), ""), "{}", order.stdout);
-    let fixture = journal(&["verify", "crates/journal/tests/fixtures/journal-v1.jsonl"], "");
+    let fixture = journal(&["verify", "crates/journal/tests/fixtures/journal-v2.jsonl"], "");
     assert_eq!((fixture.code, fixture.stderr.as_str()), (Some(0), ""), "{}", fixture.stdout);
     assert_eq!(fixture.stdout.lines().count(), 3);
 }
@@ -56,7 +56,7 @@ fn executions_may_be_interleaved_and_unfinished() {
 #[test]
 fn a_malformed_line_has_line_and_column_and_the_rest_is_checked() {
     let (first, second) = (greet("1"), greet("2"));
-    let file = format!("{}{{\"v\":1,\"w\":2}}\n\n{}", first.lines(), second.lines());
+    let file = format!("{}{{\"v\":2,\"w\":2}}\n\n{}", first.lines(), second.lines());
     let ran = journal(&["verify", "-"], &file);
     ran.wrong(
         "error: standard input, line 2, column 10: unknown field `w`, expected one of `v`, \

@@ -14,7 +14,7 @@ fn a_journal() {
     let house = House::new(&["behaviours"]);
     let id = house.call("behaviours/calls_remote", &json!(["behaviours/flaky", 2]));
     let lines = house.prints(&["journal", &id, "--json"]);
-    assert!(lines.starts_with("{\"v\":1,"), "{lines}");
+    assert!(lines.starts_with("{\"v\":2,"), "{lines}");
 
     let through = |arguments: &[&str]| {
         let mut command = house.command(arguments);

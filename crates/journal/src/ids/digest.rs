@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use data_encoding::HEXLOWER;
+use indelible_slots::Slot;
 use sha2::{Digest as _, Sha256};
 
 use super::{ExecutionId, IdError};
@@ -80,14 +81,15 @@ impl ComponentDigest {
 }
 
 /// Separates this hash from any other that may ever be made of equal parts.
-const ROOT_DOMAIN: &[u8] = b"indelible.root.v1\0";
+const ROOT_DOMAIN: &[u8] = b"indelible.root.v2\0";
 
 impl RootHash {
     /// J-1 with the parts of C-31: the digest, who started it, and (namespace, operation id).
     ///
     /// The preimage is drawn in `docs/formats/ids.md`. A caller's idempotency key is not in it:
     /// the key is mapped to an operation id first, or a repeated request would run twice after
-    /// a redeploy.
+    /// a redeploy. The first 12 bits are the slot of the operation (C-77): key, operation and
+    /// tree have one owner.
     pub fn derive(
         digest: &ComponentDigest,
         parent: Option<&ExecutionId>,
@@ -111,7 +113,14 @@ impl RootHash {
             hash.update(len_le(part.len()));
             hash.update(part.as_bytes());
         }
-        Self(hash.finalize().into())
+        let mut hash = hash.finalize().into();
+        operation.slot().stamp(&mut hash);
+        Self(hash)
+    }
+
+    /// The slot of the tree, which is that of its operation (C-77).
+    pub fn slot(&self) -> Slot {
+        Slot::at_start_of(&self.0)
     }
 }
 

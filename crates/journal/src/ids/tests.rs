@@ -1,5 +1,7 @@
 //! Ids as text and in order, and the root's hash as `docs/formats/ids.md` draws it.
 
+use data_encoding::HEXLOWER;
+use indelible_slots::Slot;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sha2::{Digest as _, Sha256};
@@ -55,29 +57,36 @@ fn root_hashes_as_documented() {
     let digest = ComponentDigest::of(b"");
     let key = operation("shop", "order-1");
     let alone = RootHash::derive(&digest, None, &key);
-    let mut preimage = b"indelible.root.v1\0".to_vec();
+    let mut preimage = b"indelible.root.v2\0".to_vec();
     preimage.extend(digest.as_bytes());
     preimage.extend([0]);
     let operation_bytes = b"\x04\0\0\0shop\x07\0\0\0order-1";
     preimage.extend(operation_bytes);
     assert_eq!(preimage.len(), 70);
-    assert_eq!(alone.as_bytes()[..], Sha256::digest(&preimage)[..]);
-    let text = "702e425435770ac7ea5b2ee3b5d283b346b53ad9db24e4af3bd97fdce4213810";
+    assert_eq!(alone, hashed(&preimage, key.slot()));
+    let text = "74b1dd6df3b2d4849cdd457ba5a93b5426ec120c25e03ae2fa5510fb2a0b4716";
     assert_eq!(alone.to_string(), text);
     assert!(FORMAT.contains(text));
 
     let parent = execution(&[1, 258]);
     let started = RootHash::derive(&digest, Some(&parent), &key);
-    let mut preimage = b"indelible.root.v1\0".to_vec();
+    let mut preimage = b"indelible.root.v2\0".to_vec();
     preimage.extend(digest.as_bytes());
     preimage.extend([1]);
     preimage.extend([0xab; 32]);
     preimage.extend([2, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 0]);
     preimage.extend(operation_bytes);
-    assert_eq!(started.as_bytes()[..], Sha256::digest(&preimage)[..]);
-    let text = "cadb05ac9403ddf1ae5a29c6c9bb3eaefb4e8da63441f8c7603ccc60343a7366";
+    assert_eq!(started, hashed(&preimage, key.slot()));
+    assert_eq!((alone.slot(), started.slot()), (key.slot(), key.slot()));
+    let text = "74b2b154d615dfc3be158ba83223f5d1f6072be4c9292a9d4d362c8b96ad45fd";
     assert_eq!(started.to_string(), text);
     assert!(FORMAT.contains(text));
+}
+
+/// The hash of these bytes, with the slot over its first 12 bits.
+fn hashed(preimage: &[u8], slot: Slot) -> RootHash {
+    let digits = HEXLOWER.encode(&Sha256::digest(preimage));
+    format!("{slot}{}", &digits[3..]).parse().unwrap()
 }
 
 /// C-31: no part of a root's identity is lost between two others.

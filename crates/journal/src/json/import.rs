@@ -9,7 +9,7 @@ use serde::de::{self, Deserialize, DeserializeSeed as _, Deserializer};
 use serde_json::value::RawValue;
 
 use super::parts::{Base64, MembersOf, Object, Text};
-use super::{ParseError, VERSION, wire};
+use super::{LAST_TO_READ_1, ParseError, VERSION, wire};
 use crate::event::{Event, Limits, Record, Sequence, Started};
 use crate::ids::{Attempt, ExecutionId, JournalKey};
 use crate::names::{DeliveryId, OperationKey};
@@ -71,7 +71,11 @@ fn event_column(line: &str) -> Option<usize> {
 }
 
 fn version_error(column: usize, version: u64) -> ParseError {
-    let message = format!("version {version} is not read here; this build reads version {VERSION}");
+    let mut message =
+        format!("version {version} is not read here; this build reads version {VERSION}");
+    if version == 1 {
+        message.push_str(&format!(". Of this program, commit {LAST_TO_READ_1} reads version 1"));
+    }
     ParseError { column, message }
 }
 

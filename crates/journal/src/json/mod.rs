@@ -24,7 +24,10 @@ pub use export::write_line;
 pub use import::parse_line;
 
 /// The version that is written, and the only one that is read.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
+
+/// The last commit of this project that reads lines of version 1, whose ids have no slots.
+const LAST_TO_READ_1: &str = "98696c0";
 
 /// Why a line is not an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

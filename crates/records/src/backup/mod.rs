@@ -13,6 +13,7 @@ mod restore;
 mod write;
 
 use indelible_journal::Timestamp;
+use indelible_slots::Slot;
 use indelible_store::{Batch, Position, Store, SubmitError};
 
 pub use self::read::{BackupError, Reader, Rows};
@@ -21,7 +22,7 @@ pub use self::write::Writer;
 use crate::audit;
 
 /// The version of the format. A file of a higher one is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a backup is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub struct Counts {
 /// Puts on record that a backup is taken (C-38): before its snapshot, so that it is a part of the
 /// backup, and before a byte of it leaves.
 pub async fn note_taken(store: &Store, entry: &audit::Entry) -> Result<Position, SubmitError> {
-    let mut batch = Batch::new();
+    let mut batch = Batch::in_slots(Slot::SERVER);
     audit::put(&mut batch, entry);
     store.submit(batch).await
 }

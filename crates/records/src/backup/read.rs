@@ -5,6 +5,7 @@ use std::io::{self, Read};
 
 use bytes::Bytes;
 use indelible_store::Row;
+use indelible_store::embedded::LAST_TO_READ_FORMAT_1;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::frame::{
@@ -23,6 +24,15 @@ pub enum BackupError {
     /// A version that is not known here made it.
     #[error("it is a backup of format {found}; known is {VERSION}")]
     Newer {
+        /// Its version.
+        found: u32,
+    },
+    /// An earlier version of the program made it.
+    #[error(
+        "it is a backup of format {found}, and this program reads format {VERSION}: of this program, \
+         commit {LAST_TO_READ_FORMAT_1} reads it"
+    )]
+    Older {
         /// Its version.
         found: u32,
     },
@@ -88,6 +98,9 @@ impl<R: Read> Reader<R> {
         // The version decides how the rest is to be read.
         if found > VERSION {
             return Err(BackupError::Newer { found });
+        }
+        if found == 1 {
+            return Err(BackupError::Older { found });
         }
         let rest = fill(&mut source, &mut head[BEGIN_BYTES..])?;
         let at = (BEGIN_BYTES + rest) as u64;

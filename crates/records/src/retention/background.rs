@@ -8,12 +8,12 @@ use bytes::Bytes;
 use indelible_journal::{Micros, Timestamp};
 use indelible_store::{Batch, Position, ReadError, Snapshot, Store, SubmitError, Table};
 
-use super::{Keep, Passed, Retention, SweepError, Swept, step};
+use super::{Keep, Passed, Retention, SweepError, Swept, step, submit};
 use crate::executions::Execution;
 use crate::windows::{self, PurgeError, Purged};
 use crate::{
-    BY_FUNCTION, BY_NAMESPACE, BY_STATUS, EXECUTIONS, EXPIRIES, FINISHED, IDEMPOTENCY_KEYS,
-    JOURNALS, OPERATIONS,
+    ANSWERS, BY_FUNCTION, BY_NAMESPACE, BY_STATUS, EXECUTIONS, EXPIRIES, FINISHED,
+    IDEMPOTENCY_KEYS, JOURNALS, OPERATIONS,
 };
 
 /// How many rows a step deletes. What it demands of them is read again when it is submitted, and the
@@ -25,7 +25,7 @@ const RECLAIM_BYTES_MIN: u64 = 16 << 20;
 /// and when they were this part of what a table takes on disk: it rewrites the table.
 const RECLAIM_PART: u64 = 4;
 /// What is deleted is of these tables.
-const TABLES: [Table; 9] = [
+const TABLES: [Table; 10] = [
     JOURNALS,
     EXECUTIONS,
     BY_STATUS,
@@ -34,6 +34,7 @@ const TABLES: [Table; 9] = [
     FINISHED,
     OPERATIONS,
     IDEMPOTENCY_KEYS,
+    ANSWERS,
     EXPIRIES,
 ];
 /// How long a stop waits. A step takes less; a table that is being rewritten may take longer, and
@@ -49,6 +50,8 @@ pub struct Plan {
     pub interval: Duration,
     /// How much later than they may go records of operations and keys do.
     pub records_later: Micros,
+    /// Whether a step is a batch for each slot: they need not go together.
+    pub apart: bool,
 }
 
 /// What the background needs of others, and tells them. Called on its thread.
@@ -61,15 +64,17 @@ pub trait Keeper: Send + 'static {
     /// The time now: it does not go back.
     fn now(&self) -> Timestamp;
 
-    /// Submits a batch with which records go that were due by this time.
+    /// Submits a batch with which records go that were due by this time; if they are to go apart, a
+    /// batch for each slot.
     fn submit_purge(
         &self,
         store: &Store,
         by: Timestamp,
         batch: Batch,
-    ) -> Result<Position, SubmitError> {
+        apart: bool,
+    ) -> Result<Option<Position>, SubmitError> {
         let _ = by;
-        store.submit_blocking(batch)
+        submit(store, batch, apart)
     }
 
     /// A tree goes with this batch, and this was the last attempt at its root: what is to be kept
@@ -163,17 +168,20 @@ impl Drop for Background {
     }
 }
 
-/// Deletes some of the records whose window was over at `late`; the time of this purge is `now`.
+/// Deletes some of the records whose window has been over for long enough; the time of this purge
+/// is `now`.
 fn purge(
     store: &Store,
     keeper: &dyn Keeper,
+    plan: &Plan,
     now: Timestamp,
-    late: Timestamp,
     expiries: &mut Option<Bytes>,
 ) -> Result<Purged, PurgeError> {
+    let late = now.as_micros().saturating_sub(plan.records_later.get());
+    let late = Timestamp::from_micros(late).unwrap_or(now);
     let (batch, mut purged) = windows::due(store, late, STEP_ROWS, expiries)?;
     if !batch.writes().is_empty() {
-        purged.position = Some(keeper.submit_purge(store, now, batch)?);
+        purged.position = keeper.submit_purge(store, now, batch, plan.apart)?;
     }
     Ok(purged)
 }
@@ -182,14 +190,12 @@ fn purge(
 fn sweep(
     store: &Store,
     now: Timestamp,
-    retention: &Retention,
+    plan: &Plan,
     keep: &Keep<'_>,
     trees: &mut Passed,
 ) -> Result<Swept, SweepError> {
-    let (batch, mut swept) = step(store, now, retention, STEP_ROWS, keep, trees)?;
-    if !batch.writes().is_empty() {
-        swept.position = Some(store.submit_blocking(batch)?);
-    }
+    let (batch, mut swept) = step(store, now, &plan.retention, STEP_ROWS, keep, trees)?;
+    swept.position = submit(store, batch, plan.apart)?;
     Ok(swept)
 }
 
@@ -241,11 +247,9 @@ impl Control {
         let mut failure = keeper.begins().err().map(|error| error.to_string());
         while purges || sweeps {
             let now = keeper.now();
-            let late = now.as_micros().saturating_sub(plan.records_later.get());
-            let late = Timestamp::from_micros(late).unwrap_or(now);
             let mut purged = Purged::default();
             if purges {
-                match purge(store, keeper, now, late, &mut expiries) {
+                match purge(store, keeper, plan, now, &mut expiries) {
                     Ok(done) => purged = done,
                     // A record changed under the purge: the next round gets the rest.
                     Err(PurgeError::Submit(SubmitError::Refused(_))) => {}
@@ -254,8 +258,7 @@ impl Control {
             }
             let mut swept = Swept::default();
             if sweeps {
-                let retention = &plan.retention;
-                match sweep(store, now, retention, &keep, &mut trees) {
+                match sweep(store, now, plan, &keep, &mut trees) {
                     Ok(done) => swept = done,
                     Err(SweepError::Submit(SubmitError::Refused(_))) => {}
                     Err(error) => _ = failure.get_or_insert(error.to_string()),

@@ -16,6 +16,7 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use indelible_journal::{JournalKey, Micros, RootHash, Timestamp};
+use indelible_slots::SlotSet;
 use indelible_store::{
     Batch, Bounds, Expect, KeyRange, Page, Position, ReadError, Scan, Snapshot, Store, SubmitError,
     Table, prefix_range,
@@ -117,6 +118,19 @@ pub async fn sweep_keeping(
     Ok(swept)
 }
 
+/// Submits what a step deletes, waiting on this thread for room: in one batch or, if it is to go
+/// apart, in one for each slot, since what is in different slots need not go together. The last
+/// position, if there is anything.
+pub fn submit(store: &Store, batch: Batch, apart: bool) -> Result<Option<Position>, SubmitError> {
+    let mut last = None;
+    for part in if apart { batch.by_slot() } else { vec![batch] } {
+        if !part.writes().is_empty() {
+            last = Some(store.submit_blocking(part)?);
+        }
+    }
+    Ok(last)
+}
+
 /// About how many bytes the rows have that one step deletes. It reads them, some of them twice, and
 /// others wait for that.
 pub(crate) fn step_bytes_max(bounds: &Bounds) -> usize {
@@ -152,7 +166,7 @@ pub(crate) fn step(
 ) -> Result<(Batch, Swept), ReadError> {
     let (snapshot, bounds) = (store.snapshot()?, store.bounds());
     let part = Part {
-        batch: Batch::new(),
+        batch: Batch::in_slots(SlotSet::empty()),
         left: rows_max.clamp(1, bounds.scan_rows_max.min(bounds.batch_conditions_max)),
         bytes_left: step_bytes_max(bounds),
         rows: 0,
@@ -214,7 +228,7 @@ impl Part {
     /// One more, for what has the rest of the room.
     fn beside(&self) -> Self {
         let Self { left, bytes_left, rows, bytes, .. } = *self;
-        Self { batch: Batch::new(), left, bytes_left, rows, bytes }
+        Self { batch: Batch::in_slots(SlotSet::empty()), left, bytes_left, rows, bytes }
     }
 
     /// Takes what was made beside it.
@@ -293,6 +307,7 @@ impl Step<'_> {
             return Ok(());
         }
         let mut part = self.part.beside();
+        part.batch.touch(root.slot());
         if resumes {
             // What is left is not that of another root as long as this is there.
             part.batch.expect(FINISHED, entry.clone(), Expect::Equal(Bytes::new()));
@@ -333,7 +348,7 @@ impl Step<'_> {
         latest: Option<&Execution>,
     ) -> Result<bool, ReadError> {
         // What cannot be kept does not go, and neither does anything before it.
-        let mut kept = Batch::new();
+        let mut kept = Batch::in_slots(begun.root.slot());
         if let Some(latest) = latest {
             (self.keep)(self.snapshot, latest, &mut kept)?;
         }

@@ -10,6 +10,7 @@ pub use indelible_records::component_versions::Version;
 use indelible_records::component_versions::{self, ComponentVersions};
 pub use indelible_records::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
 use indelible_records::{components, manifests};
+use indelible_slots::Slot;
 use indelible_store::{Batch, Position, ReadError, Store, SubmitError};
 
 use crate::guest::{Deployed, Guests, LoadError, Manifest, Program};
@@ -104,7 +105,7 @@ impl Components {
             record.versions.push(Version { digest, deployed_at: now });
         }
         record.active = digest;
-        let mut batch = Batch::new();
+        let mut batch = Batch::in_slots(Slot::SERVER);
         components::put(&mut batch, bytes);
         manifests::put(&mut batch, &digest, &deployed.manifest.to_json());
         component_versions::put(&mut batch, name, &record);

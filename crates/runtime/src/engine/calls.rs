@@ -12,6 +12,7 @@ use indelible_operations::Binding;
 use indelible_operations::id;
 use indelible_operations::retention::Age;
 use indelible_records::windows::Id;
+use indelible_slots::Slot;
 use indelible_store::Position;
 use tokio::sync::oneshot;
 
@@ -151,11 +152,12 @@ impl Engine {
         }
         let called = format!("{}/{}", start.component, start.function);
         let binding = Binding::of(&called, &start.input);
-        let new = start.operation_id.clone().unwrap_or_else(|| mint(shared));
         let flow = flow(&called);
         let keyed = start.idempotency_key.as_ref();
         let keyed = keyed.map(|key| Keyed::new(key, &called, &start.input));
         let key_id = start.idempotency_key.as_ref().map(keys::id_of);
+        let slot = key_id.as_ref().map(Id::slot);
+        let new = start.operation_id.clone().unwrap_or_else(|| mint(shared, slot));
         for _ in 0..RACES_MAX {
             let room = self.room(flow).await?;
             // Before an id is made or a version looked at: neither makes an old request new. What
@@ -269,7 +271,9 @@ impl Engine {
         match record.led_to {
             LedTo::Operation(id) if record.hash == keyed.hash => Ok(Some(id)),
             // I-12: also what was no start.
-            LedTo::Operation(_) | LedTo::Answer(_) => self.refuse(StartRefused::Mismatch).await,
+            LedTo::Operation(_) | LedTo::Answer(_) | LedTo::Target(_) => {
+                self.refuse(StartRefused::Mismatch).await
+            }
         }
     }
 
@@ -376,9 +380,9 @@ pub(super) fn unreadable(error: RecordError) -> EngineError {
     }
 }
 
-/// An operation id of our own: a UUIDv7 (C-31).
-fn mint(shared: &Shared) -> OperationId {
+/// An operation id of our own: a UUIDv7 (C-31), in the slot of its key (C-77).
+fn mint(shared: &Shared, slot: Option<Slot>) -> OperationId {
     let mut random = [0; 10];
     shared.entropy.fill(Purpose::Id, &mut random);
-    id::mint(shared.clock.now(), &random)
+    id::mint(shared.clock.now(), &random, slot)
 }

@@ -2,11 +2,14 @@
 //! those that are held. Everything is acknowledged when it is durable, and done once under a key,
 //! however often it is asked for (I-11).
 
+use std::sync::Arc;
+
 use indelible_idempotency::{IdempotencyKey, RequestHash};
 use indelible_journal::{
-    DeliveryId, ExecutionId, JournalKey, Payload, PromiseId, SignalName, Timestamp,
+    DeliveryId, ExecutionId, JournalKey, Payload, PromiseId, RootHash, SignalName, Timestamp,
 };
-use indelible_records::unresolved;
+use indelible_records::{unresolved, windows};
+use indelible_store::{Batch, SubmitError};
 use tokio::sync::oneshot;
 
 use super::calls::unreadable;
@@ -14,6 +17,7 @@ use super::outcome::answered;
 use super::{Engine, EngineError};
 use crate::audit::Actor;
 use crate::keys::{self, Answer, Answered, LedTo, Requested, UnderKey};
+use crate::options::Ownership;
 use crate::run_queue::Flow;
 use crate::tree::command::{self, Cancelling, Command, How, NotDone, Reply};
 use crate::tree::unresolved::Resolution;
@@ -271,7 +275,7 @@ impl Engine {
         // (C-31).
         let under = match key {
             None => None,
-            Some((key, hash)) => match self.under(&key, hash).await? {
+            Some((key, hash)) => match self.under(&key, hash, Some(*execution.root())).await? {
                 Known::Nothing(under) => Some(under),
                 Known::Mismatch => return Err(ControlError::Mismatch),
                 Known::Answer(answer) => {
@@ -281,31 +285,94 @@ impl Engine {
             },
         };
         checked?;
+        let under = self.note(under).await?;
+        let noted = under.as_ref().filter(|under| under.note.is_some()).cloned();
         let (reply, answer) = oneshot::channel();
         let command = command(execution.clone(), under, reply);
         self.shared.send(execution.root(), command.within(room));
-        let value = answered(&self.shared, answer).await??;
-        Ok(Done { value, prior: false })
+        match answered(&self.shared, answer).await? {
+            Ok(value) => Ok(Done { value, prior: false }),
+            Err(refused) => {
+                self.forget(noted).await?;
+                Err(refused.into())
+            }
+        }
     }
 
-    /// What is known of a request under a key that is no start. One at a time: whoever finds nothing
-    /// holds the key until what was asked for is accepted.
+    /// The first of two steps, if this node does not own both the slot of the key and that of what
+    /// is to be changed (C-80): the key's slot notes what is asked of the other.
+    pub(super) async fn note(
+        &self,
+        under: Option<UnderKey>,
+    ) -> Result<Option<UnderKey>, EngineError> {
+        let Some(mut under) = under else { return Ok(None) };
+        if under.note.is_none() && self.shared.options.ownership == Ownership::All {
+            return Ok(Some(under));
+        }
+        let change = under.noted(&self.shared);
+        let mut batch = Batch::in_slots(change.id.slot());
+        windows::replace(&mut batch, &change.id, change.before.as_ref(), Some(&change.after));
+        self.submit_durably(batch).await?;
+        under.note = Some(change.after);
+        Ok(Some(under))
+    }
+
+    /// What was noted is refused: the key is free again before the refusal is told (C-80).
+    pub(super) async fn forget(&self, noted: Option<UnderKey>) -> Result<(), EngineError> {
+        let Some(UnderKey { id, note, .. }) = &noted else { return Ok(()) };
+        let mut batch = Batch::in_slots(id.slot());
+        windows::replace(&mut batch, id, note.as_ref(), None);
+        self.submit_durably(batch).await
+    }
+
+    /// Submits a batch and waits until it is durable. A caller that waits for room does not queue
+    /// for it: one that is not polled when its turn comes would keep all trees waiting behind it.
+    async fn submit_durably(&self, batch: Batch) -> Result<(), EngineError> {
+        let store = &self.shared.store;
+        loop {
+            let position = match store.try_submit(batch.clone()) {
+                Err(SubmitError::Full { .. }) => None,
+                submitted => Some(submitted?),
+            };
+            store.durable(position.unwrap_or_else(|| store.accepted())).await?;
+            if position.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What is known of a request under a key that is no start and changes this tree, or the server.
+    /// One at a time: a request that finds nothing holds the key until what it asks for is accepted.
     pub(super) async fn under(
         &self,
         key: &IdempotencyKey,
         hash: RequestHash,
+        target: Option<RootHash>,
     ) -> Result<Known, EngineError> {
         let id = keys::id_of(key);
-        let lock = self.shared.key_locks.take(&id).await;
-        let Some(record) = keys::find(&self.shared, &id).map_err(unreadable)? else {
-            return Ok(Known::Nothing(UnderKey { id, hash, _lock: lock }));
+        let lock = Arc::new(self.shared.key_locks.take(&id).await);
+        let found = keys::find_windowed(&self.shared, &id).map_err(unreadable)?;
+        let Some((mut record, windowed)) = found else {
+            return Ok(Known::Nothing(UnderKey { id, hash, target, note: None, _lock: lock }));
         };
+        if let LedTo::Target(at) = record.led_to
+            && record.hash == hash
+        {
+            match keys::answer_at(&self.shared, &id, &at).map_err(unreadable)? {
+                Some(answer) => record = answer,
+                // The change was not made: the first request was interrupted.
+                None => {
+                    let note = Some(windowed);
+                    return Ok(Known::Nothing(UnderKey { id, hash, target, note, _lock: lock }));
+                }
+            }
+        }
         drop(lock);
         // What is told of it is durable (D2).
         self.durable_now().await?;
         Ok(match record.led_to {
             LedTo::Answer(answer) if record.hash == hash => Known::Answer(answer),
-            LedTo::Answer(_) | LedTo::Operation(_) => Known::Mismatch,
+            LedTo::Answer(_) | LedTo::Operation(_) | LedTo::Target(_) => Known::Mismatch,
         })
     }
 }

@@ -46,7 +46,7 @@ impl Engine {
             None => None,
             Some(key) => {
                 let request = Requested::new("deploy").text(name).bytes(&Sha256::digest(bytes));
-                match self.under(key, request.hash()).await? {
+                match self.under(key, request.hash(), None).await? {
                     Known::Nothing(under) => Some(under),
                     Known::Mismatch => return Err(DeployRefused::Mismatch),
                     Known::Answer(Answer::Deployed { digest, known }) => {
@@ -64,6 +64,7 @@ impl Engine {
         let shared = &self.shared;
         let deployed = shared.guests.deploy_check(bytes)?;
         let (now, digest) = (shared.clock.now(), deployed.digest);
+        let under = self.note(under).await?;
         let put = shared.components.put(&name, bytes, &deployed, now, |batch, known| {
             if let Some(actor) = &actor {
                 let about = About::Component(name.clone(), digest);
@@ -72,6 +73,7 @@ impl Engine {
             }
             if let Some(under) = &under {
                 let change = keys::done(shared, under, Answer::Deployed { digest, known });
+                batch.touch(change.id.slot());
                 windows::replace(batch, &change.id, None, Some(&change.after));
             }
         });

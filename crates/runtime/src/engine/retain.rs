@@ -4,6 +4,7 @@ use indelible_journal::{Micros, Timestamp};
 use indelible_operations::retention::AHEAD_MAX;
 use indelible_records::retention::{Retention, SweepError, Swept, sweep_keeping};
 use indelible_records::{audit as audit_rows, windows};
+use indelible_slots::Slot;
 use indelible_store::Batch;
 
 use super::control::{Known, other_kind};
@@ -78,7 +79,7 @@ impl Engine {
             Some(key) => {
                 // The time is not part of it: a repetition is later than the first request.
                 let hash = Requested::new("confirm clock").text(&reason).hash();
-                match self.under(key, hash).await? {
+                match self.under(key, hash, None).await? {
                     Known::Nothing(under) => Some(under),
                     Known::Mismatch => return Err(ControlError::Mismatch),
                     Known::Answer(answer) => {
@@ -88,25 +89,32 @@ impl Engine {
                 }
             }
         };
+        let under = self.note(under).await?;
         let shared = &self.shared;
         let fill = |before: Timestamp, wall: Timestamp| {
             let differ = wall.saturating_since(time).max(time.saturating_since(wall));
             if differ > CONFIRMED_DIFFERENCE_MAX {
                 return Err(ControlError::ClocksDiffer { time, wall });
             }
-            let mut batch = Batch::new();
+            let mut batch = Batch::in_slots(Slot::SERVER);
             let subject = format!("retention-clock {before}");
             let about = About::Subject(subject);
             let entry = audit::entry(shared, wall, &actor, about, "confirm clock", &reason);
             audit_rows::put(&mut batch, &entry);
             if let Some(under) = &under {
                 let change = keys::done(shared, under, Answer::Done);
+                batch.touch(change.id.slot());
                 windows::replace(&mut batch, &change.id, None, Some(&change.after));
             }
             Ok(batch)
         };
         let clock = shared.clock.as_ref();
-        let position = shared.retention_clock.confirm(&shared.store, clock, fill).await?;
+        let confirmed = shared.retention_clock.confirm(&shared.store, clock, fill).await;
+        if let Err(ControlError::ClocksDiffer { .. }) = &confirmed {
+            let noted = under.as_ref().filter(|under| under.note.is_some());
+            self.forget(noted.cloned()).await?;
+        }
+        let position = confirmed?;
         drop(under);
         shared.store.durable(position).await.map_err(EngineError::from)?;
         Ok(Done { value: (), prior: false })

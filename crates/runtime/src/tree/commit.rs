@@ -4,6 +4,7 @@
 use indelible_journal::{Ending, JournalKey};
 use indelible_records::executions::{self, AdvanceError, Execution as Row, Standing};
 use indelible_records::{audit, queue, timers, unresolved, windows};
+use indelible_slots::SlotSet;
 use indelible_store::{Batch, Position, SubmitError};
 
 use super::execution::Phase;
@@ -71,7 +72,7 @@ impl Tree {
     }
 
     fn batch(&mut self) -> Result<(Batch, Vec<Submitted>), AdvanceError> {
-        let mut batch = Batch::new();
+        let mut batch = Batch::in_slots(self.slots());
         let mut submitted = Vec::with_capacity(self.changes.dirty.len());
         for key in &self.changes.dirty {
             let Some(execution) = self.executions.get(key) else { continue };
@@ -117,6 +118,19 @@ impl Tree {
             audit::put(&mut batch, entry);
         }
         Ok((batch, submitted))
+    }
+
+    /// The tree's own slot, and those of the keys that commands came under (D13).
+    fn slots(&self) -> SlotSet {
+        let Changes { dirty, timers, unresolved, operation, keys, audit, .. } = &self.changes;
+        let slot_of = |key: &JournalKey| key.execution_id().root().slot();
+        let execution = dirty.first().map(slot_of);
+        let timer = timers.first().map(|(timer, _)| slot_of(&timer.key));
+        let effect = unresolved.first().map(|(effect, _)| slot_of(&effect.key));
+        let own = execution.or(timer).or(effect);
+        let own = own.or_else(|| audit.first().map(audit::Entry::slot));
+        let own = own.or_else(|| operation.as_ref().map(|change| change.id.slot()));
+        own.into_iter().chain(keys.iter().map(|change| change.id.slot())).collect()
     }
 
     fn accepted(&mut self, shared: &Shared, position: Position, submitted: Vec<Submitted>) {

@@ -22,7 +22,7 @@ use crate::operation;
 use crate::shared::Shared;
 
 /// The namespace of questions. Nobody else starts anything in it.
-pub(crate) const NAMESPACE: &str = "indelible.reconcile";
+pub(crate) const NAMESPACE: &str = indelible_slots::RECONCILE_NAMESPACE;
 
 /// The header that keys are sent in.
 const KEY_HEADER: &str = "idempotency-key";
@@ -125,11 +125,13 @@ fn shown(parts: &[Part]) -> Vec<u8> {
     all
 }
 
-/// The operation id of a question: child, attempt, its number, and whose effect it is about.
+/// The operation id of a question: child, attempt, its number, whose effect it is about, and the
+/// slot of the execution that asks, in which it is answered (C-77).
 pub(super) fn operation_id(which: &Which<'_>) -> OperationId {
     let Which { key, child, attempt, question } = which;
     let whose = minted(["reconcile", &key.to_string()]);
-    let id = format!("{child}.{attempt}.{question}.{whose}");
+    let slot = key.execution_id().root().slot();
+    let id = format!("{child}.{attempt}.{question}.{whose}.{slot}");
     OperationId::new(&id).expect("numbers and a hash are a name")
 }
 

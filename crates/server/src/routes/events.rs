@@ -5,7 +5,7 @@
 //! ```text
 //! id: 1:4
 //! event: InvokeStarted
-//! data: {"v":1,"execution":"…@1","sequence":4,…}
+//! data: {"v":2,"execution":"…@1","sequence":4,…}
 //! ```
 //! After the last one comes `event: over`, and the stream ends; whoever asks again behind that is
 //! answered 204.

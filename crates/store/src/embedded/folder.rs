@@ -13,7 +13,10 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The version that is written. A folder with a higher one is refused.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+
+/// The last commit of this project that reads what has format 1: a folder, or a backup of one.
+pub const LAST_TO_READ_FORMAT_1: &str = "98696c0";
 
 /// The engine, as the folder names it.
 pub const ENGINE_NAME: &str = "fjall 3";
@@ -64,6 +67,18 @@ pub enum FolderError {
         path.display()
     )]
     Newer {
+        /// The folder.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// An earlier version of the program wrote it.
+    #[error(
+        "the data folder {} has format {found}, and this program reads format {FORMAT_VERSION}. It is \
+         left as it is: of this program, commit {LAST_TO_READ_FORMAT_1} reads it",
+        path.display()
+    )]
+    Older {
         /// The folder.
         path: PathBuf,
         /// Its version.
@@ -200,9 +215,12 @@ impl Folder {
         if version > FORMAT_VERSION {
             return Err(FolderError::Newer { path: self.path.clone(), found: version });
         }
+        if version == 1 {
+            return Err(FolderError::Older { path: self.path.clone(), found: version });
+        }
         match (version, lines.next(), lines.next(), lines.next()) {
-            (1, Some("engine fjall 3"), Some("state ready"), None) => Ok(Some(State::Ready)),
-            (1, Some("engine fjall 3"), Some("state creating"), None) => Ok(Some(State::Creating)),
+            (2, Some("engine fjall 3"), Some("state ready"), None) => Ok(Some(State::Ready)),
+            (2, Some("engine fjall 3"), Some("state creating"), None) => Ok(Some(State::Creating)),
             _ => Err(damaged("it does not say which engine, and in what state")),
         }
     }

@@ -35,7 +35,7 @@ use fjall::{
 };
 
 use self::folder::Folder;
-pub use self::folder::{Create, ENGINE_NAME, FORMAT_VERSION, FolderError};
+pub use self::folder::{Create, ENGINE_NAME, FORMAT_VERSION, FolderError, LAST_TO_READ_FORMAT_1};
 use self::preflight::{PreflightError, Stage, TornTail};
 pub use self::tuning::Options;
 use self::tuning::Room;
@@ -146,8 +146,8 @@ impl EmbeddedEngine {
         let mut memtable_bytes = vec![u64::MAX; keyspaces.len()];
         let mut kept = Vec::new();
         for table in &tables {
-            memtable_bytes[table.slot()] = tuning::memtable_bytes(table, options);
-            if let Some(keyspace) = keyspaces[table.slot()].clone() {
+            memtable_bytes[table.index()] = tuning::memtable_bytes(table, options);
+            if let Some(keyspace) = keyspaces[table.index()].clone() {
                 let strategy = Arc::new(tuning::compaction(table, options));
                 let idle_strategy = Arc::new(tuning::idle_compaction(table, options));
                 kept.push(Kept { keyspace, strategy, idle_strategy });
@@ -190,7 +190,7 @@ impl EmbeddedEngine {
         for writes in writes.chunk_by(|a, b| a.table == b.table) {
             let table = &writes[0].table;
             let keyspace = self.keyspace(table)?;
-            if keyspace.tree.active_memtable().size() > self.memtable_bytes[table.slot()] {
+            if keyspace.tree.active_memtable().size() > self.memtable_bytes[table.index()] {
                 self.check_background()?;
                 keyspace.rotate_memtable().map_err(|error| self.failed(error))?;
                 self.upkeep.ask();
@@ -318,7 +318,7 @@ fn keyspace<'a>(
     table: &Table,
 ) -> Result<&'a Keyspace, EngineError> {
     keyspaces
-        .get(table.slot())
+        .get(table.index())
         .and_then(Option::as_ref)
         .ok_or_else(|| EngineError::Stopped { what: format!("no table {:?}", table.name()) })
 }
@@ -345,12 +345,12 @@ fn open_database(
     if let Some(name) = known.iter().find(|name| !database.keyspace_exists(name)) {
         return Err(missing(name));
     }
-    let slots = tables.iter().map(Table::slot).max().map_or(0, |slot| slot + 1);
+    let slots = tables.iter().map(Table::index).max().map_or(0, |index| index + 1);
     let mut keyspaces = vec![None; slots];
     for table in tables {
         let create = || tuning::keyspace(table);
         let keyspace = open_caught(path, || database.keyspace(table.name(), create))?;
-        keyspaces[table.slot()] = Some(keyspace);
+        keyspaces[table.index()] = Some(keyspace);
     }
     // fjall syncs what is in a keyspace's folder, but not that the folder is there. Without its
     // folder a keyspace would be passed over when the journal is replayed, in silence.
@@ -394,7 +394,7 @@ fn remember_tables(
     if known.len() == before {
         return Ok(());
     }
-    let pipeline = keyspaces[PIPELINE.slot()].as_ref().expect("the list of tables has it");
+    let pipeline = keyspaces[PIPELINE.index()].as_ref().expect("the list of tables has it");
     let mut batch = database.batch().durability(Some(PersistMode::SyncData));
     batch.insert(pipeline, Bytes::from_static(TABLES_KEY), Bytes::from(known.join("\n")));
     batch.commit()

@@ -39,7 +39,7 @@ impl Layer {
         self.writes += writes.len();
         let mut on_disk = on_disk.iter();
         for Write { table, key, value } in writes {
-            let slot = table.slot();
+            let slot = table.index();
             if self.tables.len() <= slot {
                 self.tables.resize_with(slot + 1, BTreeMap::new);
             }
@@ -75,13 +75,13 @@ impl Layer {
 
     /// What it says about a key, if anything.
     pub(crate) fn get(&self, table: &Table, key: &[u8]) -> Option<&Change> {
-        self.tables.get(table.slot())?.get(key).map(|entry| &entry.change)
+        self.tables.get(table.index())?.get(key).map(|entry| &entry.change)
     }
 
     /// What the engine has to write to a table, in order. Rows that come and go within one group
     /// leave no trace (D7).
     pub(crate) fn engine_changes(&self, table: &Table) -> impl Iterator<Item = (&Bytes, &Change)> {
-        let entries = self.tables.get(table.slot()).into_iter().flatten();
+        let entries = self.tables.get(table.index()).into_iter().flatten();
         entries.filter(|(_, entry)| !entry.is_nothing).map(|(key, entry)| (key, &entry.change))
     }
 
@@ -91,7 +91,7 @@ impl Layer {
         range: &KeyRange,
         direction: Direction,
     ) -> Changes<'a> {
-        let Some(table) = self.tables.get(table.slot()) else { return Changes::None };
+        let Some(table) = self.tables.get(table.index()) else { return Changes::None };
         let changes = table.range::<Bytes, _>((range.0.as_ref(), range.1.as_ref()));
         match direction {
             Direction::Forward => Changes::Forward(changes),

@@ -462,7 +462,7 @@ impl Shared {
     }
 
     fn knows(&self, table: &Table) -> bool {
-        self.names[table.slot()] == Some(table.name())
+        self.names[table.index()] == Some(table.name())
     }
 
     fn check_readable(&self) -> Result<(), ReadError> {
@@ -480,7 +480,7 @@ impl Shared {
         let tables = tables.chain(batch.conditions().iter().map(|condition| &condition.table));
         for table in tables {
             // The pipeline's own table is nobody's to write.
-            if !self.knows(table) || table.slot() == PIPELINE.slot() {
+            if !self.knows(table) || table.index() == PIPELINE.index() {
                 return Err(SubmitError::UnknownTable(table.name()));
             }
         }
@@ -656,7 +656,7 @@ impl State {
 fn names(tables: &[Table]) -> [Option<&'static str>; TABLES_MAX as usize] {
     let mut names = [None; TABLES_MAX as usize];
     for table in tables {
-        names[table.slot()] = Some(table.name());
+        names[table.index()] = Some(table.name());
     }
     names
 }

@@ -45,7 +45,7 @@ fn completed(payload: Payload) -> String {
 #[test]
 fn a_line_looks_like_this() {
     let expected = format!(
-        "{{\"v\":1,\"execution\":\"{ROOT}@1\",\"sequence\":7,\
+        "{{\"v\":2,\"execution\":\"{ROOT}@1\",\"sequence\":7,\
          \"timestamp\":\"1970-01-01T00:00:00.000000Z\",\"event\":\"ExecutionCompleted\",\
          \"data\":{{\"result\":{{\"codec\":\"json\",\"value\":{{\"b\": 1,\"a\":[ ]}}}}}}}}\n"
     );
@@ -81,7 +81,7 @@ fn refused(line: &str, place: &str, message: &str) {
 
 fn with(event: &str, data: &str) -> String {
     format!(
-        "{{\"v\":1,\"execution\":\"{ROOT}@1\",\"sequence\":0,\
+        "{{\"v\":2,\"execution\":\"{ROOT}@1\",\"sequence\":0,\
          \"timestamp\":\"2026-01-02T03:04:05Z\",\"event\":\"{event}\",\"data\":{data}}}"
     )
 }
@@ -101,12 +101,13 @@ fn errors_of_the_line_have_reason_and_column() {
     refused(&good[..good.len() - 3], "\"data\":", "EOF");
     refused("[]", "[", "expected an object");
     refused("null", "null", "expected an object");
-    refused(&broken("\"v\":1", "\"v\":2"), "2,", "reads version 1");
-    refused(&broken("\"v\":1", "\"v\":0,\"new\":[{}]"), "0,", "version 0");
-    refused(&broken("\"v\":1", "\"v\":\"1\""), "\"1\"", "invalid type");
-    refused(&broken("\"v\":1,", ""), "}}", "missing field `v`");
-    refused(&broken("\"v\":1", "\"v\":1,\"v\":1"), "\"v\":1,\"e", "duplicate field `v`");
-    refused(&broken("\"v\":1", "\"v\":1,\"w\":1"), "\"w\"", "unknown field `w`");
+    refused(&broken("\"v\":2", "\"v\":3"), "3,", "reads version 2");
+    refused(&broken("\"v\":2", "\"v\":1"), "1,", "commit 98696c0 reads version 1");
+    refused(&broken("\"v\":2", "\"v\":0,\"new\":[{}]"), "0,", "version 0");
+    refused(&broken("\"v\":2", "\"v\":\"2\""), "\"2\"", "invalid type");
+    refused(&broken("\"v\":2,", ""), "}}", "missing field `v`");
+    refused(&broken("\"v\":2", "\"v\":2,\"v\":2"), "\"v\":2,\"e", "duplicate field `v`");
+    refused(&broken("\"v\":2", "\"v\":2,\"w\":1"), "\"w\"", "unknown field `w`");
     refused(&broken("\"sequence\":0", "\"sequence\":-1"), "-1", "expected u64");
     refused(
         &broken("\"sequence\":0", "\"sequence\":18446744073709551616"),

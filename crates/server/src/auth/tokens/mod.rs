@@ -110,9 +110,7 @@ pub(crate) fn audited(
     action: &str,
     subject: &dyn std::fmt::Display,
 ) -> audit::Entry {
-    let (actor, action) = (actor.as_str().to_owned(), action.to_owned());
-    let about = About::Subject(subject.to_string());
-    audit::Entry { at, id: random(), actor, action, about, reason: String::new() }
+    audit::Entry::new(at, random(), actor.as_str(), action, About::Subject(subject.to_string()))
 }
 
 /// All API keys of a store.

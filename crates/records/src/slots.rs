@@ -1,0 +1,61 @@
+//! The slot of each row, from its table and key (D13): one function for each form of key. They are
+//! total: a key that no version ever wrote is the server's.
+
+use indelible_slots::{Slot, of_key, of_operation};
+
+use crate::Room;
+use crate::codec::Reader;
+use crate::windows::Kind;
+
+/// The key begins with the root hash of a tree.
+pub(crate) fn tree(key: &[u8]) -> Slot {
+    Slot::at_start_of(key)
+}
+
+/// A hash that begins with a slot stands behind so many bytes.
+pub(crate) fn behind<const BYTES: usize>(key: &[u8]) -> Slot {
+    Slot::at_start_of(key.get(BYTES..).unwrap_or_default())
+}
+
+/// A time or a ticket, a room, and that room's key.
+pub(crate) fn room(key: &[u8]) -> Slot {
+    match key.get(8).and_then(|room| Room::from_number(*room)) {
+        Some(Room::Tree) => behind::<9>(key),
+        None => Slot::SERVER,
+    }
+}
+
+/// A journal key stands behind a name that ends with zero, and so many bytes more.
+pub(crate) fn behind_name<const BYTES: usize>(key: &[u8]) -> Slot {
+    let end = key.iter().position(|byte| *byte == 0).unwrap_or(key.len());
+    Slot::at_start_of(key.get(end + 1 + BYTES..).unwrap_or_default())
+}
+
+/// The id of an operation in its namespace.
+pub(crate) fn operation(key: &[u8]) -> Slot {
+    namespaced(key).map_or(Slot::SERVER, |(namespace, id)| of_operation(namespace, id))
+}
+
+/// An idempotency key in its namespace.
+pub(crate) fn idempotency_key(key: &[u8]) -> Slot {
+    namespaced(key).map_or(Slot::SERVER, |(namespace, key)| of_key(namespace, key))
+}
+
+/// A root hash in hexadecimal stands behind the namespace.
+pub(crate) fn answer(key: &[u8]) -> Slot {
+    let slot = namespaced(key).and_then(|(_, name)| name.get(..3)?.parse().ok());
+    slot.unwrap_or(Slot::SERVER)
+}
+
+/// The key of a record stands behind the time when it goes, and its kind.
+pub(crate) fn expiry(key: &[u8]) -> Slot {
+    let Some((kind, key)) = key.get(8..).and_then(<[u8]>::split_first) else { return Slot::SERVER };
+    let kind = Kind::ALL.into_iter().find(|known| *known as u8 == *kind);
+    kind.map_or(Slot::SERVER, |kind| kind.table().slot_of(key))
+}
+
+fn namespaced(key: &[u8]) -> Option<(&str, &str)> {
+    let mut reader = Reader(key);
+    let namespace = reader.text().ok()?;
+    Some((namespace, str::from_utf8(reader.0).ok()?))
+}
