@@ -191,6 +191,9 @@ impl Check<'_> {
             known if known == crate::AUDIT => crate::audit::decode(key, value).map(drop),
             known if known == crate::COMPONENTS => crate::components::check(key, value),
             known if known == crate::SETTINGS => crate::settings::check(key, value),
+            known if [crate::OUTBOX, crate::APPLIED].contains(&known) => {
+                crate::outbox::check(self.snapshot, known, key, value)
+            }
             // Other rooms' tables are theirs to check.
             _ => Ok(()),
         };
@@ -435,7 +438,7 @@ mod tests {
         let token = format!("token/{}", "0".repeat(16));
         let manifest = format!("manifest/{}", "ab".repeat(32));
         let versioned = r#"{"version":2}"#;
-        let rows: [(Table, &[u8], &str, &str); 11] = [
+        let rows: [(Table, &[u8], &str, &str); 15] = [
             (crate::AUDIT, &[0; 24], "resolved", "expected value"),
             (crate::AUDIT, &[1; 24], versioned, "it is of version 2; known is 1"),
             (crate::UNRESOLVED, &effect, "held", "expected value"),
@@ -447,6 +450,10 @@ mod tests {
             (crate::SETTINGS, manifest.as_bytes(), r#"{"version":1}"#, "missing field `functions`"),
             (crate::SETTINGS, token.as_bytes(), versioned, "no JSON of an API key"),
             (crate::SETTINGS, b"retention-clock", versioned, "version 2"),
+            (crate::OUTBOX, &[0, 0, 0, 1], "", "a slot is none"),
+            (crate::OUTBOX, &[0; 4], "settled", "it is too short"),
+            (crate::OUTBOX, &[1 << 4; 12], "x", UNKNOWN_ROOM),
+            (crate::APPLIED, &[1 << 4; 12], "", "it has a value"),
         ];
         for (table, key, body, what) in rows {
             let mut batch = Batch::new();

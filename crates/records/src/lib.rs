@@ -15,6 +15,7 @@ pub mod journals;
 pub(crate) mod keys;
 pub mod listing;
 pub mod manifests;
+pub mod outbox;
 mod plain;
 pub mod queue;
 pub mod retention;
@@ -29,6 +30,7 @@ pub mod windows;
 pub use self::component_name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
 pub use self::plain::{components, settings};
 pub use self::room::Room;
+use indelible_slots::Slot;
 use indelible_store::{Shape, Table};
 
 /// Components, by digest.
@@ -73,8 +75,13 @@ pub const BY_NAMESPACE: Table =
 /// Answers to requests under idempotency keys of other slots, by what they changed and the key.
 pub const ANSWERS: Table = Table::new(16, "answers", Shape::Sought).with_slots(slots::answer);
 
+/// Messages to other slots that are not settled, by channel and number.
+pub const OUTBOX: Table = Table::new(17, "outbox", Shape::Churn).with_slots(Slot::at_start_of);
+/// Messages from other slots that were applied and are not settled, by channel and number.
+pub const APPLIED: Table = Table::new(18, "applied", Shape::Churn).with_slots(Slot::at_start_of);
+
 /// All of them. Rooms that come later add theirs behind these.
-pub const TABLES: [Table; 16] = [
+pub const TABLES: [Table; 18] = [
     COMPONENTS,
     EXECUTIONS,
     JOURNALS,
@@ -91,4 +98,6 @@ pub const TABLES: [Table; 16] = [
     UNRESOLVED,
     BY_NAMESPACE,
     ANSWERS,
+    OUTBOX,
+    APPLIED,
 ];

@@ -19,8 +19,10 @@ use indelible_records::executions::Standing;
 use indelible_records::listing::{self, Filter};
 use indelible_records::windows::{self, Id, Kind, Windowed};
 use indelible_records::{
-    self, audit, components, executions, journals, queue, retention_clock, timers, unresolved,
+    self, Room, audit, components, executions, journals, outbox, queue, retention_clock, timers,
+    unresolved,
 };
+use indelible_slots::Slot;
 use indelible_store::embedded::{self, Create, FolderError, OpenError, Options};
 use indelible_store::memory::MemoryEngine;
 use indelible_store::{Batch, Bounds, Scan, Store};
@@ -90,6 +92,11 @@ fn fill(store: &Store) -> Vec<Run> {
     put_clock(&mut batch, 30);
     unresolved::put(&mut batch, &effect(), &held());
     audit::put(&mut batch, &audit_entry(1_400, *b"0123456789abcdef"));
+    let sent = message(9);
+    outbox::put(&mut batch, sent, &to_tree());
+    outbox::settle(&mut batch, sent.channel, 7, &[]);
+    outbox::apply(&mut batch, message(12), 0);
+    outbox::forget(store, &mut batch, sent.channel, 0, 11).unwrap();
     let position = store.submit_blocking(batch).unwrap();
     store.durable(position).wait().unwrap();
     vec![root, child, waiting, named]
@@ -103,6 +110,16 @@ fn held() -> unresolved::Unresolved {
         why: "no answer".to_owned(),
         state: unresolved::State::Held,
     }
+}
+
+fn message(number: u64) -> outbox::MessageId {
+    let slot = |number| Slot::new(number).unwrap();
+    outbox::MessageId { channel: outbox::Channel { from: slot(0xabc), to: slot(1) }, number }
+}
+
+fn to_tree() -> outbox::Message {
+    let (key, payload) = (Bytes::from_static(b"key"), Bytes::from_static(b"payload"));
+    outbox::Message { room: Room::Tree, key, payload }
 }
 
 fn effect() -> unresolved::Effect {
@@ -134,6 +151,13 @@ fn assert_filled(store: &Store, runs: &[Run]) {
     assert_eq!(components::get(store, &digest).unwrap().value.unwrap().as_ref(), b"component");
     assert_eq!(retention_clock::get(store).unwrap().value.unwrap().time, at(30));
     assert_eq!(audit::before(store, at(2_000), 10).unwrap().value.len(), 1);
+    let channel = message(1).channel;
+    let settled = outbox::Row::Settled(channel, 7);
+    let rows = outbox::next(store, None, 10).unwrap().value;
+    assert_eq!(rows, [settled, outbox::Row::Message(message(9))]);
+    assert_eq!(outbox::get(store, message(9)).unwrap().value, Some(to_tree()));
+    assert_eq!(outbox::settled_at_receiver(store, channel).unwrap().value, 11);
+    assert!(outbox::is_applied(store, message(12)).unwrap().value);
     let entry = queue::Entry { ticket: 9, key: key(2, &[], &[3]) };
     assert_eq!(queue::next(store, None, 10).unwrap().value, [queue::Row::Tree(entry)]);
     assert_eq!(timers::next(store, None, 10).unwrap().value.len(), 2);

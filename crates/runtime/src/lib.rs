@@ -57,6 +57,7 @@ mod key_locks;
 mod keys;
 mod operation;
 mod options;
+pub mod outbox;
 mod parking;
 mod recovery;
 mod replays;
