@@ -7,6 +7,8 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::Timestamp;
 use indelible_store::{Read, ReadError, Seen, Table};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// How many bytes the check at the end has.
@@ -74,6 +76,33 @@ pub(crate) fn decoded<T, U>(
     decode: impl FnOnce(T) -> Result<U, ReadError>,
 ) -> Result<Seen<U>, ReadError> {
     read.damage().noted(seen.try_map(decode))
+}
+
+/// The version of every body in JSON.
+pub(crate) const JSON_VERSION: u8 = 1;
+
+/// A body in JSON, which is of [`JSON_VERSION`]. Err: why it is none. That can repeat what the body
+/// says: bodies with secrets need words of their own.
+pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    // Before the rest: another version has other fields.
+    let Versioned { version } = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    if version != u32::from(JSON_VERSION) {
+        return Err(format!("it is of version {version}; known is {JSON_VERSION}"));
+    }
+    serde_json::from_slice(body).map_err(|error| error.to_string())
+}
+
+pub(crate) fn write_json(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).expect("texts, numbers and lists are JSON")
+}
+
+/// A time in microseconds, of a body in JSON.
+pub(crate) fn read_micros(micros: u64) -> Result<Timestamp, String> {
+    Timestamp::from_micros(micros).ok_or_else(|| format!("{micros} is no time"))
 }
 
 /// Why bytes are not what they should be.

@@ -2,24 +2,36 @@
 //! goes over all of them: checks, retention, backups. Bytes are described in
 //! `docs/formats/store-rows.md`.
 
+pub mod audit;
 pub mod backup;
 pub mod beginning;
 pub mod check;
 pub(crate) mod codec;
+mod component_name;
+pub mod component_versions;
+pub mod cursor_key;
 pub mod executions;
 pub(crate) mod index;
 pub mod journals;
 pub(crate) mod keys;
 pub mod listing;
+pub mod manifests;
+pub mod outbox;
 mod plain;
 pub mod queue;
 pub mod retention;
+pub mod retention_clock;
+mod room;
 mod slots;
 pub mod timers;
+pub mod tokens;
 pub mod unresolved;
 pub mod windows;
 
-pub use self::plain::{audit, components, settings};
+pub use self::component_name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
+pub use self::plain::{components, settings};
+pub use self::room::Room;
+use indelible_slots::Slot;
 use indelible_store::{Shape, Table};
 
 /// Components, by digest.
@@ -29,9 +41,9 @@ pub const EXECUTIONS: Table = Table::new(2, "executions", Shape::Churn).with_slo
 /// The events of executions, by journal key and the number of the first event in the row.
 pub const JOURNALS: Table = Table::new(3, "journals", Shape::Kept).with_slots(slots::tree);
 /// What is to be run.
-pub const QUEUE: Table = Table::new(4, "queue", Shape::Churn).with_slots(slots::behind::<8>);
+pub const QUEUE: Table = Table::new(4, "queue", Shape::Churn).with_slots(slots::room);
 /// What is to happen when, by time.
-pub const TIMERS: Table = Table::new(5, "timers", Shape::Churn).with_slots(slots::behind::<8>);
+pub const TIMERS: Table = Table::new(5, "timers", Shape::Churn).with_slots(slots::room);
 /// Operations, by namespace and id.
 pub const OPERATIONS: Table =
     Table::new(6, "operations", Shape::Sought).with_slots(slots::operation);
@@ -64,8 +76,13 @@ pub const BY_NAMESPACE: Table =
 /// Answers to requests under idempotency keys of other slots, by what they changed and the key.
 pub const ANSWERS: Table = Table::new(16, "answers", Shape::Sought).with_slots(slots::answer);
 
+/// Messages to other slots that are not settled, by channel and number.
+pub const OUTBOX: Table = Table::new(17, "outbox", Shape::Churn).with_slots(Slot::at_start_of);
+/// Messages from other slots that were applied and are not settled, by channel and number.
+pub const APPLIED: Table = Table::new(18, "applied", Shape::Churn).with_slots(Slot::at_start_of);
+
 /// All of them. Rooms that come later add theirs behind these.
-pub const TABLES: [Table; 16] = [
+pub const TABLES: [Table; 18] = [
     COMPONENTS,
     EXECUTIONS,
     JOURNALS,
@@ -82,4 +99,6 @@ pub const TABLES: [Table; 16] = [
     UNRESOLVED,
     BY_NAMESPACE,
     ANSWERS,
+    OUTBOX,
+    APPLIED,
 ];

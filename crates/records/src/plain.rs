@@ -1,12 +1,12 @@
-//! Tables whose rows are a key and a sealed body, without an index: components, the audit
-//! record, settings.
+//! Tables whose rows are a key and a sealed body, without an index: components and settings.
 
-use bytes::{BufMut as _, Bytes, BytesMut};
-use indelible_journal::{ComponentDigest, Timestamp};
+use bytes::Bytes;
+use indelible_journal::ComponentDigest;
 use indelible_store::{Batch, Read, ReadError, Scan, Seen, Table};
 
-use super::codec::{self, Malformed, Reader};
-use super::{AUDIT, COMPONENTS, SETTINGS};
+use super::{
+    COMPONENTS, SETTINGS, codec, component_versions, cursor_key, manifests, retention_clock, tokens,
+};
 
 const VERSION: u8 = 1;
 
@@ -52,9 +52,19 @@ pub mod components {
     fn key(digest: &ComponentDigest) -> Bytes {
         Bytes::copy_from_slice(digest.as_bytes())
     }
+
+    /// What is wrong with a row.
+    pub(crate) fn check(key: &Bytes, value: &Bytes) -> Result<(), ReadError> {
+        let component = unseal(&COMPONENTS, key, value)?;
+        if ComponentDigest::of(&component).as_bytes() == &key[..] {
+            return Ok(());
+        }
+        Err(codec::damaged(&COMPONENTS, key, "it is not the component of this digest"))
+    }
 }
 
-/// Settings, by name.
+/// Settings, by name. What a setting says is known where it is made and read: [`component_versions`],
+/// [`manifests`], [`tokens`], [`retention_clock`]. There are no others.
 pub mod settings {
     use super::*;
 
@@ -76,86 +86,63 @@ pub mod settings {
     fn key(name: &str) -> Bytes {
         Bytes::copy_from_slice(name.as_bytes())
     }
-}
 
-/// Who did what: written in the same commit as what was done (C-38).
-pub mod audit {
-    use indelible_slots::Slot;
-
-    use super::*;
-
-    /// An entry.
-    #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct Entry {
-        /// When.
-        pub at: Timestamp,
-        /// Tells entries of one moment apart. It begins with the slot of what the entry is about.
-        pub id: [u8; 16],
-        /// Who, what and why, in its room's words.
-        pub body: Bytes,
+    /// A setting, decoded.
+    pub(crate) fn read<T>(
+        read: &impl Read,
+        name: &str,
+        decode: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<Seen<Option<T>>, ReadError> {
+        codec::decoded(read, get(read, name)?, |body| {
+            body.map(|body| decode(&body).map_err(|what| damaged(name, what))).transpose()
+        })
     }
 
-    impl Entry {
-        /// The slot of what it is about.
-        pub fn slot(&self) -> Slot {
-            Slot::at_start_of(&self.id)
+    /// The settings whose names begin with this text, behind one of them, at most so many: what is
+    /// made of the rest of the name and of the value of each.
+    pub(crate) fn next<T>(
+        read: &impl Read,
+        prefix: &str,
+        after: Option<String>,
+        limit: usize,
+        decode: impl Fn(&str, &[u8]) -> Result<T, String>,
+    ) -> Result<Seen<Vec<T>>, ReadError> {
+        let mut scan = Scan::prefix(SETTINGS, key(prefix), limit);
+        if let Some(after) = after {
+            scan = scan.after(Bytes::from(after));
         }
-    }
-
-    /// Adds an entry to a batch.
-    pub fn put(batch: &mut Batch, entry: &Entry) {
-        super::put(batch, AUDIT, key(entry.at, &entry.id), &entry.body);
-    }
-
-    fn key(at: Timestamp, id: &[u8; 16]) -> Bytes {
-        let mut key = BytesMut::with_capacity(24);
-        key.put_u64(at.as_micros());
-        key.put_slice(id);
-        key.freeze()
-    }
-
-    /// The newest entries before a time, at most so many.
-    pub fn before(
-        read: &impl Read,
-        time: Timestamp,
-        limit: usize,
-    ) -> Result<Seen<Vec<Entry>>, ReadError> {
-        // No entry is before the first of a moment.
-        before_entry(read, time, &[0; 16], limit)
-    }
-
-    /// The newest entries before the one of this time and id, at most so many: where a page ended,
-    /// the next one goes on, also within one moment.
-    pub fn before_entry(
-        read: &impl Read,
-        time: Timestamp,
-        id: &[u8; 16],
-        limit: usize,
-    ) -> Result<Seen<Vec<Entry>>, ReadError> {
-        let mut scan = Scan::all(AUDIT, limit).reversed();
-        scan.range.1 = std::ops::Bound::Excluded(key(time, id));
         codec::decoded(read, read.scan(&scan)?, |page| {
-            page.rows.iter().map(|(key, value)| decode(key, value)).collect()
+            let one = |(key, value): &(Bytes, Bytes)| {
+                let body = unseal(&SETTINGS, key, value)?;
+                let name = str::from_utf8(&key[prefix.len()..]).map_err(|error| error.to_string());
+                let row = name.and_then(|name| decode(name, &body));
+                row.map_err(|what| codec::damaged(&SETTINGS, key, what))
+            };
+            page.rows.iter().map(one).collect()
         })
     }
 
-    /// The time of the newest entry. What the entry says is not looked at: it may be damaged.
-    pub fn newest(read: &impl Read) -> Result<Seen<Option<Timestamp>>, ReadError> {
-        read.scan(&Scan::all(AUDIT, 1).reversed())?.try_map(|page| {
-            page.rows.first().map(|(key, _)| read_key(key).map(|(at, _)| at)).transpose()
-        })
+    pub(crate) fn damaged(name: &str, what: impl Into<String>) -> ReadError {
+        codec::damaged(&SETTINGS, &key(name), what)
     }
 
-    fn read_key(key: &Bytes) -> Result<(Timestamp, [u8; 16]), ReadError> {
-        let mut reader = Reader(key);
-        let parts = reader.timestamp().and_then(|at| Ok((at, reader.array()?)));
-        let parts = parts.and_then(|parts| reader.end().map(|()| parts));
-        parts.map_err(|Malformed(what)| codec::damaged(&AUDIT, key, what))
-    }
-
-    pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Entry, ReadError> {
-        let body = unseal(&AUDIT, key, value)?;
-        let (at, id) = read_key(key)?;
-        Ok(Entry { at, id, body })
+    /// What is wrong with a row, whatever it sets.
+    pub(crate) fn check(key: &Bytes, value: &Bytes) -> Result<(), ReadError> {
+        let body = unseal(&SETTINGS, key, value)?;
+        let name = String::from_utf8_lossy(key);
+        let checked = if let Some(name) = name.strip_prefix(component_versions::PREFIX) {
+            component_versions::decode(name, &body).map(drop)
+        } else if let Some(digest) = name.strip_prefix(manifests::PREFIX) {
+            manifests::check(digest, &body)
+        } else if let Some(id) = name.strip_prefix(tokens::PREFIX) {
+            tokens::decode(id, &body).map(drop)
+        } else if name == cursor_key::NAME {
+            cursor_key::decode(&body).map(drop)
+        } else if name == retention_clock::NAME {
+            retention_clock::decode(&body).map(drop)
+        } else {
+            Err("no setting has this name".to_owned())
+        };
+        checked.map_err(|what| codec::damaged(&SETTINGS, key, what))
     }
 }

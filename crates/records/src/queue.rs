@@ -1,7 +1,8 @@
-//! The work queue: which executions are to be run, in the order of their tickets.
+//! The work queue: what is to be run, in the order of the tickets.
 //!
 //! ```text
-//! queue   ticket (8) ‖ journal key
+//! queue   ticket (8) ‖ room (1) ‖ the room's key
+//! tree    01 ‖ journal key
 //! ```
 
 use std::ops::Bound;
@@ -10,16 +11,39 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::JournalKey;
 use indelible_store::{Batch, Read, ReadError, Scan, Seen};
 
-use super::codec::{self, Reader};
-use super::{QUEUE, keys};
+use super::codec::{self, Malformed, Reader};
+use super::{QUEUE, Room, keys, room};
 
-/// An entry: what is to be run, and when it is its turn. Whoever makes tickets makes them rise.
+/// An execution that is to be run, and when it is its turn. Tickets are made so that they rise.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entry {
     /// Smaller ones first.
     pub ticket: u64,
     /// What is to be run.
     pub key: JournalKey,
+}
+
+/// A row, by its room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Row {
+    /// An execution.
+    Tree(Entry),
+    /// The key of a row whose room this version does not know. It is noted as damage.
+    UnknownRoom(Bytes),
+}
+
+impl Row {
+    /// The execution, if it is one.
+    pub fn tree(self) -> Option<Entry> {
+        if let Self::Tree(entry) = self { Some(entry) } else { None }
+    }
+
+    fn key(&self) -> Bytes {
+        match self {
+            Self::Tree(entry) => encode(entry),
+            Self::UnknownRoom(key) => key.clone(),
+        }
+    }
 }
 
 /// Adds to a batch: this is to be run.
@@ -37,34 +61,41 @@ pub fn holds(read: &impl Read, entry: &Entry) -> Result<bool, ReadError> {
     Ok(read.get(QUEUE, &encode(entry))?.value.is_some())
 }
 
-/// The next entries after one, at most so many.
+/// The next rows after one, at most so many.
 pub fn next(
     read: &impl Read,
-    after: Option<&Entry>,
+    after: Option<&Row>,
     limit: usize,
-) -> Result<Seen<Vec<Entry>>, ReadError> {
+) -> Result<Seen<Vec<Row>>, ReadError> {
     let mut scan = Scan::all(QUEUE, limit);
     if let Some(after) = after {
-        scan.range.0 = Bound::Excluded(encode(after));
+        scan.range.0 = Bound::Excluded(after.key());
     }
-    codec::decoded(read, read.scan(&scan)?, |page| {
-        page.rows.iter().map(|(key, _)| decode(key)).collect()
+    room::rows(read, &scan, decode, |row| match row {
+        Row::Tree(_) => None,
+        Row::UnknownRoom(key) => Some(key),
     })
 }
 
 fn encode(entry: &Entry) -> Bytes {
     let mut out = BytesMut::with_capacity(64);
     out.put_u64(entry.ticket);
+    Room::Tree.put(&mut out);
     keys::put_journal_key(&mut out, &entry.key);
     out.freeze()
 }
 
-pub(crate) fn decode(key: &Bytes) -> Result<Entry, ReadError> {
-    let mut reader = Reader(key);
-    let entry = reader.u64().and_then(|ticket| {
-        let key = keys::read_journal_key(&mut reader)?;
-        Ok(Entry { ticket, key })
-    });
-    let entry = entry.and_then(|entry| reader.end().map(|()| entry));
-    entry.map_err(|error| codec::damaged(&QUEUE, key, error.0))
+pub(crate) fn decode(key: &Bytes) -> Result<Row, ReadError> {
+    let read = || {
+        let mut reader = Reader(key);
+        let ticket = reader.u64()?;
+        let row = match Room::read(&mut reader)? {
+            None => return Ok(Row::UnknownRoom(key.clone())),
+            Some(Room::Tree) => {
+                Row::Tree(Entry { ticket, key: keys::read_journal_key(&mut reader)? })
+            }
+        };
+        reader.end().map(|()| row)
+    };
+    read().map_err(|Malformed(what)| codec::damaged(&QUEUE, key, what))
 }

@@ -3,6 +3,7 @@
 
 use indelible_slots::{Slot, of_key, of_operation};
 
+use crate::Room;
 use crate::codec::Reader;
 use crate::windows::Kind;
 
@@ -14,6 +15,14 @@ pub(crate) fn tree(key: &[u8]) -> Slot {
 /// A hash that begins with a slot stands behind so many bytes.
 pub(crate) fn behind<const BYTES: usize>(key: &[u8]) -> Slot {
     Slot::at_start_of(key.get(BYTES..).unwrap_or_default())
+}
+
+/// A time or a ticket, a room, and that room's key.
+pub(crate) fn room(key: &[u8]) -> Slot {
+    match key.get(8).and_then(|room| Room::from_number(*room)) {
+        Some(Room::Tree) => behind::<9>(key),
+        None => Slot::SERVER,
+    }
 }
 
 /// A journal key stands behind a name that ends with zero, and so many bytes more.

@@ -2,14 +2,15 @@
 //! reconciler is being asked, and those that wait for a person (D5).
 //!
 //! ```text
-//! unresolved   journal key ‖ child (4)   ->   body, sealed
+//! unresolved   journal key ‖ child (4)   ->   JSON, sealed
 //! ```
 
 use std::ops::Bound;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use indelible_journal::JournalKey;
+use indelible_journal::{Attempt, JournalKey, Timestamp};
 use indelible_store::{Batch, Read, ReadError, Scan, Seen};
+use serde::{Deserialize, Serialize};
 
 use super::codec::{self, Reader};
 use super::{UNRESOLVED, keys};
@@ -25,10 +26,95 @@ pub struct Effect {
     pub child: u32,
 }
 
+/// What is known of an unresolved effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unresolved {
+    /// The attempt of which it is unknown whether it happened.
+    pub attempt: Attempt,
+    /// Since when it is unknown.
+    pub since: Timestamp,
+    /// What it is, for people.
+    pub label: String,
+    /// Why it is unknown, for people.
+    pub why: String,
+    /// What is being done about it.
+    pub state: State,
+}
+
+/// What is being done about an unresolved effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It waits for a person.
+    Held,
+    /// Its reconciler is being asked.
+    Asking(Asking),
+}
+
+/// How far a reconciler was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asking {
+    /// How many answers there were.
+    pub answers: u32,
+    /// The last answer was that it did not happen.
+    pub not_done: bool,
+    /// When the next question is asked: its timer.
+    pub ask_at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    version: u8,
+    attempt: u32,
+    since_us: u64,
+    label: String,
+    why: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asking: Option<StoredAsking>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredAsking {
+    answers: u32,
+    not_done: bool,
+    ask_at_us: u64,
+}
+
+fn write_body(known: &Unresolved) -> Vec<u8> {
+    let asking = match known.state {
+        State::Held => None,
+        State::Asking(Asking { answers, not_done, ask_at }) => {
+            Some(StoredAsking { answers, not_done, ask_at_us: ask_at.as_micros() })
+        }
+    };
+    codec::write_json(&Stored {
+        version: codec::JSON_VERSION,
+        attempt: known.attempt.get(),
+        since_us: known.since.as_micros(),
+        label: known.label.clone(),
+        why: known.why.clone(),
+        asking,
+    })
+}
+
+fn read_body(body: &[u8]) -> Result<Unresolved, String> {
+    let stored: Stored = codec::read_json(body)?;
+    let state = match stored.asking {
+        None => State::Held,
+        Some(StoredAsking { answers, not_done, ask_at_us }) => {
+            State::Asking(Asking { answers, not_done, ask_at: codec::read_micros(ask_at_us)? })
+        }
+    };
+    let attempt = Attempt::new(stored.attempt).ok_or("an attempt is none")?;
+    let since = codec::read_micros(stored.since_us)?;
+    Ok(Unresolved { attempt, since, label: stored.label, why: stored.why, state })
+}
+
 /// Adds to a batch: this effect is unresolved, and this is known of it.
-pub fn put(batch: &mut Batch, effect: &Effect, body: &[u8]) {
+pub fn put(batch: &mut Batch, effect: &Effect, known: &Unresolved) {
     let key = encode(effect);
-    let value = codec::seal(&UNRESOLVED, &key, VERSION, body);
+    let value = codec::seal(&UNRESOLVED, &key, VERSION, &write_body(known));
     batch.put(UNRESOLVED, key, value);
 }
 
@@ -38,11 +124,11 @@ pub fn delete(batch: &mut Batch, effect: &Effect) {
 }
 
 /// What is known of an effect; none if it is not unresolved.
-pub fn get(read: &impl Read, effect: &Effect) -> Result<Seen<Option<Bytes>>, ReadError> {
+pub fn get(read: &impl Read, effect: &Effect) -> Result<Seen<Option<Unresolved>>, ReadError> {
     let key = encode(effect);
     let seen = read.get(UNRESOLVED, &key)?;
     codec::decoded(read, seen, |value| {
-        value.map(|value| codec::unseal(&UNRESOLVED, &key, VERSION, &value)).transpose()
+        value.map(|value| decode(&key, &value).map(|(_, known)| known)).transpose()
     })
 }
 
@@ -51,7 +137,7 @@ pub fn next(
     read: &impl Read,
     after: Option<&Effect>,
     limit: usize,
-) -> Result<Seen<Vec<(Effect, Bytes)>>, ReadError> {
+) -> Result<Seen<Vec<(Effect, Unresolved)>>, ReadError> {
     let mut scan = Scan::all(UNRESOLVED, limit);
     if let Some(after) = after {
         scan.range.0 = Bound::Excluded(encode(after));
@@ -68,14 +154,43 @@ fn encode(effect: &Effect) -> Bytes {
     out.freeze()
 }
 
-pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<(Effect, Bytes), ReadError> {
+pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<(Effect, Unresolved), ReadError> {
     let body = codec::unseal(&UNRESOLVED, key, VERSION, value)?;
     let mut reader = Reader(key);
     let effect = keys::read_journal_key(&mut reader)
         .and_then(|key| Ok(Effect { key, child: reader.u32()? }))
         .and_then(|effect| reader.end().map(|()| effect));
-    match effect {
-        Ok(effect) => Ok((effect, body)),
-        Err(error) => Err(codec::damaged(&UNRESOLVED, key, error.0)),
+    let effect = effect.map_err(|error| codec::damaged(&UNRESOLVED, key, error.0))?;
+    let known = read_body(&body).map_err(|what| codec::damaged(&UNRESOLVED, key, what))?;
+    Ok((effect, known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text of version 1, as it is described: it must still read.
+    #[test]
+    fn bodies_of_version_1_read() {
+        let at = |micros| Timestamp::from_micros(micros).expect("it is a time");
+        let known = Unresolved {
+            attempt: Attempt::FIRST,
+            since: at(7),
+            label: "POST http://a.b/c".to_owned(),
+            why: "no answer".to_owned(),
+            state: State::Held,
+        };
+        let held = r#"{"version":1,"attempt":1,"since_us":7,"label":"POST http://a.b/c","why":"no answer"}"#;
+        assert_eq!(write_body(&known), held.as_bytes());
+        assert_eq!(read_body(held.as_bytes()), Ok(known.clone()));
+        let asking = Asking { answers: 1, not_done: true, ask_at: at(60) };
+        let known = Unresolved { state: State::Asking(asking), ..known };
+        let more = r#","asking":{"answers":1,"not_done":true,"ask_at_us":60}}"#;
+        let asked = held.replace('}', more);
+        assert_eq!(write_body(&known), asked.as_bytes());
+        assert_eq!(read_body(asked.as_bytes()), Ok(known));
+        for (from, to) in [("n\":1", "n\":2"), ("attempt\":1", "attempt\":0"), ("}", ",\"x\":1}")] {
+            assert!(read_body(held.replace(from, to).as_bytes()).is_err(), "{to}");
+        }
     }
 }

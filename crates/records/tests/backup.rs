@@ -21,7 +21,7 @@ use indelible_store::embedded::{self, Options};
 use indelible_store::memory::MemoryBackend;
 use indelible_store::{Batch, Bounds, Row, Scan, Shape, Store, Table};
 
-use crate::support::{Numbers, Run, at, key, operation};
+use crate::support::{Numbers, Run, at, audit_entry, key, operation, put_clock};
 
 fn memory() -> Store {
     Store::start(Arc::new(MemoryBackend::new()), &indelible_records::TABLES, Bounds::DEFAULT)
@@ -58,9 +58,8 @@ fn fill(store: &Store, trees: u64) {
     let record = Windowed { expires_at: Some(at(9_000)), body: Bytes::from_static(b"outcome") };
     windows::replace(&mut batch, &id, None, Some(&record));
     components::put(&mut batch, b"component");
-    settings::put(&mut batch, "retention", b"30d");
-    let body = Bytes::from_static(b"resolved");
-    audit::put(&mut batch, &audit::Entry { at: at(1_400), id: *b"0123456789abcdef", body });
+    put_clock(&mut batch, 30);
+    audit::put(&mut batch, &audit_entry(1_400, *b"0123456789abcdef"));
     store.submit_blocking(batch).unwrap();
 }
 

@@ -13,19 +13,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use indelible_journal::{ComponentDigest, Journal, Namespace};
+use indelible_journal::{Attempt, ComponentDigest, Journal, Namespace};
 use indelible_records::check;
 use indelible_records::executions::Standing;
 use indelible_records::listing::{self, Filter};
 use indelible_records::windows::{self, Id, Kind, Windowed};
 use indelible_records::{
-    self, audit, components, executions, journals, queue, settings, timers, unresolved,
+    self, Room, audit, components, executions, journals, outbox, queue, retention_clock, timers,
+    unresolved,
 };
+use indelible_slots::Slot;
 use indelible_store::embedded::{self, Create, FolderError, OpenError, Options};
 use indelible_store::memory::MemoryBackend;
 use indelible_store::{Batch, Bounds, Scan, Store};
 
-use crate::support::{Run, at, key};
+use crate::support::{Run, at, audit_entry, key, put_clock};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
@@ -87,13 +89,37 @@ fn fill(store: &Store) -> Vec<Run> {
         windows::replace(&mut batch, &id, None, Some(&record));
     }
     components::put(&mut batch, b"component");
-    settings::put(&mut batch, "retention", b"30d");
-    unresolved::put(&mut batch, &effect(), b"held");
-    let body = Bytes::from_static(b"resolved");
-    audit::put(&mut batch, &audit::Entry { at: at(1_400), id: *b"0123456789abcdef", body });
+    put_clock(&mut batch, 30);
+    unresolved::put(&mut batch, &effect(), &held());
+    audit::put(&mut batch, &audit_entry(1_400, *b"0123456789abcdef"));
+    let sent = message(9);
+    outbox::put(&mut batch, sent, &to_tree());
+    outbox::settle(&mut batch, sent.channel, 7, &[]);
+    outbox::apply(&mut batch, message(12), 0);
+    outbox::forget(store, &mut batch, sent.channel, 0, 11).unwrap();
     let position = store.submit_blocking(batch).unwrap();
     store.durable(position).wait().unwrap();
     vec![root, child, waiting, named]
+}
+
+fn held() -> unresolved::Unresolved {
+    unresolved::Unresolved {
+        attempt: Attempt::FIRST,
+        since: at(60),
+        label: "POST http://a.b/größe".to_owned(),
+        why: "no answer".to_owned(),
+        state: unresolved::State::Held,
+    }
+}
+
+fn message(number: u64) -> outbox::MessageId {
+    let slot = |number| Slot::new(number).unwrap();
+    outbox::MessageId { channel: outbox::Channel { from: slot(0xabc), to: slot(1) }, number }
+}
+
+fn to_tree() -> outbox::Message {
+    let (key, payload) = (Bytes::from_static(b"key"), Bytes::from_static(b"payload"));
+    outbox::Message { room: Room::Tree, key, payload }
 }
 
 fn effect() -> unresolved::Effect {
@@ -123,9 +149,17 @@ fn assert_filled(store: &Store, runs: &[Run]) {
     }
     let digest = ComponentDigest::of(b"component");
     assert_eq!(components::get(store, &digest).unwrap().value.unwrap().as_ref(), b"component");
-    assert_eq!(settings::get(store, "retention").unwrap().value.unwrap().as_ref(), b"30d");
+    assert_eq!(retention_clock::get(store).unwrap().value.unwrap().time, at(30));
     assert_eq!(audit::before(store, at(2_000), 10).unwrap().value.len(), 1);
-    assert_eq!(queue::next(store, None, 10).unwrap().value[0].ticket, 9);
+    let channel = message(1).channel;
+    let settled = outbox::Row::Settled(channel, 7);
+    let rows = outbox::next(store, None, 10).unwrap().value;
+    assert_eq!(rows, [settled, outbox::Row::Message(message(9))]);
+    assert_eq!(outbox::get(store, message(9)).unwrap().value, Some(to_tree()));
+    assert_eq!(outbox::settled_at_receiver(store, channel).unwrap().value, 11);
+    assert!(outbox::is_applied(store, message(12)).unwrap().value);
+    let entry = queue::Entry { ticket: 9, key: key(2, &[], &[3]) };
+    assert_eq!(queue::next(store, None, 10).unwrap().value, [queue::Row::Tree(entry)]);
     assert_eq!(timers::next(store, None, 10).unwrap().value.len(), 2);
 
     assert_eq!(check::check(store, &mut |_| {}).unwrap().problems, []);
@@ -176,8 +210,7 @@ fn old_rows_still_read() {
         store.durable(position).wait().unwrap();
     }
     assert_filled(&store, &runs);
-    let held = (effect(), Bytes::from_static(b"held"));
-    assert_eq!(unresolved::next(&store, None, 10).unwrap().value, [held]);
+    assert_eq!(unresolved::next(&store, None, 10).unwrap().value, [(effect(), held())]);
 }
 
 /// A folder as one file: path and content of each file in it, with their lengths before them.

@@ -14,7 +14,7 @@ use indelible_journal::{Journal, Micros, Namespace, Timestamp};
 use indelible_records::check;
 use indelible_records::executions::{self, Execution, Standing};
 use indelible_records::retention::{self, Background, Keeper, Plan, Retention, Swept};
-use indelible_records::{journals, settings, timers, windows};
+use indelible_records::{journals, retention_clock, timers, windows};
 use indelible_slots::Slot;
 use indelible_store::backend::{Backend, BackendError, BackendSnapshot, KeyRange, Visit};
 use indelible_store::memory::MemoryBackend;
@@ -22,7 +22,7 @@ use indelible_store::{
     Batch, Bounds, Direction, ReadError, Scan, Sequence, Snapshot, Store, SubmitError, Table, Write,
 };
 
-use crate::support::{Run, at, key};
+use crate::support::{Run, at, key, put_clock};
 
 fn memory() -> Store {
     Store::start(Arc::new(MemoryBackend::new()), &indelible_records::TABLES, Bounds::DEFAULT)
@@ -145,7 +145,7 @@ fn what_is_left_in_between_is_the_end() {
         let keep = |_: &Snapshot, root: &Execution, batch: &mut Batch| {
             asked.borrow_mut().push(root.key.clone());
             batch.touch(Slot::SERVER);
-            settings::put(batch, "kept", b"its end");
+            put_clock(batch, 30);
             Ok(())
         };
         let mut steps = 0;
@@ -155,7 +155,7 @@ fn what_is_left_in_between_is_the_end() {
             assert_sound(&store);
             steps += 1;
             let latest = executions::latest(&store, root.execution_id()).unwrap().value;
-            let is_kept = settings::get(&store, "kept").unwrap().value.is_some();
+            let is_kept = retention_clock::get(&store).unwrap().value.is_some();
             assert_eq!(latest.map(|row| row.key), (!is_kept).then(|| last.clone()));
             if swept.trees == 1 {
                 break;

@@ -45,10 +45,17 @@ fn rows_are_where_their_ids_lead() {
     let entry = queue::Entry { ticket: 9, key: key(3, &[], &[1]) };
     queue::put(&mut batch, &entry);
     timers::put(&mut batch, &timers::Timer { due: at(7), key: entry.key.clone(), child: None });
-    unresolved::put(&mut batch, &unresolved::Effect { key: entry.key, child: 1 }, b"held");
-    let mut id = [0xee; 16];
-    root.slot().stamp(&mut id);
-    audit::put(&mut batch, &audit::Entry { at: at(1), id, body: "resolved".into() });
+    let held = unresolved::Unresolved {
+        attempt: indelible_journal::Attempt::FIRST,
+        since: at(60),
+        label: "POST http://a.b/".to_owned(),
+        why: "no answer".to_owned(),
+        state: unresolved::State::Held,
+    };
+    let key = entry.key;
+    unresolved::put(&mut batch, &unresolved::Effect { key: key.clone(), child: 1 }, &held);
+    let about = audit::About::Execution(key);
+    audit::put(&mut batch, &audit::Entry::new(at(1), [0xee; 16], "anna", "resolve", about));
     let namespace = Namespace::new("shop").unwrap();
     let answer = Id::answer(&namespace, Some(&root), "key 7");
     let gone = |body: &'static str| Windowed { expires_at: Some(at(50)), body: body.into() };

@@ -1,10 +1,7 @@
 //! The audit record, read back: who did what, why, when.
 
 use indelible_journal::{JournalKey, PromiseId, Timestamp};
-use indelible_records::audit;
-use serde::Deserialize;
-
-const VERSION: u8 = 1;
+use indelible_records::audit::{About, Entry};
 
 /// An entry of the audit record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,51 +40,22 @@ impl From<Timestamp> for AuditPlace {
     }
 }
 
-#[derive(Deserialize)]
-struct Stored {
-    version: u8,
-    actor: String,
-    action: String,
-    #[serde(default)]
-    execution: Option<String>,
-    #[serde(default)]
-    promise: Option<String>,
-    #[serde(default)]
-    component: Option<String>,
-    #[serde(default)]
-    digest: Option<String>,
-    #[serde(default)]
-    subject: Option<String>,
-    reason: String,
-}
-
 impl AuditEntry {
     /// Its place: those before it are on the next page.
     pub fn place(&self) -> AuditPlace {
         AuditPlace { at: self.at, id: self.id }
     }
+}
 
-    /// Err: why it makes no sense to this version.
-    pub(crate) fn decode(entry: &audit::Entry) -> Result<Self, String> {
-        let wrong = |why: &dyn std::fmt::Display| format!("an entry of the audit record: {why}");
-        let stored: Stored = serde_json::from_slice(&entry.body).map_err(|error| wrong(&error))?;
-        if stored.version != VERSION {
-            return Err(wrong(&format_args!("it is of version {}", stored.version)));
-        }
-        let execution = stored.execution.map(|text| text.parse()).transpose();
-        let promise = stored.promise.map(|text| text.parse()).transpose();
-        Ok(Self {
-            at: entry.at,
-            id: entry.id,
-            actor: stored.actor,
-            action: stored.action,
-            execution: execution.map_err(|error| wrong(&error))?,
-            promise: promise.map_err(|error| wrong(&error))?,
-            subject: match (stored.component, stored.digest) {
-                (Some(component), Some(digest)) => Some(format!("{component} {digest}")),
-                _ => stored.subject,
-            },
-            reason: stored.reason,
-        })
+impl From<Entry> for AuditEntry {
+    fn from(entry: Entry) -> Self {
+        let (execution, promise, subject) = match entry.about {
+            About::Execution(key) => (Some(key), None, None),
+            About::Promise(key, promise) => (Some(key), Some(promise), None),
+            About::Component(name, digest) => (None, None, Some(format!("{name} {digest}"))),
+            About::Subject(subject) => (None, None, Some(subject)),
+        };
+        let Entry { at, id, actor, action, reason, .. } = entry;
+        Self { at, id, actor, action, execution, promise, subject, reason }
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use indelible_records::queue::{self, Entry};
+use indelible_records::queue::{self, Entry, Row};
 use indelible_store::{ReadError, Store};
 
 use crate::shared::lock;
@@ -23,7 +23,7 @@ const RUNNABLE_MAX: usize = 8_000;
 #[derive(Debug)]
 pub(crate) struct Recovery {
     /// The last row that was read.
-    read: Mutex<Option<Entry>>,
+    read: Mutex<Option<Row>>,
     /// Whether there may be more.
     pending: AtomicBool,
     /// The last page could not be read: not again at once.
@@ -74,13 +74,22 @@ impl Recovery {
         }
         // Whoever finds another at it has other things to do.
         let Ok(mut read) = self.read.try_lock() else { return Ok(Vec::new()) };
-        let page = queue::next(store, read.as_ref(), PAGE);
-        let page = page.inspect_err(|_| self.failed.store(true, Ordering::Release))?.value;
-        self.told.store(false, Ordering::Release);
-        match page.last() {
-            Some(last) => *read = Some(last.clone()),
-            None => self.pending.store(false, Ordering::Release),
-        }
+        let page: Vec<Entry> = loop {
+            let page = queue::next(store, read.as_ref(), PAGE);
+            let page = page.inspect_err(|_| self.failed.store(true, Ordering::Release))?.value;
+            self.told.store(false, Ordering::Release);
+            let Some(last) = page.last() else {
+                self.pending.store(false, Ordering::Release);
+                break Vec::new();
+            };
+            *read = Some(last.clone());
+            // The other rooms' entries are dispatched here, when there are other rooms. A row of an
+            // unknown one was noted as damage, and is left behind.
+            let entries: Vec<_> = page.into_iter().filter_map(Row::tree).collect();
+            if !entries.is_empty() {
+                break entries;
+            }
+        };
         self.under_way.fetch_add(page.len(), Ordering::AcqRel);
         let under_way = || UnderWay(Arc::clone(&self.under_way));
         Ok(page.into_iter().map(|entry| (entry, under_way())).collect())

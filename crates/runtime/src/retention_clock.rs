@@ -14,18 +14,14 @@
 //! - an operation id without a record is judged by the later of the wall clock and
 //!   [`RetentionClock::purged`], the latest time by which records were purged: the id of such a record
 //!   is expired for ever, however far the wall clock is set back (V-59).
-//!
-//! ```text
-//! setting `retention-clock`:   {"version":1,"time_us":…,"wall_us":…,"purged_us":…}
-//! ```
 
 use std::sync::Mutex;
 
 use indelible_journal::{Micros, Timestamp};
-use indelible_records::{audit, settings};
+use indelible_records::audit;
+use indelible_records::retention_clock::{self as rows, Row};
 use indelible_slots::Slot;
-use indelible_store::{Batch, Position, Store, SubmitError};
-use serde::{Deserialize, Serialize};
+use indelible_store::{Batch, Position, ReadError, Store, SubmitError};
 
 use crate::engine::{ControlError, EngineError};
 use crate::shared::lock;
@@ -39,35 +35,6 @@ pub(crate) const JUMP_MAX: Micros = Micros::from_secs(24 * 3600);
 /// How much time passes before the clock is written though nothing is purged. What was not written when
 /// the process died counts as a jump at the next start: this is small against [`JUMP_MAX`].
 const WRITE_INTERVAL: Micros = Micros::from_secs(3600);
-
-/// The name of the setting.
-const NAME: &str = "retention-clock";
-const VERSION: u8 = 1;
-
-/// What is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Row {
-    version: u8,
-    /// The retention clock.
-    time_us: u64,
-    /// What the wall clock said when it was that time.
-    wall_us: u64,
-    /// The latest time by which records were purged; 0 if none were.
-    purged_us: u64,
-}
-
-/// Why the clock cannot be had.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RetentionClockError {
-    /// The store could not be read.
-    #[error(transparent)]
-    Read(#[from] indelible_store::ReadError),
-    /// The row makes no sense to this version.
-    #[error("the setting {NAME} cannot be read: {0}")]
-    Malformed(String),
-}
 
 /// What the retention clock and the wall clock say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,12 +96,7 @@ struct State {
 
 impl State {
     fn row(&self) -> Row {
-        Row {
-            version: VERSION,
-            time_us: self.reckoning.time.as_micros(),
-            wall_us: self.reckoning.wall.as_micros(),
-            purged_us: self.purged.as_micros(),
-        }
+        Row { time: self.reckoning.time, wall: self.reckoning.wall, purged: self.purged }
     }
 }
 
@@ -153,13 +115,10 @@ impl RetentionClock {
     /// A store without one was written by an earlier version, or is new. It gets one that starts at the
     /// newest entry of the audit record: the wall clock of this moment may be the wrong one. Without
     /// such an entry nothing was ever done there under an actor's name, and the wall clock has to do.
-    pub(crate) fn open(store: &Store, clock: &dyn Clock) -> Result<Self, RetentionClockError> {
+    pub(crate) fn open(store: &Store, clock: &dyn Clock) -> Result<Self, ReadError> {
         let (now, elapsed) = (clock.now(), clock.elapsed());
-        let (time, wall, purged, written) = match settings::get(store, NAME)?.value {
-            Some(row) => {
-                let (time, wall, purged) = decode(&row).map_err(RetentionClockError::Malformed)?;
-                (time, wall, purged, Some(time))
-            }
+        let (time, wall, purged, written) = match rows::get(store)?.value {
+            Some(Row { time, wall, purged }) => (time, wall, purged, Some(time)),
             None => {
                 let newest = audit::newest(store)?.value.unwrap_or(now);
                 (newest, newest, Timestamp::EPOCH, None)
@@ -227,9 +186,9 @@ impl RetentionClock {
             state.row()
         };
         batch.touch(Slot::SERVER);
-        row.put(&mut batch);
+        rows::put(&mut batch, &row);
         let position = store.submit_blocking(batch)?;
-        lock(&self.state).written = row.time();
+        lock(&self.state).written = Some(row.time);
         Ok(position)
     }
 
@@ -245,8 +204,8 @@ impl RetentionClock {
         let _one = self.writing.lock().await;
         let RetentionTime { time: before, wall } = self.advance(clock);
         let mut batch = fill(before, wall)?;
-        let row = Row { time_us: wall.as_micros(), ..lock(&self.state).row() };
-        row.put(&mut batch);
+        let row = Row { time: wall, ..lock(&self.state).row() };
+        rows::put(&mut batch, &row);
         // Nothing waits between the acceptance and the change in memory: a caller that goes away in
         // between does no harm.
         let position = store.submit(batch).await.map_err(EngineError::from)?;
@@ -255,28 +214,6 @@ impl RetentionClock {
         state.written = Some(wall);
         Ok(position)
     }
-}
-
-impl Row {
-    fn put(&self, batch: &mut Batch) {
-        let text = serde_json::to_vec(self).expect("numbers are JSON");
-        settings::put(batch, NAME, &text);
-    }
-
-    fn time(&self) -> Option<Timestamp> {
-        Timestamp::from_micros(self.time_us)
-    }
-}
-
-/// The time, the wall clock and the latest purge that a row tells of; or why it makes no sense.
-fn decode(row: &[u8]) -> Result<(Timestamp, Timestamp, Timestamp), String> {
-    let row: Row = serde_json::from_slice(row).map_err(|error| error.to_string())?;
-    if row.version != VERSION {
-        return Err(format!("it is of version {}", row.version));
-    }
-    let time =
-        |micros| Timestamp::from_micros(micros).ok_or_else(|| format!("{micros} is no time"));
-    Ok((time(row.time_us)?, time(row.wall_us)?, time(row.purged_us)?))
 }
 
 #[cfg(test)]
@@ -369,27 +306,6 @@ mod tests {
                 assert!(reckoning.time >= before);
                 assert!(reckoning.time <= at(100 * DAY + elapsed + DAY));
             }
-        }
-    }
-
-    /// The stored form, as it is described: it must still read. Anything else is refused.
-    #[test]
-    fn the_stored_form() {
-        let text = br#"{"version":1,"time_us":1,"wall_us":2,"purged_us":3}"#;
-        assert_eq!(decode(text), Ok((at(1), at(2), at(3))));
-        let row = Row { version: 1, time_us: 1, wall_us: 2, purged_us: 3 };
-        assert_eq!(serde_json::to_vec(&row).unwrap(), text);
-        let text = str::from_utf8(text).unwrap();
-        for (from, to) in [
-            ("n\":1", "n\":2"),
-            (":3", ":-3"),
-            (":2", ":\"2\""),
-            ("_us\":1", "\":1"),
-            (":1,\"w", ":18000000000000000000,\"w"),
-        ] {
-            let wrong = text.replacen(from, to, 1);
-            assert_ne!(wrong, text);
-            assert!(decode(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
 }

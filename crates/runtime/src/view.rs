@@ -8,9 +8,9 @@ use indelible_journal::{
     TraceParent,
 };
 use indelible_records::executions::Execution as Row;
-use indelible_records::unresolved::Effect;
+use indelible_records::unresolved::{Effect, Unresolved};
 
-use crate::unresolved::{Unresolved, UnresolvedEffect};
+use crate::unresolved::UnresolvedEffect;
 
 /// The most of what an execution has open, or waits for, that a view lists. The rest is counted: an
 /// execution may have a million calls open.
@@ -207,7 +207,7 @@ impl Waits {
             let child = promise.number_in(journal.key().execution_id());
             if let Some((child, known)) = child.and_then(|n| Some((n, unresolved.get(&n)?))) {
                 let effect = Effect { key: journal.key().clone(), child };
-                waits.open.push(Open::Unresolved(known.clone().shown(effect)));
+                waits.open.push(Open::Unresolved(UnresolvedEffect::new(effect, known.clone())));
                 continue;
             }
             let stage = match open.phase {

@@ -203,6 +203,37 @@ fn what_was_left_goes_on_beside_what_is_new() {
     }
 }
 
+/// D14: rows of the queue and of the timers whose room is not known, more of them than are read at
+/// once, are told of once and passed over: what is behind them goes on.
+#[test]
+fn rows_of_unknown_rooms_stop_nothing() {
+    let (mut house, ids) = half_way(3);
+    let sleeps = json!([{ "timer": ["t", 50] }, { "await": "t" }, { "return": "slept" }]);
+    let sleeper = start(&house, "sleeps", &sleeps);
+    let mut batch = Batch::new();
+    for number in 0..300_u64 {
+        let row = [&number.to_be_bytes()[..], &[0x7f], b"key of a room"].concat();
+        batch.put(indelible_records::QUEUE, row.clone(), "");
+        batch.put(indelible_records::TIMERS, row, "");
+    }
+    house.engine().store().submit_blocking(batch).unwrap();
+    house.settle();
+    house.crash();
+    house.work_through();
+    assert!(house.engine().readings().recovered);
+    assert_eq!(returned(&house.ending(&sleeper)), "\"slept\"");
+    for id in &ids {
+        assert_eq!(returned(&house.ending(id)), "\"done\"");
+    }
+    // So many places are told; all rows are still there for a person to look at.
+    assert_eq!(house.engine().store().damage().places(), indelible_store::PLACES_MAX);
+    let trouble = house.told.trouble.lock().unwrap();
+    assert!(trouble.iter().any(|what| what.contains("no room that is known")), "{trouble:?}");
+    assert!(trouble.len() <= indelible_store::PLACES_MAX + 1, "{}", trouble.len());
+    let left = queue::next(house.engine().store(), None, 1_000).unwrap().value;
+    assert_eq!(left.len(), 300);
+}
+
 /// What could run goes on whatever its place in the queue is called, and although something else
 /// brought it into memory first; what is over, or waits, loses a place that it should not have.
 #[test]
@@ -210,6 +241,7 @@ fn places_in_the_queue_are_mended() {
     let (mut house, rows) = half_way(3);
     let store = house.engine().store().clone();
     let left = queue::next(&store, None, 100).unwrap().value;
+    let left: Vec<_> = left.into_iter().filter_map(queue::Row::tree).collect();
     assert!(left.len() >= 3, "{left:?}");
     let mut batch = Batch::new();
     for (number, entry) in left.iter().enumerate() {

@@ -18,6 +18,7 @@ use std::time::Duration;
 use indelible_journal::{
     AwaitKind, Event, ExecutionId, Journal, JournalKey, Micros, Payload, Record, SignalName, Status,
 };
+use indelible_records::timers::Row;
 use indelible_records::{executions, timers};
 use indelible_runtime::{Asked, ControlError, NotDone, Options, Parking, Room};
 use indelible_sim::Rng;
@@ -204,7 +205,9 @@ impl Play {
     /// which means nothing when it is due; so may one of an attempt that never began.
     fn no_timer_is_left(&self) {
         let store = self.house.engine().store();
-        for timer in timers::next(store, None, 1_000).unwrap().value {
+        for timer in
+            timers::next(store, None, 1_000).unwrap().value.into_iter().filter_map(Row::tree)
+        {
             let row = executions::get(store, &timer.key).unwrap().value.unwrap();
             let left = row.standing.is_terminal() && timer.child.is_some();
             assert!(!left, "{} is over, and {timer:?} is left", timer.key);

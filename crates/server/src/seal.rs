@@ -1,40 +1,17 @@
 //! Texts that are given to callers to be given back, and that they must not read: cursors that name
-//! what belongs to others. The key is a secret of the store's, made once, so a cursor is good after a
-//! restart, and at every server of the same store.
-//!
-//! ```text
-//! setting `cursor-key`:   {"version":1,"key":"64 hexadecimal digits"}
-//! ```
+//! what belongs to others.
 #![expect(clippy::disallowed_methods, reason = "keys and nonces are random")]
 
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
-use indelible_records::{SETTINGS, settings};
-use indelible_store::{Batch, Expect, Lost, ReadError, Store, SubmitError};
+use data_encoding::BASE64URL_NOPAD;
+use indelible_records::cursor_key::{self, KEY_BYTES};
+use indelible_store::{Lost, ReadError, Store, SubmitError};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use serde::{Deserialize, Serialize};
-
-/// The name of the setting.
-const NAME: &str = "cursor-key";
-const VERSION: u8 = 1;
-
-const KEY_BYTES: usize = 32;
-
-/// What is stored.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Row {
-    version: u8,
-    key: String,
-}
 
 /// Why the key cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
-    /// The stored one is not as it should be.
-    #[error("the setting {NAME} cannot be read: {0}")]
-    Malformed(String),
-    /// The store could not be read.
+    /// The store could not be read, or what it has is no key.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The store did not take it.
@@ -57,12 +34,7 @@ impl Seal {
         }
         let mut key = [0; KEY_BYTES];
         fill(&mut key);
-        let row = Row { version: VERSION, key: HEXLOWER.encode(&key) };
-        let row = serde_json::to_vec(&row).expect("texts and numbers are JSON");
-        let mut batch = Batch::new();
-        batch.expect(SETTINGS, NAME.as_bytes().to_vec(), Expect::Absent);
-        settings::put(&mut batch, NAME, &row);
-        match store.submit_blocking(batch) {
+        match store.submit_blocking(cursor_key::made(&key)) {
             Ok(position) => store.durable(position).wait()?,
             // Another server of this store has made one meanwhile.
             Err(refused @ SubmitError::Refused(_)) => {
@@ -102,22 +74,11 @@ impl Seal {
 
 /// The key of a store, when it is durable.
 fn stored(store: &Store) -> Result<Option<[u8; KEY_BYTES]>, SealError> {
-    let seen = settings::get(store, NAME)?;
-    let Some(row) = seen.value else { return Ok(None) };
-    store.durable(seen.position).wait()?;
-    parse(&row).map(Some).map_err(SealError::Malformed)
-}
-
-/// Err says what is wrong, and has no part of the key in it.
-fn parse(row: &[u8]) -> Result<[u8; KEY_BYTES], String> {
-    let place =
-        |error: serde_json::Error| format!("it is no such JSON (column {})", error.column());
-    let row: Row = serde_json::from_slice(row).map_err(place)?;
-    if row.version != VERSION {
-        return Err(format!("its version is {}", row.version));
+    let seen = cursor_key::get(store)?;
+    if seen.value.is_some() {
+        store.durable(seen.position).wait()?;
     }
-    let key = HEXLOWER.decode(row.key.as_bytes()).ok().and_then(|key| key.try_into().ok());
-    key.ok_or_else(|| "the key is not 64 hexadecimal digits".to_owned())
+    Ok(seen.value)
 }
 
 fn fill(bytes: &mut [u8]) {
@@ -140,20 +101,5 @@ mod tests {
         other[20] = if other[20] == b'A' { b'B' } else { b'A' };
         assert_eq!(seal.open_text(std::str::from_utf8(&other).expect("it is text")), None);
         assert_eq!(seal.open_text(""), None);
-    }
-
-    /// The stored form, as it is described: it must still read. Anything else is refused, and no part
-    /// of the key is repeated.
-    #[test]
-    fn the_stored_form() {
-        let digits = "0a".repeat(KEY_BYTES);
-        let text = format!(r#"{{"version":1,"key":"{digits}"}}"#);
-        assert_eq!(parse(text.as_bytes()), Ok([10; KEY_BYTES]));
-        for (from, to) in [("n\":1", "n\":2"), ("0a", ""), ("0a", "0A"), ("key", "keys"), ("}", "")]
-        {
-            let wrong = text.replacen(from, to, 1);
-            let why = parse(wrong.as_bytes()).expect_err(&wrong);
-            assert!(!why.contains("0a0a"), "{why}");
-        }
     }
 }

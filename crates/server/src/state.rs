@@ -152,10 +152,6 @@ impl State {
             }
             TokenError::Read(error) if error.is_damage() => damaged(),
             TokenError::Submit(error) if error.is_damage() => damaged(),
-            TokenError::Malformed { .. } => {
-                self.engine.store().damage().note(&error.to_string());
-                damaged()
-            }
             error => {
                 self.trouble(&format!("API keys: {error}"));
                 Problem::new(Code::Internal, "the server's log says more")

@@ -5,7 +5,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use indelible_records::{components, settings};
+use indelible_journal::Timestamp;
+use indelible_records::retention_clock::Row;
+use indelible_records::{components, retention_clock};
 use indelible_store::embedded::{self, Options};
 use indelible_store::{Batch, Store};
 use serde_json::Value;
@@ -22,7 +24,8 @@ fn text(bytes: &[u8]) -> String {
 fn make(folder: &Path) -> Store {
     let store = embedded::open(folder, &indelible_records::TABLES, &Options::default()).unwrap();
     let mut batch = Batch::new();
-    settings::put(&mut batch, "name", b"value");
+    let now = Timestamp::EPOCH;
+    retention_clock::put(&mut batch, &Row { time: now, wall: now, purged: now });
     components::put(&mut batch, &[7; 5000]);
     let position = store.submit_blocking(batch).unwrap();
     store.durable(position).wait().unwrap();

@@ -13,11 +13,13 @@ mod restore;
 mod write;
 
 use indelible_journal::Timestamp;
-use indelible_store::Position;
+use indelible_slots::Slot;
+use indelible_store::{Batch, Position, Store, SubmitError};
 
 pub use self::read::{BackupError, Reader, Rows};
 pub use self::restore::{RestoreError, restore};
 pub use self::write::Writer;
+use crate::audit;
 
 /// The version of the format. A file of a higher one is refused.
 pub const VERSION: u32 = 2;
@@ -40,6 +42,14 @@ pub struct Counts {
     pub rows: u64,
     /// How many bytes the keys and values of those have.
     pub bytes: u64,
+}
+
+/// Puts on record that a backup is taken (C-38): before its snapshot, so that it is a part of the
+/// backup, and before a byte of it leaves.
+pub async fn note_taken(store: &Store, entry: &audit::Entry) -> Result<Position, SubmitError> {
+    let mut batch = Batch::in_slots(Slot::SERVER);
+    audit::put(&mut batch, entry);
+    store.submit(batch).await
 }
 
 impl Counts {

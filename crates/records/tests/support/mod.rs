@@ -14,6 +14,7 @@ use indelible_journal::{
     RootHash, SignalName, Started, Timestamp, Wait, Waiting,
 };
 use indelible_records::executions::{self, Execution, Standing};
+use indelible_records::{audit, retention_clock};
 use indelible_store::{Batch, Shape, Store, Table};
 
 /// Numbers that look random and are the same each time.
@@ -35,6 +36,24 @@ impl Numbers {
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
+}
+
+/// An entry of the audit record.
+pub(crate) fn audit_entry(micros: u64, id: [u8; 16]) -> audit::Entry {
+    audit::Entry {
+        at: at(micros),
+        id,
+        actor: "user:ada".to_owned(),
+        action: "backup".to_owned(),
+        about: audit::About::Subject("store".to_owned()),
+        reason: String::new(),
+    }
+}
+
+/// The retention clock at a time: a setting.
+pub(crate) fn put_clock(batch: &mut Batch, micros: u64) {
+    let row = retention_clock::Row { time: at(micros), wall: at(micros), purged: at(1) };
+    retention_clock::put(batch, &row);
 }
 
 pub(crate) fn at(micros: u64) -> Timestamp {

@@ -1,28 +1,22 @@
 //! Components: what is deployed, which version is active, and what each can do (D6).
 //!
-//! A version is a digest. It stays for ever; a name points to the one that new calls take. Both
-//! are settings in the store:
-//!
-//! ```text
-//! component/NAME     -> JSON: the active digest, and every version with the time of its deployment
-//! manifest/DIGEST    -> JSON: the functions of a version
-//! ```
-
-mod name;
-mod record;
+//! A version is a digest. It stays for ever; a name points to the one that new calls take.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indelible_journal::{ComponentDigest, FunctionName, RetryPolicy, Timestamp};
-use indelible_records::{components, settings};
+pub use indelible_records::component_versions::Version;
+use indelible_records::component_versions::{self, ComponentVersions};
+pub use indelible_records::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
+use indelible_records::{components, manifests};
 use indelible_slots::Slot;
 use indelible_store::{Batch, Position, ReadError, Store, SubmitError};
 
-pub use self::name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
-use self::record::Record;
-pub use self::record::Version;
 use crate::guest::{Deployed, Guests, LoadError, Manifest, Program};
+
+/// How many names are read at a time.
+const NAMES_PAGE: usize = 256;
 
 /// What a call resolves to.
 #[derive(Debug, Clone)]
@@ -41,7 +35,7 @@ pub(crate) struct Components {
 
 #[derive(Default)]
 struct Known {
-    names: HashMap<ComponentName, Record>,
+    names: HashMap<ComponentName, ComponentVersions>,
     manifests: HashMap<ComponentDigest, Arc<Manifest>>,
     /// The names of a version, once somebody asked.
     names_of: HashMap<ComponentDigest, Arc<[String]>>,
@@ -59,7 +53,7 @@ pub enum ComponentError {
     Submit(#[from] SubmitError),
     /// What is stored about it makes no sense to this version.
     #[error("what is stored about {0} cannot be read: {1}")]
-    Malformed(String, String),
+    Malformed(ComponentDigest, String),
 }
 
 /// Why the bytes of a version cannot be had.
@@ -75,17 +69,12 @@ impl Components {
     /// What the store knows. Only names are read: what a version can do, when it is wanted.
     pub(crate) fn open(store: Store, guests: Arc<Guests>) -> Result<Self, ComponentError> {
         let mut names = HashMap::new();
-        let mut scan = record::scan();
+        let mut last = None;
         loop {
-            let page = store.scan(&scan)?.value;
-            for (key, _) in &page.rows {
-                let Some((name, record)) = record::read(&store, key)? else { continue };
-                names.insert(name, record);
-            }
-            match page.rows.last() {
-                Some((last, _)) if page.more => scan = scan.after(last.clone()),
-                _ => break,
-            }
+            let page = component_versions::next(&store, last.as_ref(), NAMES_PAGE)?.value;
+            let Some((name, _)) = page.last() else { break };
+            last = Some(name.clone());
+            names.extend(page);
         }
         let known = Mutex::new(Known { names, ..Known::default() });
         Ok(Self { store, guests, known, deploying: tokio::sync::Mutex::default() })
@@ -109,7 +98,8 @@ impl Components {
         let _one = self.deploying.lock().await;
         let digest = deployed.digest;
         let record = self.known().names.get(name).cloned();
-        let mut record = record.unwrap_or_else(|| Record { active: digest, versions: Vec::new() });
+        let mut record =
+            record.unwrap_or_else(|| ComponentVersions { active: digest, versions: Vec::new() });
         let known = record.versions.iter().any(|version| version.digest == digest);
         if !known {
             record.versions.push(Version { digest, deployed_at: now });
@@ -117,9 +107,8 @@ impl Components {
         record.active = digest;
         let mut batch = Batch::in_slots(Slot::SERVER);
         components::put(&mut batch, bytes);
-        let manifest = deployed.manifest.to_json();
-        settings::put(&mut batch, &record::manifest_name(&digest), manifest.as_bytes());
-        settings::put(&mut batch, &record::name_of(name), &record::write(&record));
+        manifests::put(&mut batch, &digest, &deployed.manifest.to_json());
+        component_versions::put(&mut batch, name, &record);
         more(&mut batch, known);
         let position = self.store.submit(batch).await?;
         let functions = Arc::new(deployed.manifest.clone());
@@ -152,7 +141,9 @@ impl Components {
         if let Some(names) = known.names_of.get(digest) {
             return Arc::clone(names);
         }
-        let has = |record: &Record| record.versions.iter().any(|known| known.digest == *digest);
+        let has = |record: &ComponentVersions| {
+            record.versions.iter().any(|known| known.digest == *digest)
+        };
         let named = known.names.iter().filter(|(_, record)| has(record));
         let mut names: Vec<_> = named.map(|(name, _)| name.to_string()).collect();
         names.sort();
@@ -181,10 +172,9 @@ impl Components {
         if let Some(functions) = self.known().manifests.get(digest) {
             return Ok(Some(Arc::clone(functions)));
         }
-        let name = record::manifest_name(digest);
-        let Some(json) = settings::get(&self.store, &name)?.value else { return Ok(None) };
-        let manifest = Manifest::from_json(&json)
-            .map_err(|error| ComponentError::Malformed(name, error.to_string()))?;
+        let Some(stored) = manifests::get(&self.store, digest)?.value else { return Ok(None) };
+        let manifest = Manifest::from_stored(stored)
+            .map_err(|error| ComponentError::Malformed(*digest, error.to_string()))?;
         let functions = Arc::new(manifest);
         self.known().manifests.insert(*digest, Arc::clone(&functions));
         Ok(Some(functions))

@@ -68,7 +68,7 @@ impl Engine {
         let under = self.note(under).await?;
         let put = shared.components.put(&name, bytes, &deployed, now, |batch, known| {
             if let Some(actor) = &actor {
-                let about = About::Component(&name, &digest);
+                let about = About::Component(name.clone(), digest);
                 let entry = audit::entry(shared, now, actor, about, "deploy", &reason);
                 audit_rows::put(batch, &entry);
             }

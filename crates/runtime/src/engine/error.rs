@@ -7,7 +7,6 @@ use indelible_store::{Lost, ReadError, SubmitError};
 
 use crate::component::{ComponentError, ComponentNameError};
 use crate::guest::DeployError;
-use crate::retention_clock::RetentionClockError;
 
 /// Why an engine cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -20,8 +19,8 @@ pub enum OpenError {
     #[error("what was left to be done cannot be read: {0}")]
     Queue(#[from] ReadError),
     /// The time by which records and trees are deleted cannot be read.
-    #[error(transparent)]
-    RetentionClock(#[from] RetentionClockError),
+    #[error("the retention clock cannot be read: {0}")]
+    RetentionClock(#[source] ReadError),
     /// No thread could be started.
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),

@@ -79,7 +79,8 @@ impl Engine {
             }
         });
         let components = Components::open(store.clone(), Arc::clone(&guests))?;
-        let retention_clock = RetentionClock::open(&store, clock.as_ref())?;
+        let retention_clock = RetentionClock::open(&store, clock.as_ref());
+        let retention_clock = retention_clock.map_err(OpenError::RetentionClock)?;
         let places = guests.options().guests_max as usize;
         let shared = Arc::new_cyclic(|me| Shared {
             me: Weak::clone(me),

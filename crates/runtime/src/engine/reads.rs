@@ -22,7 +22,7 @@ use crate::guest::Manifest;
 use crate::operation;
 use crate::reader::{Entered, Lane};
 use crate::shared::Shared;
-use crate::unresolved::{Unresolved, UnresolvedEffect};
+use crate::unresolved::UnresolvedEffect;
 use crate::view::View;
 
 /// How many rows of a list are looked at in one piece, at some microseconds each: others have their
@@ -240,8 +240,7 @@ impl Reads<'_> {
         let AuditPlace { at, id } = before;
         let limit = limit.clamp(1, AUDIT_PAGE_MAX);
         let entries = self.saw(audit::before_entry(&self.shared.store, at, &id, limit)?);
-        let entries = entries.iter().map(AuditEntry::decode);
-        entries.collect::<Result<_, _>>().map_err(EngineError::Malformed)
+        Ok(entries.into_iter().map(AuditEntry::from).collect())
     }
 
     /// Unresolved effects, as [`Engine::unresolved_after`] has them.
@@ -255,11 +254,8 @@ impl Reads<'_> {
             Some(unresolved::Effect { key: key.clone(), child })
         });
         let rows = self.saw(unresolved::next(&self.shared.store, after.as_ref(), limit)?);
-        let shown = |(effect, body)| match Unresolved::decode(&body) {
-            Ok(known) => Ok(known.shown(effect)),
-            Err(why) => Err(EngineError::Malformed(format!("an unresolved effect: {why}"))),
-        };
-        rows.into_iter().map(shown).collect()
+        let shown = |(effect, known)| UnresolvedEffect::new(effect, known);
+        Ok(rows.into_iter().map(shown).collect())
     }
 
     /// The operation of a tree's root, if the root is stored: one that is volatile and goes on is not

@@ -98,7 +98,7 @@ impl Engine {
             }
             let mut batch = Batch::in_slots(Slot::SERVER);
             let subject = format!("retention-clock {before}");
-            let about = About::Subject(&subject);
+            let about = About::Subject(subject);
             let entry = audit::entry(shared, wall, &actor, about, "confirm clock", &reason);
             audit_rows::put(&mut batch, &entry);
             if let Some(under) = &under {

@@ -618,7 +618,7 @@ impl Tree {
 
     fn audit(&mut self, shared: &Shared, actor: &Actor, key: &JournalKey, did: &str, why: &str) {
         let now: Timestamp = shared.clock.now();
-        let about = About::Execution(key);
+        let about = About::Execution(key.clone());
         self.changes.audit.push(crate::audit::entry(shared, now, actor, about, did, why));
     }
 }

@@ -108,9 +108,9 @@ impl Tree {
             let before = change.before.as_ref();
             windows::replace(&mut batch, &change.id, before, Some(&change.after));
         }
-        for (effect, body) in &self.changes.unresolved {
-            match body {
-                Some(body) => unresolved::put(&mut batch, effect, body),
+        for (effect, known) in &self.changes.unresolved {
+            match known {
+                Some(known) => unresolved::put(&mut batch, effect, known),
                 None => unresolved::delete(&mut batch, effect),
             }
         }

@@ -8,10 +8,10 @@ use indelible_journal::{
     Timestamp,
 };
 use indelible_records::executions::{Execution as Row, Standing};
+use indelible_records::unresolved::Unresolved;
 
 use crate::parking::Parked;
 use crate::recovery::UnderWay;
-use crate::unresolved::Unresolved;
 
 /// How far an execution is from running.
 #[derive(Debug)]

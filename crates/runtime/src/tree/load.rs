@@ -14,7 +14,6 @@ use super::execution::{Execution, Phase, number};
 use super::volatile::is_unknown_when_lost;
 use super::{Tree, Work};
 use crate::shared::Shared;
-use crate::unresolved::Unresolved;
 
 /// How many rows of a journal are read at a time.
 const ROWS_MAX: usize = 256;
@@ -42,9 +41,6 @@ pub(crate) enum LoadError {
     /// Its events are not a journal.
     #[error("its journal breaks a rule: {0}")]
     Violation(#[from] Violation),
-    /// What is stored of an effect of its cannot be read.
-    #[error("what is known of an effect of its cannot be read: {0}")]
-    Unresolved(String),
 }
 
 impl LoadError {
@@ -53,7 +49,7 @@ impl LoadError {
         match self {
             Self::Absent => false,
             Self::Read(error) => error.is_damage(),
-            Self::Violation(_) | Self::Unresolved(_) => true,
+            Self::Violation(_) => true,
         }
     }
 }
@@ -140,7 +136,7 @@ pub(super) fn stored(
 ) -> Result<Execution, LoadError> {
     decode(shared, key, ticket).inspect_err(|error| match error {
         LoadError::Absent => {}
-        LoadError::Violation(_) | LoadError::Unresolved(_) => {
+        LoadError::Violation(_) => {
             shared.store.damage().note(&format!("{key:#}: {error}"));
         }
         LoadError::Read(read) if read.is_damage() => {}
@@ -201,8 +197,7 @@ fn find_unknown(shared: &Shared, execution: &mut Execution) -> Result<(), LoadEr
             None => {
                 execution.lost.insert(child);
             }
-            Some(body) => {
-                let known = Unresolved::decode(&body).map_err(LoadError::Unresolved)?;
+            Some(known) => {
                 execution.unresolved.insert(child, known);
             }
         }

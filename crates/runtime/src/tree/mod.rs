@@ -101,8 +101,8 @@ struct Changes {
     /// Records of the keys that what was done from outside came under.
     keys: Vec<OperationChange>,
     audit: Vec<audit::Entry>,
-    /// What is known of effects of which nobody knows whether they happened; none: they are resolved.
-    unresolved: Vec<(unresolved_rows::Effect, Option<Vec<u8>>)>,
+    /// Rows of unresolved effects to write; `None` deletes the row.
+    unresolved: Vec<(unresolved_rows::Effect, Option<unresolved_rows::Unresolved>)>,
     /// What leaves when it is durable.
     outgoing: Vec<Outgoing>,
     ended: Vec<(JournalKey, Ending)>,

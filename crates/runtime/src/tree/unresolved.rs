@@ -8,7 +8,7 @@ use indelible_journal::{
 };
 use indelible_operations::effect::{self, Next};
 use indelible_records::timers::Timer;
-use indelible_records::unresolved::Effect;
+use indelible_records::unresolved::{Asking, Effect, State, Unresolved};
 
 use super::Tree;
 use super::command::{NotDone, Reconciled, Resolve};
@@ -19,7 +19,7 @@ use super::retry::backoff;
 use crate::audit::{About, Actor};
 use crate::effects::Outgoing;
 use crate::shared::Shared;
-use crate::unresolved::{Asking, State, Unresolved};
+use crate::unresolved::UnresolvedEffect;
 
 /// How often a reconciler is asked that does not know.
 const QUESTIONS_MAX: u32 = 20;
@@ -74,18 +74,17 @@ impl Tree {
 
     fn put_unresolved(&mut self, key: &JournalKey, child: u32, now: Unresolved) {
         let effect = Effect { key: key.clone(), child };
-        let body = now.encode();
         match now.state {
             State::Asking(Asking { ask_at, .. }) => {
                 self.put_timer(Timer { due: ask_at, key: key.clone(), child: Some(child) });
             }
             State::Held => {
-                let shown = Box::new(now.clone().shown(effect.clone()));
+                let shown = Box::new(UnresolvedEffect::new(effect.clone(), now.clone()));
                 self.changes.outgoing.push(Outgoing::Held(shown));
             }
         }
         if !self.execution(key).volatile {
-            self.changes.unresolved.push((effect, Some(body)));
+            self.changes.unresolved.push((effect, Some(now.clone())));
         }
         self.execution(key).unresolved.insert(child, now);
         self.touch(key);
@@ -377,7 +376,7 @@ impl Tree {
         reason: &str,
     ) {
         let now = shared.clock.now();
-        let about = About::Promise(key, promise);
+        let about = About::Promise(key.clone(), promise.clone());
         self.changes.audit.push(crate::audit::entry(shared, now, actor, about, action, reason));
     }
 }

@@ -98,6 +98,7 @@ impl Tree {
 fn root_timer(shared: &Shared, key: &JournalKey) -> Result<Option<Timestamp>, ReadError> {
     // One that was put in this very turn is not there yet.
     let next = timers::next(&shared.store, None, TIMERS_LOOKED_AT_MAX)?.value;
-    let own = next.into_iter().find(|timer| timer.key == *key && timer.child.is_none());
+    let mut own = next.into_iter().filter_map(timers::Row::tree);
+    let own = own.find(|timer| timer.key == *key && timer.child.is_none());
     Ok(own.map(|timer| timer.due))
 }

@@ -172,6 +172,10 @@ impl Caller {
         Self { actor, grant }
     }
 
+    pub(super) fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
     /// Whoever calls a server that is open: it listens on loopback alone, without keys.
     pub fn local() -> Self {
         let grant = Grant { roles: Roles::all(), namespaces: Namespaces::All };

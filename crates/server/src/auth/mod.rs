@@ -22,7 +22,7 @@ use indelible_journal::Timestamp;
 pub use self::caller::{Caller, Grant, GrantError, Namespaces, Roles};
 pub use self::local::{Foreign, OwnHosts};
 pub use self::sessions::{SessionAlgorithm, SessionKeys, SessionKeysError};
-pub(crate) use self::tokens::audit;
+pub(crate) use self::tokens::audited;
 pub use self::tokens::{TokenError, TokenId, Tokens};
 
 /// Who is let in.

@@ -9,13 +9,12 @@ use bytes::Bytes;
 use http::HeaderValue;
 use indelible_api::access::Role;
 use indelible_api::{Code, Problem};
-use indelible_records::backup::Writer;
-use indelible_store::Batch;
+use indelible_records::backup::{self, Writer};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::answer::Answer;
-use crate::auth::audit;
+use crate::auth::audited;
 use crate::refusal::{damaged, store_paused};
 use crate::request::Asked;
 use crate::state::State;
@@ -30,10 +29,8 @@ pub(super) async fn backup(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
         Problem::new(Code::Busy, "a backup is being taken already, and there is one at a time")
     })?;
     let store = state.engine.store().clone();
-    let mut batch = Batch::new();
-    let entry = audit(state.now(), asked.caller.actor(), ACTION, &"store");
-    indelible_records::audit::put(&mut batch, &entry);
-    store.submit(batch).await.map_err(|error| match error.is_damage() {
+    let entry = audited(state.now(), asked.caller.actor(), ACTION, &"store");
+    backup::note_taken(&store, &entry).await.map_err(|error| match error.is_damage() {
         true => damaged(),
         false => refused(&state, &error),
     })?;

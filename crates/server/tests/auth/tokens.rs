@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use indelible_api::access::{NewToken, Role, Token};
-use indelible_records::{AUDIT, SETTINGS, TABLES, audit, settings};
+use indelible_records::audit::{self, About};
+use indelible_records::{AUDIT, SETTINGS, TABLES, settings};
 use indelible_server::auth::tokens::{KEY_PREFIX, TOKEN_NAME_CHARS_MAX};
 use indelible_server::auth::{GrantError, TokenError, TokenId, Tokens};
 use indelible_store::memory::MemoryBackend;
-use indelible_store::{Batch, Bounds, Scan, Store};
+use indelible_store::{Batch, Bounds, ReadError, Scan, Store};
 
 use crate::{admin, at, new_token, open};
 
-fn audited(store: &Store) -> Vec<serde_json::Value> {
-    let entries = audit::before(store, at(1_000_000), 100).unwrap().value;
-    let mut entries: Vec<_> =
-        entries.iter().map(|entry| serde_json::from_slice(&entry.body).unwrap()).collect();
+fn audited(store: &Store) -> Vec<audit::Entry> {
+    let mut entries = audit::before(store, at(1_000_000), 100).unwrap().value;
     entries.reverse();
     entries
 }
@@ -58,11 +57,13 @@ async fn a_key_is_good_until_it_is_revoked() {
     // Again: the same answer, and nothing is written.
     let again = tokens.revoke(id(&made.token), at(5), &admin()).await.unwrap().unwrap();
     assert_eq!(again, revoked);
-    let written = serde_json::json!([
-        {"version": 1, "actor": "user:ada", "action": "token create", "subject": made.token.id, "reason": ""},
-        {"version": 1, "actor": "user:ada", "action": "token revoke", "subject": made.token.id, "reason": ""},
-    ]);
-    assert_eq!(serde_json::Value::Array(audited(&store)), written);
+    let entries = audited(&store);
+    for (entry, action) in entries.iter().zip(["token create", "token revoke"]) {
+        let said = (entry.actor.as_str(), entry.action.as_str(), entry.reason.as_str());
+        assert_eq!(said, ("user:ada", action, ""));
+        assert_eq!(entry.about, About::Subject(made.token.id.clone()));
+    }
+    assert_eq!(entries.len(), 2);
 
     drop(tokens);
     store.close().unwrap();
@@ -187,19 +188,35 @@ async fn there_are_not_too_many_keys() {
     assert!(tokens.check(&first.secret, at(31)).is_some());
 }
 
+/// The row of a key with these roles, in one namespace.
+fn tokens_row(roles: &str) -> String {
+    format!(
+        r#"{{"version":1,"name":"x","secret_sha256":"{}","roles":{roles},"namespaces":["shop"],"created_at":"2026-11-16T02:00:00.000000Z"}}"#,
+        "ab".repeat(32)
+    )
+}
+
 /// A store whose keys cannot be read is not opened: to forget one would be to forget that it was
 /// revoked.
 #[tokio::test]
 async fn a_row_that_cannot_be_read() {
-    for (name, value) in [("token/0123456789abcdef", "{}"), ("token/zz", "{}"), ("token/", "")] {
+    let everywhere = tokens_row(r#"["admin"]"#);
+    for (name, value) in [
+        ("token/0123456789abcdef", "{}"),
+        ("token/0123456789abcdef", everywhere.as_str()),
+        ("token/zz", "{}"),
+        ("token/", ""),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path());
         let mut batch = Batch::new();
         settings::put(&mut batch, name, value.as_bytes());
         settings::put(&mut batch, "tokens", b"none of ours");
         store.submit(batch).await.unwrap();
-        let error = Tokens::open(store).unwrap_err();
-        assert!(matches!(&error, TokenError::Malformed { name: n, .. } if n == name), "{error}");
+        let error = Tokens::open(store.clone()).unwrap_err();
+        let TokenError::Read(ReadError::Row { key, .. }) = &error else { panic!("{error}") };
+        assert_eq!((&key[..], store.damage().places()), (name.as_bytes(), 1), "{error}");
+        assert!(!error.to_string().contains("abab"), "{error}");
     }
 }
 

@@ -6,9 +6,10 @@ mod stored;
 use std::sync::Arc;
 
 use indelible_journal::{FunctionName, RetryPolicy};
+use indelible_records::manifests;
 
 pub(super) use check::{check, check_policy};
-pub use stored::MANIFEST_VERSION;
+pub use indelible_records::manifests::MANIFEST_VERSION;
 
 /// The functions of a component; at least one, each name once, in the order of their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +52,11 @@ impl Manifest {
     /// What [`Manifest::to_json`] wrote, by this version of Indelible or an earlier one. It is
     /// checked as if it were new.
     pub fn from_json(json: &[u8]) -> Result<Self, ManifestError> {
-        stored::read(json)
+        Self::from_stored(manifests::decode(json).map_err(ManifestError::Stored)?)
+    }
+
+    pub(crate) fn from_stored(stored: Vec<manifests::Function>) -> Result<Self, ManifestError> {
+        stored::read(stored)
     }
 }
 

@@ -3,37 +3,30 @@
 //! A change counts when it is durable: a key that was shown is on disk, and a key is refused from
 //! the moment at which its revocation can be acknowledged.
 
-mod record;
 mod secret;
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use indelible_api::access::{MadeToken, NewToken, Token};
+use indelible_api::access::{MadeToken, NewToken, Role, Token};
 use indelible_journal::Timestamp;
-use indelible_records::{SETTINGS, audit, settings};
+use indelible_records::tokens::{self, Token as Key, is_token_name};
+pub use indelible_records::tokens::{TOKEN_NAME_CHARS_MAX, TokenId, TokenIdError};
+use indelible_records::{audit, audit::About};
 use indelible_runtime::Actor;
-use indelible_store::{Batch, Expect, Lost, Position, ReadError, Scan, Store, SubmitError};
+use indelible_store::{Lost, Position, ReadError, Store, SubmitError};
 use subtle::Choice;
 
-pub(crate) use self::record::audit;
-use self::secret::SecretHash;
-pub use self::secret::{KEY_PREFIX, TokenId, TokenIdError};
-use super::caller::{Caller, Grant, GrantError, is_name};
+pub use self::secret::KEY_PREFIX;
+use self::secret::{SecretHash, random};
+use super::caller::{Caller, Grant, GrantError};
 
 /// The most API keys that there can be, unless configured otherwise: some megabytes of memory,
 /// and a list that can be answered at once.
 pub const TOKENS_MAX: usize = 10_000;
 
-/// The longest name of an API key, in characters.
-pub const TOKEN_NAME_CHARS_MAX: usize = 64;
-
 /// How many rows are read at once when the keys are loaded.
 const PAGE_ROWS: usize = 256;
-
-fn is_token_name(name: &str) -> bool {
-    is_name(name, TOKEN_NAME_CHARS_MAX)
-}
 
 /// Why a key was not made, revoked, listed or loaded. Nothing has changed, unless the store
 /// stopped.
@@ -55,14 +48,6 @@ pub enum TokenError {
     /// There are as many as there may be, and all of them are good.
     #[error("there are {0} API keys, and no more can be: revoke one that is not needed")]
     TooMany(usize),
-    /// A stored one is not as it should be.
-    #[error("the setting {name} cannot be read: {what}")]
-    Malformed {
-        /// Which.
-        name: String,
-        /// Why.
-        what: String,
-    },
     /// The store could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -74,37 +59,6 @@ pub enum TokenError {
     Lost(#[from] Lost),
 }
 
-/// A key, as it is kept.
-#[derive(Debug, Clone)]
-struct Key {
-    name: String,
-    hash: SecretHash,
-    grant: Grant,
-    created_at: Timestamp,
-    expires_at: Option<Timestamp>,
-    revoked_at: Option<Timestamp>,
-}
-
-impl Key {
-    fn shown(&self, id: TokenId) -> Token {
-        Token {
-            id: id.to_string(),
-            name: self.name.clone(),
-            roles: self.grant.roles().iter().collect(),
-            namespaces: self.grant.namespaces().names(),
-            created_at: self.created_at.to_string(),
-            expires_at: self.expires_at.map(|time| time.to_string()),
-            revoked_at: self.revoked_at.map(|time| time.to_string()),
-        }
-    }
-
-    /// Since when it is good no longer, if it is not.
-    fn over(&self, now: Timestamp) -> Option<Timestamp> {
-        let expired = self.expires_at.filter(|end| *end <= now);
-        self.revoked_at.into_iter().chain(expired).min()
-    }
-}
-
 /// A key in memory, and the position of its last change.
 #[derive(Debug)]
 struct Held {
@@ -114,10 +68,49 @@ struct Held {
 }
 
 impl Held {
-    fn new(key: Key, position: Position) -> Self {
-        let caller = Caller::new(Actor::new(&format!("client:{}", key.name)), key.grant.clone());
+    fn new(key: Key, grant: Grant, position: Position) -> Self {
+        let caller = Caller::new(Actor::new(&format!("client:{}", key.name)), grant);
         Self { key, caller, position }
     }
+
+    /// One that was read from the store.
+    fn read(id: TokenId, key: Key, position: Position) -> Result<Self, ReadError> {
+        let role = |word: &String| Role::ALL.into_iter().find(|role| role.as_str() == word);
+        let roles: Option<Vec<_>> = key.roles.iter().map(role).collect();
+        let roles = roles.ok_or_else(|| tokens::damaged(id, "a role is none"))?;
+        let grant = Grant::new(&roles, &key.namespaces);
+        let grant = grant.map_err(|error| tokens::damaged(id, error.to_string()))?;
+        Ok(Self::new(key, grant, position))
+    }
+}
+
+/// A key, as people are shown it.
+fn shown(id: TokenId, key: &Key, grant: &Grant) -> Token {
+    Token {
+        id: id.to_string(),
+        name: key.name.clone(),
+        roles: grant.roles().iter().collect(),
+        namespaces: grant.namespaces().names(),
+        created_at: key.created_at.to_string(),
+        expires_at: key.expires_at.map(|time| time.to_string()),
+        revoked_at: key.revoked_at.map(|time| time.to_string()),
+    }
+}
+
+/// Since when a key is good no longer, if it is not.
+fn over_since(key: &Key, now: Timestamp) -> Option<Timestamp> {
+    let expired = key.expires_at.filter(|end| *end <= now);
+    key.revoked_at.into_iter().chain(expired).min()
+}
+
+/// The entry of the audit record about something that is no execution.
+pub(crate) fn audited(
+    at: Timestamp,
+    actor: &Actor,
+    action: &str,
+    subject: &dyn std::fmt::Display,
+) -> audit::Entry {
+    audit::Entry::new(at, random(), actor.as_str(), action, About::Subject(subject.to_string()))
 }
 
 /// All API keys of a store.
@@ -144,22 +137,14 @@ impl Tokens {
     /// The same with another bound on how many can be made.
     pub fn open_bounded(store: Store, tokens_max: usize) -> Result<Self, TokenError> {
         let mut keys = BTreeMap::new();
-        let mut scan = Scan::prefix(SETTINGS, record::NAME_PREFIX.as_bytes(), PAGE_ROWS);
+        let mut last = None;
         loop {
-            let page = store.scan(&scan)?.value;
-            for (row, _) in &page.rows {
-                let name = String::from_utf8_lossy(row).into_owned();
-                let malformed = |what: String| TokenError::Malformed { name: name.clone(), what };
-                let id = name.strip_prefix(record::NAME_PREFIX).unwrap_or_default().parse();
-                let id = id.map_err(|error: TokenIdError| malformed(error.to_string()))?;
-                let seen = settings::get(&store, &name)?;
-                let Some(json) = seen.value else { continue };
-                let key = record::parse(&json).map_err(malformed)?;
-                keys.insert(id, Held::new(key, seen.position));
-            }
-            match page.rows.last() {
-                Some((last, _)) if page.more => scan = scan.after(last.clone()),
-                _ => break,
+            let page = tokens::next(&store, last, PAGE_ROWS)?;
+            let Some((id, _)) = page.value.last() else { break };
+            last = Some(*id);
+            for (id, key) in page.value {
+                let held = store.damage().noted(Held::read(id, key, page.position))?;
+                keys.insert(id, held);
             }
         }
         Ok(Self {
@@ -195,30 +180,31 @@ impl Tokens {
         if expires_at.is_some_and(|end: Timestamp| end <= now) {
             return Err(TokenError::Expired);
         }
-        let id = TokenId::random();
+        let id = TokenId::from_bytes(random());
         let (secret, hash) = secret::mint(id);
-        let name = new.name.clone();
-        let key = Key { name, hash, grant, created_at: now, expires_at, revoked_at: None };
-        let token = key.shown(id);
+        let key = Key {
+            name: new.name.clone(),
+            secret_sha256: hash.0,
+            roles: grant.roles().iter().map(|role| role.as_str().to_owned()).collect(),
+            namespaces: grant.namespaces().names(),
+            created_at: now,
+            expires_at,
+            revoked_at: None,
+        };
+        let token = shown(id, &key, &grant);
 
         let position = {
             let _one = self.changing.lock().await;
             let gone = self.room(now)?;
-            let mut batch = Batch::new();
-            batch.expect(SETTINGS, record::name_of(id), Expect::Absent);
-            settings::put(&mut batch, &record::name_of(id), &record::write(&key));
-            if let Some(gone) = gone {
-                settings::delete(&mut batch, &record::name_of(gone));
-            }
-            audit::put(&mut batch, &record::audit(now, actor, "token create", &id));
-            // Once the batch is accepted nothing waits until memory says the same, so that a
+            let entry = audited(now, actor, "token create", &id);
+            // Once it is accepted nothing waits until memory says the same, so that a
             // caller who gives up in between does no harm.
-            let position = self.store.submit(batch).await?;
+            let position = tokens::create(&self.store, id, &key, gone, &entry).await?;
             let mut keys = self.write();
             if let Some(gone) = gone {
                 keys.remove(&gone);
             }
-            keys.insert(id, Held::new(key, position));
+            keys.insert(id, Held::new(key, grant, position));
             position
         };
         self.store.durable(position).await?;
@@ -232,7 +218,7 @@ impl Tokens {
         if keys.len() < self.tokens_max {
             return Ok(None);
         }
-        let over = keys.iter().filter_map(|(id, held)| Some((held.key.over(now)?, *id)));
+        let over = keys.iter().filter_map(|(id, held)| Some((over_since(&held.key, now)?, *id)));
         over.min().map(|(_, id)| Some(id)).ok_or(TokenError::TooMany(keys.len()))
     }
 
@@ -246,17 +232,18 @@ impl Tokens {
     ) -> Result<Option<Token>, TokenError> {
         let (token, position) = {
             let _one = self.changing.lock().await;
-            let held = self.read().get(&id).map(|held| (held.key.clone(), held.position));
-            let Some((mut key, mut position)) = held else { return Ok(None) };
+            let held = self
+                .read()
+                .get(&id)
+                .map(|held| (held.key.clone(), held.caller.grant().clone(), held.position));
+            let Some((mut key, grant, mut position)) = held else { return Ok(None) };
             if key.revoked_at.is_none() {
                 key.revoked_at = Some(now);
-                let mut batch = Batch::new();
-                settings::put(&mut batch, &record::name_of(id), &record::write(&key));
-                audit::put(&mut batch, &record::audit(now, actor, "token revoke", &id));
-                position = self.store.submit(batch).await?;
-                self.write().insert(id, Held::new(key.clone(), position));
+                let entry = audited(now, actor, "token revoke", &id);
+                position = tokens::revoke(&self.store, id, &key, &entry).await?;
+                self.write().insert(id, Held::new(key.clone(), grant.clone(), position));
             }
-            (key.shown(id), position)
+            (shown(id, &key, &grant), position)
         };
         // Of a revocation that was there already too: it may not be on disk yet (D2).
         self.store.durable(position).await?;
@@ -269,7 +256,9 @@ impl Tokens {
             let keys = self.read();
             let mut all: Vec<_> = keys.iter().collect();
             all.sort_by_key(|(id, held)| (held.key.created_at, **id));
-            let tokens = all.iter().map(|(id, held)| held.key.shown(**id)).collect();
+            let shown =
+                |(id, held): &(&TokenId, &Held)| shown(**id, &held.key, held.caller.grant());
+            let tokens = all.iter().map(shown).collect();
             // A key that made room for another went at the position of that one.
             (tokens, keys.values().map(|held| held.position).max())
         };
@@ -285,7 +274,7 @@ impl Tokens {
         let (id, hash) = secret::parse(presented)?;
         let keys = self.read();
         let held = keys.get(&id);
-        let kept = held.map_or(&SecretHash::NOBODYS, |held| &held.key.hash);
+        let kept = held.map_or(SecretHash::NOBODYS, |held| SecretHash(held.key.secret_sha256));
         let good = held.is_some_and(|held| self.is_good(held, now));
         let passes = kept.matches(&hash) & Choice::from(u8::from(good));
         held.filter(|_| bool::from(passes)).map(|held| held.caller.clone())

@@ -1,9 +1,9 @@
 //! The text of an API key: `ind_`, its id, `_`, its secret. Only this file has a secret in hand.
 
 use std::fmt;
-use std::str::FromStr;
 
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use data_encoding::BASE64URL_NOPAD;
+use indelible_records::tokens::TokenId;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
@@ -11,40 +11,9 @@ use subtle::{Choice, ConstantTimeEq as _};
 /// leaked secrets find them.
 pub const KEY_PREFIX: &str = "ind_";
 
-const ID_BYTES: usize = 8;
 const SECRET_BYTES: usize = 32;
 /// Its secret as base64url without padding.
 const SECRET_CHARS: usize = 43;
-
-/// Which API key: 16 hexadecimal digits. It is no secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TokenId([u8; ID_BYTES]);
-
-impl TokenId {
-    pub(super) fn random() -> Self {
-        Self(random())
-    }
-}
-
-impl fmt::Display for TokenId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&HEXLOWER.encode(&self.0))
-    }
-}
-
-/// The text is not the id of an API key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the id of an API key is 16 hexadecimal digits, in lower case")]
-pub struct TokenIdError;
-
-impl FromStr for TokenId {
-    type Err = TokenIdError;
-
-    fn from_str(text: &str) -> Result<Self, TokenIdError> {
-        let bytes = HEXLOWER.decode(text.as_bytes()).map_err(|_| TokenIdError)?;
-        Ok(Self(bytes.try_into().map_err(|_| TokenIdError)?))
-    }
-}
 
 /// What is kept of a secret: its SHA-256. A secret has 256 random bits, so nobody finds it by
 /// trying, and a slow hash would only slow every request.
@@ -103,7 +72,7 @@ mod tests {
     /// What is minted parses, and has the form that is described.
     #[test]
     fn the_text_of_a_key() {
-        let id = TokenId::random();
+        let id = TokenId::from_bytes(random());
         let (text, hash) = mint(id);
         assert_eq!(text.len(), 4 + 16 + 1 + 43);
         assert_eq!(parse(&text), Some((id, hash)));
@@ -130,7 +99,7 @@ mod tests {
     /// A hash matches itself and nothing else, and is not shown.
     #[test]
     fn hashes() {
-        let (_, hash) = mint(TokenId::random());
+        let (_, hash) = mint(TokenId::from_bytes(random()));
         assert!(bool::from(hash.matches(&hash)));
         assert!(!bool::from(hash.matches(&SecretHash::NOBODYS)));
         assert_eq!(format!("{hash:?}"), "SecretHash(…)");

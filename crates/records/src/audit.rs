@@ -1,0 +1,247 @@
+//! The audit record: who did what, why, when, written in the same commit as what was done (C-38).
+//!
+//! ```text
+//! audit   time (8) ‖ id (16)   ->   JSON, sealed
+//! ```
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use indelible_journal::{ComponentDigest, JournalKey, PromiseId, Timestamp};
+use indelible_slots::Slot;
+use indelible_store::{Batch, Read, ReadError, Scan, Seen};
+use serde::{Deserialize, Serialize};
+
+use super::codec::{self, Malformed, Reader};
+use super::{AUDIT, ComponentName};
+
+const VERSION: u8 = 1;
+
+/// An entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When.
+    pub at: Timestamp,
+    /// Tells entries of one moment apart. It begins with the slot of what the entry is about.
+    pub id: [u8; 16],
+    /// Who.
+    pub actor: String,
+    /// What was done.
+    pub action: String,
+    /// To what.
+    pub about: About,
+    /// Why.
+    pub reason: String,
+}
+
+/// What something was done to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum About {
+    /// An execution, in this attempt at it.
+    Execution(JournalKey),
+    /// One of an execution's promises.
+    Promise(JournalKey, PromiseId),
+    /// A version of a component.
+    Component(ComponentName, ComponentDigest),
+    /// Anything else, in words.
+    Subject(String),
+}
+
+impl Entry {
+    /// An entry whose id has the slot of what it is about, and is random otherwise.
+    pub fn new(at: Timestamp, random: [u8; 16], actor: &str, action: &str, about: About) -> Self {
+        let mut id = random;
+        about.slot().stamp(&mut id);
+        let (actor, action) = (actor.to_owned(), action.to_owned());
+        Self { at, id, actor, action, about, reason: String::new() }
+    }
+
+    /// The slot of what it is about.
+    pub fn slot(&self) -> Slot {
+        Slot::at_start_of(&self.id)
+    }
+}
+
+impl About {
+    fn slot(&self) -> Slot {
+        match self {
+            Self::Execution(key) | Self::Promise(key, _) => key.execution_id().root().slot(),
+            Self::Component(..) | Self::Subject(_) => Slot::SERVER,
+        }
+    }
+}
+
+/// The body. Keys that are not known are left alone: an entry is for people.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    version: u8,
+    actor: String,
+    action: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    execution: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    promise: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    component: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    subject: Option<String>,
+    reason: String,
+}
+
+/// Adds an entry to a batch.
+pub fn put(batch: &mut Batch, entry: &Entry) {
+    let key = key(entry.at, &entry.id);
+    let value = codec::seal(&AUDIT, &key, VERSION, &encode(entry));
+    batch.put(AUDIT, key, value);
+}
+
+fn encode(entry: &Entry) -> Vec<u8> {
+    let (mut execution, mut promise, mut component, mut digest) = (None, None, None, None);
+    let mut subject = None;
+    match &entry.about {
+        About::Execution(key) => execution = Some(key.to_string()),
+        About::Promise(key, of) => {
+            (execution, promise) = (Some(key.to_string()), Some(of.to_string()));
+        }
+        About::Component(name, of) => {
+            (component, digest) = (Some(name.to_string()), Some(of.to_string()));
+        }
+        About::Subject(text) => subject = Some(text.clone()),
+    }
+    let (actor, action) = (entry.actor.clone(), entry.action.clone());
+    let (version, reason) = (codec::JSON_VERSION, entry.reason.clone());
+    codec::write_json(&Stored {
+        version,
+        actor,
+        action,
+        execution,
+        promise,
+        component,
+        digest,
+        subject,
+        reason,
+    })
+}
+
+fn read_body(body: &[u8]) -> Result<(Stored, About), String> {
+    fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
+        text.parse().map_err(|error: T::Err| error.to_string())
+    }
+    let stored: Stored = codec::read_json(body)?;
+    let Stored { execution, promise, component, digest, subject, .. } = &stored;
+    let about = match (execution, promise, component, digest, subject) {
+        (Some(key), None, None, None, None) => About::Execution(parsed(key)?),
+        (Some(key), Some(of), None, None, None) => About::Promise(parsed(key)?, parsed(of)?),
+        (None, None, Some(name), Some(of), None) => About::Component(parsed(name)?, parsed(of)?),
+        (None, None, None, None, Some(text)) => About::Subject(text.clone()),
+        _ => return Err("it does not say what it is about".to_owned()),
+    };
+    Ok((stored, about))
+}
+
+fn key(at: Timestamp, id: &[u8; 16]) -> Bytes {
+    let mut key = BytesMut::with_capacity(24);
+    key.put_u64(at.as_micros());
+    key.put_slice(id);
+    key.freeze()
+}
+
+/// The newest entries before a time, at most so many.
+pub fn before(
+    read: &impl Read,
+    time: Timestamp,
+    limit: usize,
+) -> Result<Seen<Vec<Entry>>, ReadError> {
+    // No entry is before the first of a moment.
+    before_entry(read, time, &[0; 16], limit)
+}
+
+/// The newest entries before the one of this time and id, at most so many: where a page ended,
+/// the next one goes on, also within one moment.
+pub fn before_entry(
+    read: &impl Read,
+    time: Timestamp,
+    id: &[u8; 16],
+    limit: usize,
+) -> Result<Seen<Vec<Entry>>, ReadError> {
+    let mut scan = Scan::all(AUDIT, limit).reversed();
+    scan.range.1 = std::ops::Bound::Excluded(key(time, id));
+    codec::decoded(read, read.scan(&scan)?, |page| {
+        page.rows.iter().map(|(key, value)| decode(key, value)).collect()
+    })
+}
+
+/// The time of the newest entry. What the entry says is not looked at: it may be damaged.
+pub fn newest(read: &impl Read) -> Result<Seen<Option<Timestamp>>, ReadError> {
+    read.scan(&Scan::all(AUDIT, 1).reversed())?.try_map(|page| {
+        page.rows.first().map(|(key, _)| read_key(key).map(|(at, _)| at)).transpose()
+    })
+}
+
+fn read_key(key: &Bytes) -> Result<(Timestamp, [u8; 16]), ReadError> {
+    let mut reader = Reader(key);
+    let parts = reader.timestamp().and_then(|at| Ok((at, reader.array()?)));
+    let parts = parts.and_then(|parts| reader.end().map(|()| parts));
+    parts.map_err(|Malformed(what)| codec::damaged(&AUDIT, key, what))
+}
+
+pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Entry, ReadError> {
+    let body = codec::unseal(&AUDIT, key, VERSION, value)?;
+    let (at, id) = read_key(key)?;
+    let (stored, about) = read_body(&body).map_err(|what| codec::damaged(&AUDIT, key, what))?;
+    let Stored { actor, action, reason, .. } = stored;
+    Ok(Entry { at, id, actor, action, about, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use indelible_journal::{ExecutionId, RootHash};
+
+    use super::*;
+
+    /// C-38: the text of version 1, as it is described, of everything that an entry can be about: it
+    /// must still read. What is about nothing, or about two things, is refused.
+    #[test]
+    fn entries_of_version_1_read() {
+        let execution = ExecutionId::root_of(RootHash::from_bytes([7; 32]));
+        let (key, promise) = (JournalKey::first(execution.clone()), execution.child(3));
+        let digest = ComponentDigest::from_bytes([9; 32]);
+        let name = ComponentName::new("shop").expect("it is a name");
+        let cases = [
+            (About::Execution(key.clone()), format!(r#""execution":"{key}""#)),
+            (
+                About::Promise(key.clone(), promise.clone()),
+                format!(r#""execution":"{key}","promise":"{promise}""#),
+            ),
+            (About::Component(name, digest), format!(r#""component":"shop","digest":"{digest}""#)),
+            (About::Subject("store".to_owned()), r#""subject":"store""#.to_owned()),
+        ];
+        for (about, part) in cases {
+            let text = format!(
+                r#"{{"version":1,"actor":"user:ada","action":"did",{part},"reason":"why"}}"#
+            );
+            let (at, id, reason) = (Timestamp::EPOCH, [1; 16], "why".to_owned());
+            let (actor, action) = ("user:ada".to_owned(), "did".to_owned());
+            let entry = Entry { at, id, actor, action, about: about.clone(), reason };
+            assert_eq!(String::from_utf8(encode(&entry)).expect("it is text"), text);
+            let (stored, read) = read_body(text.as_bytes()).expect("it is an entry");
+            assert_eq!((stored.actor.as_str(), read), ("user:ada", about));
+            let unclear = format!("{part},\"digest\":\"x\"");
+            let part_and_comma = format!("{part},");
+            let (more, two) = (r#""more":1,"reason"#, r#""subject":"x","execution":"x","reason"#);
+            assert!(read_body(text.replace("\"reason", more).as_bytes()).is_ok());
+            for (from, to) in [
+                ("n\":1", "n\":2"),
+                (part_and_comma.as_str(), ""),
+                (part.as_str(), unclear.as_str()),
+                ("\"reason", two),
+                ("0707", "zz"),
+                ("shop", "a shop"),
+                ("\"store\"", "1"),
+            ] {
+                let broken = text.replace(from, to);
+                assert!(broken == text || read_body(broken.as_bytes()).is_err(), "{broken}");
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Messages from one slot to another (D13): in the outbox of the sender's slot from the commit that
+//! causes them until they are settled, and marked as applied in the receiver's slot from the commit
+//! that applies them until the receiver knows that.
+//!
+//! ```text
+//! outbox    from (2) ‖ to (2)                 ->   settled (8), sealed
+//! outbox    from (2) ‖ to (2) ‖ number (8)    ->   room (1) ‖ length of the key (2) ‖ key ‖ payload, sealed
+//! applied   to (2) ‖ from (2)                 ->   settled (8), sealed
+//! applied   to (2) ‖ from (2) ‖ number (8)    ->   empty
+//! ```
+//! A slot is its 12 bits and four zero bits. Numbers rise within a channel, which is a sender's slot
+//! and a receiver's. All numbers up to *settled* are over for ever: none of them is in the outbox, and
+//! none will be given to another message. So the receiver forgets their marks, and still knows them.
+
+use std::ops::Bound;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use indelible_slots::Slot;
+use indelible_store::{Batch, Expect, Read, ReadError, Scan, Seen, Table};
+
+use super::codec::{self, Malformed, Reader};
+use super::{APPLIED, OUTBOX, Room};
+
+const VERSION: u8 = 1;
+
+/// How far the numbers of a channel may be ahead of the last settled one. It bounds the rows of a
+/// channel on both sides; a sender that has so many messages under way waits for acknowledgements.
+pub const WINDOW: u64 = 1_024;
+
+/// From which slot to which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Channel {
+    /// The sender's slot.
+    pub from: Slot,
+    /// The receiver's slot.
+    pub to: Slot,
+}
+
+/// Which message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId {
+    /// From which slot to which.
+    pub channel: Channel,
+    /// Its number there, from 1.
+    pub number: u64,
+}
+
+/// What is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The room that it is for.
+    pub room: Room,
+    /// What it is for, there: the room's key. At most 64 KiB.
+    pub key: Bytes,
+    /// What that is told.
+    pub payload: Bytes,
+}
+
+/// A row of the outbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Row {
+    /// All numbers up to this one are settled.
+    Settled(Channel, u64),
+    /// A message that is not settled.
+    Message(MessageId),
+}
+
+fn slots_key(first: Slot, second: Slot) -> BytesMut {
+    let mut key = BytesMut::with_capacity(12);
+    key.put_u16(first.get() << 4);
+    key.put_u16(second.get() << 4);
+    key
+}
+
+impl Channel {
+    fn in_outbox(self) -> Bytes {
+        slots_key(self.from, self.to).freeze()
+    }
+
+    fn in_applied(self) -> Bytes {
+        slots_key(self.to, self.from).freeze()
+    }
+}
+
+impl MessageId {
+    fn in_outbox(self) -> Bytes {
+        let mut key = slots_key(self.channel.from, self.channel.to);
+        key.put_u64(self.number);
+        key.freeze()
+    }
+
+    fn in_applied(self) -> Bytes {
+        let mut key = slots_key(self.channel.to, self.channel.from);
+        key.put_u64(self.number);
+        key.freeze()
+    }
+}
+
+/// Adds to a batch: this message is to be sent.
+pub fn put(batch: &mut Batch, id: MessageId, message: &Message) {
+    let mut body = BytesMut::with_capacity(3 + message.key.len() + message.payload.len());
+    message.room.put(&mut body);
+    body.put_u16(u16::try_from(message.key.len()).expect("keys of rooms are below 64 KiB"));
+    body.put_slice(&message.key);
+    body.put_slice(&message.payload);
+    let key = id.in_outbox();
+    let value = codec::seal(&OUTBOX, &key, VERSION, &body);
+    batch.put(OUTBOX, key, value);
+}
+
+/// A message that is not settled.
+pub fn get(read: &impl Read, id: MessageId) -> Result<Seen<Option<Message>>, ReadError> {
+    let key = id.in_outbox();
+    codec::decoded(read, read.get(OUTBOX, &key)?, |value| {
+        value.map(|value| decode_message(&key, &value)).transpose()
+    })
+}
+
+/// Adds to a batch: all numbers of a channel up to this one are settled, and these were messages.
+pub fn settle(batch: &mut Batch, channel: Channel, settled: u64, messages: &[u64]) {
+    for number in messages {
+        batch.delete(OUTBOX, MessageId { channel, number: *number }.in_outbox());
+    }
+    put_settled(batch, OUTBOX, channel.in_outbox(), settled);
+}
+
+/// The rows of the outbox behind one, at most so many.
+pub fn next(
+    read: &impl Read,
+    after: Option<Row>,
+    limit: usize,
+) -> Result<Seen<Vec<Row>>, ReadError> {
+    let scan = Scan::all(OUTBOX, limit);
+    let scan = match after {
+        None => scan,
+        Some(Row::Settled(channel, _)) => scan.after(channel.in_outbox()),
+        Some(Row::Message(id)) => scan.after(id.in_outbox()),
+    };
+    codec::decoded(read, read.scan(&scan)?, |page| {
+        page.rows.iter().map(|(key, value)| decode(key, value)).collect()
+    })
+}
+
+/// The last settled number of a channel, as its receiver knows it.
+pub fn settled_at_receiver(read: &impl Read, channel: Channel) -> Result<Seen<u64>, ReadError> {
+    let key = channel.in_applied();
+    codec::decoded(read, read.get(APPLIED, &key)?, |value| {
+        value.map_or(Ok(0), |value| read_settled(APPLIED, &key, &value))
+    })
+}
+
+/// Whether a message that is not settled was applied.
+pub fn is_applied(read: &impl Read, id: MessageId) -> Result<Seen<bool>, ReadError> {
+    Ok(read.get(APPLIED, &id.in_applied())?.map(|value| value.is_some()))
+}
+
+/// Adds to a batch: this message is applied by it. It is refused if the message was applied, or if the
+/// receiver has learned since `settled` was read that more is settled: a mark may have gone then.
+pub fn apply(batch: &mut Batch, id: MessageId, settled: u64) {
+    expect_settled(batch, id.channel, settled);
+    batch.expect(APPLIED, id.in_applied(), Expect::Absent);
+    batch.put(APPLIED, id.in_applied(), Bytes::new());
+}
+
+/// Adds to a batch: the receiver knows that all numbers up to `now` are settled, and forgets their
+/// marks. It is refused if that is not `before`.
+pub fn forget(
+    read: &impl Read,
+    batch: &mut Batch,
+    channel: Channel,
+    before: u64,
+    now: u64,
+) -> Result<(), ReadError> {
+    // At most a window of marks: a message comes with what was settled when it left.
+    let mut scan = Scan::all(APPLIED, WINDOW as usize);
+    let last = MessageId { channel, number: now }.in_applied();
+    scan.range = (Bound::Excluded(channel.in_applied()), Bound::Included(last));
+    for (key, _) in read.scan(&scan)?.value.rows {
+        batch.delete(APPLIED, key);
+    }
+    expect_settled(batch, channel, before);
+    put_settled(batch, APPLIED, channel.in_applied(), now);
+    Ok(())
+}
+
+fn put_settled(batch: &mut Batch, table: Table, key: Bytes, settled: u64) {
+    let value = codec::seal(&table, &key, VERSION, &settled.to_be_bytes());
+    batch.put(table, key, value);
+}
+
+fn expect_settled(batch: &mut Batch, channel: Channel, settled: u64) {
+    let key = channel.in_applied();
+    let expect = match settled {
+        0 => Expect::Absent,
+        _ => Expect::Equal(codec::seal(&APPLIED, &key, VERSION, &settled.to_be_bytes())),
+    };
+    batch.expect(APPLIED, key, expect);
+}
+
+fn read_settled(table: Table, key: &Bytes, value: &Bytes) -> Result<u64, ReadError> {
+    let body = codec::unseal(&table, key, VERSION, value)?;
+    let mut reader = Reader(&body);
+    let settled = reader.u64().and_then(|settled| reader.end().map(|()| settled));
+    settled.map_err(|Malformed(what)| codec::damaged(&table, key, what))
+}
+
+/// The two slots of a key, and the number if it has one.
+fn read_key(table: Table, key: &Bytes) -> Result<(Slot, Slot, Option<u64>), ReadError> {
+    let read = || {
+        let mut reader = Reader(key);
+        let mut slot = || {
+            let bits = reader.u16()?;
+            let slot = Slot::new(bits >> 4).filter(|_| bits & 0xf == 0);
+            slot.ok_or(Malformed("a slot is none"))
+        };
+        let (first, second) = (slot()?, slot()?);
+        let number = if reader.0.is_empty() { None } else { Some(reader.u64()?) };
+        if number == Some(0) {
+            return Err(Malformed("a number is 0"));
+        }
+        reader.end().map(|()| (first, second, number))
+    };
+    read().map_err(|Malformed(what)| codec::damaged(&table, key, what))
+}
+
+fn decode(key: &Bytes, value: &Bytes) -> Result<Row, ReadError> {
+    let (from, to, number) = read_key(OUTBOX, key)?;
+    let channel = Channel { from, to };
+    match number {
+        None => Ok(Row::Settled(channel, read_settled(OUTBOX, key, value)?)),
+        Some(number) => Ok(Row::Message(MessageId { channel, number })),
+    }
+}
+
+fn decode_message(key: &Bytes, value: &Bytes) -> Result<Message, ReadError> {
+    let body = codec::unseal(&OUTBOX, key, VERSION, value)?;
+    let read = || {
+        let mut reader = Reader(&body);
+        let room = Room::read(&mut reader)?.ok_or(Malformed(super::room::UNKNOWN_ROOM))?;
+        let length = usize::from(reader.u16()?);
+        let of = Bytes::copy_from_slice(reader.take(length)?);
+        Ok(Message { room, key: of, payload: Bytes::copy_from_slice(reader.0) })
+    };
+    read().map_err(|Malformed(what)| codec::damaged(&OUTBOX, key, what))
+}
+
+/// What is wrong with a row of one of the two tables.
+pub(crate) fn check(
+    read: &impl Read,
+    table: Table,
+    key: &Bytes,
+    value: &Bytes,
+) -> Result<(), ReadError> {
+    let (_, _, number) = read_key(table, key)?;
+    let Some(number) = number else { return read_settled(table, key, value).map(drop) };
+    if table == OUTBOX {
+        decode_message(key, value)?;
+    } else if !value.is_empty() {
+        return Err(codec::damaged(&table, key, "it has a value"));
+    }
+    let channel = key.slice(..4);
+    let settled = read.get(table, &channel)?.value;
+    let settled = settled.map_or(Ok(0), |value| read_settled(table, &channel, &value));
+    // A row that cannot be read is told of under its own key.
+    if settled.is_ok_and(|settled| number <= settled) {
+        return Err(codec::damaged(&table, key, "it is settled and still there"));
+    }
+    Ok(())
+}
