@@ -21,8 +21,9 @@ pub const DIGITS_MIN: usize = 6;
 pub const DIGITS_MAX: usize = 64;
 
 /// The most trees that are looked at for a page, of whatever namespace: who chooses operation ids
-/// can make ids that begin alike.
-pub const TREES_MAX: usize = 1_000;
+/// can make ids that begin alike. Two reads each: a page takes some milliseconds. Six digits are
+/// shared by as many only when there are more than a billion trees.
+pub const TREES_MAX: usize = 100;
 
 /// How the ids of some roots begin.
 #[derive(Debug, Clone, PartialEq, Eq)]

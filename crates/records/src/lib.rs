@@ -9,6 +9,7 @@ pub mod check;
 pub(crate) mod codec;
 mod component_name;
 pub mod component_versions;
+pub mod cursor_key;
 pub mod executions;
 pub(crate) mod index;
 pub mod journals;

@@ -28,7 +28,7 @@ pub const PAGE_MAX: usize = 1000;
 /// The most rows that are looked at for a page, of whatever is passed over: other functions of a
 /// namespace, attempts that others followed. No index is without them, and a page must not cost a
 /// whole history.
-pub const LOOKED_AT_MAX: usize = 5 * PAGE_MAX;
+pub const LOOKED_AT_MAX: usize = PAGE_MAX;
 
 /// Which executions to list. The default is all roots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -114,8 +114,22 @@ pub fn list(
     after: Option<&Cursor>,
     limit: usize,
 ) -> Result<Seen<Listing>, ReadError> {
+    let piece = list_piece(snapshot, filter, after, limit, LOOKED_AT_MAX)?;
+    Ok(piece.map(|(listing, _)| listing))
+}
+
+/// The same, looking at no more than so many rows, and how many it has looked at: a page that is made
+/// in pieces, each where the one before it ended. A list by the beginning of an id is one piece.
+pub fn list_piece(
+    snapshot: &Snapshot,
+    filter: &Filter,
+    after: Option<&Cursor>,
+    limit: usize,
+    looked_at_max: usize,
+) -> Result<Seen<(Listing, usize)>, ReadError> {
     if let Some(prefix) = &filter.id_prefix {
-        return beginning::list(snapshot, filter, prefix, after, limit);
+        let listing = beginning::list(snapshot, filter, prefix, after, limit)?;
+        return Ok(listing.map(|listing| (listing, looked_at_max)));
     }
     let limit = limit.clamp(1, PAGE_MAX);
     let mut parts = Vec::new();
@@ -130,7 +144,8 @@ pub fn list(
         }
     }
     // Few parts have much: a little of each first, more of those that are used up.
-    let chunk = limit.div_ceil(parts.len()).max(8).min(limit + 1);
+    let wanted_rows = limit.min(looked_at_max);
+    let chunk = wanted_rows.div_ceil(parts.len()).max(8).min(wanted_rows + 1);
     let mut heads = BinaryHeap::new();
     for (number, part) in parts.iter_mut().enumerate() {
         if let Some(place) = part.next(snapshot, chunk)? {
@@ -142,7 +157,7 @@ pub fn list(
     let wanted = filter.function.as_ref().filter(|_| filter.namespace.is_some());
     let mut looked_at = 0;
     while let Some(Reverse((place, number))) = heads.pop() {
-        if listing.executions.len() == limit || looked_at == LOOKED_AT_MAX {
+        if listing.executions.len() == limit || looked_at == looked_at_max {
             listing.next = last.map(Cursor);
             break;
         }
@@ -162,7 +177,7 @@ pub fn list(
             heads.push(Reverse((place, number)));
         }
     }
-    Ok(Seen { value: listing, position: snapshot.position() })
+    Ok(Seen { value: (listing, looked_at), position: snapshot.position() })
 }
 
 fn execution_at(snapshot: &Snapshot, place: &Bytes) -> Result<Execution, ReadError> {

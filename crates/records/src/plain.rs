@@ -4,7 +4,9 @@ use bytes::Bytes;
 use indelible_journal::ComponentDigest;
 use indelible_store::{Batch, Read, ReadError, Scan, Seen, Table};
 
-use super::{COMPONENTS, SETTINGS, codec, component_versions, manifests, retention_clock, tokens};
+use super::{
+    COMPONENTS, SETTINGS, codec, component_versions, cursor_key, manifests, retention_clock, tokens,
+};
 
 const VERSION: u8 = 1;
 
@@ -62,7 +64,7 @@ pub mod components {
 }
 
 /// Settings, by name. What a setting says is known where it is made and read: [`component_versions`],
-/// [`manifests`], [`tokens`], [`retention_clock`]. There are no others.
+/// [`manifests`], [`tokens`], [`cursor_key`], [`retention_clock`]. There are no others.
 pub mod settings {
     use super::*;
 
@@ -134,6 +136,8 @@ pub mod settings {
             manifests::check(digest, &body)
         } else if let Some(id) = name.strip_prefix(tokens::PREFIX) {
             tokens::decode(id, &body).map(drop)
+        } else if name == cursor_key::NAME {
+            cursor_key::decode(&body).map(drop)
         } else if name == retention_clock::NAME {
             retention_clock::decode(&body).map(drop)
         } else {

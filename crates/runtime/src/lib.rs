@@ -39,7 +39,7 @@
 //! - `component`: what is deployed. `operation`: which request led to which execution.
 //! - `view`, `audit_log`, `followers`: what others are shown, and who is told when it changes.
 //! - `turn`, `cell`, `run_queue`, `timers`, `ticks`, `watchers`, `parking`: trees, threads, time.
-//! - `admission`: who may ask. `keys`, `key_locks`: a repeated request has one effect. `recovery`: what another process left.
+//! - `reader`: threads that read for viewers. `admission`: who may ask. `keys`, `key_locks`: a repeated request has one effect. `recovery`: what another process left.
 //! - `replays`, `witness`: which execution killed it. `retention`: what goes after its time.
 //! - `retention_clock`: by which clock that is.
 
@@ -59,6 +59,7 @@ mod operation;
 mod options;
 pub mod outbox;
 mod parking;
+mod reader;
 mod recovery;
 mod replays;
 mod retention;
@@ -82,9 +83,9 @@ pub use component::{
 };
 pub use engine::{
     AUDIT_PAGE_MAX, Asked, ControlError, Decided, DeployRefused, Deployment, Done,
-    EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, Engine, EngineError, EventsPage, OpenError,
-    REASON_BYTES_MAX, Readings, Start, StartRefused, StartedExecution, Submitted, TREE_PAGE_MAX,
-    TreePage, Verdict, World,
+    EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, Engine, EngineError, EventsPage, LaneRead, OpenError,
+    REASON_BYTES_MAX, Readings, Reads, Start, StartRefused, StartedExecution, Submitted,
+    TREE_PAGE_MAX, TreePage, Verdict, World,
 };
 pub use followers::Follow;
 pub use indelible_records::beginning::{IdPrefix, IdPrefixError};
@@ -94,6 +95,7 @@ pub use indelible_records::listing::{Cursor, CursorError, Filter, Listing};
 /// How long finished trees are kept.
 pub use indelible_records::retention::Retention;
 pub use options::{Options, Ownership, Pace, Parking, Room};
+pub use reader::{Lane, LaneReadings};
 pub use retention::{GoneReadings, interval as retention_interval};
 pub use retention_clock::RetentionTime;
 pub use tree::command::{Cancelling, NotDone};

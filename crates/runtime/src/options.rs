@@ -34,6 +34,12 @@ pub struct Options {
     /// The most callers that wait to ask, and a quarter of it for the calls of one function: past
     /// it, they are refused.
     pub callers_waiting_max: usize,
+    /// Threads that read for lists, views and streams, and as many for look-ups of single rows. None
+    /// if there are no workers: a read is then done by its caller's thread.
+    pub readers: usize,
+    /// The most reads for views that wait, the most for lists, and the most for streams: past it, a
+    /// view or a list is refused, and a stream waits longer. Look-ups have `callers_waiting_max`.
+    pub reads_waiting_max: usize,
     /// The most HTTP requests in flight: past it, further ones wait, and have not begun. 0: none
     /// begins.
     pub effects_in_flight_max: usize,
@@ -124,6 +130,10 @@ impl Default for Options {
             operation_window: Micros::from_secs(7 * 24 * 3600),
             commands_max: 4_096,
             callers_waiting_max: 65_536,
+            // Half of the processors at most are at viewers' disposal.
+            readers: std::thread::available_parallelism().map_or(1, |all| all.get().div_ceil(2)),
+            // Each takes some milliseconds: who finds so many ahead would wait for seconds.
+            reads_waiting_max: 1_024,
             effects_in_flight_max: 4_096,
             effects_per_component_max: 2_048,
             effects_per_origin_max: 1_024,

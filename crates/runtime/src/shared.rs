@@ -17,6 +17,7 @@ use crate::guest::Guests;
 use crate::key_locks::KeyLocks;
 use crate::options::{Options, Pace};
 use crate::parking::ParkingLot;
+use crate::reader::Reader;
 use crate::recovery::Recovery;
 use crate::replays::Replays;
 use crate::retention::Gone;
@@ -46,6 +47,7 @@ pub(crate) struct Shared {
     pub(crate) replays: Replays,
     pub(crate) admission: Arc<Admission>,
     pub(crate) recovery: Recovery,
+    pub(crate) reader: Reader,
     pub(crate) effects: Effects,
     /// Itself, for what comes back from outside.
     pub(crate) me: Weak<Shared>,

@@ -56,6 +56,26 @@ fn a_key_leads_to_one_execution() {
     }
 }
 
+/// C-77, D13: a key, the operation that it leads to and its tree share a slot, and each id alone
+/// leads to it; so do an operation id of the caller's own and its tree.
+#[test]
+fn a_key_its_operation_and_its_tree_share_a_slot() {
+    let house = house();
+    for number in 0..20 {
+        let value = format!("order {number}");
+        let request = keyed(&house, &value, "[{\"return\":1}]");
+        let started = house.wait(house.engine().start(request)).unwrap();
+        let of_key = indelible_slots::of_key("tests", &value);
+        let id = started.operation_id.as_str();
+        assert_eq!(indelible_slots::of_operation("tests", id), of_key);
+        assert!(id.ends_with(&of_key.to_string()), "{id}");
+        assert_eq!(started.execution_id.root().slot(), of_key);
+        let own = house.start(&format!("own-{number}"), "script/main", "[{\"return\":1}]");
+        let of_id = indelible_slots::of_operation("tests", &format!("own-{number}"));
+        assert_eq!(own.root().slot(), of_id);
+    }
+}
+
 /// I-12, C-31: another request under the key is a mismatch, whatever became of the first, and
 /// changes nothing.
 #[test]

@@ -127,6 +127,16 @@ impl Metrics {
         for (name, help, value) in counters {
             line(&mut text, name, "counter", help, value);
         }
+        let lanes = engine.reads;
+        let waiting = lanes.map(|lane| (lane.lane.name(), lane.waiting as u64));
+        by_lane(&mut text, "reads_waiting", "gauge", "Reads that wait for their turn", waiting);
+        let running = lanes.map(|lane| (lane.lane.name(), lane.running as u64));
+        by_lane(&mut text, "reads_running", "gauge", "Reads that a thread is at", running);
+        let taken = lanes.map(|lane| (lane.lane.name(), lane.taken));
+        by_lane(&mut text, "reads", "counter", "Pieces of reads that a thread has taken", taken);
+        let refused = lanes.map(|lane| (lane.lane.name(), lane.refused));
+        let about = "Reads that were refused because too many waited";
+        by_lane(&mut text, "reads_refused", "counter", about, refused);
         if let Some(logs) = &state.logs {
             let kept = "Lines that functions logged and that are kept";
             line(&mut text, "log_lines", "counter", kept, logs.written());
@@ -139,12 +149,33 @@ impl Metrics {
 }
 
 fn line(text: &mut String, name: &str, kind: &str, help: &str, value: impl Display) {
+    family(text, name, kind, help, [("", value)]);
+}
+
+fn by_lane<const N: usize>(
+    text: &mut String,
+    name: &str,
+    kind: &str,
+    help: &str,
+    values: [(&str, u64); N],
+) {
+    let labelled = values.map(|(lane, value)| (format!("{{lane=\"{lane}\"}}"), value));
+    family(text, name, kind, help, labelled);
+}
+
+/// A metric, with a value for each set of labels.
+fn family(
+    text: &mut String,
+    name: &str,
+    kind: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (impl Display, impl Display)>,
+) {
     let total = if kind == "counter" { "_total" } else { "" };
-    let _ = write!(
-        text,
-        "# HELP indelible_{name} {help}.\n# TYPE indelible_{name} {kind}\n\
-         indelible_{name}{total} {value}\n"
-    );
+    let _ = write!(text, "# HELP indelible_{name} {help}.\n# TYPE indelible_{name} {kind}\n");
+    for (labels, value) in values {
+        let _ = writeln!(text, "indelible_{name}{total}{labels} {value}");
+    }
 }
 
 /// A request under way.

@@ -23,7 +23,9 @@ impl State {
     /// The engine cannot do anything now.
     pub(crate) fn engine_error(&self, error: &EngineError) -> Problem {
         match error {
-            EngineError::Busy { .. } => Problem::new(Code::Busy, error.to_string()),
+            EngineError::Busy { .. } | EngineError::ReadsBusy { .. } => {
+                Problem::new(Code::Busy, error.to_string())
+            }
             EngineError::Stopped => Problem::new(Code::Stopping, "the server stops"),
             EngineError::Lost(_) => Problem::new(
                 Code::StoreStopped,

@@ -1,18 +1,56 @@
 //! Texts that are given to callers to be given back, and that they must not read: cursors that name
-//! what belongs to others.
-#![expect(clippy::disallowed_methods, reason = "the key is random, and of this process")]
+//! what belongs to others. The key is a secret of the store's, made once, so a cursor is good after a
+//! restart, and at every server of the same store.
+#![expect(clippy::disallowed_methods, reason = "keys and nonces are random")]
 
 use data_encoding::BASE64URL_NOPAD;
+use indelible_records::cursor_key;
+use indelible_store::{Lost, ReadError, Store, SubmitError};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-/// A key that lives as long as its process.
+const KEY_BYTES: usize = 32;
+
+/// Why the key cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealError {
+    /// The store could not be read, or what it has is no key.
+    #[error("the key of cursors cannot be read: {0}")]
+    Read(#[from] ReadError),
+    /// The store did not take it.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// The store stopped before it was durable.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+/// What cursors are sealed with.
 pub(crate) struct Seal(LessSafeKey);
 
 impl Seal {
-    pub(crate) fn new() -> Self {
-        let mut key = [0; 32];
+    /// The key of a store, which is made if there is none. It is durable when this returns: a cursor
+    /// that was given out is good after a crash. Waits on this thread.
+    pub(crate) fn open(store: &Store) -> Result<Self, SealError> {
+        if let Some(key) = stored(store)? {
+            return Ok(Self::new(&key));
+        }
+        let mut key = [0; KEY_BYTES];
         fill(&mut key);
-        let key = UnboundKey::new(&CHACHA20_POLY1305, &key).expect("a key has 32 bytes");
+        match cursor_key::create(store, &key) {
+            Ok(position) => store.durable(position).wait()?,
+            // Another server of this store has made one meanwhile.
+            Err(refused @ SubmitError::Refused(_)) => {
+                let key = stored(store)?.ok_or(refused)?;
+                return Ok(Self::new(&key));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Self::new(&key))
+    }
+
+    fn new(key: &[u8; KEY_BYTES]) -> Self {
+        let key = UnboundKey::new(&CHACHA20_POLY1305, key).expect("a key has 32 bytes");
         Self(LessSafeKey::new(key))
     }
 
@@ -27,7 +65,7 @@ impl Seal {
         BASE64URL_NOPAD.encode(&[&nonce[..], &bytes].concat())
     }
 
-    pub(crate) fn open(&self, text: &str) -> Option<String> {
+    pub(crate) fn open_text(&self, text: &str) -> Option<String> {
         let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>()?;
         let mut sealed = sealed.to_vec();
@@ -35,6 +73,13 @@ impl Seal {
         let opened = self.0.open_in_place(nonce, Aad::empty(), &mut sealed).ok()?;
         String::from_utf8(opened.to_vec()).ok()
     }
+}
+
+/// The key of a store, when it is durable.
+fn stored(store: &Store) -> Result<Option<[u8; KEY_BYTES]>, SealError> {
+    let seen = cursor_key::get(store)?;
+    store.durable(seen.position).wait()?;
+    Ok(seen.value)
 }
 
 fn fill(bytes: &mut [u8]) {
@@ -48,14 +93,14 @@ mod tests {
     /// What was sealed is read by the same key alone, and not when a bit of it is another.
     #[test]
     fn only_the_same_key_opens() {
-        let seal = Seal::new();
+        let seal = Seal::new(&[7; KEY_BYTES]);
         let closed = seal.close("abab@1~abab.0");
         assert!(!closed.contains("abab"));
-        assert_eq!(seal.open(&closed).as_deref(), Some("abab@1~abab.0"));
-        assert_eq!(Seal::new().open(&closed), None);
+        assert_eq!(seal.open_text(&closed).as_deref(), Some("abab@1~abab.0"));
+        assert_eq!(Seal::new(&[8; KEY_BYTES]).open_text(&closed), None);
         let mut other = closed.into_bytes();
         other[20] = if other[20] == b'A' { b'B' } else { b'A' };
-        assert_eq!(seal.open(std::str::from_utf8(&other).expect("it is text")), None);
-        assert_eq!(seal.open(""), None);
+        assert_eq!(seal.open_text(std::str::from_utf8(&other).expect("it is text")), None);
+        assert_eq!(seal.open_text(""), None);
     }
 }

@@ -17,7 +17,7 @@ use crate::listen::{self, Bounds, BoundsError, Tls};
 use crate::logs::LogFile;
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::seal::Seal;
+use crate::seal::{Seal, SealError};
 use crate::state::State;
 
 /// Connections that the kernel keeps until they are taken: what all clients at once come to after a
@@ -112,6 +112,9 @@ pub enum ServeError {
     /// The API keys cannot be read.
     #[error("the API keys cannot be read: {0}")]
     Tokens(#[from] TokenError),
+    /// The key of cursors cannot be had.
+    #[error("the key that cursors are sealed with cannot be had: {0}")]
+    Seal(#[from] SealError),
     /// The bounds contradict each other.
     #[error(transparent)]
     Bounds(#[from] BoundsError),
@@ -146,7 +149,7 @@ impl ServeError {
                 }
                 _ => "--listen names another address",
             }),
-            Self::Tokens(_) => Some(
+            Self::Tokens(_) | Self::Seal(_) => Some(
                 "nothing was changed: copy the data folder as it is, see what `indelible store \
                  check` says, and restore a backup with `indelible store restore`",
             ),
@@ -180,7 +183,7 @@ impl Server {
     }
 
     /// A server over an engine, on an address that was taken. Nothing is answered before
-    /// [`Server::serve`].
+    /// [`Server::serve`]. Reads on this thread, and writes what a new store has to have.
     pub fn new(
         config: Config,
         listener: TcpListener,
@@ -192,6 +195,7 @@ impl Server {
         let Config { listen, tls, letting, names, options, logs, bounds, body_bytes_max, .. } =
             config;
         let tokens = Arc::new(Tokens::open(engine.store().clone())?);
+        let seal = Arc::new(Seal::open(engine.store())?);
         let access = match letting {
             Letting::Everybody => Access::Open,
             Letting::Keys { sessions } => {
@@ -217,7 +221,7 @@ impl Server {
             draining: connections.draining(),
             connections: connections.readings(),
             answers: Arc::new(Semaphore::new(options.answer_bytes_max)),
-            seal: Seal::new(),
+            seal,
             engine,
             access,
             tokens,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use indelible_api::{Code, Problem};
 use indelible_journal::{ExecutionId, Namespace, OperationId, Timestamp};
-use indelible_runtime::Engine;
 use indelible_runtime::world::{Clock, Observer};
+use indelible_runtime::{Engine, EngineError, Lane, Reads};
 use indelible_store::{ReadError, SubmitError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -49,7 +49,7 @@ pub(crate) struct State {
     /// Room for the bytes of large answers.
     pub(crate) answers: Arc<Semaphore>,
     /// What cursors are sealed with that others must not read.
-    pub(crate) seal: Seal,
+    pub(crate) seal: Arc<Seal>,
 }
 
 /// Whose an execution is.
@@ -123,14 +123,15 @@ impl State {
         }
     }
 
-    /// A text that only this process can read again.
-    pub(crate) fn seal(&self, text: &str) -> String {
-        self.seal.close(text)
-    }
-
-    /// What [`State::seal`] sealed; nothing else.
-    pub(crate) fn unseal(&self, text: &str) -> Option<String> {
-        self.seal.open(text)
+    /// Reads from the store, and makes an answer of it, on a thread that is there for reading: in one
+    /// piece, of some milliseconds.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let read = async { self.engine.enter_lane(lane).await?.run(work).await };
+        read.await.map_err(|error| self.engine_error(&error))
     }
 
     /// Why an API key was not made, or not revoked.

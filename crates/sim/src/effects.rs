@@ -274,7 +274,9 @@ impl Effect<'_> {
         let holds = match failure.kind {
             ErrorKind::Indeterminate => {
                 let held = attempt.policy.on_unknown == OnUnknown::Hold;
-                ensure!(!held || self.is_ending(place), "a person was to be asked");
+                // A person who was asked had it run again, and a cancel came before it was sent.
+                let unsent = attempt.sent.is_none() && self.is_cancelled(place);
+                ensure!(!held || self.is_ending(place) || unsent, "a person was to be asked");
                 // An attempt before may have happened, and this one never began.
                 let unbegun = attempt.sent.is_none() && attempt.maybe_before;
                 !attempt.idem() && (attempt.is_unknown() || unbegun)
@@ -304,6 +306,12 @@ impl Effect<'_> {
         };
         ensure!(holds, "the wire knows better: {told:?}");
         Ok(())
+    }
+
+    /// Whether a cancel was asked for before this event.
+    fn is_cancelled(&self, place: usize) -> bool {
+        let before = self.records[..place].iter();
+        before.rev().any(|record| matches!(record.event, Event::CancelRequested { .. }))
     }
 
     /// Whether the guest did nothing from this place on: it had come to its end (C-40).

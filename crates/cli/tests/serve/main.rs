@@ -8,4 +8,5 @@ mod fixture;
 mod folder;
 mod logs;
 mod process;
+mod readers;
 mod smoke;

@@ -8,7 +8,7 @@ use indelible_idempotency::{IdempotencyKey, RequestHash};
 use indelible_journal::{
     DeliveryId, ExecutionId, JournalKey, Payload, PromiseId, RootHash, SignalName, Timestamp,
 };
-use indelible_records::{unresolved, windows};
+use indelible_records::windows;
 use indelible_store::{Batch, SubmitError};
 use tokio::sync::oneshot;
 
@@ -18,6 +18,7 @@ use super::{Engine, EngineError};
 use crate::audit::Actor;
 use crate::keys::{self, Answer, Answered, LedTo, Requested, UnderKey};
 use crate::options::Ownership;
+use crate::reader::Lane;
 use crate::run_queue::Flow;
 use crate::tree::command::{self, Cancelling, Command, How, NotDone, Reply};
 use crate::tree::unresolved::Resolution;
@@ -227,14 +228,12 @@ impl Engine {
         after: Option<(&JournalKey, &PromiseId)>,
         limit: usize,
     ) -> Result<Vec<UnresolvedEffect>, EngineError> {
-        let after = after.and_then(|(key, promise)| {
-            let child = promise.number_in(key.execution_id())?;
-            Some(unresolved::Effect { key: key.clone(), child })
+        let after = after.map(|(key, promise)| (key.clone(), promise.clone()));
+        let read = self.read(Lane::Lists, move |reads| {
+            let after = after.as_ref().map(|(key, promise)| (key, promise));
+            reads.unresolved_after(after, limit)
         });
-        let seen = unresolved::next(&self.shared.store, after.as_ref(), limit)?;
-        self.shared.store.durable(seen.position).await?;
-        let shown = |(effect, known)| UnresolvedEffect::new(effect, known);
-        Ok(seen.value.into_iter().map(shown).collect())
+        read.await
     }
 
     async fn settle(

@@ -11,6 +11,7 @@ use crate::audit::{self, About};
 use crate::component::{ComponentName, Version};
 use crate::guest::Manifest;
 use crate::keys::{self, Answer, Requested};
+use crate::reader::Lane;
 
 /// A component that was deployed. It is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,8 +99,8 @@ impl Engine {
         &self,
         digest: &ComponentDigest,
     ) -> Result<Option<Manifest>, EngineError> {
-        let functions = self.shared.components.functions(digest)?;
-        self.durable_now().await?;
+        let digest = *digest;
+        let functions = self.read(Lane::Lookups, move |reads| reads.manifest(&digest)).await?;
         Ok(functions.map(|manifest| (*manifest).clone()))
     }
 }

@@ -58,6 +58,14 @@ pub enum EngineError {
         /// How many.
         waiting: usize,
     },
+    /// Too many reads of a kind wait already.
+    #[error("the engine is busy: {waiting} reads for {lane} wait already")]
+    ReadsBusy {
+        /// Of which kind.
+        lane: &'static str,
+        /// How many.
+        waiting: usize,
+    },
     /// The engine stopped before it answered.
     #[error("the engine has stopped")]
     Stopped,
@@ -71,7 +79,11 @@ impl EngineError {
             Self::Read(error) => error.is_damage(),
             Self::Submit(error) => error.is_damage(),
             Self::Malformed(_) | Self::Damaged(_) => true,
-            Self::Lost(_) | Self::Gone(_) | Self::Busy { .. } | Self::Stopped => false,
+            Self::Lost(_)
+            | Self::Gone(_)
+            | Self::Busy { .. }
+            | Self::ReadsBusy { .. }
+            | Self::Stopped => false,
         }
     }
 }

@@ -4,7 +4,8 @@
 //! - `open`: starting and stopping, with what was left to be done.
 //! - `calls`: starts. `submitted`: one in the hands of whoever waits. `outcome`: what became of it.
 //! - `control`: signals, cancels, held executions.
-//! - `deploy`: components. `views`: what others are shown. `retain`: what goes after its time.
+//! - `deploy`: components. `views`: what others are shown. `reads`: from the store, piece by piece.
+//! - `retain`: what goes after its time.
 
 mod calls;
 mod control;
@@ -12,6 +13,7 @@ mod deploy;
 mod error;
 mod open;
 mod outcome;
+mod reads;
 mod retain;
 mod submitted;
 mod views;
@@ -29,11 +31,13 @@ pub use self::control::{Asked, ControlError, Decided, Done, REASON_BYTES_MAX};
 pub use self::deploy::Deployment;
 pub use self::error::{DeployRefused, EngineError, OpenError, StartRefused};
 pub use self::open::World;
+pub use self::reads::{LaneRead, Reads};
 pub use self::submitted::Submitted;
 pub use self::views::{
     AUDIT_PAGE_MAX, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, EventsPage, TREE_PAGE_MAX, TreePage,
 };
 use crate::guest;
+use crate::reader::{Lane, LaneReadings};
 use crate::retention::GoneReadings;
 use crate::retention_clock::RetentionTime;
 use crate::run_queue::{RunQueue, Taken};
@@ -73,6 +77,8 @@ pub struct Readings {
     pub effects_leaving: usize,
     /// Callers that wait for room among the commands under way.
     pub callers_waiting: usize,
+    /// Reads, by lane.
+    pub reads: [LaneReadings; Lane::ALL.len()],
     /// Guests that wait and are kept.
     pub parked: usize,
     /// About how much memory those take.
@@ -172,6 +178,7 @@ impl Engine {
             effects_leaving: self.shared.effects.leaving(),
             effects_in_flight: self.shared.effects.in_flight(),
             callers_waiting: self.shared.admission.waiting(),
+            reads: self.shared.reader.readings(),
             parked,
             parked_bytes,
             evicted: self.shared.parking.evicted(),

@@ -21,6 +21,7 @@ use crate::effects::Effects;
 use crate::guest::Guests;
 use crate::options::Options;
 use crate::parking::ParkingLot;
+use crate::reader::{Pool, Reader};
 use crate::recovery::Recovery;
 use crate::replays::Replays;
 use crate::retention_clock::RetentionClock;
@@ -104,6 +105,7 @@ impl Engine {
             replayed: AtomicU64::new(0),
             admission: Arc::new(Admission::new(options.commands_max, options.callers_waiting_max)),
             recovery: Recovery::new(),
+            reader: Reader::new(&options),
             failed: AtomicBool::new(false),
             stopping: Mutex::default(),
             options,
@@ -131,6 +133,7 @@ impl Engine {
         self.shared.effects.clear();
         self.shared.run_queue.close();
         self.shared.timers.close();
+        self.shared.reader.close();
         for thread in self.threads.drain(..) {
             // A worker that panicked has said so.
             let _ = thread.join();
@@ -187,7 +190,8 @@ pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
 }
 
 impl Engine {
-    /// The workers, the one that looks after timers, and the one that makes guests' time pass.
+    /// The workers, those that read for viewers, the one that looks after timers, and the one that
+    /// makes guests' time pass.
     fn start_threads(&mut self) -> Result<(), OpenError> {
         if self.shared.options.workers == 0 {
             return Ok(());
@@ -203,6 +207,13 @@ impl Engine {
         }
         let shared = Arc::clone(&self.shared);
         self.threads.push(spawn("timers", move || look_after_timers(&shared))?);
+        for number in 0..self.shared.options.readers.max(1) {
+            for pool in Pool::ALL {
+                let shared = Arc::clone(&self.shared);
+                let read = move || shared.reader.work(&shared, pool);
+                self.threads.push(spawn(&format!("{}-{number}", pool.name()), read)?);
+            }
+        }
         Ok(())
     }
 }

@@ -2,8 +2,7 @@
 //! under way.
 
 use indelible_journal::{Ending, ExecutionId, OperationKey};
-use indelible_records::executions::{self, Execution as Row};
-use indelible_records::journals;
+use indelible_records::executions::Execution as Row;
 use indelible_store::Position;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +11,8 @@ use tokio::sync::oneshot;
 use super::submitted::Interest;
 use super::{Engine, EngineError};
 use crate::admission::{Admitted, NotAdmitted};
-use crate::operation;
+use crate::operation::{self, Known};
+use crate::reader::Lane;
 use crate::run_queue::Flow;
 use crate::shared::Shared;
 use crate::tree::command::{Answer, Command};
@@ -39,7 +39,8 @@ impl Engine {
     /// How an execution stands: the last attempt at it. What is shown is durable. None, too, for
     /// one that is volatile and has not ended.
     pub async fn execution(&self, execution: &ExecutionId) -> Result<Option<Row>, EngineError> {
-        self.shared.row(execution).await
+        let execution = execution.clone();
+        self.read(Lane::Lookups, move |reads| reads.execution(&execution)).await
     }
 
     /// Waits for room: so many commands are under way at most.
@@ -71,26 +72,36 @@ impl Shared {
         if self.failed.load(Ordering::Acquire) {
             return Err(stopped(self));
         }
-        let row = match self.row(execution).await? {
-            Some(row) => row,
+        let stored = match self.stored(execution).await? {
             None if self.is_volatile(execution).await? => {
                 return Ok(Standing::GoesOn { volatile: true });
             }
             // It may have ended since it was looked up.
-            None => match self.row(execution).await? {
-                Some(row) => row,
-                None => return Ok(Standing::Absent),
-            },
+            None => self.stored(execution).await?,
+            stored => stored,
         };
-        if !row.standing.is_terminal() {
-            return Ok(Standing::GoesOn { volatile: false });
-        }
-        match self.ending(&row).await? {
-            Some(ending) => Ok(Standing::Ended(ending)),
-            // Retention has taken it meanwhile.
-            None if self.row(execution).await?.is_none() => Ok(Standing::Absent),
-            None => Err(EngineError::Malformed(format!("the journal of {} has no end", row.key))),
-        }
+        Ok(stored.unwrap_or(Standing::Absent))
+    }
+
+    /// How an execution stands as far as it is stored; none if it is not. A repeated call is told its
+    /// outcome by this, so it is read where it is asked for.
+    async fn stored(&self, execution: &ExecutionId) -> Result<Option<Standing>, EngineError> {
+        let read = self.read_here(|reads| {
+            let Some(row) = reads.execution(execution)? else { return Ok(None) };
+            if !row.standing.is_terminal() {
+                return Ok(Some(Standing::GoesOn { volatile: false }));
+            }
+            match reads.last_event(&row)?.and_then(operation::ending) {
+                Some(ending) => Ok(Some(Standing::Ended(ending))),
+                // Retention has taken it meanwhile.
+                None if reads.execution(execution)?.is_none() => Ok(Some(Standing::Absent)),
+                None => {
+                    let what = format!("the journal of {} has no end", row.key);
+                    Err(EngineError::Malformed(what))
+                }
+            }
+        });
+        read.await
     }
 
     /// Whether an execution goes on in memory alone (C-39).
@@ -102,29 +113,21 @@ impl Shared {
         answered(self, answer).await
     }
 
-    async fn row(&self, execution: &ExecutionId) -> Result<Option<Row>, EngineError> {
-        let seen = executions::latest(&self.store, execution)?;
-        self.store.durable(seen.position).await?;
-        Ok(seen.value)
-    }
-
-    /// How an execution ended, from its last event.
-    async fn ending(&self, row: &Row) -> Result<Option<Ending>, EngineError> {
-        let last = row.length.saturating_sub(1);
-        let seen = journals::read(&self.store, &row.key, last, 1)?;
-        self.store.durable(seen.position).await?;
-        let last = seen.value.records.into_iter().last();
-        Ok(last.and_then(|record| operation::ending(record.event)))
-    }
-
     /// How an operation ended whose tree is gone: its record outlives that (C-3).
     pub(super) async fn kept_ending(
         &self,
         operation: &OperationKey,
     ) -> Result<Option<Ending>, EngineError> {
-        let known = operation::find(self, operation).map_err(super::calls::unreadable)?;
-        self.store.durable(self.store.accepted()).await?;
-        Ok(known.and_then(|known| known.record.ending()))
+        Ok(self.known(operation).await?.and_then(|known| known.record.ending()))
+    }
+
+    /// The record of an operation.
+    pub(super) async fn known(
+        &self,
+        operation: &OperationKey,
+    ) -> Result<Option<Known>, EngineError> {
+        let operation = operation.clone();
+        self.read(Lane::Lookups, move |reads| reads.operation(&operation)).await
     }
 
     async fn room(&self, flow: Flow) -> Result<Admitted, EngineError> {

@@ -1,23 +1,22 @@
 //! What others are shown: executions, their trees and events, operations, the audit record. Whatever
-//! is shown is durable (D2): each of these waits for the position that it has seen.
+//! is shown is durable (D2). The store is read by the threads that are there for it (`reads`).
 
 use indelible_journal::{
     Ending, Event, ExecutionId, JournalKey, Namespace, OperationId, OperationKey, Outcome, Record,
-    RootHash, Started,
+    RootHash,
 };
 use indelible_operations::retention::Age;
-use indelible_records::executions::{self, Execution as Row};
-use indelible_records::listing::{self, Cursor, Filter, Listing};
-use indelible_records::{audit, journals};
-use indelible_store::Read;
+use indelible_records::executions::Execution as Row;
+use indelible_records::listing::{Cursor, Filter, Listing};
 use tokio::sync::oneshot;
 
-use super::calls::unreadable;
 use super::outcome::answered;
+use super::reads::Reads;
 use super::{Engine, EngineError};
 use crate::audit_log::{AuditEntry, AuditPlace};
 use crate::followers::Follow;
 use crate::operation::{self, Known};
+use crate::reader::Lane;
 use crate::run_queue::Flow;
 use crate::shared::lock;
 use crate::tree::LoadError;
@@ -36,12 +35,6 @@ pub const EVENTS_PAGE_BYTES_MAX: usize = 8 << 20;
 
 /// The most entries on a page of the audit record.
 pub const AUDIT_PAGE_MAX: usize = 1_000;
-
-/// How many rows of a journal are read at a time: they have a megabyte, or one small event.
-const ROWS_MAX: usize = 256;
-
-/// About how many bytes an event takes beside its payload.
-const EVENT_BYTES_GUESS: usize = 64;
 
 /// A page of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,6 +56,13 @@ pub struct EventsPage {
     pub more: bool,
 }
 
+/// What the store has of an execution that is to be shown.
+enum Stored {
+    Over(Option<View>),
+    GoesOn,
+    Absent,
+}
+
 impl Engine {
     /// A page of executions, the newest first, at most `limit` (and
     /// [`PAGE_MAX`](indelible_records::listing::PAGE_MAX)) of them. Executions that are in memory
@@ -73,22 +73,20 @@ impl Engine {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Listing, EngineError> {
-        // Not held while the disk is waited for.
-        let seen = listing::list(&self.shared.store.snapshot()?, filter, after, limit)?;
-        self.durable(seen.position).await?;
-        Ok(seen.value)
+        self.enter_lane(Lane::Lists).await?.list(filter, after, limit).await
     }
 
     /// An execution: the last attempt at it, and what it waits for. None: there is no such execution,
     /// or it was volatile and its process has ended.
     pub async fn view(&self, execution: &ExecutionId) -> Result<Option<View>, EngineError> {
-        let stored = executions::latest(&self.shared.store, execution)?.value;
-        let view = match stored {
-            Some(row) if row.standing.is_terminal() => self.view_of_over(row).await?,
+        let view = match self.stored_view(execution).await? {
+            Stored::Over(view) => view,
             // Its tree knows: it has what is volatile, and a worker has the time to read the rest.
-            stored => match self.ask_for_view(execution, stored.is_some()).await? {
+            stored => match self.ask_for_view(execution, stored).await? {
                 Viewed::Live(view) => Some(*view),
-                Viewed::Over(row) => self.view_of_over(*row).await?,
+                Viewed::Over(row) => {
+                    self.read(Lane::Views, move |reads| reads.view_of_over(*row)).await?
+                }
                 Viewed::Absent => None,
             },
         };
@@ -99,21 +97,29 @@ impl Engine {
         Ok(Some(view))
     }
 
+    async fn stored_view(&self, execution: &ExecutionId) -> Result<Stored, EngineError> {
+        let execution = execution.clone();
+        let read = self.read(Lane::Views, move |reads| {
+            Ok(match reads.execution(&execution)? {
+                Some(row) if row.standing.is_terminal() => Stored::Over(reads.view_of_over(row)?),
+                Some(_) => Stored::GoesOn,
+                None => Stored::Absent,
+            })
+        });
+        read.await
+    }
+
     async fn ask_for_view(
         &self,
         execution: &ExecutionId,
-        stored: bool,
+        stored: Stored,
     ) -> Result<Viewed, EngineError> {
-        if !stored && !self.is_in_memory(execution.root()) {
+        if matches!(stored, Stored::Absent) && !self.is_in_memory(execution.root()) {
             // It may have ended since it was looked up, and its tree be gone with that.
-            let seen = executions::latest(&self.shared.store, execution)?;
-            match seen.value {
+            match self.execution(execution).await? {
                 Some(row) if row.standing.is_terminal() => return Ok(Viewed::Over(Box::new(row))),
                 Some(_) => {}
-                None => {
-                    self.durable(seen.position).await?;
-                    return Ok(Viewed::Absent);
-                }
+                None => return Ok(Viewed::Absent),
             }
         }
         let room = self.room(Flow::GOING_ON).await?;
@@ -124,23 +130,6 @@ impl Engine {
             LoadError::Read(error) => error.into(),
             error => EngineError::Damaged(format!("{execution:#}: {error}")),
         })
-    }
-
-    /// What is left of an execution that is over: its first event and its last. None: it has been
-    /// swept meanwhile.
-    async fn view_of_over(&self, row: Row) -> Result<Option<View>, EngineError> {
-        let (started, ending) = {
-            let snapshot = self.shared.store.snapshot()?;
-            let started = first_event(&snapshot, &row.key)?;
-            let last = row.length.saturating_sub(1);
-            let last = journals::read(&snapshot, &row.key, last, 1)?.value;
-            (started, last.records.into_iter().last().map(|record| record.event))
-        };
-        self.durable_now().await?;
-        let (Some(started), Some(last)) = (started, ending) else { return Ok(None) };
-        let no_end = || EngineError::Malformed(format!("the journal of {} has no end", row.key));
-        let ending = operation::ending(last).ok_or_else(no_end)?;
-        Ok(Some(View { ending: Some(ending), ..View::new(row, &started) }))
     }
 
     /// Whose an execution is: namespace and operation id of its tree's root. None: there is no such
@@ -172,14 +161,8 @@ impl Engine {
     }
 
     async fn stored_operation(&self, root: &RootHash) -> Result<Option<OperationKey>, EngineError> {
-        let store = &self.shared.store;
-        let row = executions::latest(store, &ExecutionId::root_of(*root))?;
-        let started = match &row.value {
-            Some(row) => first_event(store, &row.key)?,
-            None => None,
-        };
-        self.durable_now().await?;
-        Ok(started.and_then(|started| started.idempotency_key))
+        let root = *root;
+        self.read(Lane::Lookups, move |reads| reads.root_operation(&root)).await
     }
 
     fn is_in_memory(&self, root: &RootHash) -> bool {
@@ -195,15 +178,8 @@ impl Engine {
         after: Option<&JournalKey>,
         limit: usize,
     ) -> Result<TreePage, EngineError> {
-        let limit = limit.clamp(1, TREE_PAGE_MAX);
-        let seen = executions::tree(&self.shared.store, root, after, limit + 1)?;
-        self.durable(seen.position).await?;
-        let mut page = TreePage { executions: seen.value, next: None };
-        if page.executions.len() > limit {
-            page.executions.truncate(limit);
-            page.next = page.executions.last().map(|row| row.key.clone());
-        }
-        Ok(page)
+        let (root, after) = (*root, after.cloned());
+        self.read(Lane::Views, move |reads| reads.tree(&root, after.as_ref(), limit)).await
     }
 
     /// The attempt at an execution that follows another; without one, the first that is there.
@@ -212,9 +188,9 @@ impl Engine {
         execution: &ExecutionId,
         after: Option<&JournalKey>,
     ) -> Result<Option<Row>, EngineError> {
-        let seen = executions::attempt_after(&self.shared.store, execution, after)?;
-        self.durable(seen.position).await?;
-        Ok(seen.value)
+        let (execution, after) = (execution.clone(), after.cloned());
+        let read = move |reads: &Reads<'_>| reads.attempt_after(&execution, after.as_ref());
+        self.read(Lane::Lookups, read).await
     }
 
     /// Events of a journal from this number on: at most so many ([`EVENTS_PAGE_MAX`]), and about so
@@ -227,36 +203,9 @@ impl Engine {
         events_max: usize,
         bytes_max: usize,
     ) -> Result<EventsPage, EngineError> {
-        let events_max = events_max.clamp(1, EVENTS_PAGE_MAX);
-        let bytes_max = bytes_max.min(EVENTS_PAGE_BYTES_MAX);
-        let mut page = EventsPage { next: from, ..EventsPage::default() };
-        let (mut bytes, mut rows, mut rows_read) = (0, 1, 0);
-        let position = loop {
-            let read = journals::read(&self.shared.store, key, page.next, rows)?;
-            let last = read.value.next.is_none();
-            let mut full = false;
-            for record in read.value.records {
-                let weight = EVENT_BYTES_GUESS + payload_bytes(&record.event);
-                full = page.records.len() == events_max
-                    || !page.records.is_empty() && bytes + weight > bytes_max;
-                if full {
-                    break;
-                }
-                bytes += weight;
-                page.next = record.sequence.get() + 1;
-                page.records.push(record);
-            }
-            page.more = full || !last;
-            if full || last {
-                break read.position;
-            }
-            // As many as there may be room for, if they are like those before.
-            rows_read += rows;
-            let each = (bytes / rows_read).max(1);
-            rows = (bytes_max.saturating_sub(bytes) / each).clamp(1, ROWS_MAX);
-        };
-        self.durable(position).await?;
-        Ok(page)
+        let key = key.clone();
+        let read = move |reads: &Reads<'_>| reads.events(&key, from, events_max, bytes_max);
+        self.read(Lane::Views, read).await
     }
 
     /// Follows an execution: all attempts at it. It need not be there yet.
@@ -272,8 +221,7 @@ impl Engine {
     ) -> Result<OperationView, EngineError> {
         let (namespace, operation_id) = (namespace.clone(), operation_id.clone());
         let operation = OperationKey { namespace, operation_id };
-        let known = operation::find(&self.shared, &operation).map_err(unreadable)?;
-        let view = match known {
+        Ok(match self.shared.known(&operation).await? {
             Some(Known { record, in_progress }) => OperationView::Known {
                 execution_id: operation::execution(&record),
                 in_progress,
@@ -284,9 +232,7 @@ impl Engine {
                 Age::Expired => OperationView::Expired,
                 Age::TooFarAhead => OperationView::FromTheFuture,
             },
-        };
-        self.durable_now().await?;
-        Ok(view)
+        })
     }
 
     /// Waits for the outcome of an operation, as [`Engine::outcome`] does for that of an execution; if
@@ -299,8 +245,7 @@ impl Engine {
     ) -> Result<Option<Ending>, EngineError> {
         let (namespace, operation_id) = (namespace.clone(), operation_id.clone());
         let operation = OperationKey { namespace, operation_id };
-        let known = operation::find(&self.shared, &operation).map_err(unreadable)?;
-        if let Some(known) = known
+        if let Some(known) = self.shared.known(&operation).await?
             && let Some(ending) = self.outcome(&operation::execution(&known.record)).await?
         {
             return Ok(Some(ending));
@@ -315,26 +260,13 @@ impl Engine {
         before: impl Into<AuditPlace>,
         limit: usize,
     ) -> Result<Vec<AuditEntry>, EngineError> {
-        let AuditPlace { at, id } = before.into();
-        let limit = limit.clamp(1, AUDIT_PAGE_MAX);
-        let seen = audit::before_entry(&self.shared.store, at, &id, limit)?;
-        self.durable(seen.position).await?;
-        Ok(seen.value.into_iter().map(AuditEntry::from).collect())
-    }
-}
-
-/// What an execution was started with. None: it is gone.
-fn first_event(read: &impl Read, key: &JournalKey) -> Result<Option<Started>, EngineError> {
-    let first = journals::read(read, key, 0, 1)?.value.records.into_iter().next();
-    match first.map(|record| record.event) {
-        None => Ok(None),
-        Some(Event::ExecutionStarted(started)) => Ok(Some(*started)),
-        Some(_) => Err(EngineError::Malformed(format!("the journal of {key} has no beginning"))),
+        let before = before.into();
+        self.read(Lane::Lists, move |reads| reads.audit(before, limit)).await
     }
 }
 
 /// How many bytes of an event came from outside, or from a guest.
-fn payload_bytes(event: &Event) -> usize {
+pub(super) fn payload_bytes(event: &Event) -> usize {
     let outcome = |outcome: &Outcome| match outcome {
         Outcome::Ok(payload) => payload.bytes.len(),
         Outcome::Err(failure) => failure_bytes(failure),

@@ -1,7 +1,8 @@
 //! A disk in memory that dies after a given number of commits, and keeps what it had taken.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use indelible_store::engine::{Direction, Engine, EngineError, EngineSnapshot, KeyRange, Visit};
@@ -19,6 +20,39 @@ pub struct Disk {
     /// Nothing is taken for now, and whoever writes waits.
     held: Mutex<bool>,
     released: Condvar,
+    scans: Arc<ScanGate>,
+}
+
+/// Where scans of some tables wait.
+#[derive(Default)]
+struct ScanGate {
+    state: Mutex<HeldScans>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct HeldScans {
+    tables: Vec<Table>,
+    waiting: usize,
+    /// A scan has waited for too long, and went on.
+    impatient: bool,
+}
+
+/// How long a scan is held at most: a thread that should have opened the gate may be the one that
+/// waits at it, and the test is to fail then, not to hang.
+const SCAN_PATIENCE: Duration = Duration::from_secs(20);
+
+impl ScanGate {
+    fn pass(&self, table: &Table) {
+        let mut state = self.state.lock().unwrap();
+        state.waiting += 1;
+        self.changed.notify_all();
+        let held = |state: &mut HeldScans| state.tables.contains(table);
+        let (mut state, timeout) =
+            self.changed.wait_timeout_while(state, SCAN_PATIENCE, held).unwrap();
+        state.waiting -= 1;
+        state.impatient |= timeout.timed_out();
+    }
 }
 
 impl Disk {
@@ -30,7 +64,29 @@ impl Disk {
             scans_left: AtomicU64::new(u64::MAX),
             held: Mutex::new(false),
             released: Condvar::new(),
+            scans: Arc::default(),
         }
+    }
+
+    /// Scans of these tables wait until [`Disk::release_scans`].
+    pub fn hold_scans(&self, tables: &[Table]) {
+        self.scans.state.lock().unwrap().tables = tables.to_vec();
+    }
+
+    /// Waits until a scan is held.
+    pub fn wait_for_held_scan(&self) {
+        let state = self.scans.state.lock().unwrap();
+        let none = |state: &mut HeldScans| state.waiting == 0;
+        let waited = self.scans.changed.wait_timeout_while(state, SCAN_PATIENCE, none).unwrap();
+        assert!(!waited.1.timed_out(), "never: a scan that is held");
+    }
+
+    /// Lets them go on. None may have waited for so long that it went on by itself.
+    pub fn release_scans(&self) {
+        let mut state = self.scans.state.lock().unwrap();
+        state.tables.clear();
+        assert!(!state.impatient, "a scan kept the thread waiting that should have gone on");
+        self.scans.changed.notify_all();
     }
 
     /// It takes nothing until [`Disk::release`]: whoever writes waits.
@@ -82,7 +138,11 @@ impl Engine for Disk {
         let left = self.scans_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
             if left == u64::MAX { Some(left) } else { left.checked_sub(1) }
         });
-        if left.is_ok() { self.inner.snapshot() } else { Box::new(Unreadable) }
+        let gate = Arc::clone(&self.scans);
+        match left {
+            Ok(_) => Box::new(Gated { inner: self.inner.snapshot(), gate }),
+            Err(_) => Box::new(Unreadable),
+        }
     }
 
     fn commit(&self, writes: Vec<Write>) -> Result<(), EngineError> {
@@ -103,6 +163,29 @@ impl Engine for Disk {
 
     fn disk_bytes(&self, table: &Table) -> u64 {
         self.inner.disk_bytes(table)
+    }
+}
+
+/// What can be read when the gate is open.
+struct Gated {
+    inner: Box<dyn EngineSnapshot>,
+    gate: Arc<ScanGate>,
+}
+
+impl EngineSnapshot for Gated {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.inner.get(table, key)
+    }
+
+    fn scan(
+        &self,
+        table: &Table,
+        range: &KeyRange,
+        direction: Direction,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), EngineError> {
+        self.gate.pass(table);
+        self.inner.scan(table, range, direction, visit)
     }
 }
 

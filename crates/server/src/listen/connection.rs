@@ -17,6 +17,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use rustix::net::sockopt;
+#[cfg(target_os = "linux")]
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -33,6 +35,12 @@ use super::{Bounds, Draining, Peer, Readings, Service, Tls, linger};
 const SILENCE: Duration = Duration::from_secs(60);
 const QUESTION_EVERY: Duration = Duration::from_secs(15);
 const QUESTIONS: u32 = 4;
+
+/// The most bytes that the kernel takes of an answer before the peer has room for them. Otherwise it
+/// takes megabytes for a peer that reads nothing, and each has been read from the store and made into
+/// JSON. What is on its way to the peer is not counted, so those who read are as fast as before.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES_MAX: u32 = 64 << 10;
 
 /// Held by everything that the server has running.
 pub(super) type Alive = mpsc::Sender<Infallible>;
@@ -104,6 +112,8 @@ pub(super) async fn serve<S: Service>(
     let _ = sockopt::set_tcp_keepidle(&stream, SILENCE);
     let _ = sockopt::set_tcp_keepintvl(&stream, QUESTION_EVERY);
     let _ = sockopt::set_tcp_keepcnt(&stream, QUESTIONS);
+    #[cfg(target_os = "linux")]
+    let _ = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
     let watch = Arc::new(Watch::new(Instant::now()));
     let socket = Socket::new(stream, Arc::clone(&watch));
     let Some(Tls(acceptor)) = &shared.tls else {

@@ -7,7 +7,7 @@ use indelible_api::Problem;
 use indelible_api::access::{AuditEntry, AuditPage, NewToken, Tokens, WhoAmI};
 use indelible_idempotency::ConsumerNamespace;
 use indelible_journal::Timestamp;
-use indelible_runtime::AuditPlace;
+use indelible_runtime::{AuditPlace, Lane};
 
 use crate::answer::Answer;
 use crate::auth::TokenId;
@@ -60,20 +60,22 @@ pub(super) async fn audit(state: Arc<State>, asked: Asked) -> Result<Answer, Pro
         (None, before) => before.unwrap_or(Timestamp::MAX).into(),
     };
     let limit = asked.limit();
-    let entries = state.engine.audit(place, limit).await;
-    let entries = entries.map_err(|error| state.engine_error(&error))?;
-    let next = entries.last().filter(|_| entries.len() == limit);
-    let next = next.map(|entry| write_place(&entry.place()));
-    let entries = entries.into_iter().map(|entry| AuditEntry {
-        at: entry.at.to_string(),
-        actor: entry.actor,
-        action: entry.action,
-        execution: entry.execution.map(|key| key.to_string()),
-        promise_id: entry.promise.map(|promise| promise.to_string()),
-        subject: entry.subject,
-        reason: entry.reason,
+    let answer = state.read(Lane::Lists, move |reads| {
+        let entries = reads.audit(place, limit)?;
+        let next = entries.last().filter(|_| entries.len() == limit);
+        let next = next.map(|entry| write_place(&entry.place()));
+        let entries = entries.into_iter().map(|entry| AuditEntry {
+            at: entry.at.to_string(),
+            actor: entry.actor,
+            action: entry.action,
+            execution: entry.execution.map(|key| key.to_string()),
+            promise_id: entry.promise.map(|promise| promise.to_string()),
+            subject: entry.subject,
+            reason: entry.reason,
+        });
+        Ok(Answer::ok(&AuditPage { entries: entries.collect(), next }))
     });
-    Ok(Answer::ok(&AuditPage { entries: entries.collect(), next }))
+    answer.await
 }
 
 /// `TIME_ID`: microseconds, and the id in hexadecimal digits.

@@ -10,19 +10,25 @@ use indelible_api::execution::{UnresolvedEffect, UnresolvedEffects};
 use indelible_api::{Code, Problem};
 use indelible_http::Response;
 use indelible_idempotency::ConsumerNamespace;
-use indelible_journal::{JournalKey, PromiseId, SignalName};
+use indelible_journal::{JournalKey, Namespace, PromiseId, SignalName};
 use indelible_runtime::{
-    Asked as Wanted, Cancelling as Done, Decided, Done as Outcome, Resolution,
+    Asked as Wanted, Cancelling as Done, Decided, Done as Outcome, EngineError, Lane, Reads,
+    Resolution,
 };
 use serde::Serialize;
 
 use crate::answer::Answer;
 use crate::refusal::not_found;
 use crate::request::{Asked, domain, malformed};
+use crate::seal::Seal;
 use crate::state::{Found, State};
 
 /// The longest reason, in bytes: what the audit record keeps.
 const REASON_BYTES_MAX: usize = indelible_runtime::AUDIT_TEXT_BYTES_MAX;
+
+/// So many unresolved effects are looked at for one page: others' are passed over. Up to three reads
+/// each: a page takes some milliseconds.
+const UNRESOLVED_LOOKED_AT_MAX: usize = 100;
 
 /// Sends a signal.
 pub(super) async fn signal(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
@@ -96,40 +102,50 @@ pub(super) async fn resolve(state: Arc<State>, asked: Asked) -> Result<Answer, P
 
 /// Effects of which nobody knows whether they happened.
 pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
-    /// So many rows are looked at for one page: others' are passed over.
-    const LOOKED_AT_MAX: usize = 500;
     let namespace = domain(&asked.namespace()?);
     let limit = asked.limit();
     let after = match asked.query("cursor") {
         None => None,
         Some(text) => {
-            let place = state.unseal(text).and_then(|text| place(&text));
-            Some(place.ok_or_else(|| malformed("cursor: not one of this list"))?)
+            let place = state.seal.open_text(text).and_then(|text| place(&text));
+            Some(place.ok_or_else(|| {
+                malformed("cursor: not one of this list; without one the list begins anew")
+            })?)
         }
     };
-    let after = after.as_ref().map(|(key, promise)| (key, promise));
-    let rows = state.engine.unresolved_after(after, LOOKED_AT_MAX).await;
-    let rows = rows.map_err(|error| state.engine_error(&error))?;
-    let (mut effects, mut next) = (Vec::new(), None);
-    let full = rows.len() == LOOKED_AT_MAX;
-    let (mut last, mut known) = (None, None);
+    // Not the state: what waits to be read must not hold the engine.
+    let seal = Arc::clone(&state.seal);
+    let answer = state.read(Lane::Lists, move |reads| {
+        let page = unresolved_page(&seal, reads, after.as_ref(), limit, &namespace)?;
+        Ok(Answer::ok(&page))
+    });
+    answer.await
+}
+
+/// Effects of a namespace behind one. Who has looked at many of others' goes on behind those.
+fn unresolved_page(
+    seal: &Seal,
+    reads: &Reads<'_>,
+    after: Option<&(JournalKey, PromiseId)>,
+    limit: usize,
+    namespace: &Namespace,
+) -> Result<UnresolvedEffects, EngineError> {
+    let after = after.map(|(key, promise)| (key, promise));
+    let rows = reads.unresolved_after(after, UNRESOLVED_LOOKED_AT_MAX)?;
+    let full = rows.len() == UNRESOLVED_LOOKED_AT_MAX;
+    let (mut effects, mut last, mut known) = (Vec::new(), None::<String>, None);
     for effect in rows {
         // Effects of a tree stand together.
         let root = *effect.execution.execution_id().root();
         let is_own = match &known {
             Some((known, is_own)) if *known == root => *is_own,
-            _ => {
-                let own = state.engine.namespace_of(effect.execution.execution_id()).await;
-                let own = own.map_err(|error| state.engine_error(&error))?;
-                own.is_some_and(|(own, _)| own == namespace)
-            }
+            _ => reads.root_operation(&root)?.is_some_and(|own| own.namespace == *namespace),
         };
         known = Some((root, is_own));
         if is_own && effects.len() == limit {
-            next = last.take();
-            break;
+            return Ok(UnresolvedEffects { effects, next: last.map(|place| seal.close(&place)) });
         }
-        last = Some(state.seal(&format!("{}~{}", effect.execution, effect.promise)));
+        last = Some(format!("{}~{}", effect.execution, effect.promise));
         if !is_own {
             continue;
         }
@@ -143,9 +159,8 @@ pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer
             held: effect.held,
         });
     }
-    // Whoever has looked at many of others' goes on behind them.
-    let next = next.or(if full { last } else { None });
-    Ok(Answer::ok(&UnresolvedEffects { effects, next }))
+    let next = last.filter(|_| full).map(|place| seal.close(&place));
+    Ok(UnresolvedEffects { effects, next })
 }
 
 /// `JOURNAL~PROMISE`.

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use indelible_api::Problem;
 use indelible_journal::{Attempts, Event, ExecutionId, JournalKey, json};
-use indelible_runtime::{EngineError, Follow};
+use indelible_runtime::{EngineError, Follow, Lane, Reads};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::answer::Answer;
@@ -82,10 +82,10 @@ fn read_id(execution: &ExecutionId, id: &str) -> Option<(JournalKey, u64)> {
 pub(crate) struct Stream {
     /// None while it reads, and at the end.
     reader: Option<Box<Reader>>,
-    reading: Option<Reading>,
+    reading: Option<LaneRead>,
 }
 
-type Reading = Pin<Box<dyn Future<Output = (Box<Reader>, Option<Bytes>)> + Send>>;
+type LaneRead = Pin<Box<dyn Future<Output = (Box<Reader>, Option<Bytes>)> + Send>>;
 
 impl Stream {
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
@@ -119,6 +119,8 @@ struct Place {
 /// What a stream does next.
 enum Next {
     Piece(Bytes),
+    /// It says that there is no more.
+    End,
     /// There is nothing until something happens.
     Wait,
     /// The execution is not there any more.
@@ -156,6 +158,7 @@ impl Reader {
             }
             match self.read().await {
                 Ok(Next::Piece(piece)) => return Some(piece),
+                Ok(Next::End) => return Some(self.end()),
                 Ok(Next::Wait) => {}
                 // The client asks again, and is told that it is gone.
                 Ok(Next::Gone) => return None,
@@ -174,61 +177,74 @@ impl Reader {
         }
     }
 
-    /// What there is to send now.
+    /// What there is to send now. It is read, and made into text, by a thread that is there for that,
+    /// when the stream has its turn: until then, and while the client takes it, none is held.
     async fn read(&mut self) -> Result<Next, EngineError> {
-        let engine = Arc::clone(&self.state.engine);
-        loop {
-            let place = match &mut self.place {
-                Some(place) => place,
-                none => match engine.attempt_after(&self.execution, None).await? {
-                    Some(row) => none.insert(Place { key: row.key, next: 0, ended: false }),
-                    // It was there when the stream began.
-                    None => return Ok(Next::Gone),
-                },
-            };
-            let page = engine.events(&place.key, place.next, PIECE_EVENTS, PIECE_BYTES).await?;
-            if !page.records.is_empty() {
-                let mut text = Vec::new();
-                let attempts = place.key.attempts();
-                for record in &page.records {
-                    let (sequence, name) = (record.sequence.get(), record.event.name());
-                    let head = format!("id: {attempts}:{sequence}\nevent: {name}\ndata: ");
-                    text.extend_from_slice(head.as_bytes());
-                    // It ends its line; an empty one ends the event.
-                    json::write_line(&place.key, record, &mut text);
-                    text.push(b'\n');
-                }
-                place.next = page.next;
-                place.ended = page.records.last().is_some_and(|record| is_last(&record.event));
-                return Ok(Next::Piece(text.into()));
-            }
-            // This journal has no more: another attempt follows, or it is the last.
-            if let Some(row) = engine.attempt_after(&self.execution, Some(&place.key)).await? {
-                *place = Place { key: row.key, next: 0, ended: false };
-                continue;
-            }
-            let ended = place.ended;
-            let row = engine.execution(&self.execution).await?;
-            let Some(row) = row else {
-                // Retention has removed it. Whoever may not have seen its end is not told that
-                // there is no more.
-                return Ok(if ended { Next::Piece(self.end()) } else { Next::Gone });
-            };
-            if row.key == place.key && row.length <= place.next && row.standing.is_terminal() {
-                return Ok(Next::Piece(self.end()));
-            }
-            // Only a later attempt is worth another look before something happens.
-            if row.key <= place.key {
-                return Ok(Next::Wait);
-            }
-            tokio::task::consume_budget().await;
-        }
+        let (execution, place) = (self.execution.clone(), self.place.take());
+        let mut reading = self.state.engine.enter_lane(Lane::Streams).await?;
+        let (place, next) = reading.run(move |reads| piece(reads, &execution, place)).await?;
+        self.place = place;
+        Ok(next)
     }
 
     fn end(&mut self) -> Bytes {
         self.over = true;
         Bytes::from_static(b"id: over\nevent: over\ndata: {}\n\n")
     }
+}
+
+/// The next piece of a stream that is at this place, and its place behind that.
+fn piece(
+    reads: &Reads<'_>,
+    execution: &ExecutionId,
+    place: Option<Place>,
+) -> Result<(Option<Place>, Next), EngineError> {
+    let mut place = match place {
+        Some(place) => place,
+        None => match reads.attempt_after(execution, None)? {
+            Some(row) => Place { key: row.key, next: 0, ended: false },
+            // It was there when the stream began.
+            None => return Ok((None, Next::Gone)),
+        },
+    };
+    let next = loop {
+        let page = reads.events(&place.key, place.next, PIECE_EVENTS, PIECE_BYTES)?;
+        if !page.records.is_empty() {
+            let mut text = Vec::new();
+            let attempts = place.key.attempts();
+            for record in &page.records {
+                let (sequence, name) = (record.sequence.get(), record.event.name());
+                let head = format!("id: {attempts}:{sequence}\nevent: {name}\ndata: ");
+                text.extend_from_slice(head.as_bytes());
+                // It ends its line; an empty one ends the event.
+                json::write_line(&place.key, record, &mut text);
+                text.push(b'\n');
+            }
+            place.next = page.next;
+            place.ended = page.records.last().is_some_and(|record| is_last(&record.event));
+            // A client that does not read holds it: no larger than it is.
+            text.shrink_to_fit();
+            break Next::Piece(text.into());
+        }
+        // This journal has no more: another attempt follows, or it is the last.
+        if let Some(row) = reads.attempt_after(execution, Some(&place.key))? {
+            place = Place { key: row.key, next: 0, ended: false };
+            continue;
+        }
+        let Some(row) = reads.execution(execution)? else {
+            // Retention has removed it. A client that may not have seen its end is not told that
+            // there is no more.
+            break if place.ended { Next::End } else { Next::Gone };
+        };
+        if row.key == place.key && row.length <= place.next && row.standing.is_terminal() {
+            break Next::End;
+        }
+        // Only a later attempt is worth another look before something happens.
+        if row.key <= place.key {
+            break Next::Wait;
+        }
+    };
+    Ok((Some(place), next))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use indelible_journal::{
 };
 use indelible_records::beginning::TREES_MAX;
 use indelible_records::listing::{Cursor, Filter};
-use indelible_runtime::{Open, Stage, View};
+use indelible_runtime::{Lane, Open, Stage, View};
 use serde_json::value::RawValue;
 
 use crate::answer::Answer;
@@ -40,18 +40,21 @@ pub(super) async fn list(state: Arc<State>, asked: Asked) -> Result<Answer, Prob
     };
     let cursor = asked.query("cursor").map(str::parse::<Cursor>).transpose();
     let cursor = cursor.map_err(|error| malformed(format!("cursor: {error}")))?;
-    let page = state.engine.list(&filter, cursor.as_ref(), asked.limit()).await;
+    let reading = state.engine.enter_lane(Lane::Lists).await;
+    let mut reading = reading.map_err(|error| state.engine_error(&error))?;
+    let page = reading.list(&filter, cursor.as_ref(), asked.limit()).await;
     let page = page.map_err(|error| state.engine_error(&error))?;
     if page.crowded {
         return Err(malformed(format!(
             "id_prefix: more than {TREES_MAX} executions begin so; give more digits"
         )));
     }
-    let rows = page.executions.iter().map(|row| wire::execution(row, namespace.as_str()));
-    Ok(Answer::ok(&Executions {
-        executions: rows.collect(),
-        next: page.next.map(|next| next.to_string()),
-    }))
+    let answer = reading.run(move |_| {
+        let rows = page.executions.iter().map(|row| wire::execution(row, namespace.as_str()));
+        let next = page.next.map(|next| next.to_string());
+        Ok(Answer::ok(&Executions { executions: rows.collect(), next }))
+    });
+    answer.await.map_err(|error| state.engine_error(&error))
 }
 
 /// An execution, and what it waits for.
@@ -59,7 +62,10 @@ pub(super) async fn detail(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
     let (execution, found) = state.execution(&asked).await?;
     let view = state.engine.view(&execution).await;
     let view = view.map_err(|error| state.engine_error(&error))?.ok_or_else(not_found)?;
-    Ok(Answer::ok(&shown(&view, &found.namespace, found.operation_id.to_string())))
+    let answer = state.read(Lane::Views, move |_| {
+        Ok(Answer::ok(&shown(&view, &found.namespace, found.operation_id.to_string())))
+    });
+    answer.await
 }
 
 fn shown(view: &View, namespace: &Namespace, operation_id: String) -> Detail {
@@ -163,13 +169,14 @@ pub(super) async fn tree(state: Arc<State>, asked: Asked) -> Result<Answer, Prob
     let (execution, found) = state.execution(&asked).await?;
     let after = asked.query("cursor").map(str::parse::<JournalKey>).transpose();
     let after = after.map_err(|_| malformed("cursor: not one of this list"))?;
-    let page = state.engine.tree(execution.root(), after.as_ref(), asked.limit()).await;
-    let page = page.map_err(|error| state.engine_error(&error))?;
-    let rows = page.executions.iter().map(|row| wire::execution(row, found.namespace.as_str()));
-    Ok(Answer::ok(&Executions {
-        executions: rows.collect(),
-        next: page.next.map(|next| next.to_string()),
-    }))
+    let limit = asked.limit();
+    let answer = state.read(Lane::Views, move |reads| {
+        let page = reads.tree(execution.root(), after.as_ref(), limit)?;
+        let rows = page.executions.iter().map(|row| wire::execution(row, found.namespace.as_str()));
+        let next = page.next.map(|next| next.to_string());
+        Ok(Answer::ok(&Executions { executions: rows.collect(), next }))
+    });
+    answer.await
 }
 
 /// The events of an execution.
@@ -178,26 +185,36 @@ pub(super) async fn journal(state: Arc<State>, asked: Asked) -> Result<Answer, P
     let key = match asked.query("attempts") {
         Some(text) => {
             let attempts = text.parse::<Attempts>().ok();
-            let key = attempts.and_then(|attempts| JournalKey::new(execution, attempts).ok());
-            key.ok_or_else(|| malformed("attempts: as many as the execution is deep, as 1.2"))?
+            let key =
+                attempts.and_then(|attempts| JournalKey::new(execution.clone(), attempts).ok());
+            Some(
+                key.ok_or_else(|| malformed("attempts: as many as the execution is deep, as 1.2"))?,
+            )
         }
-        None => {
-            let row = state.engine.execution(&execution).await;
-            row.map_err(|error| state.engine_error(&error))?.ok_or_else(not_found)?.key
-        }
+        None => None,
     };
-    let from = asked.number("from").unwrap_or(0);
-    let page = state.engine.events(&key, from, asked.limit(), PAGE_BYTES_MAX).await;
-    let page = page.map_err(|error| state.engine_error(&error))?;
-    if page.records.is_empty() && from == 0 {
-        return Err(not_found());
-    }
-    let events = page.records.iter().map(|record| {
-        let mut line = Vec::new();
-        json::write_line(&key, record, &mut line);
-        line.truncate(line.trim_ascii_end().len());
-        let line = String::from_utf8(line).expect("the export is text");
-        RawValue::from_string(line).expect("the export is JSON")
+    let (from, limit) = (asked.number("from").unwrap_or(0), asked.limit());
+    let answer = state.read(Lane::Views, move |reads| {
+        let key = match key {
+            Some(key) => key,
+            None => match reads.execution(&execution)? {
+                Some(row) => row.key,
+                None => return Ok(None),
+            },
+        };
+        let page = reads.events(&key, from, limit, PAGE_BYTES_MAX)?;
+        if page.records.is_empty() && from == 0 {
+            return Ok(None);
+        }
+        let events = page.records.iter().map(|record| {
+            let mut line = Vec::new();
+            json::write_line(&key, record, &mut line);
+            line.truncate(line.trim_ascii_end().len());
+            let line = String::from_utf8(line).expect("the export is text");
+            RawValue::from_string(line).expect("the export is JSON")
+        });
+        let next = page.more.then_some(page.next);
+        Ok(Some(Answer::ok(&Events { events: events.collect(), next })))
     });
-    Ok(Answer::ok(&Events { events: events.collect(), next: page.more.then_some(page.next) }))
+    answer.await?.ok_or_else(not_found)
 }

@@ -1,0 +1,326 @@
+//! LaneRead, a piece at a time, on the threads that are there for it ([`crate::reader`]). What a piece
+//! has read is handed over when it is durable (D2).
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use indelible_journal::{
+    ComponentDigest, Event, ExecutionId, JournalKey, OperationKey, PromiseId, RootHash, Started,
+};
+use indelible_records::executions::{self, Execution as Row};
+use indelible_records::listing::{self, Cursor, Filter, LOOKED_AT_MAX, Listing, PAGE_MAX};
+use indelible_records::{audit, journals, unresolved};
+use indelible_store::{Position, Seen};
+
+use super::views::{
+    AUDIT_PAGE_MAX, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, EventsPage, TREE_PAGE_MAX, TreePage,
+    payload_bytes,
+};
+use super::{Engine, EngineError};
+use crate::audit_log::{AuditEntry, AuditPlace};
+use crate::guest::Manifest;
+use crate::operation;
+use crate::reader::{Entered, Lane};
+use crate::shared::Shared;
+use crate::unresolved::UnresolvedEffect;
+use crate::view::View;
+
+/// How many rows of a list are looked at in one piece, at some microseconds each: others have their
+/// turn after a millisecond or two.
+const PIECE_ROWS_MAX: usize = 200;
+
+/// How many rows of a journal are read at a time: they have a megabyte, or one small event.
+const ROWS_MAX: usize = 256;
+
+/// About how many bytes an event takes beside its payload.
+const EVENT_BYTES_GUESS: usize = 64;
+
+impl Engine {
+    /// Room for one read. A lane that is full refuses it as busy, except that a stream waits.
+    pub async fn enter_lane(&self, lane: Lane) -> Result<LaneRead<'_>, EngineError> {
+        self.shared.enter_lane(lane).await
+    }
+
+    /// Reads one piece.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.shared.read(lane, work).await
+    }
+}
+
+impl Shared {
+    async fn enter_lane(&self, lane: Lane) -> Result<LaneRead<'_>, EngineError> {
+        let room = self.reader.enter(lane).await?;
+        Ok(LaneRead { shared: self, room })
+    }
+
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.enter_lane(lane).await?.run(work).await
+    }
+
+    /// Reads a row or two on the thread at hand: what a call itself needs, for which the way to another
+    /// thread would take longer than the read.
+    pub(super) async fn read_here<T>(
+        &self,
+        work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let seen = Reads::now(self, work)?;
+        self.store.durable(seen.position).await?;
+        Ok(seen.value)
+    }
+}
+
+/// Room for one read: its pieces are done one after the other, and those of others in between.
+pub struct LaneRead<'a> {
+    shared: &'a Shared,
+    room: Entered,
+}
+
+impl LaneRead<'_> {
+    /// Has a piece of work done on a thread that is there for reading, and waits until what it has
+    /// read is durable (D2). What is made of it, JSON for instance, is part of the work. It should
+    /// take some milliseconds at most: others wait for their turn.
+    pub async fn run<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let seen = self.piece(work).await?;
+        self.shared.store.durable(seen.position).await?;
+        Ok(seen.value)
+    }
+
+    async fn piece<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<Seen<T>, EngineError> {
+        self.room.run(self.shared, move |shared| Reads::now(shared, work)).await?
+    }
+
+    /// A page of executions, as [`Engine::list`] has it, a piece at a time.
+    pub async fn list(
+        &mut self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Listing, EngineError> {
+        let limit = limit.clamp(1, PAGE_MAX);
+        let mut page = Listing { next: after.cloned(), ..Listing::default() };
+        let (mut looked_at, mut position) = (0, Position::START);
+        loop {
+            let (filter, after) = (filter.clone(), page.next.take());
+            let left = limit - page.executions.len();
+            let rows_max = PIECE_ROWS_MAX.min(LOOKED_AT_MAX - looked_at);
+            // Each piece has a snapshot of its own, as each page has: none is held in between.
+            let piece = move |reads: &Reads<'_>| {
+                let snapshot = reads.shared.store.snapshot()?;
+                let seen = listing::list_piece(&snapshot, &filter, after.as_ref(), left, rows_max)?;
+                Ok(reads.saw(seen))
+            };
+            let seen = self.piece(piece).await?;
+            position = position.max(seen.position);
+            let (mut listing, rows) = seen.value;
+            looked_at += rows;
+            page.executions.append(&mut listing.executions);
+            (page.next, page.crowded) = (listing.next, listing.crowded);
+            let full = page.executions.len() == limit || looked_at >= LOOKED_AT_MAX;
+            if full || page.next.is_none() {
+                break;
+            }
+        }
+        self.shared.store.durable(position).await?;
+        Ok(page)
+    }
+}
+
+impl std::fmt::Debug for LaneRead<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LaneRead").finish_non_exhaustive()
+    }
+}
+
+/// What a piece of work can read. Everything that it has seen is durable before it is handed over.
+pub struct Reads<'a> {
+    shared: &'a Shared,
+    seen: Cell<Position>,
+}
+
+impl Reads<'_> {
+    fn now<T>(
+        shared: &Shared,
+        work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError>,
+    ) -> Result<Seen<T>, EngineError> {
+        let reads = Reads { shared, seen: Cell::new(Position::START) };
+        let value = work(&reads)?;
+        Ok(Seen { value, position: reads.seen.get() })
+    }
+
+    fn saw<T>(&self, seen: Seen<T>) -> T {
+        self.seen.set(self.seen.get().max(seen.position));
+        seen.value
+    }
+
+    /// How an execution stands: the last attempt at it.
+    pub fn execution(&self, execution: &ExecutionId) -> Result<Option<Row>, EngineError> {
+        Ok(self.saw(executions::latest(&self.shared.store, execution)?))
+    }
+
+    /// The attempt at an execution that follows another; without one, the first that is there.
+    pub fn attempt_after(
+        &self,
+        execution: &ExecutionId,
+        after: Option<&JournalKey>,
+    ) -> Result<Option<Row>, EngineError> {
+        Ok(self.saw(executions::attempt_after(&self.shared.store, execution, after)?))
+    }
+
+    /// The executions of a tree, as [`Engine::tree`] has them.
+    pub fn tree(
+        &self,
+        root: &RootHash,
+        after: Option<&JournalKey>,
+        limit: usize,
+    ) -> Result<TreePage, EngineError> {
+        let limit = limit.clamp(1, TREE_PAGE_MAX);
+        let executions = self.saw(executions::tree(&self.shared.store, root, after, limit + 1)?);
+        let mut page = TreePage { executions, next: None };
+        if page.executions.len() > limit {
+            page.executions.truncate(limit);
+            page.next = page.executions.last().map(|row| row.key.clone());
+        }
+        Ok(page)
+    }
+
+    /// Events of a journal, as [`Engine::events`] has them.
+    pub fn events(
+        &self,
+        key: &JournalKey,
+        from: u64,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Result<EventsPage, EngineError> {
+        let events_max = events_max.clamp(1, EVENTS_PAGE_MAX);
+        let bytes_max = bytes_max.min(EVENTS_PAGE_BYTES_MAX);
+        let mut page = EventsPage { next: from, ..EventsPage::default() };
+        let (mut bytes, mut rows, mut rows_read) = (0, 1, 0);
+        loop {
+            let read = self.saw(journals::read(&self.shared.store, key, page.next, rows)?);
+            let last = read.next.is_none();
+            let mut full = false;
+            for record in read.records {
+                let weight = EVENT_BYTES_GUESS + payload_bytes(&record.event);
+                full = page.records.len() == events_max
+                    || !page.records.is_empty() && bytes + weight > bytes_max;
+                if full {
+                    break;
+                }
+                bytes += weight;
+                page.next = record.sequence.get() + 1;
+                page.records.push(record);
+            }
+            page.more = full || !last;
+            if full || last {
+                return Ok(page);
+            }
+            // As many as there may be room for, if they are like those before.
+            rows_read += rows;
+            let each = (bytes / rows_read).max(1);
+            rows = (bytes_max.saturating_sub(bytes) / each).clamp(1, ROWS_MAX);
+        }
+    }
+
+    /// Entries of the audit record, as [`Engine::audit`] has them.
+    pub fn audit(&self, before: AuditPlace, limit: usize) -> Result<Vec<AuditEntry>, EngineError> {
+        let AuditPlace { at, id } = before;
+        let limit = limit.clamp(1, AUDIT_PAGE_MAX);
+        let entries = self.saw(audit::before_entry(&self.shared.store, at, &id, limit)?);
+        Ok(entries.into_iter().map(AuditEntry::from).collect())
+    }
+
+    /// Unresolved effects, as [`Engine::unresolved_after`] has them.
+    pub fn unresolved_after(
+        &self,
+        after: Option<(&JournalKey, &PromiseId)>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedEffect>, EngineError> {
+        let after = after.and_then(|(key, promise)| {
+            let child = promise.number_in(key.execution_id())?;
+            Some(unresolved::Effect { key: key.clone(), child })
+        });
+        let rows = self.saw(unresolved::next(&self.shared.store, after.as_ref(), limit)?);
+        let shown = |(effect, known)| UnresolvedEffect::new(effect, known);
+        Ok(rows.into_iter().map(shown).collect())
+    }
+
+    /// The operation of a tree's root, if the root is stored: one that is volatile and goes on is not
+    /// (C-39).
+    pub fn root_operation(&self, root: &RootHash) -> Result<Option<OperationKey>, EngineError> {
+        let Some(row) = self.execution(&ExecutionId::root_of(*root))? else { return Ok(None) };
+        let started = self.first_event(&row.key)?;
+        Ok(started.and_then(|started| started.idempotency_key))
+    }
+
+    /// What is left of an execution that is over: its first event and its last. None: it has been
+    /// swept meanwhile.
+    pub(super) fn view_of_over(&self, row: Row) -> Result<Option<View>, EngineError> {
+        let started = self.first_event(&row.key)?;
+        let last = self.last_event(&row)?;
+        let (Some(started), Some(last)) = (started, last) else { return Ok(None) };
+        let no_end = || EngineError::Malformed(format!("the journal of {} has no end", row.key));
+        let ending = operation::ending(last).ok_or_else(no_end)?;
+        Ok(Some(View { ending: Some(ending), ..View::new(row, &started) }))
+    }
+
+    /// The last event that a row tells of. None: it is gone.
+    pub(super) fn last_event(&self, row: &Row) -> Result<Option<Event>, EngineError> {
+        let last = row.length.saturating_sub(1);
+        let read = self.saw(journals::read(&self.shared.store, &row.key, last, 1)?);
+        Ok(read.records.into_iter().last().map(|record| record.event))
+    }
+
+    /// What an execution was started with. None: it is gone.
+    fn first_event(&self, key: &JournalKey) -> Result<Option<Started>, EngineError> {
+        let first = self.saw(journals::read(&self.shared.store, key, 0, 1)?).records;
+        match first.into_iter().next().map(|record| record.event) {
+            None => Ok(None),
+            Some(Event::ExecutionStarted(started)) => Ok(Some(*started)),
+            Some(_) => {
+                Err(EngineError::Malformed(format!("the journal of {key} has no beginning")))
+            }
+        }
+    }
+
+    /// What a version of a component can do.
+    pub(super) fn manifest(
+        &self,
+        digest: &ComponentDigest,
+    ) -> Result<Option<Arc<Manifest>>, EngineError> {
+        let value = self.shared.components.functions(digest)?;
+        // As an operation's.
+        let position = self.shared.store.accepted();
+        Ok(self.saw(Seen { value, position }))
+    }
+
+    /// What is known of an operation.
+    pub(super) fn operation(
+        &self,
+        operation: &OperationKey,
+    ) -> Result<Option<operation::Known>, EngineError> {
+        let known = operation::find(self.shared, operation).map_err(super::calls::unreadable)?;
+        // It does not say at which position it was seen; not after this one.
+        let position = self.shared.store.accepted();
+        Ok(self.saw(Seen { value: known, position }))
+    }
+}
+
+impl std::fmt::Debug for Reads<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reads").field("seen", &self.seen.get()).finish_non_exhaustive()
+    }
+}
