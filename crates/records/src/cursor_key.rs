@@ -1,5 +1,4 @@
-//! The key with which cursors are sealed that name what belongs to others. It is a secret of the
-//! store's, made once, so a cursor is good after a restart, and at every server of the same store.
+//! The key that cursors are sealed with: its row. What is sealed, and how, is the server's to decide.
 //!
 //! ```text
 //! setting `cursor-key`:   {"version":1,"key":"64 hexadecimal digits"}
@@ -7,15 +6,12 @@
 
 use data_encoding::HEXLOWER;
 use indelible_slots::Slot;
-use indelible_store::{Batch, Expect, Read, ReadError, Seen};
+use indelible_store::{Batch, Expect, Position, Read, ReadError, Seen, Store, SubmitError};
 use serde::{Deserialize, Serialize};
 
 use super::{SETTINGS, codec, settings};
 
 pub(crate) const NAME: &str = "cursor-key";
-
-/// How many bytes it has.
-pub const KEY_BYTES: usize = 32;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,33 +20,26 @@ struct Stored {
     key: String,
 }
 
-/// The batch that makes this the key of a store which has none.
-pub fn made(key: &[u8; KEY_BYTES]) -> Batch {
-    let stored = Stored { version: codec::JSON_VERSION, key: HEXLOWER.encode(key) };
+/// Makes the key of a store; refused if there is one. Waits on this thread.
+pub fn create(store: &Store, key: &[u8; 32]) -> Result<Position, SubmitError> {
     let mut batch = Batch::in_slots(Slot::SERVER);
-    batch.expect(SETTINGS, NAME.as_bytes().to_vec(), Expect::Absent);
+    batch.expect(SETTINGS, NAME, Expect::Absent);
+    let stored = Stored { version: codec::JSON_VERSION, key: HEXLOWER.encode(key) };
     settings::put(&mut batch, NAME, &codec::write_json(&stored));
-    batch
+    store.submit_blocking(batch)
 }
 
-/// The key, if there is one.
-pub fn get(read: &impl Read) -> Result<Seen<Option<[u8; KEY_BYTES]>>, ReadError> {
+/// The key of a store.
+pub fn get(read: &impl Read) -> Result<Seen<Option<[u8; 32]>>, ReadError> {
     settings::read(read, NAME, decode)
 }
 
 /// Err says what is wrong, and has no part of the key in it.
-pub(crate) fn decode(body: &[u8]) -> Result<[u8; KEY_BYTES], String> {
-    let not_one = || "it is no JSON of a key of 64 hexadecimal digits".to_owned();
-    let stored: Stored = serde_json::from_slice(body).map_err(|_| not_one())?;
-    if stored.version != codec::JSON_VERSION {
-        return Err(format!(
-            "it is of version {}; known is {}",
-            stored.version,
-            codec::JSON_VERSION
-        ));
-    }
+pub(crate) fn decode(body: &[u8]) -> Result<[u8; 32], String> {
+    let stored: Stored =
+        codec::read_json(body).map_err(|_| "it is no JSON of a cursor key of version 1")?;
     let key = HEXLOWER.decode(stored.key.as_bytes()).ok().and_then(|key| key.try_into().ok());
-    key.ok_or_else(not_one)
+    key.ok_or_else(|| "the key is not 64 hexadecimal digits".to_owned())
 }
 
 #[cfg(test)]
@@ -61,9 +50,9 @@ mod tests {
     /// of the key is repeated.
     #[test]
     fn the_stored_form() {
-        let digits = "0a".repeat(KEY_BYTES);
+        let digits = "0a".repeat(32);
         let text = format!(r#"{{"version":1,"key":"{digits}"}}"#);
-        assert_eq!(decode(text.as_bytes()), Ok([10; KEY_BYTES]));
+        assert_eq!(decode(text.as_bytes()), Ok([10; 32]));
         for (from, to) in [("n\":1", "n\":2"), ("0a", ""), ("0a", "0A"), ("key", "keys"), ("}", "")]
         {
             let wrong = text.replacen(from, to, 1);

@@ -64,7 +64,7 @@ pub mod components {
 }
 
 /// Settings, by name. What a setting says is known where it is made and read: [`component_versions`],
-/// [`manifests`], [`tokens`], [`retention_clock`]. There are no others.
+/// [`manifests`], [`tokens`], [`cursor_key`], [`retention_clock`]. There are no others.
 pub mod settings {
     use super::*;
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use indelible_journal::{Attempt, ComponentDigest, Journal, Namespace};
+use indelible_journal::{ComponentDigest, Journal, Namespace};
 use indelible_records::check;
 use indelible_records::executions::Standing;
 use indelible_records::listing::{self, Filter};
@@ -27,7 +27,7 @@ use indelible_store::embedded::{self, Create, FolderError, OpenError, Options};
 use indelible_store::memory::MemoryBackend;
 use indelible_store::{Batch, Bounds, Scan, Store};
 
-use crate::support::{Run, at, audit_entry, key, put_clock};
+use crate::support::{Run, at, audit_entry, held, key, put_clock};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
@@ -100,16 +100,6 @@ fn fill(store: &Store) -> Vec<Run> {
     let position = store.submit_blocking(batch).unwrap();
     store.durable(position).wait().unwrap();
     vec![root, child, waiting, named]
-}
-
-fn held() -> unresolved::Unresolved {
-    unresolved::Unresolved {
-        attempt: Attempt::FIRST,
-        since: at(60),
-        label: "POST http://a.b/größe".to_owned(),
-        why: "no answer".to_owned(),
-        state: unresolved::State::Held,
-    }
 }
 
 fn message(number: u64) -> outbox::MessageId {

@@ -5,15 +5,16 @@ mod support;
 
 use indelible_journal::{Namespace, RootHash};
 use indelible_records::executions::Standing;
+use indelible_records::outbox::{self, Channel, Message, MessageId};
 use indelible_records::windows::{Id, Kind, Windowed};
 use indelible_records::{
-    ANSWERS, AUDIT, COMPONENTS, EXPIRIES, IDEMPOTENCY_KEYS, OPERATIONS, SETTINGS, TABLES, audit,
-    queue, timers, unresolved, windows,
+    ANSWERS, AUDIT, COMPONENTS, EXPIRIES, IDEMPOTENCY_KEYS, OPERATIONS, Room, SETTINGS, TABLES,
+    audit, queue, timers, unresolved, windows,
 };
 use indelible_slots::{Slot, SlotSet, of_key, of_operation};
 use indelible_store::{Batch, Table};
 
-use crate::support::{Numbers, Run, at, key};
+use crate::support::{Numbers, Run, at, held, key};
 
 /// D13: every key has a slot, whatever it is.
 #[test]
@@ -45,17 +46,16 @@ fn rows_are_where_their_ids_lead() {
     let entry = queue::Entry { ticket: 9, key: key(3, &[], &[1]) };
     queue::put(&mut batch, &entry);
     timers::put(&mut batch, &timers::Timer { due: at(7), key: entry.key.clone(), child: None });
-    let held = unresolved::Unresolved {
-        attempt: indelible_journal::Attempt::FIRST,
-        since: at(60),
-        label: "POST http://a.b/".to_owned(),
-        why: "no answer".to_owned(),
-        state: unresolved::State::Held,
-    };
-    let key = entry.key;
-    unresolved::put(&mut batch, &unresolved::Effect { key: key.clone(), child: 1 }, &held);
-    let about = audit::About::Execution(key);
-    audit::put(&mut batch, &audit::Entry::new(at(1), [0xee; 16], "anna", "resolve", about));
+    let effect = unresolved::Effect { key: entry.key.clone(), child: 1 };
+    unresolved::put(&mut batch, &effect, &held());
+    let about = audit::About::Execution(entry.key);
+    audit::put(&mut batch, &audit::Entry::new(at(1), [0xee; 16], "user:ada", "cancel", about));
+    let channel = Channel { from: root.slot(), to: Slot::new(1).unwrap() };
+    let message = Message { room: Room::Tree, key: "key".into(), payload: "payload".into() };
+    outbox::put(&mut batch, MessageId { channel, number: 1 }, &message);
+    outbox::settle(&mut batch, channel, 0, &[]);
+    let back = Channel { from: channel.to, to: channel.from };
+    outbox::apply(&mut batch, MessageId { channel: back, number: 1 }, 0);
     let namespace = Namespace::new("shop").unwrap();
     let answer = Id::answer(&namespace, Some(&root), "key 7");
     let gone = |body: &'static str| Windowed { expires_at: Some(at(50)), body: body.into() };

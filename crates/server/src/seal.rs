@@ -1,18 +1,21 @@
 //! Texts that are given to callers to be given back, and that they must not read: cursors that name
-//! what belongs to others.
+//! what belongs to others. The key is a secret of the store's, made once, so a cursor is good after a
+//! restart, and at every server of the same store.
 #![expect(clippy::disallowed_methods, reason = "keys and nonces are random")]
 
 use data_encoding::BASE64URL_NOPAD;
-use indelible_records::cursor_key::{self, KEY_BYTES};
+use indelible_records::cursor_key;
 use indelible_store::{Lost, ReadError, Store, SubmitError};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+
+const KEY_BYTES: usize = 32;
 
 /// Why the key cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
     /// The store could not be read, or what it has is no key.
-    #[error(transparent)]
+    #[error("the key of cursors cannot be read: {0}")]
     Read(#[from] ReadError),
     /// The store did not take it.
     #[error(transparent)]
@@ -34,7 +37,7 @@ impl Seal {
         }
         let mut key = [0; KEY_BYTES];
         fill(&mut key);
-        match store.submit_blocking(cursor_key::made(&key)) {
+        match cursor_key::create(store, &key) {
             Ok(position) => store.durable(position).wait()?,
             // Another server of this store has made one meanwhile.
             Err(refused @ SubmitError::Refused(_)) => {
@@ -75,9 +78,7 @@ impl Seal {
 /// The key of a store, when it is durable.
 fn stored(store: &Store) -> Result<Option<[u8; KEY_BYTES]>, SealError> {
     let seen = cursor_key::get(store)?;
-    if seen.value.is_some() {
-        store.durable(seen.position).wait()?;
-    }
+    store.durable(seen.position).wait()?;
     Ok(seen.value)
 }
 

@@ -96,8 +96,8 @@ fn not_a_backup() {
     place.refuses(b"hello", "no backup");
     place.refuses(&[0; 100_000], "no backup");
     let mut newer = place.good.clone();
-    newer[19] = 2;
-    place.refuses(&newer, "format 2");
+    newer[19] = 3;
+    place.refuses(&newer, "format 3");
     fs::remove_file(place.at("file")).unwrap();
     store(&[&"restore", &place.at("file"), &place.at("made")]).refused(1, "cannot open");
     store(&[&"restore", &place.folder.path(), &place.at("made")]).refused(1, "cannot be read");

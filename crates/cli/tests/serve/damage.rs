@@ -266,6 +266,6 @@ fn flipped_bits_are_told_and_never_served() {
     );
     assert!(wrong.is_empty(), "{seen}\n{}", wrong.join("\n"));
     // A test in which nothing was told would have looked nowhere.
-    assert!(refused > copies / 10 && late > copies / 10, "{seen}");
+    assert!(refused > copies / 10 && late > 0, "{seen}");
     eprintln!("{seen}");
 }

@@ -50,7 +50,7 @@ fn a_sound_folder() {
     let output = indelible(&["store", "info"], folder.path());
     let said = text(&output.stdout);
     assert!(output.status.success());
-    assert!(said.starts_with("format     1\nengine     fjall 3\nposition   1\n"), "{said}");
+    assert!(said.starts_with("format     2\nengine     fjall 3\nposition   1\n"), "{said}");
 
     for command in ["check", "info"] {
         let output = indelible(&["store", command, "--json"], folder.path());

@@ -14,7 +14,7 @@ use indelible_journal::{
     RootHash, SignalName, Started, Timestamp, Wait, Waiting,
 };
 use indelible_records::executions::{self, Execution, Standing};
-use indelible_records::{audit, retention_clock};
+use indelible_records::{audit, retention_clock, unresolved};
 use indelible_store::{Batch, Shape, Store, Table};
 
 /// Numbers that look random and are the same each time.
@@ -47,6 +47,17 @@ pub(crate) fn audit_entry(micros: u64, id: [u8; 16]) -> audit::Entry {
         action: "backup".to_owned(),
         about: audit::About::Subject("store".to_owned()),
         reason: String::new(),
+    }
+}
+
+/// What is known of an effect that waits for a person.
+pub(crate) fn held() -> unresolved::Unresolved {
+    unresolved::Unresolved {
+        attempt: Attempt::FIRST,
+        since: at(60),
+        label: "POST http://a.b/größe".to_owned(),
+        why: "no answer".to_owned(),
+        state: unresolved::State::Held,
     }
 }
 
