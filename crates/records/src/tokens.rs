@@ -67,7 +67,7 @@ pub struct Token {
     pub name: String,
     /// The SHA-256 of its secret.
     pub secret_sha256: [u8; 32],
-    /// What it may do: words of [`ROLES`].
+    /// What it may do: some of `call`, `operate`, `deploy`, `admin`.
     pub roles: Vec<String>,
     /// In which namespaces; `*` is all of them.
     pub namespaces: Vec<String>,
