@@ -20,7 +20,7 @@ pub(crate) fn run(root: &Path, err: &mut dyn Write) -> anyhow::Result<bool> {
     fs::create_dir_all(&folder)?;
     let clone = folder.join("clone");
     let away = folder.join("clone.away");
-    // A run that was interrupted left it there.
+    // The last run left it there.
     if away.is_dir() && !clone.exists() {
         fs::rename(&away, &clone)?;
     }
@@ -54,10 +54,10 @@ pub(crate) fn run(root: &Path, err: &mut dyn Write) -> anyhow::Result<bool> {
     run_it(install.arg("--target-dir").arg(root.join("target")).current_dir(&folder))?;
 
     writeln!(err, "package: the demo, without the clone")?;
+    // It stays away: cargo takes a library of the clone for the work tree's own as long as the clone's
+    // files are there, and does not look whether the work tree has others.
     fs::rename(&clone, &away)?;
-    let shown = elsewhere(&installed.join("bin/indelible"));
-    fs::rename(&away, &clone)?;
-    let shown = shown?;
+    let shown = elsewhere(&installed.join("bin/indelible"))?;
     writeln!(err, "{}", shown.trim_end())?;
     let (promised, own) = (of_indelible(&readme), of_indelible(&shown));
     ensure!(!promised.is_empty(), "the README does not show what the demo counts: `{TABLE}`");
