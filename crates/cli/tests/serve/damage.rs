@@ -232,16 +232,21 @@ fn flipped_bits_are_told_and_never_served() {
         .iter()
         .filter(|file| file.components().any(|part| part.as_os_str() == "tables"))
         .collect();
-    assert!(!tables.is_empty(), "{files:?}");
+    // Components are the largest rows and lie in the cache of compiled code too; journals come next.
+    let mut by_size = tables.clone();
+    by_size.sort_by_key(|file| std::cmp::Reverse(fs::metadata(file).unwrap().len()));
+    let journals = by_size[1];
     let mut numbers = Numbers(7);
     let (mut refused, mut ended, mut late, mut harmless) = (0, 0, 0, 0);
     let mut wrong = Vec::new();
     for number in 0..copies {
         let broken = folder.path().join(format!("broken-{number}"));
         copy(&whole, &broken);
-        // Every other one is in a table, whose rows are read late; the others are anywhere.
-        let file = match number % 2 {
-            0 => tables[numbers.below(tables.len())],
+        // Every other one is in a table, and half of these in the journals, which are read late and
+        // by many questions; the others are anywhere.
+        let file = match number % 4 {
+            0 => journals,
+            2 => tables[numbers.below(tables.len())],
             _ => &files[numbers.below(files.len())],
         };
         let bits = usize::try_from(fs::metadata(file).unwrap().len()).unwrap() * 8;
@@ -266,6 +271,6 @@ fn flipped_bits_are_told_and_never_served() {
     );
     assert!(wrong.is_empty(), "{seen}\n{}", wrong.join("\n"));
     // A test in which nothing was told would have looked nowhere.
-    assert!(refused > copies / 10 && late > 0, "{seen}");
+    assert!(refused > copies / 10 && late > copies / 10, "{seen}");
     eprintln!("{seen}");
 }
