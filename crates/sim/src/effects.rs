@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use indelible_http::{End, Response};
 use indelible_idempotency::{ConsumerNamespace, KeyMinter};
 use indelible_journal::{
-    Attempt, ErrorKind, Event, Failure, Idempotency, InvokeKind, JournalKey, OnUnknown, Outcome,
-    Payload, PromiseId, Record, RetryCause, RetryPolicy,
+    Attempt, ErrorKind, Event, Failure, Idempotency, InvokeKind, JournalKey, Micros, OnUnknown,
+    Outcome, Payload, PromiseId, Record, RetryCause, RetryPolicy,
 };
 
 use crate::agree::invoked;
@@ -112,17 +112,21 @@ impl Attempted<'_> {
 }
 
 impl Known {
-    /// Looks at everything that is on disk when this process is over.
+    /// Looks at everything that is on disk when this process is over. `cleanup_max`: how long cleaning
+    /// up may take, if the clock can tell.
     pub(crate) fn look(
         &mut self,
         all: &[Stored],
         process: u64,
         sent: &[Sent],
         ledger: &Ledger,
+        cleanup_max: Option<Micros>,
     ) -> Result<(), String> {
         for (journal, records) in all {
             for (child, events) in effects(records) {
-                let mut effect = Effect { known: self, journal, child, records, sent, ledger };
+                let known = &mut *self;
+                let mut effect =
+                    Effect { known, journal, child, records, sent, ledger, cleanup_max };
                 let looked = effect.look(&events, process);
                 looked.map_err(|wrong| format!("effect {journal:#}.{child}: {wrong}"))?;
             }
@@ -147,6 +151,7 @@ struct Effect<'a> {
     records: &'a [Record],
     sent: &'a [Sent],
     ledger: &'a Ledger,
+    cleanup_max: Option<Micros>,
 }
 
 impl Effect<'_> {
@@ -242,11 +247,10 @@ impl Effect<'_> {
         if answer.body.starts_with(b"{\"reconciled\"") {
             let asked = attempt.policy.reconciler.is_some() && attempt.is_unknown();
             ensure!(asked, "a reconciler was asked, and {:?}", attempt.told());
-            // By this attempt or another: this one may never have left, if its process ended first.
-            let own = |sent: &Sent| match attempt.sent {
-                Some(own) => sent.key == own.key,
-                None => sent.journal == *self.journal && sent.child == self.child,
-            };
+            // By this attempt or another under its key, also one of an earlier attempt at its caller:
+            // this one may never have left, if its process ended first.
+            let key = invoked(event).map(key_of);
+            let own = |sent: &Sent| Some(&sent.key) == key.as_ref();
             let processed = self.sent.iter().any(|sent| own(sent) && sent.processed);
             ensure!(processed, "it never happened");
             return Ok(());
@@ -279,7 +283,8 @@ impl Effect<'_> {
                 let held = attempt.policy.on_unknown == OnUnknown::Hold;
                 // A person who was asked had it run again, and a cancel came before it was sent.
                 let unsent = attempt.sent.is_none() && self.is_cancelled(place);
-                ensure!(!held || self.is_ending(place) || unsent, "a person was to be asked");
+                let ending = self.is_ending(place) || self.is_cleanup_over(place);
+                ensure!(!held || ending || unsent, "a person was to be asked");
                 // An attempt before may have happened, and this one never began.
                 let unbegun = attempt.sent.is_none() && attempt.maybe_before;
                 !attempt.idem() && (attempt.is_unknown() || unbegun)
@@ -317,6 +322,19 @@ impl Effect<'_> {
         before.rev().any(|record| matches!(record.event, Event::CancelRequested { .. }))
     }
 
+    /// Whether the time to clean up was over at this place, by the clock if that can tell: the execution
+    /// was ending (C-22). If its process died before the end was on disk, the next one lets the guest
+    /// go on.
+    fn is_cleanup_over(&self, place: usize) -> bool {
+        let (before, at) = (&self.records[..place], self.records[place].timestamp);
+        let cancel =
+            before.iter().find(|record| matches!(record.event, Event::CancelRequested { .. }));
+        let over = |asked: &Record| {
+            self.cleanup_max.is_none_or(|max| asked.timestamp.saturating_add(max) <= at)
+        };
+        cancel.is_some_and(over)
+    }
+
     /// Whether the guest did nothing from this place on: it had come to its end (C-40).
     fn is_ending(&self, place: usize) -> bool {
         self.records[place + 1..].iter().all(|record| {
@@ -325,6 +343,7 @@ impl Effect<'_> {
                 Event::InvokeStarted { .. }
                     | Event::InvokeCompleted { .. }
                     | Event::InvokeRetrying { .. }
+                    | Event::TimerFired { .. }
                     | Event::SignalDelivered { .. }
                     | Event::CancelRequested { .. }
                     | Event::ExecutionCompleted { .. }

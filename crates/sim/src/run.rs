@@ -317,7 +317,8 @@ impl Run {
     /// What is on disk of effects is what the wire knows.
     pub(crate) fn effects_hold(&mut self, store: &Store, process: u64) -> Result<(), String> {
         let all = store::all(store, true).map_err(|error| error.to_string())?;
-        self.known.look(&all, process, &self.peer.sent(), &self.ledger)
+        let cleanup_max = (!self.set_back).then_some(self.plan.options.cleanup_max);
+        self.known.look(&all, process, &self.peer.sent(), &self.ledger, cleanup_max)
     }
 
     /// A person says how an effect ended: mostly one of which nobody knows, sometimes two of them
