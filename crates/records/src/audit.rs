@@ -10,8 +10,7 @@ use indelible_slots::Slot;
 use indelible_store::{Batch, Read, ReadError, Scan, Seen};
 use serde::{Deserialize, Serialize};
 
-use super::codec::{self, Malformed, Reader};
-use super::{AUDIT, ComponentName};
+use super::{AUDIT, ComponentName, codec};
 
 const VERSION: u8 = 1;
 
@@ -30,6 +29,21 @@ pub struct Entry {
     pub about: About,
     /// Why.
     pub reason: String,
+}
+
+/// A place in the audit record: a time, or that of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The time.
+    pub at: Timestamp,
+    /// Which entry of that time; zero is before all of them.
+    pub id: [u8; 16],
+}
+
+impl From<Timestamp> for Place {
+    fn from(at: Timestamp) -> Self {
+        Self { at, id: [0; 16] }
+    }
 }
 
 /// What something was done to.
@@ -54,6 +68,11 @@ impl Entry {
         Self { at, id, actor, action, about, reason: String::new() }
     }
 
+    /// Its place: those before it are on the next page.
+    pub fn place(&self) -> Place {
+        Place { at: self.at, id: self.id }
+    }
+
     /// The slot of what it is about.
     pub fn slot(&self) -> Slot {
         Slot::at_start_of(&self.id)
@@ -70,7 +89,7 @@ impl About {
 }
 
 /// The body. Keys that are not known are left alone: an entry is for people.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Stored {
     version: u8,
     actor: String,
@@ -90,37 +109,28 @@ struct Stored {
 
 /// Adds an entry to a batch.
 pub fn put(batch: &mut Batch, entry: &Entry) {
-    let key = key(entry.at, &entry.id);
-    let value = codec::seal(&AUDIT, &key, VERSION, &encode(entry));
-    batch.put(AUDIT, key, value);
+    codec::put(batch, AUDIT, key(entry.place()), VERSION, &encode(entry));
 }
 
 fn encode(entry: &Entry) -> Vec<u8> {
-    let (mut execution, mut promise, mut component, mut digest) = (None, None, None, None);
-    let mut subject = None;
+    let mut stored = Stored {
+        version: codec::JSON_VERSION,
+        actor: entry.actor.clone(),
+        action: entry.action.clone(),
+        reason: entry.reason.clone(),
+        ..Stored::default()
+    };
     match &entry.about {
-        About::Execution(key) => execution = Some(key.to_string()),
+        About::Execution(key) => stored.execution = Some(key.to_string()),
         About::Promise(key, of) => {
-            (execution, promise) = (Some(key.to_string()), Some(of.to_string()));
+            (stored.execution, stored.promise) = (Some(key.to_string()), Some(of.to_string()));
         }
         About::Component(name, of) => {
-            (component, digest) = (Some(name.to_string()), Some(of.to_string()));
+            (stored.component, stored.digest) = (Some(name.to_string()), Some(of.to_string()));
         }
-        About::Subject(text) => subject = Some(text.clone()),
+        About::Subject(text) => stored.subject = Some(text.clone()),
     }
-    let (actor, action) = (entry.actor.clone(), entry.action.clone());
-    let (version, reason) = (codec::JSON_VERSION, entry.reason.clone());
-    codec::write_json(&Stored {
-        version,
-        actor,
-        action,
-        execution,
-        promise,
-        component,
-        digest,
-        subject,
-        reason,
-    })
+    codec::write_json(&stored)
 }
 
 fn read_body(body: &[u8]) -> Result<(Stored, About), String> {
@@ -139,36 +149,23 @@ fn read_body(body: &[u8]) -> Result<(Stored, About), String> {
     Ok((stored, about))
 }
 
-fn key(at: Timestamp, id: &[u8; 16]) -> Bytes {
+fn key(Place { at, id }: Place) -> Bytes {
     let mut key = BytesMut::with_capacity(24);
     key.put_u64(at.as_micros());
-    key.put_slice(id);
+    key.put_slice(&id);
     key.freeze()
 }
 
-/// The newest entries before a time, at most so many.
+/// The newest entries before a time, or before the last one of a page, at most so many: also within one
+/// moment.
 pub fn before(
     read: &impl Read,
-    time: Timestamp,
-    limit: usize,
-) -> Result<Seen<Vec<Entry>>, ReadError> {
-    // No entry is before the first of a moment.
-    before_entry(read, time, &[0; 16], limit)
-}
-
-/// The newest entries before the one of this time and id, at most so many: where a page ended,
-/// the next one goes on, also within one moment.
-pub fn before_entry(
-    read: &impl Read,
-    time: Timestamp,
-    id: &[u8; 16],
+    before: impl Into<Place>,
     limit: usize,
 ) -> Result<Seen<Vec<Entry>>, ReadError> {
     let mut scan = Scan::all(AUDIT, limit).reversed();
-    scan.range.1 = std::ops::Bound::Excluded(key(time, id));
-    codec::decoded(read, read.scan(&scan)?, |page| {
-        page.rows.iter().map(|(key, value)| decode(key, value)).collect()
-    })
+    scan.range.1 = std::ops::Bound::Excluded(key(before.into()));
+    codec::scan(read, &scan, decode)
 }
 
 /// The time of the newest entry. What the entry says is not looked at: it may be damaged.
@@ -179,10 +176,7 @@ pub fn newest(read: &impl Read) -> Result<Seen<Option<Timestamp>>, ReadError> {
 }
 
 fn read_key(key: &Bytes) -> Result<(Timestamp, [u8; 16]), ReadError> {
-    let mut reader = Reader(key);
-    let parts = reader.timestamp().and_then(|at| Ok((at, reader.array()?)));
-    let parts = parts.and_then(|parts| reader.end().map(|()| parts));
-    parts.map_err(|Malformed(what)| codec::damaged(&AUDIT, key, what))
+    codec::parse(&AUDIT, key, key, |reader| Ok((reader.timestamp()?, reader.array()?)))
 }
 
 pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Entry, ReadError> {

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::str::FromStr;
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use indelible_journal::{ExecutionId, RootHash};
 use indelible_store::{KeyRange, ReadError, Scan, Seen, Snapshot, prefix_range};
 
@@ -43,27 +44,21 @@ impl FromStr for IdPrefix {
     type Err = IdPrefixError;
 
     fn from_str(text: &str) -> Result<Self, IdPrefixError> {
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
         if !(DIGITS_MIN..=DIGITS_MAX).contains(&text.len()) {
             return Err(IdPrefixError);
         }
-        let digits: Option<Vec<u8>> = text.bytes().map(digit).collect();
-        let digits = digits.ok_or(IdPrefixError)?;
-        let (pairs, rest) = digits.as_chunks::<2>();
-        let bytes = pairs.iter().map(|[high, low]| high << 4 | low).collect();
-        Ok(Self { bytes, half: rest.first().copied() })
+        // An odd one gets a digit more, which is taken off again.
+        let is_odd = text.len() % 2 == 1;
+        let digits = if is_odd { format!("{text}0") } else { text.to_owned() };
+        let mut bytes = HEXLOWER.decode(digits.as_bytes()).map_err(|_| IdPrefixError)?;
+        let half = if is_odd { bytes.pop().map(|byte| byte >> 4) } else { None };
+        Ok(Self { bytes: bytes.into(), half })
     }
 }
 
 impl fmt::Display for IdPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for byte in &self.bytes {
-            write!(f, "{byte:02x}")?;
-        }
+        f.write_str(&HEXLOWER.encode(&self.bytes))?;
         self.half.map_or(Ok(()), |half| write!(f, "{half:x}"))
     }
 }

@@ -3,12 +3,17 @@
 //! said, never mended.
 
 use bytes::Bytes;
-use indelible_journal::{ExecutionId, Journal, JournalKey, RootHash};
+use indelible_journal::{
+    ExecutionId, Journal, JournalKey, Namespace, OperationKey, RootHash, Timestamp,
+};
 use indelible_store::{PIPELINE, Position, ReadError, Scan, Snapshot, Store, Table};
 
 use crate::executions::{self, Execution, Standing};
+use crate::idempotency_keys::{KeyRecord, LedTo};
+use crate::index::POINTS_NOWHERE;
+use crate::operations::Operation;
 use crate::room::UNKNOWN_ROOM;
-use crate::windows::{self, Kind};
+use crate::windows::{self, Id, Kind, RecordBody, Windowed};
 use crate::{codec, index, journals, keys};
 
 /// So many problems are told in words; more are counted.
@@ -61,7 +66,7 @@ pub struct Problem {
 /// Reads and compares everything. `progress` is told each table before it is read.
 pub fn check(store: &Store, progress: &mut dyn FnMut(&str)) -> Result<Findings, ReadError> {
     let snapshot = store.snapshot()?;
-    let mut check = Check { snapshot: &snapshot, orphans: None, findings: Findings::default() };
+    let mut check = Check { snapshot: &snapshot, findings: Findings::default() };
     check.findings.position = snapshot.position();
     for table in store.tables() {
         progress(table.name());
@@ -107,8 +112,6 @@ fn each_row(
 
 struct Check<'a> {
     snapshot: &'a Snapshot,
-    /// Whether the last tree with journals but no executions is being swept.
-    orphans: Option<(RootHash, bool)>,
     findings: Findings,
 }
 
@@ -182,11 +185,11 @@ impl Check<'_> {
             }
             known if known == crate::UNRESOLVED => crate::unresolved::decode(key, value)
                 .and_then(|(effect, _)| self.exists(table, key, &effect.key)),
-            known if known == crate::OPERATIONS => self.windowed(Kind::Operation, key, value),
+            known if known == crate::OPERATIONS => self.operation(key, value),
             known if known == crate::IDEMPOTENCY_KEYS => {
-                self.windowed(Kind::IdempotencyKey, key, value)
+                self.key_record(Kind::IdempotencyKey, key, value)
             }
-            known if known == crate::ANSWERS => self.windowed(Kind::Answer, key, value),
+            known if known == crate::ANSWERS => self.key_record(Kind::Answer, key, value),
             known if known == crate::EXPIRIES => self.expiry(key),
             known if known == crate::AUDIT => crate::audit::decode(key, value).map(drop),
             known if known == crate::COMPONENTS => crate::components::check(key, value),
@@ -243,15 +246,8 @@ impl Check<'_> {
             return Ok(());
         }
         journals::decode(journal.execution_id(), key, value)?;
-        // A finished tree that is being swept: its executions go first.
-        let root = *journal.execution_id().root();
-        let swept = match self.orphans {
-            // The rows of a tree are together.
-            Some((tree, swept)) if tree == root => swept,
-            _ => self.is_being_swept(&root)? || self.is_finished(&root)?,
-        };
-        self.orphans = Some((root, swept));
-        if swept {
+        // Of a finished tree that is being swept, the executions go first.
+        if self.is_being_swept(journal.execution_id().root())? {
             Ok(())
         } else {
             Err(codec::damaged(&crate::JOURNALS, key, "it belongs to no execution"))
@@ -262,26 +258,6 @@ impl Check<'_> {
     fn is_being_swept(&self, root: &RootHash) -> Result<bool, ReadError> {
         let entry = index::being_swept(root);
         Ok(self.snapshot.get(crate::FINISHED, &entry)?.value.is_some())
-    }
-
-    /// Whether a tree has an entry that says how it ended: while they swept it, earlier versions left
-    /// that, and no other.
-    fn is_finished(&self, root: &RootHash) -> Result<bool, ReadError> {
-        let mut found = false;
-        each_row(self.snapshot, Scan::all(crate::FINISHED, PAGE), &mut |entry, _| {
-            found |= index::read_finished(entry).is_ok_and(|key| key.execution_id().root() == root);
-            Ok(())
-        })?;
-        Ok(found)
-    }
-
-    /// Whether a root whose row is gone belongs to a tree that an earlier version was sweeping: its
-    /// own journal is still there, or all executions are gone and some journal is. The entry goes with
-    /// the last.
-    fn was_being_swept(&self, root: &JournalKey) -> Result<bool, ReadError> {
-        let tree = Bytes::copy_from_slice(root.execution_id().root().as_bytes());
-        Ok(self.any(crate::JOURNALS, keys::journal_key(root))?
-            || !self.any(crate::EXECUTIONS, tree.clone())? && self.any(crate::JOURNALS, tree)?)
     }
 
     /// Whether there are rows whose keys begin so.
@@ -305,8 +281,7 @@ impl Check<'_> {
         }
         let at = keys::journal_key(&journal);
         let Some(value) = self.snapshot.get(crate::EXECUTIONS, &at)?.value else {
-            let swept = *table == crate::FINISHED && self.was_being_swept(&journal)?;
-            return if swept { Ok(()) } else { Err(codec::damaged(table, key, POINTS_NOWHERE)) };
+            return Err(codec::damaged(table, key, POINTS_NOWHERE));
         };
         // A row that cannot be read is told of in its own table.
         let Ok(execution) = executions::decode(&at, &value) else { return Ok(()) };
@@ -343,14 +318,78 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn windowed(&mut self, kind: Kind, key: &Bytes, value: &Bytes) -> Result<(), ReadError> {
-        let table = kind.table();
+    fn windowed<R: RecordBody>(
+        &self,
+        kind: Kind,
+        key: &Bytes,
+        value: &Bytes,
+    ) -> Result<(Id, Windowed<R>), ReadError> {
+        let (table, id) = (kind.table(), Id::read(kind, key)?);
         let record = windows::decode(table, key, value)?;
-        let Some(at) = record.expires_at else { return Ok(()) };
-        match self.snapshot.get(crate::EXPIRIES, &windows::expiry(at, kind, key))?.value {
-            Some(_) => Ok(()),
-            None => Err(codec::damaged(&table, key, "the index expiries does not have it")),
+        if let Some(at) = record.expires_at
+            && self.snapshot.get(crate::EXPIRIES, &windows::expiry(at, kind, key))?.value.is_none()
+        {
+            return Err(codec::damaged(&table, key, "the index expiries does not have it"));
         }
+        Ok((id, record))
+    }
+
+    /// A record that another one names, as long as this is so of it. One that cannot be read is told
+    /// of in its own table.
+    fn is_paired<R: RecordBody>(
+        &self,
+        other: &Id,
+        is_so: impl FnOnce(Windowed<R>) -> bool,
+    ) -> Result<bool, ReadError> {
+        let (table, key) = (other.kind.table(), other.key());
+        let found = self.snapshot.get(table, &key)?.value;
+        Ok(found.is_some_and(|value| windows::decode(table, &key, &value).map_or(true, is_so)))
+    }
+
+    /// The record of an operation, and whether its key leads to it. When the operation is over, the
+    /// key's record goes first, and the key may be used again before this one goes.
+    fn operation(&self, key: &Bytes, value: &Bytes) -> Result<(), ReadError> {
+        let (id, found) = self.windowed::<Operation>(Kind::Operation, key, value)?;
+        let damaged = |what| Err(codec::damaged(&crate::OPERATIONS, key, what));
+        if found.record.end.is_some() && found.record.ending().is_none() {
+            return damaged("its end is not that of an execution");
+        }
+        let Some(led_here) = found.record.key.as_ref().filter(|_| found.is_in_progress()) else {
+            return Ok(());
+        };
+        let led_here = Id::idempotency_key(&id.namespace, led_here);
+        let is_paired = self.is_paired(&led_here, |other: Windowed<KeyRecord>| {
+            matches!(other.record.led_to, LedTo::Operation(led_to) if led_to.as_str() == id.name)
+        })?;
+        if is_paired { Ok(()) } else { damaged("its key does not lead to it") }
+    }
+
+    /// The record of a key, or an answer. That of a start leads to the record of an operation that
+    /// names the key and, once it is over, goes a microsecond later; all others have a window.
+    fn key_record(&self, kind: Kind, key: &Bytes, value: &Bytes) -> Result<(), ReadError> {
+        let (id, found) = self.windowed::<KeyRecord>(kind, key, value)?;
+        let damaged = |what| Err(codec::damaged(&kind.table(), key, what));
+        let Windowed { expires_at, record: KeyRecord { led_to, .. } } = found;
+        let root = id.name.split_once(':').map(|(root, _)| root.parse::<RootHash>());
+        if kind == Kind::Answer && !matches!(root, Some(Ok(_))) {
+            return damaged("it names no target");
+        }
+        let operation_id = match (kind, led_to) {
+            (Kind::Answer, LedTo::Operation(_) | LedTo::Target(_)) => {
+                return damaged("it is no answer");
+            }
+            (_, LedTo::Operation(operation_id)) => operation_id,
+            _ if expires_at.is_none() => return damaged("it has no window"),
+            _ => return Ok(()),
+        };
+        let operation = OperationKey { namespace: id.namespace, operation_id };
+        let is_paired =
+            self.is_paired(&Id::operation(&operation), |other: Windowed<Operation>| {
+                let earlier = other.expires_at.map(|at| at.as_micros().saturating_sub(1));
+                other.record.key.as_ref() == Some(&id.name)
+                    && earlier == expires_at.map(Timestamp::as_micros)
+            })?;
+        if is_paired { Ok(()) } else { damaged("its operation's record does not fit it") }
     }
 
     fn expiry(&mut self, key: &Bytes) -> Result<(), ReadError> {
@@ -360,16 +399,14 @@ impl Check<'_> {
         let Some(value) = value else {
             return Err(codec::damaged(&crate::EXPIRIES, key, POINTS_NOWHERE));
         };
-        match windows::decode(table, &record, &value) {
-            Ok(found) if found.expires_at != Some(at) => {
+        match windows::unseal(table, &record, &value) {
+            Ok((expires_at, _)) if expires_at != Some(at) => {
                 Err(codec::damaged(&crate::EXPIRIES, key, "its record expires at another time"))
             }
             _ => Ok(()),
         }
     }
 }
-
-const POINTS_NOWHERE: &str = "what it points to is not there";
 
 /// An error that ended the reading of a table, as a problem of the row behind the last one read.
 fn behind(error: ReadError, table: &Table) -> ReadError {
@@ -386,7 +423,7 @@ fn behind(error: ReadError, table: &Table) -> ReadError {
 fn differences(
     execution: &Execution,
     journal: &Journal,
-    created_at: Option<indelible_journal::Timestamp>,
+    created_at: Option<Timestamp>,
 ) -> Vec<String> {
     let mut differences = Vec::new();
     let mut compare = |what: &str, row: String, journal: String| {
@@ -410,12 +447,10 @@ fn differences(
     compare("its function", execution.function.to_string(), function);
     let component = started.component_digest.to_string();
     compare("its component", execution.component.to_string(), component);
-    // Rows that were written before there was one do without.
-    if let Some(namespace) = &execution.namespace {
-        let operation = started.idempotency_key.as_ref();
-        let by_journal = operation.map(|operation| operation.namespace.to_string());
-        compare("its namespace", namespace.to_string(), by_journal.unwrap_or_default());
-    }
+    let namespace =
+        |namespace: Option<&Namespace>| namespace.map_or(String::new(), Namespace::to_string);
+    let by_journal = started.idempotency_key.as_ref().map(|operation| &operation.namespace);
+    compare("its namespace", namespace(execution.namespace.as_ref()), namespace(by_journal));
     differences
 }
 
@@ -438,7 +473,11 @@ mod tests {
         let token = format!("token/{}", "0".repeat(16));
         let manifest = format!("manifest/{}", "ab".repeat(32));
         let versioned = r#"{"version":2}"#;
-        let rows: [(Table, &[u8], &str, &str); 15] = [
+        let answer = format!("\0\x04shop{}:key", "0".repeat(64));
+        let rows: [(Table, &[u8], &str, &str); 18] = [
+            (crate::OPERATIONS, b"\0\x04shopid", "\0outcome", "it is too short"),
+            (crate::IDEMPOTENCY_KEYS, b"\0\x04shopkey", "\0done", "it is too short"),
+            (crate::ANSWERS, answer.as_bytes(), "\0done", "it is too short"),
             (crate::AUDIT, &[0; 24], "resolved", "expected value"),
             (crate::AUDIT, &[1; 24], versioned, "it is of version 2; known is 1"),
             (crate::UNRESOLVED, &effect, "held", "expected value"),

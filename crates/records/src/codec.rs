@@ -6,7 +6,7 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::Timestamp;
-use indelible_store::{Read, ReadError, Seen, Table};
+use indelible_store::{Batch, Read, ReadError, Scan, Seen, Table};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -31,17 +31,6 @@ pub(crate) fn unseal(
     version: u8,
     value: &Bytes,
 ) -> Result<Bytes, ReadError> {
-    unseal_any(table, key, &[version], value).map(|(_, body)| body)
-}
-
-/// The body of a value of one of these versions, and which it is: old ones are read beside new
-/// ones for ever (D12).
-pub(crate) fn unseal_any(
-    table: &Table,
-    key: &Bytes,
-    versions: &[u8],
-    value: &Bytes,
-) -> Result<(u8, Bytes), ReadError> {
     let wrong = |what: String| damaged(table, key, what);
     let Some(end) = value.len().checked_sub(CHECK_BYTES).filter(|end| *end > 0) else {
         return Err(wrong(format!("it has only {} bytes", value.len())));
@@ -49,15 +38,10 @@ pub(crate) fn unseal_any(
     if value[end..] != check(table, key, &value[..end]).to_be_bytes() {
         return Err(wrong("its check does not match: it is damaged".to_owned()));
     }
-    if !versions.contains(&value[0]) {
-        let known: Vec<_> = versions.iter().map(u8::to_string).collect();
-        return Err(wrong(format!(
-            "it has version {}; known is {}",
-            value[0],
-            known.join(" and ")
-        )));
+    if value[0] != version {
+        return Err(wrong(format!("it has version {}; known is {version}", value[0])));
     }
-    Ok((value[0], value.slice(1..end)))
+    Ok(value.slice(1..end))
 }
 
 fn check(table: &Table, key: &[u8], value: &[u8]) -> u32 {
@@ -76,6 +60,45 @@ pub(crate) fn decoded<T, U>(
     decode: impl FnOnce(T) -> Result<U, ReadError>,
 ) -> Result<Seen<U>, ReadError> {
     read.damage().noted(seen.try_map(decode))
+}
+
+/// Adds to a batch: this row has this body, sealed.
+pub(crate) fn put(batch: &mut Batch, table: Table, key: Bytes, version: u8, body: &[u8]) {
+    let value = seal(&table, &key, version, body);
+    batch.put(table, key, value);
+}
+
+/// One row, decoded.
+pub(crate) fn get<T>(
+    read: &impl Read,
+    table: Table,
+    key: &[u8],
+    decode: impl FnOnce(&Bytes) -> Result<T, ReadError>,
+) -> Result<Seen<Option<T>>, ReadError> {
+    decoded(read, read.get(table, key)?, |value| value.as_ref().map(decode).transpose())
+}
+
+/// The rows of a scan, decoded.
+pub(crate) fn scan<T>(
+    read: &impl Read,
+    scan: &Scan,
+    decode: impl Fn(&Bytes, &Bytes) -> Result<T, ReadError>,
+) -> Result<Seen<Vec<T>>, ReadError> {
+    decoded(read, read.scan(scan)?, |page| {
+        page.rows.iter().map(|(key, value)| decode(key, value)).collect()
+    })
+}
+
+/// What the whole of some bytes says, which are of the row with this key: its key, or its body.
+pub(crate) fn parse<T>(
+    table: &Table,
+    key: &Bytes,
+    bytes: &[u8],
+    read: impl FnOnce(&mut Reader<'_>) -> Result<T, Malformed>,
+) -> Result<T, ReadError> {
+    let mut reader = Reader(bytes);
+    let parsed = read(&mut reader).and_then(|parsed| reader.end().map(|()| parsed));
+    parsed.map_err(|Malformed(what)| damaged(table, key, what))
 }
 
 /// The version of every body in JSON.
@@ -110,6 +133,12 @@ pub(crate) fn read_micros(micros: u64) -> Result<Timestamp, String> {
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
+impl From<Malformed> for &'static str {
+    fn from(Malformed(what): Malformed) -> Self {
+        what
+    }
+}
+
 /// Bytes, read from the front.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -129,6 +158,14 @@ impl<'a> Reader<'a> {
         Ok(u8::from_be_bytes(self.array()?))
     }
 
+    pub(crate) fn bool(&mut self) -> Result<bool, Malformed> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Malformed("it is neither 0 nor 1")),
+        }
+    }
+
     pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
         Ok(u16::from_be_bytes(self.array()?))
     }
@@ -143,6 +180,11 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn timestamp(&mut self) -> Result<Timestamp, Malformed> {
         Timestamp::from_micros(self.u64()?).ok_or(Malformed("a time is past the last one"))
+    }
+
+    /// All that is left.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
     }
 
     /// A text with its length before it.

@@ -12,10 +12,7 @@ use indelible_store::{Batch, Expect, Read, ReadError, Scan, Seen};
 use super::codec::{self, Malformed, Reader, put_text};
 use super::{EXECUTIONS, FINISHED, JOURNALS, index, keys};
 
-/// A row without a namespace: those of children, and those that were written before there was one.
 const VERSION: u8 = 1;
-/// A row with a namespace.
-const VERSION_WITH_NAMESPACE: u8 = 2;
 
 /// The longest note on why an execution is held, in bytes; longer ones are cut.
 pub const HELD_BYTES_MAX: usize = 4096;
@@ -106,8 +103,7 @@ pub struct Execution {
     pub function: FunctionName,
     /// Why it is held, if it is. Cut at [`HELD_BYTES_MAX`].
     pub held: Option<String>,
-    /// Whose operation a root belongs to. None for what others called, and for roots that were
-    /// written before rows had it: they get it when they change.
+    /// Whose operation a root belongs to. None for what others called.
     pub namespace: Option<Namespace>,
 }
 
@@ -197,8 +193,7 @@ fn check(
         ("time of creation", before.created_at == after.created_at),
         ("component", before.component == after.component),
         ("function", before.function == after.function),
-        // A row of version 1 may get one.
-        ("namespace", before.namespace.is_none() || before.namespace == after.namespace),
+        ("namespace", before.namespace == after.namespace),
     ];
     match fixed.iter().find(|(_, same)| !same) {
         Some((what, _)) => Err(AdvanceError::Fixed(what)),
@@ -210,14 +205,10 @@ fn check(
 /// with its version and that length.
 pub fn expect_length(batch: &mut Batch, execution: &Execution) {
     let mut prefix = BytesMut::with_capacity(9);
-    prefix.put_u8(version(execution));
+    prefix.put_u8(VERSION);
     prefix.put_u64(execution.length);
     let expect = Expect::Prefix(prefix.freeze());
     batch.expect(EXECUTIONS, keys::journal_key(&execution.key), expect);
-}
-
-fn version(execution: &Execution) -> u8 {
-    if execution.namespace.is_some() { VERSION_WITH_NAMESPACE } else { VERSION }
 }
 
 /// One execution.
@@ -275,8 +266,8 @@ pub fn tree(
 
 pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {
     let held = execution.held.as_deref().map_or("", |held| cut(held, HELD_BYTES_MAX));
-    let namespace = execution.namespace.as_ref().map(Namespace::as_str);
-    let texts = execution.function.as_str().len() + held.len() + namespace.map_or(0, str::len);
+    let namespace = execution.namespace.as_ref().map_or("", Namespace::as_str);
+    let texts = execution.function.as_str().len() + held.len() + namespace.len();
     let mut body = BytesMut::with_capacity(96 + texts);
     body.put_u64(execution.length);
     body.put_u8(execution.standing as u8);
@@ -286,15 +277,12 @@ pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {
     put_text(&mut body, execution.function.as_str());
     body.put_u8(u8::from(execution.held.is_some()));
     put_text(&mut body, held);
-    if let Some(namespace) = namespace {
-        put_text(&mut body, namespace);
-    }
-    codec::seal(&EXECUTIONS, key, version(execution), &body)
+    put_text(&mut body, namespace);
+    codec::seal(&EXECUTIONS, key, VERSION, &body)
 }
 
 pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError> {
-    let known = [VERSION, VERSION_WITH_NAMESPACE];
-    let (version, body) = codec::unseal_any(&EXECUTIONS, key, &known, value)?;
+    let body = codec::unseal(&EXECUTIONS, key, VERSION, value)?;
     let read = || -> Result<Execution, Malformed> {
         let mut reader = Reader(key);
         let key = keys::read_journal_key(&mut reader)?;
@@ -307,13 +295,10 @@ pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError>
         let component = ComponentDigest::from_bytes(reader.array()?);
         let function = FunctionName::new(reader.text()?);
         let function = function.map_err(|_| Malformed("its function has no proper name"))?;
-        let is_held = reader.u8()? != 0;
+        let is_held = reader.bool()?;
         let held = reader.text()?;
         let held = is_held.then(|| held.to_owned());
-        let namespace = match version {
-            VERSION_WITH_NAMESPACE => Some(Namespace::new(reader.text()?)),
-            _ => None,
-        };
+        let namespace = Some(reader.text()?).filter(|name| !name.is_empty()).map(Namespace::new);
         reader.end()?;
         let namespace = namespace.transpose();
         Ok(Execution {

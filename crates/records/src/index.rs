@@ -145,6 +145,9 @@ pub(crate) fn finished(standing: Standing, at: Timestamp, key: &JournalKey) -> B
     out.freeze()
 }
 
+/// What is wrong with an entry of an index that has lost its row.
+pub(crate) const POINTS_NOWHERE: &str = "what it points to is not there";
+
 /// In place of a standing: a part of the tree is gone.
 pub(crate) const BEING_SWEPT: u8 = 0;
 

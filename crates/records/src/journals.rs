@@ -7,8 +7,7 @@ use bytes::Bytes;
 use indelible_journal::{ExecutionId, JournalKey, Record, binary};
 use indelible_store::{Read, ReadError, Scan, Seen, prefix_range};
 
-use super::codec::{self, Reader};
-use super::{JOURNALS, keys};
+use super::{JOURNALS, codec, keys};
 
 /// Of the seal; the body has a version of its own.
 pub(crate) const VERSION: u8 = 1;
@@ -75,8 +74,5 @@ pub(crate) fn decode(
 
 /// Whose row it is, and its first event.
 pub(crate) fn split(row: &Bytes) -> Result<(JournalKey, u64), ReadError> {
-    let mut reader = Reader(row);
-    let parts = keys::read_journal_key(&mut reader).and_then(|key| Ok((key, reader.u64()?)));
-    let parts = parts.and_then(|parts| reader.end().map(|()| parts));
-    parts.map_err(|error| codec::damaged(&JOURNALS, row, error.0))
+    codec::parse(&JOURNALS, row, row, |reader| Ok((keys::read_journal_key(reader)?, reader.u64()?)))
 }

@@ -36,7 +36,6 @@ pub struct Filter {
     /// Those that stand like one of these; all if none is named.
     pub standings: Vec<Standing>,
     /// Roots of this namespace; what they called is not among them, whatever `with_children` says.
-    /// Roots that were over before rows had a namespace are in no such list.
     pub namespace: Option<Namespace>,
     /// Those of this function. Together with a namespace, a page may have fewer than were asked for,
     /// or none, and still say where to go on: [`LOOKED_AT_MAX`].

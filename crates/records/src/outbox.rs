@@ -18,7 +18,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_slots::Slot;
 use indelible_store::{Batch, Expect, Read, ReadError, Scan, Seen, Table};
 
-use super::codec::{self, Malformed, Reader};
+use super::codec::{self, Malformed};
 use super::{APPLIED, OUTBOX, Room};
 
 const VERSION: u8 = 1;
@@ -65,34 +65,26 @@ pub enum Row {
     Message(MessageId),
 }
 
-fn slots_key(first: Slot, second: Slot) -> BytesMut {
+/// The key of a channel, or of one of its messages, in the outbox or, from the receiver's side, among
+/// what was applied.
+fn key(first: Slot, second: Slot, number: Option<u64>) -> Bytes {
     let mut key = BytesMut::with_capacity(12);
     key.put_u16(first.get() << 4);
     key.put_u16(second.get() << 4);
-    key
+    if let Some(number) = number {
+        key.put_u64(number);
+    }
+    key.freeze()
 }
 
+/// A number is a message's; without one it is the channel's own row.
 impl Channel {
-    fn in_outbox(self) -> Bytes {
-        slots_key(self.from, self.to).freeze()
+    fn in_outbox(self, number: impl Into<Option<u64>>) -> Bytes {
+        key(self.from, self.to, number.into())
     }
 
-    fn in_applied(self) -> Bytes {
-        slots_key(self.to, self.from).freeze()
-    }
-}
-
-impl MessageId {
-    fn in_outbox(self) -> Bytes {
-        let mut key = slots_key(self.channel.from, self.channel.to);
-        key.put_u64(self.number);
-        key.freeze()
-    }
-
-    fn in_applied(self) -> Bytes {
-        let mut key = slots_key(self.channel.to, self.channel.from);
-        key.put_u64(self.number);
-        key.freeze()
+    fn in_applied(self, number: impl Into<Option<u64>>) -> Bytes {
+        key(self.to, self.from, number.into())
     }
 }
 
@@ -103,25 +95,21 @@ pub fn put(batch: &mut Batch, id: MessageId, message: &Message) {
     body.put_u16(u16::try_from(message.key.len()).expect("keys of rooms are below 64 KiB"));
     body.put_slice(&message.key);
     body.put_slice(&message.payload);
-    let key = id.in_outbox();
-    let value = codec::seal(&OUTBOX, &key, VERSION, &body);
-    batch.put(OUTBOX, key, value);
+    codec::put(batch, OUTBOX, id.channel.in_outbox(id.number), VERSION, &body);
 }
 
 /// A message that is not settled.
 pub fn get(read: &impl Read, id: MessageId) -> Result<Seen<Option<Message>>, ReadError> {
-    let key = id.in_outbox();
-    codec::decoded(read, read.get(OUTBOX, &key)?, |value| {
-        value.map(|value| decode_message(&key, &value)).transpose()
-    })
+    let key = id.channel.in_outbox(id.number);
+    codec::get(read, OUTBOX, &key, |value| decode_message(&key, value))
 }
 
 /// Adds to a batch: all numbers of a channel up to this one are settled, and these were messages.
 pub fn settle(batch: &mut Batch, channel: Channel, settled: u64, messages: &[u64]) {
     for number in messages {
-        batch.delete(OUTBOX, MessageId { channel, number: *number }.in_outbox());
+        batch.delete(OUTBOX, channel.in_outbox(*number));
     }
-    put_settled(batch, OUTBOX, channel.in_outbox(), settled);
+    codec::put(batch, OUTBOX, channel.in_outbox(None), VERSION, &settled.to_be_bytes());
 }
 
 /// The rows of the outbox behind one, at most so many.
@@ -133,33 +121,30 @@ pub fn next(
     let scan = Scan::all(OUTBOX, limit);
     let scan = match after {
         None => scan,
-        Some(Row::Settled(channel, _)) => scan.after(channel.in_outbox()),
-        Some(Row::Message(id)) => scan.after(id.in_outbox()),
+        Some(Row::Settled(channel, _)) => scan.after(channel.in_outbox(None)),
+        Some(Row::Message(id)) => scan.after(id.channel.in_outbox(id.number)),
     };
-    codec::decoded(read, read.scan(&scan)?, |page| {
-        page.rows.iter().map(|(key, value)| decode(key, value)).collect()
-    })
+    codec::scan(read, &scan, decode)
 }
 
 /// The last settled number of a channel, as its receiver knows it.
 pub fn settled_at_receiver(read: &impl Read, channel: Channel) -> Result<Seen<u64>, ReadError> {
-    let key = channel.in_applied();
-    codec::decoded(read, read.get(APPLIED, &key)?, |value| {
-        value.map_or(Ok(0), |value| read_settled(APPLIED, &key, &value))
-    })
+    let key = channel.in_applied(None);
+    let settled = codec::get(read, APPLIED, &key, |value| read_settled(APPLIED, &key, value))?;
+    Ok(settled.map(Option::unwrap_or_default))
 }
 
 /// Whether a message that is not settled was applied.
 pub fn is_applied(read: &impl Read, id: MessageId) -> Result<Seen<bool>, ReadError> {
-    Ok(read.get(APPLIED, &id.in_applied())?.map(|value| value.is_some()))
+    Ok(read.get(APPLIED, &id.channel.in_applied(id.number))?.map(|value| value.is_some()))
 }
 
 /// Adds to a batch: this message is applied by it. It is refused if the message was applied, or if the
 /// receiver has learned since `settled` was read that more is settled: a mark may have gone then.
 pub fn apply(batch: &mut Batch, id: MessageId, settled: u64) {
     expect_settled(batch, id.channel, settled);
-    batch.expect(APPLIED, id.in_applied(), Expect::Absent);
-    batch.put(APPLIED, id.in_applied(), Bytes::new());
+    batch.expect(APPLIED, id.channel.in_applied(id.number), Expect::Absent);
+    batch.put(APPLIED, id.channel.in_applied(id.number), Bytes::new());
 }
 
 /// Adds to a batch: the receiver knows that all numbers up to `now` are settled, and forgets their
@@ -173,23 +158,18 @@ pub fn forget(
 ) -> Result<(), ReadError> {
     // At most a window of marks: a message comes with what was settled when it left.
     let mut scan = Scan::all(APPLIED, WINDOW as usize);
-    let last = MessageId { channel, number: now }.in_applied();
-    scan.range = (Bound::Excluded(channel.in_applied()), Bound::Included(last));
+    let last = channel.in_applied(now);
+    scan.range = (Bound::Excluded(channel.in_applied(None)), Bound::Included(last));
     for (key, _) in read.scan(&scan)?.value.rows {
         batch.delete(APPLIED, key);
     }
     expect_settled(batch, channel, before);
-    put_settled(batch, APPLIED, channel.in_applied(), now);
+    codec::put(batch, APPLIED, channel.in_applied(None), VERSION, &now.to_be_bytes());
     Ok(())
 }
 
-fn put_settled(batch: &mut Batch, table: Table, key: Bytes, settled: u64) {
-    let value = codec::seal(&table, &key, VERSION, &settled.to_be_bytes());
-    batch.put(table, key, value);
-}
-
 fn expect_settled(batch: &mut Batch, channel: Channel, settled: u64) {
-    let key = channel.in_applied();
+    let key = channel.in_applied(None);
     let expect = match settled {
         0 => Expect::Absent,
         _ => Expect::Equal(codec::seal(&APPLIED, &key, VERSION, &settled.to_be_bytes())),
@@ -199,15 +179,12 @@ fn expect_settled(batch: &mut Batch, channel: Channel, settled: u64) {
 
 fn read_settled(table: Table, key: &Bytes, value: &Bytes) -> Result<u64, ReadError> {
     let body = codec::unseal(&table, key, VERSION, value)?;
-    let mut reader = Reader(&body);
-    let settled = reader.u64().and_then(|settled| reader.end().map(|()| settled));
-    settled.map_err(|Malformed(what)| codec::damaged(&table, key, what))
+    codec::parse(&table, key, &body, |reader| Ok(u64::from_be_bytes(reader.array()?)))
 }
 
 /// The two slots of a key, and the number if it has one.
 fn read_key(table: Table, key: &Bytes) -> Result<(Slot, Slot, Option<u64>), ReadError> {
-    let read = || {
-        let mut reader = Reader(key);
+    codec::parse(&table, key, key, |reader| {
         let mut slot = || {
             let bits = reader.u16()?;
             let slot = Slot::new(bits >> 4).filter(|_| bits & 0xf == 0);
@@ -218,9 +195,8 @@ fn read_key(table: Table, key: &Bytes) -> Result<(Slot, Slot, Option<u64>), Read
         if number == Some(0) {
             return Err(Malformed("a number is 0"));
         }
-        reader.end().map(|()| (first, second, number))
-    };
-    read().map_err(|Malformed(what)| codec::damaged(&table, key, what))
+        Ok((first, second, number))
+    })
 }
 
 fn decode(key: &Bytes, value: &Bytes) -> Result<Row, ReadError> {
@@ -234,14 +210,12 @@ fn decode(key: &Bytes, value: &Bytes) -> Result<Row, ReadError> {
 
 fn decode_message(key: &Bytes, value: &Bytes) -> Result<Message, ReadError> {
     let body = codec::unseal(&OUTBOX, key, VERSION, value)?;
-    let read = || {
-        let mut reader = Reader(&body);
-        let room = Room::read(&mut reader)?.ok_or(Malformed(super::room::UNKNOWN_ROOM))?;
+    codec::parse(&OUTBOX, key, &body, |reader| {
+        let room = Room::read(reader)?.ok_or(Malformed(super::room::UNKNOWN_ROOM))?;
         let length = usize::from(reader.u16()?);
-        let of = Bytes::copy_from_slice(reader.take(length)?);
-        Ok(Message { room, key: of, payload: Bytes::copy_from_slice(reader.0) })
-    };
-    read().map_err(|Malformed(what)| codec::damaged(&OUTBOX, key, what))
+        let key = Bytes::copy_from_slice(reader.take(length)?);
+        Ok(Message { room, key, payload: Bytes::copy_from_slice(reader.rest()) })
+    })
 }
 
 /// What is wrong with a row of one of the two tables.

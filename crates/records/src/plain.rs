@@ -5,20 +5,11 @@ use indelible_journal::ComponentDigest;
 use indelible_store::{Batch, Read, ReadError, Scan, Seen, Table};
 
 use super::{
-    COMPONENTS, SETTINGS, codec, component_versions, cursor_key, manifests, retention_clock, tokens,
+    COMPONENTS, SETTINGS, codec, component_versions, cursor_key, manifests, retention_clock,
+    tokens, truths,
 };
 
 const VERSION: u8 = 1;
-
-fn put(batch: &mut Batch, table: Table, key: Bytes, body: &[u8]) {
-    let value = codec::seal(&table, &key, VERSION, body);
-    batch.put(table, key, value);
-}
-
-fn get(read: &impl Read, table: Table, key: &Bytes) -> Result<Seen<Option<Bytes>>, ReadError> {
-    let seen = read.get(table, key)?;
-    codec::decoded(read, seen, |value| value.map(|value| unseal(&table, key, &value)).transpose())
-}
 
 /// The body of a row of one of these tables.
 pub(crate) fn unseal(table: &Table, key: &Bytes, value: &Bytes) -> Result<Bytes, ReadError> {
@@ -32,7 +23,7 @@ pub mod components {
     /// Adds a component to a batch, under the digest that it has.
     pub fn put(batch: &mut Batch, component: &[u8]) -> ComponentDigest {
         let digest = ComponentDigest::of(component);
-        super::put(batch, COMPONENTS, key(&digest), component);
+        codec::put(batch, COMPONENTS, key(&digest), VERSION, component);
         digest
     }
 
@@ -46,7 +37,8 @@ pub mod components {
         read: &impl Read,
         digest: &ComponentDigest,
     ) -> Result<Seen<Option<Bytes>>, ReadError> {
-        super::get(read, COMPONENTS, &key(digest))
+        let key = key(digest);
+        codec::get(read, COMPONENTS, &key, |value| unseal(&COMPONENTS, &key, value))
     }
 
     fn key(digest: &ComponentDigest) -> Bytes {
@@ -64,13 +56,13 @@ pub mod components {
 }
 
 /// Settings, by name. What a setting says is known where it is made and read: [`component_versions`],
-/// [`manifests`], [`tokens`], [`cursor_key`], [`retention_clock`]. There are no others.
+/// [`manifests`], [`tokens`], [`truths`], [`cursor_key`], [`retention_clock`]. There are no others.
 pub mod settings {
     use super::*;
 
     /// Adds to a batch: this setting has this value.
     pub fn put(batch: &mut Batch, name: &str, value: &[u8]) {
-        super::put(batch, SETTINGS, key(name), value);
+        codec::put(batch, SETTINGS, key(name), VERSION, value);
     }
 
     /// Adds to a batch: this setting goes.
@@ -80,11 +72,17 @@ pub mod settings {
 
     /// A setting.
     pub fn get(read: &impl Read, name: &str) -> Result<Seen<Option<Bytes>>, ReadError> {
-        super::get(read, SETTINGS, &key(name))
+        let key = key(name);
+        codec::get(read, SETTINGS, &key, |value| unseal(&SETTINGS, &key, value))
     }
 
     fn key(name: &str) -> Bytes {
         Bytes::copy_from_slice(name.as_bytes())
+    }
+
+    /// The row that says that this setting has this value.
+    pub(crate) fn sealed(name: &str, value: &[u8]) -> Bytes {
+        codec::seal(&SETTINGS, &key(name), VERSION, value)
     }
 
     /// A setting, decoded.
@@ -111,14 +109,11 @@ pub mod settings {
         if let Some(after) = after {
             scan = scan.after(Bytes::from(after));
         }
-        codec::decoded(read, read.scan(&scan)?, |page| {
-            let one = |(key, value): &(Bytes, Bytes)| {
-                let body = unseal(&SETTINGS, key, value)?;
-                let name = str::from_utf8(&key[prefix.len()..]).map_err(|error| error.to_string());
-                let row = name.and_then(|name| decode(name, &body));
-                row.map_err(|what| codec::damaged(&SETTINGS, key, what))
-            };
-            page.rows.iter().map(one).collect()
+        codec::scan(read, &scan, |key, value| {
+            let body = unseal(&SETTINGS, key, value)?;
+            let name = str::from_utf8(&key[prefix.len()..]).map_err(|error| error.to_string());
+            let row = name.and_then(|name| decode(name, &body));
+            row.map_err(|what| codec::damaged(&SETTINGS, key, what))
         })
     }
 
@@ -136,6 +131,8 @@ pub mod settings {
             manifests::check(digest, &body)
         } else if let Some(id) = name.strip_prefix(tokens::PREFIX) {
             tokens::decode(id, &body).map(drop)
+        } else if name.starts_with(truths::PREFIX) {
+            truths::decode(&name, &body).map(drop)
         } else if name == cursor_key::NAME {
             cursor_key::decode(&body).map(drop)
         } else if name == retention_clock::NAME {

@@ -11,8 +11,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::JournalKey;
 use indelible_store::{Batch, Read, ReadError, Scan, Seen};
 
-use super::codec::{self, Malformed, Reader};
-use super::{QUEUE, Room, keys, room};
+use super::{QUEUE, Room, codec, keys, room};
 
 /// An execution that is to be run, and when it is its turn. Tickets are made so that they rise.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,16 +85,14 @@ fn encode(entry: &Entry) -> Bytes {
 }
 
 pub(crate) fn decode(key: &Bytes) -> Result<Row, ReadError> {
-    let read = || {
-        let mut reader = Reader(key);
+    codec::parse(&QUEUE, key, key, |reader| {
         let ticket = reader.u64()?;
-        let row = match Room::read(&mut reader)? {
-            None => return Ok(Row::UnknownRoom(key.clone())),
-            Some(Room::Tree) => {
-                Row::Tree(Entry { ticket, key: keys::read_journal_key(&mut reader)? })
+        Ok(match Room::read(reader)? {
+            Some(Room::Tree) => Row::Tree(Entry { ticket, key: keys::read_journal_key(reader)? }),
+            None => {
+                reader.rest();
+                Row::UnknownRoom(key.clone())
             }
-        };
-        reader.end().map(|()| row)
-    };
-    read().map_err(|Malformed(what)| codec::damaged(&QUEUE, key, what))
+        })
+    })
 }

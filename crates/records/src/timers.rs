@@ -11,7 +11,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::{JournalKey, Timestamp};
 use indelible_store::{Batch, Read, ReadError, Scan, Seen};
 
-use super::codec::{self, Malformed, Reader};
+use super::codec::{self, Malformed};
 use super::{Room, TIMERS, keys, room};
 
 /// A timer of an execution.
@@ -115,21 +115,21 @@ fn encode(timer: &Timer) -> Bytes {
 }
 
 pub(crate) fn decode(key: &Bytes) -> Result<Row, ReadError> {
-    let read = || {
-        let mut reader = Reader(key);
+    codec::parse(&TIMERS, key, key, |reader| {
         let due = reader.timestamp()?;
-        match Room::read(&mut reader)? {
-            None => return Ok(Row::UnknownRoom { due, key: key.clone() }),
+        match Room::read(reader)? {
             Some(Room::Tree) => {}
+            None => {
+                reader.rest();
+                return Ok(Row::UnknownRoom { due, key: key.clone() });
+            }
         }
-        let journal = keys::read_journal_key(&mut reader)?;
+        let journal = keys::read_journal_key(reader)?;
         let child = match reader.u8()? {
             0 => None,
             1 => Some(reader.u32()?),
             _ => return Err(Malformed("it is of no known kind")),
         };
-        reader.end()?;
         Ok(Row::Tree(Timer { due, key: journal, child }))
-    };
-    read().map_err(|Malformed(what)| codec::damaged(&TIMERS, key, what))
+    })
 }

@@ -16,6 +16,7 @@ use indelible_slots::Slot;
 use indelible_store::{Batch, Expect, Position, Read, ReadError, Seen, Store, SubmitError};
 use serde::{Deserialize, Serialize};
 
+use super::truths::Truth;
 use super::{SETTINGS, audit, codec, settings};
 
 pub(crate) const PREFIX: &str = "token/";
@@ -101,33 +102,24 @@ struct Stored {
     revoked_at: Option<String>,
 }
 
-/// Makes a key, in one commit with who made it (C-38). `gone` is deleted, to make room.
-pub async fn create(
+/// Makes a key, or revokes it, in one commit with who did it (C-38). `gone` is deleted, to make
+/// room. `version` is that of the keys as they were read.
+pub async fn put(
     store: &Store,
-    id: TokenId,
-    token: &Token,
+    version: u64,
+    (id, token): (TokenId, &Token),
     gone: Option<TokenId>,
     entry: &audit::Entry,
 ) -> Result<Position, SubmitError> {
     let mut batch = Batch::in_slots(Slot::SERVER);
-    batch.expect(SETTINGS, setting(id), Expect::Absent);
+    Truth::Tokens.raise(&mut batch, version);
+    if token.revoked_at.is_none() {
+        batch.expect(SETTINGS, setting(id), Expect::Absent);
+    }
     settings::put(&mut batch, &setting(id), &encode(token));
     if let Some(gone) = gone {
         settings::delete(&mut batch, &setting(gone));
     }
-    audit::put(&mut batch, entry);
-    store.submit(batch).await
-}
-
-/// Revokes a key, of which `token` says since when, in one commit with who revoked it (C-38).
-pub async fn revoke(
-    store: &Store,
-    id: TokenId,
-    token: &Token,
-    entry: &audit::Entry,
-) -> Result<Position, SubmitError> {
-    let mut batch = Batch::in_slots(Slot::SERVER);
-    settings::put(&mut batch, &setting(id), &encode(token));
     audit::put(&mut batch, entry);
     store.submit(batch).await
 }

@@ -12,8 +12,7 @@ use indelible_journal::{Attempt, JournalKey, Timestamp};
 use indelible_store::{Batch, Read, ReadError, Scan, Seen};
 use serde::{Deserialize, Serialize};
 
-use super::codec::{self, Reader};
-use super::{UNRESOLVED, keys};
+use super::{UNRESOLVED, codec, keys};
 
 const VERSION: u8 = 1;
 
@@ -113,9 +112,7 @@ fn read_body(body: &[u8]) -> Result<Unresolved, String> {
 
 /// Adds to a batch: this effect is unresolved, and this is known of it.
 pub fn put(batch: &mut Batch, effect: &Effect, known: &Unresolved) {
-    let key = encode(effect);
-    let value = codec::seal(&UNRESOLVED, &key, VERSION, &write_body(known));
-    batch.put(UNRESOLVED, key, value);
+    codec::put(batch, UNRESOLVED, encode(effect), VERSION, &write_body(known));
 }
 
 /// Adds to a batch: this effect is resolved.
@@ -126,10 +123,7 @@ pub fn delete(batch: &mut Batch, effect: &Effect) {
 /// What is known of an effect; none if it is not unresolved.
 pub fn get(read: &impl Read, effect: &Effect) -> Result<Seen<Option<Unresolved>>, ReadError> {
     let key = encode(effect);
-    let seen = read.get(UNRESOLVED, &key)?;
-    codec::decoded(read, seen, |value| {
-        value.map(|value| decode(&key, &value).map(|(_, known)| known)).transpose()
-    })
+    codec::get(read, UNRESOLVED, &key, |value| decode(&key, value).map(|(_, known)| known))
 }
 
 /// Those after one, at most so many, and what is known of each.
@@ -142,9 +136,7 @@ pub fn next(
     if let Some(after) = after {
         scan.range.0 = Bound::Excluded(encode(after));
     }
-    codec::decoded(read, read.scan(&scan)?, |page| {
-        page.rows.iter().map(|(key, value)| decode(key, value)).collect()
-    })
+    codec::scan(read, &scan, decode)
 }
 
 fn encode(effect: &Effect) -> Bytes {
@@ -156,11 +148,9 @@ fn encode(effect: &Effect) -> Bytes {
 
 pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<(Effect, Unresolved), ReadError> {
     let body = codec::unseal(&UNRESOLVED, key, VERSION, value)?;
-    let mut reader = Reader(key);
-    let effect = keys::read_journal_key(&mut reader)
-        .and_then(|key| Ok(Effect { key, child: reader.u32()? }))
-        .and_then(|effect| reader.end().map(|()| effect));
-    let effect = effect.map_err(|error| codec::damaged(&UNRESOLVED, key, error.0))?;
+    let effect = codec::parse(&UNRESOLVED, key, key, |reader| {
+        Ok(Effect { key: keys::read_journal_key(reader)?, child: reader.u32()? })
+    })?;
     let known = read_body(&body).map_err(|what| codec::damaged(&UNRESOLVED, key, what))?;
     Ok((effect, known))
 }

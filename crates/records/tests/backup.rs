@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 #![allow(clippy::disallowed_methods, reason = "the test reads its fixture")]
 
+#[path = "support/records.rs"]
+mod records;
 mod support;
 
 use std::fs;
@@ -15,12 +17,13 @@ use indelible_records::backup::{
 };
 use indelible_records::check;
 use indelible_records::executions::Standing;
-use indelible_records::windows::{self, Id, Kind, Windowed};
+use indelible_records::windows::{self, Id};
 use indelible_records::{audit, components, queue, settings, timers};
 use indelible_store::embedded::{self, Options};
 use indelible_store::memory::MemoryBackend;
 use indelible_store::{Batch, Bounds, Row, Scan, Shape, Store, Table};
 
+use crate::records::operation_record;
 use crate::support::{Numbers, Run, at, audit_entry, key, operation, put_clock};
 
 fn memory() -> Store {
@@ -50,13 +53,8 @@ fn fill(store: &Store, trees: u64) {
     let mut batch = Batch::new();
     queue::put(&mut batch, &queue::Entry { ticket: 9, key: key(2, &[], &[1]) });
     timers::put(&mut batch, &timers::Timer { due: at(70), key: key(1, &[], &[1]), child: Some(4) });
-    let id = Id {
-        kind: Kind::Operation,
-        namespace: operation(0).namespace,
-        name: operation(0).operation_id.to_string(),
-    };
-    let record = Windowed { expires_at: Some(at(9_000)), body: Bytes::from_static(b"outcome") };
-    windows::replace(&mut batch, &id, None, Some(&record));
+    let record = operation_record(Some(9_000), None, "");
+    windows::replace(&mut batch, &Id::operation(&operation(0)), None, Some(&record));
     components::put(&mut batch, b"component");
     put_clock(&mut batch, 30);
     audit::put(&mut batch, &audit_entry(1_400, *b"0123456789abcdef"));

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 #![allow(clippy::disallowed_methods, reason = "the test reads its fixtures")]
 
+#[path = "support/records.rs"]
+mod records;
 mod support;
 
 use std::fmt::Write as _;
@@ -13,11 +15,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use indelible_journal::{ComponentDigest, Journal, Namespace};
+use indelible_journal::{ComponentDigest, DeliveryId, Journal, Namespace, OperationId};
 use indelible_records::check;
 use indelible_records::executions::Standing;
+use indelible_records::idempotency_keys::{Answer, KeyRecord, LedTo};
 use indelible_records::listing::{self, Filter};
-use indelible_records::windows::{self, Id, Kind, Windowed};
+use indelible_records::operations::Operation;
+use indelible_records::windows::{self, Id, Windowed};
 use indelible_records::{
     self, Room, audit, components, executions, journals, outbox, queue, retention_clock, timers,
     unresolved,
@@ -27,6 +31,7 @@ use indelible_store::embedded::{self, Create, FolderError, OpenError, Options};
 use indelible_store::memory::MemoryBackend;
 use indelible_store::{Batch, Bounds, Scan, Store};
 
+use crate::records::{key_record, operation_record, operation_row, shop};
 use crate::support::{Run, at, audit_entry, held, key, put_clock};
 
 fn fixture(name: &str) -> PathBuf {
@@ -37,25 +42,33 @@ fn rewrites() -> bool {
     std::env::var("INDELIBLE_REWRITE").is_ok()
 }
 
-fn operation() -> (Id, Windowed) {
-    let namespace = Namespace::new("shop").unwrap();
-    let id = Id { kind: Kind::Operation, namespace, name: "op-1".to_owned() };
-    (id, Windowed { expires_at: Some(at(5_000)), body: Bytes::from_static(b"outcome") })
-}
-
-fn busy_key() -> (Id, Windowed) {
-    let namespace = Namespace::new("shop").unwrap();
-    let id = Id { kind: Kind::IdempotencyKey, namespace, name: "order 7 ✓".to_owned() };
-    (id, Windowed { expires_at: None, body: Bytes::from_static(b"in progress") })
-}
-
 /// The rows of format 2, the first that binds.
 const ROWS: &str = "rows-v2.txt";
 
-fn answer() -> (Id, Windowed) {
-    let root = key(1, &[], &[1]).execution_id().root().to_owned();
-    let id = Id::answer(&Namespace::new("shop").unwrap(), Some(&root), "signal 1");
-    (id, Windowed { expires_at: Some(at(6_000)), body: Bytes::from_static(b"delivered") })
+/// One whose tree is gone, and one that a key led to and that goes on.
+fn operations() -> [(Id, Windowed<Operation>); 2] {
+    let line = format!(
+        "{{\"v\":2,\"execution\":\"{}@1\",\"sequence\":7,\
+         \"timestamp\":\"2026-01-02T03:04:05.000006Z\",\"event\":\"ExecutionCompleted\",\
+         \"data\":{{\"result\":{{\"codec\":\"json\",\"value\":[1]}}}}}}\n",
+        key(1, &[], &[1]).execution_id()
+    );
+    [
+        (operation_row("op-1"), operation_record(Some(5_000), None, line)),
+        (operation_row("op-2"), operation_record(None, Some("order 7 ✓"), "")),
+    ]
+}
+
+/// The key of that operation, one with a note, and the answer.
+fn key_records() -> [(Id, Windowed<KeyRecord>); 3] {
+    let root = *key(1, &[], &[1]).execution_id().root();
+    let start = LedTo::Operation(OperationId::new("op-2").unwrap());
+    let answer = LedTo::Answer(Answer::Delivered(DeliveryId::FIRST));
+    [
+        (Id::idempotency_key(&shop(), "order 7 ✓"), key_record(None, start)),
+        (Id::idempotency_key(&shop(), "signal 1"), key_record(Some(5_999), LedTo::Target(root))),
+        (Id::answer(&shop(), &root, "signal 1"), key_record(Some(6_000), answer)),
+    ]
 }
 
 /// A row of every kind.
@@ -85,7 +98,10 @@ fn fill(store: &Store) -> Vec<Run> {
     queue::put(&mut batch, &queue::Entry { ticket: 9, key: key(2, &[], &[3]) });
     timers::put(&mut batch, &timers::Timer { due: at(70), key: key(2, &[], &[3]), child: None });
     timers::put(&mut batch, &timers::Timer { due: at(70), key: key(1, &[], &[1]), child: Some(4) });
-    for (id, record) in [operation(), busy_key(), answer()] {
+    for (id, record) in operations() {
+        windows::replace(&mut batch, &id, None, Some(&record));
+    }
+    for (id, record) in key_records() {
         windows::replace(&mut batch, &id, None, Some(&record));
     }
     components::put(&mut batch, b"component");
@@ -134,7 +150,10 @@ fn assert_filled(store: &Store, runs: &[Run]) {
     let listing = listing::list(&store.snapshot().unwrap(), &named, None, 10).unwrap().value;
     let keys = listing.executions.iter().map(|row| &row.key);
     assert_eq!(keys.collect::<Vec<_>>(), runs.iter().skip(3).map(Run::key).collect::<Vec<_>>());
-    for (id, record) in [operation(), busy_key(), answer()] {
+    for (id, record) in operations() {
+        assert_eq!(windows::get(store, &id).unwrap().value, Some(record));
+    }
+    for (id, record) in key_records() {
         assert_eq!(windows::get(store, &id).unwrap().value, Some(record));
     }
     let digest = ComponentDigest::of(b"component");

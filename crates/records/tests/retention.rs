@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 
+#[path = "support/records.rs"]
+mod records;
 mod support;
 
 use std::cell::RefCell;
@@ -10,7 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use indelible_journal::{Journal, Micros, Namespace, Timestamp};
+use indelible_journal::{Journal, Micros, Timestamp};
 use indelible_records::check;
 use indelible_records::executions::{self, Execution, Standing};
 use indelible_records::retention::{self, Background, Keeper, Plan, Retention, Swept};
@@ -22,6 +24,7 @@ use indelible_store::{
     Batch, Bounds, Direction, ReadError, Scan, Sequence, Snapshot, Store, SubmitError, Table, Write,
 };
 
+use crate::records::{operation_record, operation_row};
 use crate::support::{Run, at, key, put_clock};
 
 fn memory() -> Store {
@@ -71,12 +74,10 @@ fn sweep(store: &Store, retention: &Retention, rows: usize) -> Swept {
 }
 
 /// A record of an operation that may go at this time.
-fn put_record(store: &Store, name: &str, expires_at: u64, body: impl Into<Bytes>) {
-    let (kind, namespace) = (windows::Kind::Operation, Namespace::new("shop").unwrap());
-    let id = windows::Id { kind, namespace, name: name.to_owned() };
-    let record = windows::Windowed { expires_at: Some(at(expires_at)), body: body.into() };
+fn put_record(store: &Store, name: &str, expires_at: u64, end: impl Into<Bytes>) {
+    let record = operation_record(Some(expires_at), None, end);
     let mut batch = Batch::new();
-    windows::replace(&mut batch, &id, None, Some(&record));
+    windows::replace(&mut batch, &operation_row(name), None, Some(&record));
     store.submit_blocking(batch).unwrap();
 }
 
@@ -304,35 +305,27 @@ fn what_was_begun_comes_to_its_end() {
     }
 }
 
-/// D12: earlier versions left a tree that they were sweeping without executions, and the entry of its
-/// end last: it is no damage, and goes.
+/// An entry of a tree that has lost its executions is damage: it stays, with what is left of the tree,
+/// is told of, and keeps no other tree.
 #[test]
-fn what_an_earlier_version_began_comes_to_its_end() {
-    for step in [1, 1000] {
-        let store = memory();
-        put(&store, 1, &[], &[1], Standing::Completed, 10);
-        put(&store, 1, &[0], &[1, 1], Standing::Completed, 5);
-        let mut earlier = Batch::new();
-        for table in [
-            indelible_records::EXECUTIONS,
-            indelible_records::BY_STATUS,
-            indelible_records::BY_FUNCTION,
-            indelible_records::BY_NAMESPACE,
-        ] {
-            for (key, _) in store.scan(&Scan::all(table, 10)).unwrap().value.rows {
-                earlier.delete(table, key);
-            }
-        }
-        store.try_submit(earlier).unwrap();
-        assert_sound(&store);
-        while sweep(&store, &COMPLETED, step).trees == 0 {
-            assert!(begin(&store, 1, 2000).is_err());
-            assert_sound(&store);
-        }
-        assert_eq!((rows_of(&store, 1), count(&store, indelible_records::FINISHED)), (0, 0));
-        begin(&store, 1, 2000).unwrap();
-        assert_sound(&store);
+fn an_entry_without_executions_is_damage() {
+    let store = memory();
+    for tree in 1..=2 {
+        put(&store, tree, &[], &[1], Standing::Completed, 10);
     }
+    let root = key(1, &[], &[1]).execution_id().root().as_bytes().to_vec();
+    let scan = Scan::prefix(indelible_records::EXECUTIONS, root, 10);
+    let rows = store.scan(&scan).unwrap().value.rows;
+    let mut lost = Batch::new();
+    lost.delete(indelible_records::EXECUTIONS, rows[0].0.clone());
+    store.try_submit(lost).unwrap();
+    // The entries of four indexes, and its journal.
+    assert_sound_but(&store, 5);
+    let swept = sweep(&store, &COMPLETED, 1000);
+    assert_eq!((swept.trees, swept.unreadable.len()), (1, 1), "{swept:?}");
+    assert!(swept.unreadable[0].contains("what it points to is not there"), "{swept:?}");
+    assert_eq!([1, 2].map(|tree| rows_of(&store, tree)), [1, 0]);
+    assert_sound_but(&store, 5);
 }
 
 /// Timers that an execution left when it ended are no damage when its tree is gone, or going; one of

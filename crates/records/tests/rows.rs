@@ -3,22 +3,29 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 
+#[path = "support/records.rs"]
+mod records;
 mod support;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use indelible_journal::{FunctionName, Journal, JournalKey, Micros, Namespace, Timestamp};
+use indelible_journal::{
+    FunctionName, Journal, JournalKey, Micros, Namespace, OperationId, Timestamp,
+};
 use indelible_records::check::{self, Findings};
 use indelible_records::executions::{self, AdvanceError, Execution, Standing};
+use indelible_records::idempotency_keys::{Answer, KeyRecord, LedTo, SERVER};
 use indelible_records::listing::{self, Cursor, Filter, LOOKED_AT_MAX};
+use indelible_records::operations::Operation;
 use indelible_records::retention::{self, Keeper, Plan, Retention};
-use indelible_records::windows::{self, Id, Kind, Windowed};
+use indelible_records::windows::{self, Id, Windowed};
 use indelible_records::{audit, components, journals, queue, retention_clock, settings, timers};
 use indelible_store::embedded;
 use indelible_store::memory::MemoryBackend;
-use indelible_store::{Batch, Bounds, Scan, Store, SubmitError, Table};
+use indelible_store::{Batch, Bounds, Position, Scan, Store, SubmitError, Table};
 
+use crate::records::{key_record, operation_record, operation_row, shop};
 use crate::support::{NAMESPACES, Numbers, Run, at, audit_entry, key, put_clock};
 
 fn memory() -> Store {
@@ -316,26 +323,6 @@ fn cursors_survive_changes() {
     assert_eq!(distinct.len(), seen.len());
 }
 
-/// A root that was written before rows had a namespace is in no list of one; when it changes, it gets
-/// its namespace, and is.
-#[test]
-fn old_roots_get_their_namespace_when_they_change() {
-    let store = memory();
-    let mut run = Run::start(1, &key(1, &[], &[1]), "order", at(10));
-    let namespace = run.namespace.take();
-    run.submit(&store);
-    assert_sound(&store);
-    let filter = Filter { namespace: namespace.clone(), ..Filter::default() };
-    assert_eq!(listed(&store, &filter, 10), []);
-    run.namespace = namespace;
-    run.block(at(11));
-    run.submit(&store);
-    assert_sound(&store);
-    assert_eq!(listed(&store, &filter, 10), [run.key().clone()]);
-    let all = listed(&store, &Filter::default(), 10);
-    assert_eq!(all, [run.key().clone()]);
-}
-
 /// A page of one function of a namespace looks at a bounded number of executions: it may be short,
 /// or empty, and says where to go on; all pages together show everything.
 #[test]
@@ -474,40 +461,97 @@ fn retention_takes_finished_trees_only() {
     }
 }
 
+fn replace<R: windows::RecordBody>(
+    store: &Store,
+    id: &Id,
+    before: Option<&Windowed<R>>,
+    after: Option<&Windowed<R>>,
+) -> Result<Position, SubmitError> {
+    let mut batch = Batch::new();
+    windows::replace(&mut batch, id, before, after);
+    store.try_submit(batch)
+}
+
+fn led_to(operation: &str) -> LedTo {
+    LedTo::Operation(OperationId::new(operation).unwrap())
+}
+
+/// C-3, C-31: the check finds an operation and a key that do not name each other, or do not go
+/// together; what is left while they go, and a key that is used again then, is no damage.
+#[test]
+fn keys_and_operations_name_each_other() {
+    let done = || LedTo::Answer(Answer::Done);
+    let fits: [&str; 0] = [];
+    let no_key = ["its key does not lead to it"];
+    let no_operation = ["its operation's record does not fit it"];
+    let operation = |expires_at, led_by| Some(operation_record(expires_at, led_by, ""));
+    let key = |expires_at, led_to| Some(key_record(expires_at, led_to));
+    for (operation, key, expected) in [
+        (operation(None, Some("key")), key(None, led_to("op")), &fits[..]),
+        (operation(Some(9), Some("key")), key(Some(8), led_to("op")), &fits),
+        (operation(Some(9), Some("key")), None, &fits),
+        (operation(Some(9), Some("key")), key(Some(20), done()), &fits),
+        (operation(None, Some("key")), None, &no_key),
+        (operation(None, Some("key")), key(Some(20), done()), &no_key),
+        (None, key(None, led_to("op")), &no_operation),
+        (operation(None, None), key(None, led_to("op")), &no_operation),
+        (operation(Some(9), Some("key")), key(Some(9), led_to("op")), &no_operation),
+        (operation(Some(9), Some("key")), key(None, led_to("op")), &no_operation),
+        (None, key(None, done()), &["it has no window"]),
+        (None, key(None, LedTo::Target(SERVER)), &["it has no window"]),
+    ] {
+        let store = memory();
+        if operation.is_some() {
+            replace(&store, &operation_row("op"), None, operation.as_ref()).unwrap();
+        }
+        if key.is_some() {
+            replace(&store, &Id::idempotency_key(&shop(), "key"), None, key.as_ref()).unwrap();
+        }
+        let problems = checked(&store).problems;
+        let found: Vec<_> = problems.iter().map(|problem| problem.what.as_str()).collect();
+        assert_eq!(found, expected, "{operation:?} {key:?}");
+    }
+}
+
+/// C-3, C-80: the check finds an end that is none, and what is no answer to anything.
+#[test]
+fn ends_and_answers_are_looked_into() {
+    let store = memory();
+    let gone = operation_record(Some(9), None, "gone");
+    replace(&store, &operation_row("op"), None, Some(&gone)).unwrap();
+    let answer = |key: &str| Id::answer(&shop(), &SERVER, key);
+    for (id, led_to) in [
+        (answer("a start"), led_to("op")),
+        (answer("a note"), LedTo::Target(SERVER)),
+        (Id { name: "nothing".to_owned(), ..answer("") }, LedTo::Answer(Answer::Done)),
+    ] {
+        replace(&store, &id, None, Some(&key_record(Some(9), led_to))).unwrap();
+    }
+    let problems = checked(&store).problems;
+    let found: Vec<_> = problems.iter().map(|problem| problem.what.as_str()).collect();
+    let end = "its end is not that of an execution";
+    assert_eq!(found, [end, "it is no answer", "it is no answer", "it names no target"]);
+}
+
 /// A record of an operation or key outlives its execution, and goes by its own window alone; one
 /// that is in progress never goes (C-3).
 #[test]
 fn records_go_by_their_own_window() {
     let store = memory();
-    let id = |name: &str, kind| Id {
-        kind,
-        namespace: Namespace::new("shop").unwrap(),
-        name: name.to_owned(),
-    };
-    let record = |expires_at: Option<u64>| Windowed {
-        expires_at: expires_at.map(at),
-        body: Bytes::from_static(b"the outcome"),
-    };
     let mut run = Run::start(1, &key(1, &[], &[1]), "order", at(10));
     run.end(at(20), Standing::Completed);
     run.submit(&store);
-    let replace = |id: &Id, before: Option<&Windowed>, after: Option<&Windowed>| {
-        let mut batch = Batch::new();
-        windows::replace(&mut batch, id, before, after);
-        store.try_submit(batch)
-    };
-    let (op, busy, soon) = (
-        id("op", Kind::Operation),
-        id("busy", Kind::IdempotencyKey),
-        id("soon", Kind::IdempotencyKey),
-    );
-    replace(&op, None, Some(&record(Some(5000)))).unwrap();
-    replace(&busy, None, Some(&record(None))).unwrap();
-    replace(&soon, None, Some(&record(Some(100)))).unwrap();
-    let twice = replace(&op, None, Some(&record(None))).unwrap_err();
+    let record = |expires_at| operation_record(expires_at, None, "");
+    let answer = |expires_at| key_record(Some(expires_at), LedTo::Answer(Answer::Done));
+    let (op, busy) = (operation_row("op"), operation_row("busy"));
+    let soon = Id::idempotency_key(&shop(), "soon");
+    replace(&store, &op, None, Some(&record(Some(5000)))).unwrap();
+    replace(&store, &busy, None, Some(&record(None))).unwrap();
+    replace(&store, &soon, None, Some(&answer(100))).unwrap();
+    let twice = replace(&store, &op, None, Some(&record(None))).unwrap_err();
     assert!(matches!(twice, SubmitError::Refused(_)), "{twice}");
     // A window that is set anew takes its old entry along.
-    replace(&soon, Some(&record(Some(100))), Some(&record(Some(200)))).unwrap();
+    replace(&store, &soon, Some(&answer(100)), Some(&answer(200))).unwrap();
     assert_sound(&store);
 
     let forget = Retention { completed: Some(Micros::new(1)), ..Retention::default() };
@@ -518,9 +562,9 @@ fn records_go_by_their_own_window() {
     let purge = |now| block_on(windows::purge(&store, at(now), 10)).unwrap().records;
     assert_eq!(purge(199), 0);
     assert_eq!(purge(200), 1);
-    assert_eq!(windows::get(&store, &soon).unwrap().value, None);
+    assert_eq!(windows::get::<KeyRecord>(&store, &soon).unwrap().value, None);
     assert_eq!(purge(1_000_000), 1);
-    assert_eq!(windows::get(&store, &op).unwrap().value, None);
+    assert_eq!(windows::get::<Operation>(&store, &op).unwrap().value, None);
     assert_eq!(windows::get(&store, &busy).unwrap().value, Some(record(None)));
     assert_eq!((count(&store, indelible_records::EXPIRIES), purge(u64::MAX >> 12)), (0, 0));
     assert_sound(&store);
@@ -531,12 +575,8 @@ fn records_go_by_their_own_window() {
 fn purging_is_bounded() {
     let store = memory();
     for number in 0..25_u64 {
-        let mut batch = Batch::new();
-        let namespace = Namespace::new("shop").unwrap();
-        let id = Id { kind: Kind::Operation, namespace, name: number.to_string() };
-        let record = Windowed { expires_at: Some(at(number)), body: Bytes::new() };
-        windows::replace(&mut batch, &id, None, Some(&record));
-        store.try_submit(batch).unwrap();
+        let record = operation_record(Some(number), None, "");
+        replace(&store, &operation_row(&number.to_string()), None, Some(&record)).unwrap();
     }
     let step = || {
         let purged = block_on(windows::purge(&store, at(1000), 10)).unwrap();
@@ -664,10 +704,17 @@ fn the_check_finds_what_does_not_fit() {
     let (run, other) = (&population.runs[0], &population.runs[1]);
     queue::put(&mut batch, &queue::Entry { ticket: 1, key: run.key().clone() });
     timers::put(&mut batch, &timers::Timer { due: at(1), key: other.key().clone(), child: None });
-    let namespace = Namespace::new("shop").unwrap();
-    let id = Id { kind: Kind::Operation, namespace, name: "op".to_owned() };
-    let record = Windowed { expires_at: Some(at(9)), body: Bytes::new() };
-    windows::replace(&mut batch, &id, None, Some(&record));
+    let done = LedTo::Answer(Answer::Done);
+    for (name, expires_at, led_by) in [("op", Some(9), None), ("op-2", None, Some("key"))] {
+        let record = operation_record(expires_at, led_by, "");
+        windows::replace(&mut batch, &operation_row(name), None, Some(&record));
+    }
+    for (id, record) in [
+        (Id::idempotency_key(&shop(), "key"), key_record(None, led_to("op-2"))),
+        (Id::answer(&shop(), &SERVER, "other"), key_record(Some(9), done)),
+    ] {
+        windows::replace(&mut batch, &id, None, Some(&record));
+    }
     put_clock(&mut batch, 30);
     components::put(&mut batch, b"component");
     audit::put(&mut batch, &audit_entry(1, [0; 16]));

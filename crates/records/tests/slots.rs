@@ -1,12 +1,15 @@
 //! The slot of each row (D13): total over all keys, and the one that the ids in a key lead to.
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 
+#[path = "support/records.rs"]
+mod records;
 mod support;
 
-use indelible_journal::{Namespace, RootHash};
+use indelible_journal::RootHash;
 use indelible_records::executions::Standing;
+use indelible_records::idempotency_keys::{Answer, LedTo, SERVER};
 use indelible_records::outbox::{self, Channel, Message, MessageId};
-use indelible_records::windows::{Id, Kind, Windowed};
+use indelible_records::windows::{Id, Kind};
 use indelible_records::{
     ANSWERS, AUDIT, COMPONENTS, EXPIRIES, IDEMPOTENCY_KEYS, OPERATIONS, Room, SETTINGS, TABLES,
     audit, queue, timers, unresolved, windows,
@@ -14,6 +17,7 @@ use indelible_records::{
 use indelible_slots::{Slot, SlotSet, of_key, of_operation};
 use indelible_store::{Batch, Table};
 
+use crate::records::{key_record, shop};
 use crate::support::{Numbers, Run, at, held, key};
 
 /// D13: every key has a slot, whatever it is.
@@ -56,10 +60,8 @@ fn rows_are_where_their_ids_lead() {
     outbox::settle(&mut batch, channel, 0, &[]);
     let back = Channel { from: channel.to, to: channel.from };
     outbox::apply(&mut batch, MessageId { channel: back, number: 1 }, 0);
-    let namespace = Namespace::new("shop").unwrap();
-    let answer = Id::answer(&namespace, Some(&root), "key 7");
-    let gone = |body: &'static str| Windowed { expires_at: Some(at(50)), body: body.into() };
-    windows::replace(&mut batch, &answer, None, Some(&gone("done")));
+    let record = key_record(Some(50), LedTo::Answer(Answer::Done));
+    windows::replace(&mut batch, &Id::answer(&shop(), &root, "key 7"), None, Some(&record));
     assert_eq!(slots(&batch), SlotSet::from(root.slot()));
     assert_eq!(batch.writes().iter().filter(|write| write.table == AUDIT).count(), 1);
 
@@ -68,15 +70,15 @@ fn rows_are_where_their_ids_lead() {
         (Kind::Operation, "0198c0de-0000-7000-8000-000000000abc", Slot::new(0xabc).unwrap()),
         (Kind::IdempotencyKey, "order 7 ✓", of_key("shop", "order 7 ✓")),
     ] {
-        let id = Id { kind, namespace: namespace.clone(), name: name.to_owned() };
+        let id = Id { kind, namespace: shop(), name: name.to_owned() };
         let mut batch = Batch::in_slots(slot);
-        windows::replace(&mut batch, &id, None, Some(&gone("")));
+        windows::replace(&mut batch, &id, None, Some(&record));
         assert_eq!((slots(&batch), id.slot()), (SlotSet::from(slot), slot), "{name}");
         let tables = batch.writes().iter().map(|write| write.table).collect::<Vec<Table>>();
         assert!(tables.contains(&EXPIRIES));
         assert!(tables.contains(&OPERATIONS) || tables.contains(&IDEMPOTENCY_KEYS));
     }
-    assert_eq!(Id::answer(&namespace, None, "key 7").slot(), Slot::SERVER);
+    assert_eq!(Id::answer(&shop(), &SERVER, "key 7").slot(), Slot::SERVER);
     assert_eq!(ANSWERS.slot_of(b"\0\x04shopabc"), Slot::new(0xabc).unwrap());
     for table in [COMPONENTS, SETTINGS] {
         assert_eq!(table.slot_of(RootHash::from_bytes([0xff; 32]).as_bytes()), Slot::SERVER);

@@ -25,7 +25,7 @@ use crate::unresolved::UnresolvedEffect;
 /// What is in flight, what waits for room, and what waits for the disk.
 pub(crate) struct Effects {
     sender: Arc<dyn Sender>,
-    slots: Arc<Slots>,
+    permits: Arc<EffectPermits>,
     /// Submitted, and not durable as far as is known.
     outbox: Mutex<Vec<(Position, Outgoing)>>,
     door: Arc<Door>,
@@ -58,16 +58,16 @@ pub(crate) struct Sending {
     pub(crate) timeout: Duration,
     pub(crate) response_bytes_max: usize,
     pub(crate) idem: bool,
-    pub(crate) slot: Slot,
+    pub(crate) permit: EffectPermit,
 }
 
 /// Room for requests in flight.
-struct Slots {
-    state: Mutex<SlotState>,
+struct EffectPermits {
+    state: Mutex<PermitState>,
     changed: Condvar,
 }
 
-struct SlotState {
+struct PermitState {
     /// Some wait twice: what is told twice waits twice.
     room: EffectRoom<(JournalKey, u32, Attempt)>,
     /// Nothing new begins.
@@ -75,25 +75,25 @@ struct SlotState {
 }
 
 /// Room for one request; free when it is dropped, which is when its end has reached its tree.
-pub(crate) struct Slot {
-    slots: Arc<Slots>,
+pub(crate) struct EffectPermit {
+    permits: Arc<EffectPermits>,
     lane: Lane,
 }
 
-impl Drop for Slot {
+impl Drop for EffectPermit {
     fn drop(&mut self) {
-        lock(&self.slots.state).room.give_back(&self.lane);
-        self.slots.changed.notify_all();
+        lock(&self.permits.state).room.give_back(&self.lane);
+        self.permits.changed.notify_all();
     }
 }
 
 impl Effects {
     pub(crate) fn new(sender: Arc<dyn Sender>, shares: Shares) -> Self {
-        let state = SlotState { room: EffectRoom::new(shares), closing: false };
-        let slots = Slots { state: Mutex::new(state), changed: Condvar::new() };
+        let state = PermitState { room: EffectRoom::new(shares), closing: false };
+        let permits = EffectPermits { state: Mutex::new(state), changed: Condvar::new() };
         Self {
             sender,
-            slots: Arc::new(slots),
+            permits: Arc::new(permits),
             outbox: Mutex::default(),
             door: Arc::default(),
             any_out: AtomicBool::new(false),
@@ -109,8 +109,8 @@ impl Effects {
         key: &JournalKey,
         child: u32,
         attempt: Attempt,
-    ) -> Option<Slot> {
-        let mut state = lock(&self.slots.state);
+    ) -> Option<EffectPermit> {
+        let mut state = lock(&self.permits.state);
         if state.closing {
             return None;
         }
@@ -119,7 +119,7 @@ impl Effects {
             state.room.wait(&lane, (key.clone(), child, attempt));
             return None;
         }
-        Some(Slot { slots: Arc::clone(&self.slots), lane })
+        Some(EffectPermit { permits: Arc::clone(&self.permits), lane })
     }
 
     /// These leave when this position is durable. Under a tree's lock: they go with the next
@@ -135,7 +135,7 @@ impl Effects {
 
     /// How many requests are in flight.
     pub(crate) fn in_flight(&self) -> usize {
-        lock(&self.slots.state).room.taken()
+        lock(&self.permits.state).room.taken()
     }
 
     /// How many wait for the disk before they leave.
@@ -146,17 +146,17 @@ impl Effects {
     /// Nothing new begins; waits until nothing is in flight, at most so long. What is left then is
     /// unknown to the next engine.
     pub(crate) fn drain(&self, at_most: Duration) {
-        let mut state = lock(&self.slots.state);
+        let mut state = lock(&self.permits.state);
         state.closing = true;
         state.room.forget_waiting();
-        let none = |state: &mut SlotState| state.room.taken() > 0;
-        let waited = self.slots.changed.wait_timeout_while(state, at_most, none);
+        let none = |state: &mut PermitState| state.room.taken() > 0;
+        let waited = self.permits.changed.wait_timeout_while(state, at_most, none);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Nothing leaves any more: the store has stopped.
     pub(crate) fn clear(&self) {
-        lock(&self.slots.state).closing = true;
+        lock(&self.permits.state).closing = true;
         let dropped = std::mem::take(&mut *lock(&self.outbox));
         drop(dropped);
     }
@@ -172,7 +172,7 @@ impl Effects {
 
     /// As many of those that wait as there is room for.
     fn may_begin(&self) -> Vec<(JournalKey, u32, Attempt)> {
-        lock(&self.slots.state).room.next()
+        lock(&self.permits.state).room.next()
     }
 }
 
@@ -217,7 +217,7 @@ impl Shared {
         let Sending { key, run, child, attempt, request, idempotency_key, components, .. } =
             sending;
         let way = self.way_in();
-        let mut reporter = Reporter { way, key, run, child, attempt, slot: Some(sending.slot) };
+        let mut reporter = Reporter { way, key, run, child, attempt, permit: Some(sending.permit) };
         let mut report: Report = Box::new(move |end| reporter.report(end));
         match Request::decode(&request.bytes) {
             Ok(request) => self.effects.sender.send(
@@ -297,22 +297,22 @@ struct Reporter {
     child: u32,
     attempt: Attempt,
     /// Until it was reported once.
-    slot: Option<Slot>,
+    permit: Option<EffectPermit>,
 }
 
 impl Reporter {
     fn report(&mut self, end: End) {
-        let slot = self.slot.take();
+        let permit = self.permit.take();
         let (root, key) = (*self.key.execution_id().root(), self.key.clone());
         let (run, child, attempt) = (self.run, self.child, self.attempt);
-        let ended = EffectEnded { key, run, child, attempt, end, slot };
+        let ended = EffectEnded { key, run, child, attempt, end, permit };
         self.way.enter(|shared| shared.send(&root, Command::EffectEnded(Box::new(ended))));
     }
 }
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        if self.slot.is_some() {
+        if self.permit.is_some() {
             let why = "its sender gave it up".to_owned();
             self.report(End::Unknown { why, timed_out: false });
         }

@@ -37,7 +37,7 @@
 //! - [`world`]: clock, randomness, and whom to tell: whatever a simulation replaces.
 //! - `tree`: the heart: executions, their calls, their ends.
 //! - `component`: what is deployed. `operation`: which request led to which execution.
-//! - `view`, `audit_log`, `followers`: what others are shown, and who is told when it changes.
+//! - `view`, `followers`: what others are shown, and who is told when it changes.
 //! - `turn`, `cell`, `run_queue`, `timers`, `ticks`, `watchers`, `parking`: trees, threads, time.
 //! - `reader`: threads that read for viewers. `admission`: who may ask. `keys`, `key_locks`: a repeated request has one effect. `recovery`: what another process left.
 //! - `replays`, `witness`: which execution killed it. `retention`: what goes after its time.
@@ -45,7 +45,6 @@
 
 mod admission;
 mod audit;
-mod audit_log;
 mod cell;
 mod component;
 mod effect_room;
@@ -77,7 +76,6 @@ mod witness;
 pub mod world;
 
 pub use audit::{AUDIT_TEXT_BYTES_MAX, Actor};
-pub use audit_log::{AuditEntry, AuditPlace};
 pub use component::{
     COMPONENT_NAME_BYTES_MAX, ComponentError, ComponentName, ComponentNameError, Version,
 };
@@ -88,9 +86,11 @@ pub use engine::{
     TREE_PAGE_MAX, TreePage, Verdict, World,
 };
 pub use followers::Follow;
+pub use indelible_records::audit::{About, Entry as AuditEntry, Place as AuditPlace};
 pub use indelible_records::beginning::{IdPrefix, IdPrefixError};
 /// What lists and views show of an execution, and how lists are asked for.
 pub use indelible_records::executions::{Execution, Standing};
+pub use indelible_records::idempotency_keys::Cancelling;
 pub use indelible_records::listing::{Cursor, CursorError, Filter, Listing};
 /// How long finished trees are kept.
 pub use indelible_records::retention::Retention;
@@ -98,7 +98,7 @@ pub use options::{Options, Ownership, Pace, Parking, Room};
 pub use reader::{Lane, LaneReadings};
 pub use retention::{GoneReadings, interval as retention_interval};
 pub use retention_clock::RetentionTime;
-pub use tree::command::{Cancelling, NotDone};
+pub use tree::command::NotDone;
 pub use tree::unresolved::Resolution;
 pub use unresolved::UnresolvedEffect;
 pub use view::{GuestWait, Open, OperationView, Resting, Stage, View, WAITS_MAX, Waits};

@@ -23,8 +23,9 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use indelible_records::outbox::{self, Channel, Message, MessageId, Row, WINDOW};
-use indelible_store::{Batch, Position, Read, ReadError, Store, SubmitError};
+use indelible_store::{Batch, Position, Read, ReadError, Store};
 
+use crate::engine::EngineError;
 use crate::shared::lock;
 
 /// How many rows are read at a time when an outbox is opened.
@@ -273,7 +274,7 @@ impl Outbox {
     }
 
     /// Deletes what is over, in a commit for each channel. An error leaves the rest for the next time.
-    pub fn settle(&self) -> Result<(), SettleError> {
+    pub fn settle(&self) -> Result<(), EngineError> {
         let durable = self.store.durable_now();
         // The lock is held over the acceptance: no number may be given out or settled in between.
         for (channel, numbers) in lock(&self.channels).iter_mut() {
@@ -295,24 +296,6 @@ impl Outbox {
         }
         Ok(())
     }
-
-    /// How many messages wait for their acknowledgement.
-    pub fn unacknowledged(&self) -> usize {
-        let waits = |one: &&Standing| !matches!(one, Standing::Acknowledged | Standing::Dropped);
-        let channels = lock(&self.channels);
-        channels.values().map(|numbers| numbers.open.values().filter(waits).count()).sum()
-    }
-}
-
-/// Why what is over could not be deleted now.
-#[derive(Debug, thiserror::Error)]
-pub enum SettleError {
-    /// The store could not be read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The store did not take a change.
-    #[error(transparent)]
-    Submit(#[from] SubmitError),
 }
 
 /// What the receiver of a delivery does.

@@ -11,10 +11,10 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, oneshot};
 
 use crate::engine::EngineError;
 use crate::options::Options;
@@ -39,42 +39,19 @@ impl Lane {
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Lookups => "lookups",
-            Self::Views => "views",
-            Self::Lists => "lists",
-            Self::Streams => "streams",
-        }
+        ["lookups", "views", "lists", "streams"][self as usize]
     }
 }
 
-/// Which lanes a thread serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pool {
-    Lookups,
-    Pages,
-}
+/// The threads, by the lanes that they serve: a name, and the lanes that take turns.
+pub(crate) const POOLS: [(&str, &[Lane]); 2] =
+    [("lookups", &[Lane::Lookups]), ("pages", &[Lane::Views, Lane::Lists, Lane::Streams])];
 
-impl Pool {
-    pub(crate) const ALL: [Self; 2] = [Self::Lookups, Self::Pages];
+/// The pool with the lower priority.
+const PAGES: usize = 1;
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Lookups => "lookups",
-            Self::Pages => "pages",
-        }
-    }
-
-    fn lanes(self) -> &'static [Lane] {
-        match self {
-            Self::Lookups => &[Lane::Lookups],
-            Self::Pages => &[Lane::Views, Lane::Lists, Lane::Streams],
-        }
-    }
-
-    fn of(lane: Lane) -> Self {
-        if lane == Lane::Lookups { Self::Lookups } else { Self::Pages }
-    }
+fn pool_of(lane: Lane) -> usize {
+    if lane == Lane::Lookups { 0 } else { PAGES }
 }
 
 /// How much nicer than the rest of the process the threads of pages are: while there is something
@@ -101,10 +78,14 @@ pub struct LaneReadings {
     pub refused: u64,
 }
 
+/// Room for one read in a lane, until it is dropped. A piece that is queued holds it too: a caller that
+/// goes leaves its piece in the queue, where it counts until a thread passes over it.
+pub(crate) type Entered = Arc<OwnedSemaphorePermit>;
+
 /// The reads that wait, and the threads that they wait for.
 pub(crate) struct Reader {
     queue: Mutex<ReadQueue>,
-    wake: [Condvar; Pool::ALL.len()],
+    wake: [Condvar; POOLS.len()],
     bounds: [LaneBound; Lane::ALL.len()],
     /// Without threads, reads are done by their callers: see [`Options::workers`].
     threaded: bool,
@@ -116,7 +97,7 @@ struct ReadQueue {
     running: [usize; Lane::ALL.len()],
     taken: [u64; Lane::ALL.len()],
     /// The lane that is looked at first, of each pool: the one behind the last that had a turn.
-    turn: [usize; Pool::ALL.len()],
+    turn: [usize; POOLS.len()],
     closed: bool,
 }
 
@@ -124,8 +105,8 @@ struct ReadQueue {
 struct LaneBound {
     free: Arc<Semaphore>,
     max: usize,
-    /// Reads that wait for room.
-    waiting: AtomicUsize,
+    /// A read that waits for room has a clone.
+    waiting: Arc<()>,
     refused: AtomicU64,
 }
 
@@ -151,21 +132,49 @@ impl Reader {
     /// Room for one read in a lane.
     pub(crate) async fn enter(&self, lane: Lane) -> Result<Entered, EngineError> {
         let bound = &self.bounds[lane as usize];
-        let free = Arc::clone(&bound.free);
-        let permit = match free.try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) if lane == Lane::Streams => {
-                let _waits = WaitForRoom::new(&bound.waiting);
-                let permit = Arc::clone(&bound.free).acquire_owned().await;
-                permit.map_err(|_| EngineError::Stopped)?
+        let free = || Arc::clone(&bound.free);
+        let permit = match free().try_acquire_owned() {
+            Err(TryAcquireError::NoPermits) if lane == Lane::Streams => {
+                let _waits = Arc::clone(&bound.waiting);
+                free().acquire_owned().await.ok()
             }
-            Err(_) if bound.free.is_closed() => return Err(EngineError::Stopped),
-            Err(_) => {
+            Err(TryAcquireError::NoPermits) => {
                 bound.refused.fetch_add(1, Ordering::Relaxed);
                 return Err(EngineError::ReadsBusy { lane: lane.name(), waiting: bound.max });
             }
+            permit => permit.ok(),
         };
-        Ok(Entered { lane, permit: Arc::new(permit) })
+        permit.map(Arc::new).ok_or(EngineError::Stopped)
+    }
+
+    /// Has a piece of work done, behind those that are queued in its lane.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        shared: &Shared,
+        lane: Lane,
+        entered: &Entered,
+        work: impl FnOnce(&Shared) -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        if !self.threaded {
+            return Ok(work(shared));
+        }
+        let (reply, answer) = oneshot::channel();
+        let entered = Arc::clone(entered);
+        let job = move |shared: &Shared| {
+            if !reply.is_closed() {
+                let done = catch_unwind(AssertUnwindSafe(|| work(shared)));
+                // The caller may have gone meanwhile.
+                let _ = reply.send(done);
+            }
+            drop(entered);
+        };
+        self.push(lane, Box::new(job));
+        match answer.await {
+            Ok(Ok(done)) => Ok(done),
+            // It is the caller's request that met a mistake; the thread goes on.
+            Ok(Err(panic)) => resume_unwind(panic),
+            Err(_) => Err(EngineError::Stopped),
+        }
     }
 
     fn push(&self, lane: Lane, job: Job) {
@@ -177,12 +186,12 @@ impl Reader {
             }
             queue.jobs[lane as usize].push_back(job);
         }
-        self.wake[Pool::of(lane) as usize].notify_one();
+        self.wake[pool_of(lane)].notify_one();
     }
 
     /// Does what there is to read, one piece at a time, until the engine stops.
-    pub(crate) fn work(&self, shared: &Shared, pool: Pool) {
-        if pool == Pool::Pages {
+    pub(crate) fn work(&self, shared: &Shared, pool: usize) {
+        if pool == PAGES {
             yield_to_others();
         }
         let mut queue = lock(&self.queue);
@@ -191,8 +200,7 @@ impl Reader {
                 return;
             }
             let Some((lane, job)) = queue.next(pool) else {
-                let wake = &self.wake[pool as usize];
-                queue = wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = self.wake[pool].wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             queue.running[lane as usize] += 1;
@@ -220,14 +228,12 @@ impl Reader {
         let queue = lock(&self.queue);
         Lane::ALL.map(|lane| {
             let (at, bound) = (lane as usize, &self.bounds[lane as usize]);
-            let waiting = queue.jobs[at].len() + bound.waiting.load(Ordering::Relaxed);
-            let refused = bound.refused.load(Ordering::Relaxed);
             LaneReadings {
                 lane,
-                waiting,
+                waiting: queue.jobs[at].len() + Arc::strong_count(&bound.waiting) - 1,
                 running: queue.running[at],
                 taken: queue.taken[at],
-                refused,
+                refused: bound.refused.load(Ordering::Relaxed),
             }
         })
     }
@@ -235,73 +241,15 @@ impl Reader {
 
 impl ReadQueue {
     /// The next piece of work for a thread of this pool: its lanes take turns.
-    fn next(&mut self, pool: Pool) -> Option<(Lane, Job)> {
-        let lanes = pool.lanes();
-        let first = self.turn[pool as usize];
-        for offset in 0..lanes.len() {
-            let place = (first + offset) % lanes.len();
-            let lane = lanes[place];
-            if let Some(job) = self.jobs[lane as usize].pop_front() {
-                self.turn[pool as usize] = place + 1;
-                return Some((lane, job));
-            }
-        }
-        None
-    }
-}
-
-/// Room for one read in a lane, until it is dropped.
-pub(crate) struct Entered {
-    lane: Lane,
-    /// A piece that is queued holds it too: a caller that goes leaves its piece in the queue, where
-    /// it counts until a thread passes over it.
-    permit: Arc<OwnedSemaphorePermit>,
-}
-
-impl Entered {
-    /// Has a piece of work done, behind those that are queued in its lane.
-    pub(crate) async fn run<T: Send + 'static>(
-        &mut self,
-        shared: &Shared,
-        work: impl FnOnce(&Shared) -> T + Send + 'static,
-    ) -> Result<T, EngineError> {
-        let reader = &shared.reader;
-        if !reader.threaded {
-            return Ok(work(shared));
-        }
-        let (reply, answer) = oneshot::channel();
-        let permit = Arc::clone(&self.permit);
-        let job = move |shared: &Shared| {
-            if !reply.is_closed() {
-                let done = catch_unwind(AssertUnwindSafe(|| work(shared)));
-                // The caller may have gone meanwhile.
-                let _ = reply.send(done);
-            }
-            drop(permit);
-        };
-        reader.push(self.lane, Box::new(job));
-        match answer.await {
-            Ok(Ok(done)) => Ok(done),
-            // It is the caller's request that met a mistake; the thread goes on.
-            Ok(Err(panic)) => resume_unwind(panic),
-            Err(_) => Err(EngineError::Stopped),
-        }
-    }
-}
-
-/// A read that waits for room.
-struct WaitForRoom<'a>(&'a AtomicUsize);
-
-impl<'a> WaitForRoom<'a> {
-    fn new(waiting: &'a AtomicUsize) -> Self {
-        waiting.fetch_add(1, Ordering::Relaxed);
-        Self(waiting)
-    }
-}
-
-impl Drop for WaitForRoom<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+    fn next(&mut self, pool: usize) -> Option<(Lane, Job)> {
+        let (_, lanes) = POOLS[pool];
+        let first = self.turn[pool];
+        (first..first + lanes.len()).find_map(|turn| {
+            let lane = lanes[turn % lanes.len()];
+            let job = self.jobs[lane as usize].pop_front()?;
+            self.turn[pool] = turn + 1;
+            Some((lane, job))
+        })
     }
 }
 
@@ -324,7 +272,7 @@ mod tests {
         queue
     }
 
-    fn order(queue: &mut ReadQueue, pool: Pool) -> Vec<Lane> {
+    fn order(queue: &mut ReadQueue, pool: usize) -> Vec<Lane> {
         std::iter::from_fn(|| queue.next(pool).map(|(lane, _)| lane)).collect()
     }
 
@@ -334,16 +282,16 @@ mod tests {
         use Lane::{Lists, Lookups, Streams, Views};
         let mut queue = queue(&[Streams, Streams, Streams, Streams, Lists, Lists, Views, Lookups]);
         assert_eq!(
-            order(&mut queue, Pool::Pages),
+            order(&mut queue, PAGES),
             [Views, Lists, Streams, Lists, Streams, Streams, Streams]
         );
-        assert_eq!(order(&mut queue, Pool::Lookups), [Lookups]);
+        assert_eq!(order(&mut queue, pool_of(Lookups)), [Lookups]);
         // Whichever lane comes again is behind those that have not had their turn.
         for lane in [Views, Lists, Streams] {
             queue.jobs[lane as usize].push_back(Box::new(|_| {}));
         }
-        assert_eq!(queue.next(Pool::Pages).map(|(lane, _)| lane), Some(Views));
+        assert_eq!(queue.next(PAGES).map(|(lane, _)| lane), Some(Views));
         queue.jobs[Views as usize].push_back(Box::new(|_| {}));
-        assert_eq!(order(&mut queue, Pool::Pages), [Lists, Streams, Views]);
+        assert_eq!(order(&mut queue, PAGES), [Lists, Streams, Views]);
     }
 }

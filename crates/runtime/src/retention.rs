@@ -13,12 +13,13 @@ use std::time::Duration;
 use indelible_journal::{Event, JournalKey, Micros, Timestamp, json};
 use indelible_records::executions::Execution;
 use indelible_records::journals;
+use indelible_records::operations::Operation;
 use indelible_records::retention::{Background, Keeper, Plan, Retention, Swept, submit};
-use indelible_records::windows::{self, Purged};
+use indelible_records::windows::{self, Id, Purged, Windowed};
 use indelible_slots::Slot;
 use indelible_store::{Batch, Position, ReadError, Snapshot, Store, SubmitError};
 
-use crate::operation::{self, Record};
+use crate::operation::Change;
 use crate::options::Ownership;
 use crate::retention_clock::{JUMP_MAX, RetentionTime};
 use crate::shared::{Shared, lock};
@@ -202,22 +203,20 @@ pub(crate) fn keep(
         Some(Event::ExecutionStarted(started)) => started.idempotency_key,
         _ => return Err(unreadable(key, "the journal has no beginning")),
     };
-    let Some(id) = operation.as_ref().map(operation::row) else { return Ok(()) };
-    let Some(before) = windows::get(snapshot, &id)?.value else { return Ok(()) };
-    let newer = || unreadable(key, "the record of its operation was written by a newer version");
-    let record = Record::decode(&before.body).ok_or_else(newer)?;
+    let Some(id) = operation.as_ref().map(Id::operation) else { return Ok(()) };
+    let before = windows::get::<Operation>(snapshot, &id)?.value;
     // A record that leads elsewhere is of a later operation under the same id.
-    if record.root != *key.execution_id().root() {
-        return Ok(());
-    }
+    let leads_here =
+        |before: &Windowed<Operation>| before.record.root == *key.execution_id().root();
+    let Some(before) = before.filter(leads_here) else { return Ok(()) };
     let last = journals::read(snapshot, key, root.length.saturating_sub(1), 1)?.value;
     let last = last.records.into_iter().next_back();
     let last = last.ok_or_else(|| unreadable(key, "the journal has no end"))?;
     let mut line = Vec::new();
     json::write_line(key, &last, &mut line);
-    let body = Record { end: Some(line.into()), ..record }.encode();
-    let after = windows::Windowed { body, ..before.clone() };
-    windows::replace(batch, &id, Some(&before), Some(&after));
+    let mut change = Change::of(id, before);
+    change.after.record.end = Some(line.into());
+    change.put(batch);
     Ok(())
 }
 

@@ -112,9 +112,10 @@ pub(crate) struct RetentionClock {
 impl RetentionClock {
     /// The clock of a store.
     ///
-    /// A store without one was written by an earlier version, or is new. It gets one that starts at the
-    /// newest entry of the audit record: the wall clock of this moment may be the wrong one. Without
-    /// such an entry nothing was ever done there under an actor's name, and the wall clock has to do.
+    /// A store without one is new, or no engine has retained anything in it. It gets one that starts
+    /// at the newest entry of the audit record: the wall clock of this moment may be the wrong one.
+    /// Without such an entry nothing was ever done there under an actor's name, and the wall clock has
+    /// to do.
     pub(crate) fn open(store: &Store, clock: &dyn Clock) -> Result<Self, ReadError> {
         let (now, elapsed) = (clock.now(), clock.elapsed());
         let (time, wall, purged, written) = match rows::get(store)?.value {

@@ -8,16 +8,19 @@ use std::sync::Arc;
 
 use indelible_http::{Response, SendsNothing};
 use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
-use indelible_journal::{ExecutionId, Micros, Payload, SignalName, Timestamp};
+use indelible_journal::{ComponentDigest, ExecutionId, Micros, Payload, SignalName, Timestamp};
 use indelible_records::audit::{self, About};
 use indelible_records::check;
+use indelible_records::component_versions::{self, Version};
+use indelible_records::truths::Truth;
 use indelible_records::{ComponentName, EXPIRIES, IDEMPOTENCY_KEYS, TABLES, windows};
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{
     Actor, Asked, Cancelling, ControlError, Decided, DeployRefused, Done, Engine, NotDone, Options,
     Resolution, Start, StartRefused, Verdict, World,
 };
-use indelible_store::embedded;
+use indelible_slots::Slot;
+use indelible_store::{Batch, embedded};
 use support::wire::Wire;
 use support::{House, KEEP, by_hand, guests, returned};
 
@@ -349,6 +352,44 @@ fn a_deployment_is_made_once() {
         let entry = entries.iter().find(|entry| entry.about == about).unwrap();
         assert_eq!((&*entry.actor, &*entry.action, &*entry.reason), ("ann", "deploy", "why"));
     }
+}
+
+/// D13: a deployment by another process, of which the engine was not told, is not overwritten by the
+/// engine's next one: it reads the names again, and both versions are there.
+#[test]
+fn a_deployment_by_another_process() {
+    let house = house();
+    let old = house.wait(house.engine().deploy("shop", &guests::bytes("script"), under("k")));
+    let old = old.unwrap().value.digest;
+    let name = ComponentName::new("shop").unwrap();
+    let theirs = ComponentDigest::from_bytes([7; 32]);
+    let store = house.engine().store();
+    let mut batch = Batch::in_slots(Slot::SERVER);
+    Truth::Components.raise(&mut batch, Truth::Components.version(store).unwrap());
+    let mut known = component_versions::next(store, None, 9).unwrap().value;
+    let (_, mut shop) = known.pop().unwrap();
+    shop.versions.push(Version { digest: theirs, deployed_at: shop.versions[0].deployed_at });
+    shop.active = theirs;
+    component_versions::put(&mut batch, &name, &shop);
+    store.submit_blocking(batch).unwrap();
+
+    let mut new = guests::bytes("script");
+    new.extend([0, 6, 4, b'n', b'o', b't', b'e', 2]);
+    let new = house.wait(house.engine().deploy("shop", &new, under("l"))).unwrap();
+    let all = house.wait(house.engine().components()).unwrap();
+    let (_, active, versions) = all.iter().find(|(each, ..)| *each == name).unwrap();
+    let versions: Vec<_> = versions.iter().map(|version| version.digest).collect();
+    assert_eq!((*active, versions), (new.value.digest, vec![old, theirs, new.value.digest]));
+
+    let mut batch = Batch::in_slots(Slot::SERVER);
+    Truth::Components.raise(&mut batch, Truth::Components.version(store).unwrap());
+    component_versions::put(&mut batch, &name, &shop);
+    store.submit_blocking(batch).unwrap();
+    let active = || house.wait(house.engine().components()).unwrap()[1].1;
+    assert_eq!(active(), new.value.digest, "the engine was not told");
+    assert!(house.wait(house.engine().refresh_components()).unwrap());
+    assert_eq!(active(), theirs);
+    assert!(!house.wait(house.engine().refresh_components()).unwrap());
 }
 
 /// I-12, I-28, C-31: one key for a start and for something else is a mismatch, either way round, and

@@ -5,11 +5,17 @@
 
 mod support;
 
+use std::pin::pin;
+use std::task::{Context, Waker};
+
 use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
-use indelible_journal::{ExecutionId, Payload, SignalName};
-use indelible_records::{ANSWERS, EXPIRIES, IDEMPOTENCY_KEYS, OPERATIONS, check};
+use indelible_journal::{DeliveryId, ExecutionId, Payload, SignalName};
+use indelible_records::{
+    ANSWERS, EXPIRIES, IDEMPOTENCY_KEYS, OPERATIONS, SETTINGS, check, windows,
+};
+use indelible_runtime::world::Clock as _;
 use indelible_runtime::{Actor, Asked, ControlError, Decided, Ownership, Start, StartRefused};
-use indelible_store::Scan;
+use indelible_store::{Batch, Bounds, Scan};
 use support::{House, KEEP, by_hand, guests};
 
 fn key(value: &str) -> IdempotencyKey {
@@ -111,7 +117,6 @@ fn ask(house: &House, execution: &ExecutionId, request: Request) -> Option<Strin
             }
         }
         ConfirmClock(key) | ConfirmWrongClock(key) => {
-            use indelible_runtime::world::Clock as _;
             let off = if let ConfirmClock(_) = request { 0 } else { 3_600_000_000 };
             let time = house.clock.now().as_micros() + off;
             let time = indelible_journal::Timestamp::from_micros(time).unwrap();
@@ -214,4 +219,70 @@ fn notes_and_answers_go() {
     house.retain_once(indelible_runtime::Retention::default());
     assert_eq!(counts(&house), [0, 0, 0, 1]);
     assert_eq!(ask(&house, &execution, Signal("s", "2")).unwrap(), "signal 2");
+}
+
+/// C-80: the answer of a request whose note has gone, and which has not gone itself yet, is not the
+/// answer to a new request under the same key: that is made, once, whenever the process dies.
+#[test]
+fn an_answer_that_outlives_its_note() {
+    for dies_after in 0.. {
+        let options = indelible_runtime::Options { ownership: Ownership::Apart, ..by_hand(KEEP) };
+        let mut house = House::new(options);
+        house.deploy("script");
+        let waits = "[{\"signal\":\"go\"},{\"signal\":\"go\"},{\"signal\":\"no\"}]";
+        let execution = house.start("waits", "script/main", waits);
+        house.work();
+        assert_eq!(ask(&house, &execution, Signal("s", "1")).unwrap(), "signal 1");
+        house.move_clock(indelible_journal::Micros::from_secs(9 * 86_400));
+        let now = house.clock.now();
+        let purged = house.wait(windows::purge(house.engine().store(), now, 1)).unwrap();
+        assert_eq!(purged.records, 1, "the note");
+        house.settle();
+        house.disk.dies_after(dies_after);
+        let answer = ask(&house, &execution, Signal("s", "1"));
+        let died = answer.is_none();
+        let answer = answer.unwrap_or_else(|| {
+            house.crash();
+            ask(&house, &execution, Signal("s", "1")).unwrap()
+        });
+        assert_eq!(answer, "signal 2", "{dies_after}");
+        house.crash();
+        assert_eq!(ask(&house, &execution, Signal("s", "1")).unwrap(), "signal 2", "{dies_after}");
+        assert_eq!(check::check(house.engine().store(), &mut |_| {}).unwrap().problems, []);
+        if !died {
+            break;
+        }
+    }
+}
+
+/// C-80: room in the store that was given to a batch and is not used yet comes back without a commit.
+/// A request that waits for it leaves its thread to others: that batch may be theirs.
+#[test]
+fn a_request_without_room_leaves_its_thread_to_others() {
+    let options = indelible_runtime::Options { ownership: Ownership::Apart, ..by_hand(KEEP) };
+    let mut house = House::new(options);
+    house.deploy("script");
+    let execution = house.start("waits", "script/main", "[{\"signal\":\"go\"}]");
+    house.bounds = Bounds { waiting_batches_max: 1, ..Bounds::DEFAULT };
+    house.reopen();
+    let store = house.engine().store().clone();
+    let batch = || {
+        let mut batch = Batch::new();
+        batch.put(SETTINGS, "x", "1");
+        batch
+    };
+    let mut context = Context::from_waker(Waker::noop());
+    house.disk.set_away(true);
+    store.submit_blocking(batch()).unwrap();
+    let last = store.submit_blocking(batch()).unwrap();
+    let mut queued = Box::pin(store.submit(batch()));
+    assert!(queued.as_mut().poll(&mut context).is_pending());
+    house.disk.set_away(false);
+    store.durable(last).through_pauses().wait().unwrap();
+
+    let go = SignalName::new("go").unwrap();
+    let mut sent = pin!(house.engine().signal(&execution, &go, Payload::json("1"), asked("s")));
+    assert!(sent.as_mut().poll(&mut context).is_pending());
+    drop(queued);
+    assert_eq!(house.wait(sent).unwrap().value, DeliveryId::FIRST);
 }

@@ -14,6 +14,7 @@ use indelible_journal::{
     OperationId, Payload, SignalName, Timestamp,
 };
 use indelible_operations::id;
+use indelible_records::audit::About;
 use indelible_records::windows;
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{
@@ -613,7 +614,8 @@ fn the_audit_record_reads_back() {
     let first = &all[0];
     assert_eq!((first.actor.as_str(), first.action.as_str()), ("user:ada", "cancel"));
     assert_eq!((first.reason.as_str(), first.at), ("enough", at(1)));
-    assert_eq!(first.execution.as_ref().unwrap().execution_id(), &id);
+    let About::Execution(execution) = &first.about else { panic!("{first:?}") };
+    assert_eq!(execution.execution_id(), &id);
     let mut actors: Vec<_> = all[1..].iter().map(|entry| entry.actor.as_str()).collect();
     actors.sort_unstable();
     assert_eq!(actors, ["client:0", "client:1", "client:2", "client:3", "client:4"]);

@@ -1,7 +1,7 @@
 //! Answers: a status, headers, and a body that is whole or comes as it happens.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::header::{
@@ -15,7 +15,7 @@ use indelible_api::{Code, Problem, header, problem};
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::routes::{BackupStream, Cut, Stream};
+use crate::routes::Cut;
 
 /// An answer.
 pub(crate) struct Answer {
@@ -55,20 +55,19 @@ impl Answer {
     }
 
     /// Events as they happen.
-    pub(crate) fn events(stream: Stream) -> Self {
-        let mut headers = HeaderMap::with_capacity(6);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    pub(crate) fn events(pieces: Pieces) -> Self {
+        let mut answer = Self::pieces(HeaderValue::from_static("text/event-stream"), pieces);
         // A proxy that collects an answer before it passes it on would show nothing.
         let buffering = HeaderName::from_static("x-accel-buffering");
-        headers.insert(buffering, HeaderValue::from_static("no"));
-        Self { status: StatusCode::OK, headers, body: Body(Kind::Events(Box::new(stream))) }
+        answer.headers.insert(buffering, HeaderValue::from_static("no"));
+        answer
     }
 
-    /// A backup, piece by piece.
-    pub(crate) fn backup(stream: BackupStream) -> Self {
+    /// Bytes of some kind, piece by piece.
+    pub(crate) fn pieces(kind: HeaderValue, pieces: Pieces) -> Self {
         let mut headers = HeaderMap::with_capacity(6);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-        Self { status: StatusCode::OK, headers, body: Body(Kind::Backup(Box::new(stream))) }
+        headers.insert(CONTENT_TYPE, kind);
+        Self { status: StatusCode::OK, headers, body: Body(Kind::Pieces(Some(pieces))) }
     }
 
     /// A problem document.
@@ -156,8 +155,20 @@ pub(crate) struct Body(Kind);
 
 enum Kind {
     Whole(Option<Bytes>),
-    Events(Box<Stream>),
-    Backup(Box<BackupStream>),
+    /// None at the end.
+    Pieces(Option<Pieces>),
+}
+
+/// What there is to come of a body: a piece, made when the client has taken the one before, and what
+/// comes behind that; none at the end.
+pub(crate) struct Pieces(Pin<Box<dyn Future<Output = Option<Piece>> + Send>>);
+
+type Piece = (Result<Bytes, Cut>, Option<Pieces>);
+
+impl Pieces {
+    pub(crate) fn new(next: impl Future<Output = Option<Piece>> + Send + 'static) -> Self {
+        Self(Box::pin(next))
+    }
 }
 
 impl http_body::Body for Body {
@@ -170,11 +181,11 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         match &mut self.0 {
             Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Kind::Events(stream) => {
-                stream.poll_next(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
-            }
-            Kind::Backup(stream) => {
-                stream.poll_next(context).map(|next| next.map(|piece| piece.map(Frame::data)))
+            Kind::Pieces(rest) => {
+                let Some(Pieces(next)) = rest else { return Poll::Ready(None) };
+                let (piece, behind) = ready!(next.as_mut().poll(context)).unzip();
+                *rest = behind.flatten();
+                Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
             }
         }
     }
@@ -186,7 +197,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Kind::Events(_) | Kind::Backup(_) => SizeHint::default(),
+            Kind::Pieces(_) => SizeHint::default(),
         }
     }
 }

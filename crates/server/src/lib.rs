@@ -28,7 +28,6 @@ mod wire;
 
 pub use self::options::Options;
 pub use self::routes::ROUTES;
-pub use self::seal::SealError;
 pub use self::server::{Config, Letting, ServeError, Server, Stopped};
 
 /// The OpenAPI document, as the server shows it.

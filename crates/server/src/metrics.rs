@@ -4,6 +4,7 @@
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
+use indelible_runtime::LaneReadings;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -94,17 +95,11 @@ impl Metrics {
             ),
             ("body_bytes", "Bytes of request bodies in memory", bodies),
             ("recovered", "Whether all was looked at that was left", usize::from(engine.recovered)),
+            ("connections", "Connections that are open", connections.open.get() as usize),
         ];
         for (name, help, value) in gauges {
-            line(&mut text, name, "gauge", help, value as u64);
+            line(&mut text, name, "gauge", help, value);
         }
-        line(
-            &mut text,
-            "connections",
-            "gauge",
-            "Connections that are open",
-            connections.open.get(),
-        );
         let lag = engine.retention.lag_seconds();
         let about = "By how much the wall clock is ahead of the retention clock";
         line(&mut text, "retention_lag_seconds", "gauge", about, lag);
@@ -132,16 +127,20 @@ impl Metrics {
         for (name, help, value) in counters {
             line(&mut text, name, "counter", help, value);
         }
-        let lanes = engine.reads;
-        let waiting = lanes.map(|lane| (lane.lane.name(), lane.waiting as u64));
-        by_lane(&mut text, "reads_waiting", "gauge", "Reads that wait for their turn", waiting);
-        let running = lanes.map(|lane| (lane.lane.name(), lane.running as u64));
-        by_lane(&mut text, "reads_running", "gauge", "Reads that a thread is at", running);
-        let taken = lanes.map(|lane| (lane.lane.name(), lane.taken));
-        by_lane(&mut text, "reads", "counter", "Pieces of reads that a thread has taken", taken);
-        let refused = lanes.map(|lane| (lane.lane.name(), lane.refused));
-        let about = "Reads that were refused because too many waited";
-        by_lane(&mut text, "reads_refused", "counter", about, refused);
+        let refused = "Reads that were refused because too many waited";
+        let by_lane: [(_, _, _, ByLane); 4] = [
+            ("reads_waiting", "gauge", "Reads that wait for their turn", |lane| {
+                lane.waiting as u64
+            }),
+            ("reads_running", "gauge", "Reads that a thread is at", |lane| lane.running as u64),
+            ("reads", "counter", "Pieces of reads that a thread has taken", |lane| lane.taken),
+            ("reads_refused", "counter", refused, |lane| lane.refused),
+        ];
+        for (name, kind, help, value) in by_lane {
+            let labelled =
+                |lane: &LaneReadings| (format!("{{lane=\"{}\"}}", lane.lane.name()), value(lane));
+            family(&mut text, name, kind, help, engine.reads.iter().map(labelled));
+        }
         if let Some(logs) = &state.logs {
             let kept = "Lines that functions logged and that are kept";
             line(&mut text, "log_lines", "counter", kept, logs.written());
@@ -153,19 +152,11 @@ impl Metrics {
     }
 }
 
+/// What a metric with a value for each lane is.
+type ByLane = fn(&LaneReadings) -> u64;
+
 fn line(text: &mut String, name: &str, kind: &str, help: &str, value: impl Display) {
     family(text, name, kind, help, [("", value)]);
-}
-
-fn by_lane<const N: usize>(
-    text: &mut String,
-    name: &str,
-    kind: &str,
-    help: &str,
-    values: [(&str, u64); N],
-) {
-    let labelled = values.map(|(lane, value)| (format!("{{lane=\"{lane}\"}}"), value));
-    family(text, name, kind, help, labelled);
 }
 
 /// A metric, with a value for each set of labels.

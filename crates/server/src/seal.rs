@@ -5,25 +5,11 @@
 
 use data_encoding::BASE64URL_NOPAD;
 use indelible_records::cursor_key;
-use indelible_store::{Lost, ReadError, Store, SubmitError};
+use indelible_runtime::EngineError;
+use indelible_store::{Store, SubmitError};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 const KEY_BYTES: usize = 32;
-
-/// Why the key cannot be had.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SealError {
-    /// The store could not be read, or what it has is no key.
-    #[error("the key of cursors cannot be read: {0}")]
-    Read(#[from] ReadError),
-    /// The store did not take it.
-    #[error(transparent)]
-    Submit(#[from] SubmitError),
-    /// The store stopped before it was durable.
-    #[error(transparent)]
-    Lost(#[from] Lost),
-}
 
 /// What cursors are sealed with.
 pub(crate) struct Seal(LessSafeKey);
@@ -31,7 +17,7 @@ pub(crate) struct Seal(LessSafeKey);
 impl Seal {
     /// The key of a store, which is made if there is none. It is durable when this returns: a cursor
     /// that was given out is good after a crash. Waits on this thread.
-    pub(crate) fn open(store: &Store) -> Result<Self, SealError> {
+    pub(crate) fn open(store: &Store) -> Result<Self, EngineError> {
         if let Some(key) = stored(store)? {
             return Ok(Self::new(&key));
         }
@@ -40,10 +26,7 @@ impl Seal {
         match cursor_key::create(store, &key) {
             Ok(position) => store.durable(position).wait()?,
             // Another server of this store has made one meanwhile.
-            Err(refused @ SubmitError::Refused(_)) => {
-                let key = stored(store)?.ok_or(refused)?;
-                return Ok(Self::new(&key));
-            }
+            Err(refused @ SubmitError::Refused(_)) => key = stored(store)?.ok_or(refused)?,
             Err(error) => return Err(error.into()),
         }
         Ok(Self::new(&key))
@@ -76,7 +59,7 @@ impl Seal {
 }
 
 /// The key of a store, when it is durable.
-fn stored(store: &Store) -> Result<Option<[u8; KEY_BYTES]>, SealError> {
+fn stored(store: &Store) -> Result<Option<[u8; KEY_BYTES]>, EngineError> {
     let seen = cursor_key::get(store)?;
     store.durable(seen.position).wait()?;
     Ok(seen.value)

@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use indelible_runtime::Engine;
 use indelible_runtime::world::{Clock, Observer};
+use indelible_runtime::{Engine, EngineError};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 
@@ -17,7 +17,7 @@ use crate::listen::{self, Bounds, BoundsError, Tls};
 use crate::logs::LogFile;
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::seal::{Seal, SealError};
+use crate::seal::Seal;
 use crate::state::State;
 
 /// Connections that the kernel keeps until they are taken: what all clients at once come to after a
@@ -114,7 +114,7 @@ pub enum ServeError {
     Tokens(#[from] TokenError),
     /// The key of cursors cannot be had.
     #[error("the key that cursors are sealed with cannot be had: {0}")]
-    Seal(#[from] SealError),
+    Seal(#[source] EngineError),
     /// The bounds contradict each other.
     #[error(transparent)]
     Bounds(#[from] BoundsError),
@@ -195,7 +195,7 @@ impl Server {
         let Config { listen, tls, letting, names, options, logs, bounds, body_bytes_max, .. } =
             config;
         let tokens = Arc::new(Tokens::open(engine.store().clone())?);
-        let seal = Arc::new(Seal::open(engine.store())?);
+        let seal = Arc::new(Seal::open(engine.store()).map_err(ServeError::Seal)?);
         let access = match letting {
             Letting::Everybody => Access::Open,
             Letting::Keys { sessions } => {

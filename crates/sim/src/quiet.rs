@@ -65,8 +65,11 @@ impl Run {
             let written = self.store().step();
             let wired = self.wire();
             let answered = self.poll_all()?;
-            // Whoever is let in because another was answered has only now asked.
-            let asked = self.engine().readings().runnable > 0 || self.is_somebody_woken();
+            // A caller that is let in because another was answered has only now asked, and one that was
+            // polled may have submitted something by itself.
+            let asked = self.engine().readings().runnable > 0
+                || self.is_somebody_woken()
+                || self.store().durable_now() < self.store().accepted();
             if !worked && !written && !wired && answered == 0 && !asked {
                 return Ok(());
             }

@@ -45,10 +45,6 @@ impl PauseTime for SimClock {
     fn now(&self) -> Duration {
         Duration::from_micros(self.elapsed().get())
     }
-
-    fn wait(&self, _delay: Duration) {}
-
-    fn interrupt(&self) {}
 }
 
 /// Randomness as a function of a seed and of what it is for.

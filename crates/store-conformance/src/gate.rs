@@ -149,8 +149,6 @@ impl PauseTime for Hasty {
     fn wait(&self, _delay: Duration) {
         thread::yield_now();
     }
-
-    fn interrupt(&self) {}
 }
 
 /// A store over the backend under test, with a gate between them.

@@ -178,6 +178,24 @@ pub type KeyRange = (Bound<Bytes>, Bound<Bytes>);
 /// Takes the rows of a scan, until it has enough.
 pub type Visit<'a> = dyn FnMut(Bytes, Bytes) -> ControlFlow<()> + 'a;
 
+/// Shows rows to a visitor, in a direction, until it has enough.
+pub(crate) fn visit_rows(
+    mut rows: impl DoubleEndedIterator<Item = Result<(Bytes, Bytes), BackendError>>,
+    direction: Direction,
+    visit: &mut Visit<'_>,
+) -> Result<(), BackendError> {
+    loop {
+        let row = match direction {
+            Direction::Forward => rows.next(),
+            Direction::Backward => rows.next_back(),
+        };
+        let Some((key, value)) = row.transpose()? else { return Ok(()) };
+        if visit(key, value).is_break() {
+            return Ok(());
+        }
+    }
+}
+
 /// A backend. One pipeline owns it: `commit` and `has_sequence` are never called twice at once, the
 /// rest may be, also while a commit runs.
 ///
@@ -223,8 +241,9 @@ pub trait Backend: Send + Sync + 'static {
     /// After any other error the pipeline stops and never calls this again.
     fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError>;
 
-    /// Whether a group is there whose commit paused the store. Another writer's group at this
-    /// sequence is [`BackendError::Fenced`]. A backend whose commits never pause is never asked.
+    /// Whether a group is there for which the store is paused; the backend may not have been given it
+    /// yet. Another writer's group at this sequence is [`BackendError::Fenced`]. A backend that never
+    /// pauses the store is never asked.
     fn has_sequence(&self, sequence: Sequence) -> Result<Presence, BackendError> {
         let what = format!("it cannot tell whether it has group {sequence}");
         Err(BackendError::Stopped { what })

@@ -112,11 +112,7 @@ impl Batch {
         }
         for Write { table, key, value } in self.writes {
             let slot = table.slot_of(&key);
-            let part = parts.entry(slot).or_insert_with(|| Self::in_slots(slot));
-            match value {
-                Some(value) => part.put(table, key, value),
-                None => part.delete(table, key),
-            };
+            parts.entry(slot).or_insert_with(|| Self::in_slots(slot)).write(table, key, value);
         }
         parts.into_values().collect()
     }
@@ -135,17 +131,18 @@ impl Batch {
         key: impl Into<Bytes>,
         value: impl Into<Bytes>,
     ) -> &mut Self {
-        let (key, value) = (key.into(), value.into());
-        self.bytes = self.bytes.saturating_add(key.len()).saturating_add(value.len());
-        self.writes.push(Write { table, key, value: Some(value) });
-        self
+        self.write(table, key.into(), Some(value.into()))
     }
 
     /// Deletes a key; it need not exist.
     pub fn delete(&mut self, table: Table, key: impl Into<Bytes>) -> &mut Self {
-        let key = key.into();
-        self.bytes = self.bytes.saturating_add(key.len());
-        self.writes.push(Write { table, key, value: None });
+        self.write(table, key.into(), None)
+    }
+
+    fn write(&mut self, table: Table, key: Bytes, value: Option<Bytes>) -> &mut Self {
+        let bytes = key.len() + value.as_ref().map_or(0, Bytes::len);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.writes.push(Write { table, key, value });
         self
     }
 

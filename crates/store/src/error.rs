@@ -13,8 +13,13 @@ use crate::position::Position;
 
 /// Why a store stopped for good. Nothing is retried over a failed write or sync: what the disk
 /// holds is not known any more, and only opening the store again finds out (D12).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(
+    "the store has stopped after position {durable}: {cause}; nothing is retried over it, stop the \
+     process, mend the cause and open the store again"
+)]
 pub struct Poison {
+    #[source]
     pub(crate) cause: Arc<BackendError>,
     pub(crate) durable: Position,
 }
@@ -28,23 +33,6 @@ impl Poison {
     /// The last position that is known to be durable.
     pub fn durable(&self) -> Position {
         self.durable
-    }
-}
-
-impl fmt::Display for Poison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the store has stopped after position {}: {}; nothing is retried over it, stop the \
-             process, mend the cause and open the store again",
-            self.durable, self.cause
-        )
-    }
-}
-
-impl std::error::Error for Poison {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&*self.cause)
     }
 }
 

@@ -2,12 +2,13 @@
 //! a backend has to do.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 
-use crate::backend::{Backend, BackendError, BackendSnapshot, Direction, KeyRange, Visit};
+use crate::backend::{
+    Backend, BackendError, BackendSnapshot, Direction, KeyRange, Visit, visit_rows,
+};
 use crate::batch::Write;
 use crate::position::Sequence;
 use crate::table::Table;
@@ -83,16 +84,7 @@ impl BackendSnapshot for Arc<Tables> {
         visit: &mut Visit<'_>,
     ) -> Result<(), BackendError> {
         let Some(rows) = Tables::get(self, table.name()) else { return Ok(()) };
-        let mut rows = rows.range::<Bytes, _>((range.0.as_ref(), range.1.as_ref()));
-        let mut next = || match direction {
-            Direction::Forward => rows.next(),
-            Direction::Backward => rows.next_back(),
-        };
-        while let Some((key, value)) = next() {
-            if let ControlFlow::Break(()) = visit(key.clone(), value.clone()) {
-                break;
-            }
-        }
-        Ok(())
+        let rows = rows.range::<Bytes, _>((range.0.as_ref(), range.1.as_ref()));
+        visit_rows(rows.map(|(key, value)| Ok((key.clone(), value.clone()))), direction, visit)
     }
 }

@@ -8,31 +8,6 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position(u64);
 
-impl Position {
-    /// Before the first batch.
-    pub const START: Self = Self(0);
-
-    /// The position with this number.
-    pub const fn new(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// How many batches have been accepted up to here.
-    pub const fn number(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn next(self) -> Self {
-        Self(self.0.checked_add(1).expect("no machine accepts 2^64 batches"))
-    }
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
 /// How many groups a store has committed, over all its processes: the number under which a backend
 /// keeps a group. The pipeline stores it with the position of the group's last batch, in the same
 /// commit, so a store that is opened again goes on where the last one ended.
@@ -40,34 +15,43 @@ impl fmt::Display for Position {
 pub struct Sequence(u64);
 
 impl Sequence {
-    /// Before the first group.
-    pub const START: Self = Self(0);
-
     /// Not before any group: a backend that is as far has everything in its rows.
     pub const MAX: Self = Self(u64::MAX);
-
-    /// The sequence with this number.
-    pub const fn new(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// How many groups were committed up to here.
-    pub const fn number(self) -> u64 {
-        self.0
-    }
-
-    /// The group after this one.
-    #[must_use]
-    pub fn next(self) -> Self {
-        Self(self.0.checked_add(1).expect("no machine commits 2^64 groups"))
-    }
 }
 
-impl fmt::Display for Sequence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
+macro_rules! counted {
+    ($type:ident, $what:literal) => {
+        impl $type {
+            #[doc = concat!("Before the first ", $what, ".")]
+            pub const START: Self = Self(0);
+
+            /// The one with this number.
+            pub const fn new(number: u64) -> Self {
+                Self(number)
+            }
+
+            #[doc = concat!("The ", $what, " is the one of this number since the start.")]
+            pub const fn number(self) -> u64 {
+                self.0
+            }
+
+            #[doc = concat!("That of the ", $what, " after this one.")]
+            #[must_use]
+            pub fn next(self) -> Self {
+                Self(self.0.checked_add(1).expect("no machine counts to 2^64"))
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
 }
+
+counted!(Position, "batch");
+counted!(Sequence, "group");
 
 /// What a read saw. The state it comes from may not be on disk yet: before any of it leaves the
 /// process, [`position`](Self::position) must be durable (D2).

@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use indelible_store::backend::{Backend, BackendError};
+use bytes::Bytes;
+use indelible_store::backend::{Backend, BackendError, BackendSnapshot};
+use indelible_store::memory::MemoryBackend;
 use indelible_store::{
     Batch, Bounds, Durable, Expect, Lost, PauseTime, Position, ReadError, Scan, Sequence, Shape,
-    Store, SubmitError, Table,
+    Store, SubmitError, Table, Write,
 };
 use indelible_store_conformance::Rng;
 use indelible_store_conformance::late::{Fault, Habits, LateServer};
@@ -32,10 +34,6 @@ impl PauseTime for HandTime {
     fn now(&self) -> Duration {
         Duration::from_millis(self.0.load(Ordering::SeqCst))
     }
-
-    fn wait(&self, _delay: Duration) {}
-
-    fn interrupt(&self) {}
 }
 
 fn server() -> Arc<LateServer> {
@@ -201,6 +199,46 @@ fn missing_acknowledged_commits_poison_the_store() {
     }
 }
 
+/// A backend that panics when it is asked how far its rows are.
+struct Confused(MemoryBackend);
+
+impl Backend for Confused {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Bytes>, BackendError> {
+        self.0.get(table, key)
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn BackendSnapshot>, BackendError> {
+        self.0.snapshot()
+    }
+
+    fn commit(&self, sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
+        self.0.commit(sequence, writes)
+    }
+
+    fn applied(&self) -> Sequence {
+        panic!("out of its mind")
+    }
+
+    fn reclaim(&self, table: &Table) -> Result<(), BackendError> {
+        self.0.reclaim(table)
+    }
+
+    fn disk_bytes(&self, table: &Table) -> u64 {
+        self.0.disk_bytes(table)
+    }
+}
+
+/// D12: a panic of the backend behind a commit stops the store like one in it: the writer does not
+/// vanish, and callers that wait are told.
+#[test]
+fn a_panic_behind_a_commit_poisons_the_store() {
+    let backend = Arc::new(Confused(MemoryBackend::new()));
+    let store = Store::start_by_hand(backend, &[T], Bounds::DEFAULT).unwrap();
+    let durable = store.durable(store.try_submit(put("a", "1")).unwrap());
+    let panicked = |cause: &BackendError| cause.to_string().contains("out of its mind");
+    expect_poison(&store, durable, panicked);
+}
+
 /// D2: callers that wait are told after the bound that it is unknown what becomes of their batch, and
 /// so are those that come later, and those that wait for room. What waits through pauses is not, and
 /// goes on when the backend is back.
@@ -336,8 +374,6 @@ impl PauseTime for StepTime {
         _ = self.waits.lock().unwrap().send(delay);
         _ = self.go_on.lock().unwrap().recv();
     }
-
-    fn interrupt(&self) {}
 }
 
 /// The writer's own thread waits longer after each try, and goes on by itself; while it waits,

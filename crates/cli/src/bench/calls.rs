@@ -1,20 +1,17 @@
 //! `indelible bench invoke`, `bench steps` and `bench fanout`: what the engine does in this
 //! process, from a call to its durable outcome.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use indelible_runtime::{Engine, World};
+use indelible_runtime::Engine;
 use serde::Serialize;
-use tokio::runtime::Runtime;
 
 use super::drive::{Producer, Windows, drive};
-use super::house::{self, Where};
-use super::place::Place;
-use super::report::{Report, latency, micros, round};
-use super::{guest, meters};
+use super::house::{self, Measure, Site};
+use super::meters;
+use super::report::{latency, micros, round};
 use crate::failure::Failure;
 
 pub(super) const INVOKE_HELP: &str = "\
@@ -49,8 +46,10 @@ pub(crate) struct InvokeArguments {
     #[arg(long, value_name = "N", default_value = "64",
         value_parser = value_parser!(u32).range(1..=4096))]
     in_flight: u32,
-    #[command(flatten)]
-    common: Common,
+    /// For how long calls are begun
+    #[arg(long, value_name = "N", default_value = "5",
+        value_parser = value_parser!(u32).range(1..=86_400))]
+    seconds: u32,
 }
 
 #[derive(Args)]
@@ -63,8 +62,10 @@ pub(crate) struct StepsArguments {
     #[arg(long, value_name = "K", default_value = "64",
         value_parser = value_parser!(u32).range(1..=4096))]
     in_flight: u32,
-    #[command(flatten)]
-    common: Common,
+    /// For how long calls are begun
+    #[arg(long, value_name = "N", default_value = "5",
+        value_parser = value_parser!(u32).range(1..=86_400))]
+    seconds: u32,
 }
 
 #[derive(Args)]
@@ -77,18 +78,10 @@ pub(crate) struct FanoutArguments {
     #[arg(long, value_name = "K", default_value = "4",
         value_parser = value_parser!(u32).range(1..=4096))]
     workflows: u32,
-    #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Args)]
-pub(crate) struct Common {
     /// For how long calls are begun
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = value_parser!(u32).range(1..=86_400))]
     seconds: u32,
-    #[command(flatten)]
-    place: Where,
 }
 
 /// What to call, and how it is counted.
@@ -102,7 +95,7 @@ struct Work {
 
 /// One measurement.
 #[derive(Serialize)]
-struct Line {
+pub(crate) struct Line {
     v: u32,
     workload: &'static str,
     n: u32,
@@ -117,122 +110,80 @@ struct Line {
     rss_mb: Option<f64>,
 }
 
-pub(super) fn invoke(
-    arguments: &InvokeArguments,
-    runtime: &Runtime,
-    place: &Arc<Place>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let work = Work {
-        workload: "invoke",
-        function: "echo",
-        input: "{\"order\":4711}".to_owned(),
-        n: 1,
-        in_flight: arguments.in_flight,
-    };
-    measure(&work, &arguments.common, runtime, place, out)
-}
+impl Measure for InvokeArguments {
+    type Line = Line;
 
-pub(super) fn steps(
-    arguments: &StepsArguments,
-    runtime: &Runtime,
-    place: &Arc<Place>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let work = Work {
-        workload: "steps",
-        function: "steps",
-        input: arguments.n.to_string(),
-        n: arguments.n,
-        in_flight: arguments.in_flight,
-    };
-    measure(&work, &arguments.common, runtime, place, out)
-}
-
-pub(super) fn fanout(
-    arguments: &FanoutArguments,
-    runtime: &Runtime,
-    place: &Arc<Place>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let work = Work {
-        workload: "fanout",
-        function: "fanout",
-        input: arguments.n.to_string(),
-        n: arguments.n,
-        in_flight: arguments.workflows,
-    };
-    measure(&work, &arguments.common, runtime, place, out)
-}
-
-impl InvokeArguments {
-    pub(super) fn place(&self) -> &Where {
-        &self.common.place
+    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+        let input = "{\"order\":4711}".to_owned();
+        Work { workload: "invoke", function: "echo", input, n: 1, in_flight: self.in_flight }
+            .measure(self.seconds, site)
     }
 }
 
-impl StepsArguments {
-    pub(super) fn place(&self) -> &Where {
-        &self.common.place
+impl Measure for StepsArguments {
+    type Line = Line;
+
+    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+        Work::of_many("steps", self.n, self.in_flight).measure(self.seconds, site)
     }
 }
 
-impl FanoutArguments {
-    pub(super) fn place(&self) -> &Where {
-        &self.common.place
+impl Measure for FanoutArguments {
+    type Line = Line;
+
+    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+        Work::of_many("fanout", self.n, self.workflows).measure(self.seconds, site)
     }
 }
 
-fn measure(
-    work: &Work,
-    common: &Common,
-    runtime: &Runtime,
-    place: &Arc<Place>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let component = guest::component(common.place.guest.as_deref())?;
-    let world = World::system(house::guests(place.path())?);
-    let engine = Arc::new(house::open(place.path(), world)?);
-    house::deploy(runtime, &engine, &component)?;
-    let callers = |count| {
-        let caller = |_| Caller::new(&engine, work.function, &work.input);
-        (0..count).map(caller).collect::<Vec<_>>()
-    };
-    // The first call loads the component; that is not what is measured.
-    let once = Windows { length: Duration::from_millis(1), count: 1 };
-    drive(runtime, callers(1), once, |_| Ok(()))?;
+impl Work {
+    /// A function that makes many calls.
+    fn of_many(workload: &'static str, n: u32, in_flight: u32) -> Self {
+        Self { workload, function: workload, input: n.to_string(), n, in_flight }
+    }
 
-    let before = engine.readings().store.groups;
-    let windows = Windows { length: Duration::from_secs(common.seconds.into()), count: 1 };
-    let driven = drive(runtime, callers(work.in_flight), windows, |_| Ok(()))?.all;
-    let fsyncs = engine.readings().store.groups - before;
-    let per_mille = |part| micros(driven.latencies.per_mille(part));
-    let line = Line {
-        v: 1,
-        workload: work.workload,
-        n: work.n,
-        in_flight: work.in_flight,
-        seconds: round(driven.seconds, 3),
-        count: driven.latencies.count(),
-        per_s: round(driven.per_s() * f64::from(work.n), 1),
-        p50_us: per_mille(500),
-        p99_us: per_mille(990),
-        fsyncs,
-        cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
-        rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
-    };
-    let text = format!(
-        "{}: {:.0} per s, {} in flight, p50 {}, p99 {}, {} syncs, {:.2} s of cpu in {:.1} s",
-        line.workload,
-        line.per_s,
-        line.in_flight,
-        latency(line.p50_us),
-        latency(line.p99_us),
-        line.fsyncs,
-        line.cpu_s,
-        line.seconds,
-    );
-    Report::new(out, common.place.json).object(&line, &text)
+    fn measure(self, seconds: u32, site: &Site<'_>) -> Result<(Line, String), Failure> {
+        let engine = site.engine(site.world()?)?;
+        let callers = |count| {
+            let caller = |_| Caller::new(&engine, self.function, &self.input);
+            (0..count).map(caller).collect::<Vec<_>>()
+        };
+        // The first call loads the component; that is not what is measured.
+        let once = Windows { length: Duration::from_millis(1), count: 1 };
+        drive(site.runtime, callers(1), once, |_| Ok(()))?;
+
+        let before = engine.readings().store.groups;
+        let windows = Windows { length: Duration::from_secs(seconds.into()), count: 1 };
+        let driven = drive(site.runtime, callers(self.in_flight), windows, |_| Ok(()))?.all;
+        let fsyncs = engine.readings().store.groups - before;
+        let per_mille = |part| micros(driven.latencies.per_mille(part));
+        let line = Line {
+            v: 1,
+            workload: self.workload,
+            n: self.n,
+            in_flight: self.in_flight,
+            seconds: round(driven.seconds, 3),
+            count: driven.latencies.count(),
+            per_s: round(driven.per_s() * f64::from(self.n), 1),
+            p50_us: per_mille(500),
+            p99_us: per_mille(990),
+            fsyncs,
+            cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
+            rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
+        };
+        let text = format!(
+            "{}: {:.0} per s, {} in flight, p50 {}, p99 {}, {} syncs, {:.2} s of cpu in {:.1} s",
+            line.workload,
+            line.per_s,
+            line.in_flight,
+            latency(line.p50_us),
+            latency(line.p99_us),
+            line.fsyncs,
+            line.cpu_s,
+            line.seconds,
+        );
+        Ok((line, text))
+    }
 }
 
 /// Calls a function again and again.

@@ -1,6 +1,5 @@
 //! `indelible bench history`: whether calls become slower with what is over and kept.
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +12,8 @@ use tokio::runtime::Runtime;
 
 use super::calls::Caller;
 use super::drive::{Windows, drive};
-use super::house::{self, Where};
-use super::place::Place;
-use super::report::{Report, round};
+use super::house::{self, Measure, Site};
+use super::report::round;
 use super::{guest, meters, note};
 use crate::failure::Failure;
 
@@ -51,19 +49,11 @@ pub(crate) struct HistoryArguments {
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = value_parser!(u32).range(1..=99))]
     rounds: u32,
-    #[command(flatten)]
-    place: Where,
-}
-
-impl HistoryArguments {
-    pub(super) fn place(&self) -> &Where {
-        &self.place
-    }
 }
 
 /// What was measured.
 #[derive(Serialize)]
-struct Line {
+pub(crate) struct Line {
     v: u32,
     workload: &'static str,
     n: u64,
@@ -83,68 +73,67 @@ struct Line {
     rss_bytes: Option<u64>,
 }
 
-pub(super) fn run(
-    arguments: &HistoryArguments,
-    runtime: &Runtime,
-    place: &Arc<Place>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let &HistoryArguments { n, in_flight, seconds, rounds, .. } = arguments;
-    let component = guest::component(arguments.place.guest.as_deref())?;
-    let bench = History {
-        runtime,
-        guests: house::guests(place.path())?,
-        component,
-        in_flight,
-        length: Duration::from_secs(seconds.into()),
-    };
-    let folder = place.join("full");
-    let full = bench.open(&folder)?;
-    note(&format!("calling {n} times"));
-    let engine = Arc::clone(&full);
-    house::many(runtime, n, 256, move |_| {
-        let engine = Arc::clone(&engine);
-        async move { house::call(&engine, "echo", INPUT.to_owned()).await.map(drop) }
-    })?;
-    let (mut fresh_rounds, mut full_rounds) = (Vec::new(), Vec::new());
-    for number in 1..=rounds {
-        let folder = place.join(&format!("fresh-{number}"));
-        let fresh = bench.round(&bench.open(&folder)?)?;
-        place.done_with(&folder);
-        let full = bench.round(&full)?;
-        let (new, old) = (fresh.per_s, full.per_s);
-        note(&format!("{number} of {rounds}: {new:.0} per s fresh, {old:.0} after {n}"));
-        fresh_rounds.push(fresh);
-        full_rounds.push(full);
+impl Measure for HistoryArguments {
+    type Line = Line;
+
+    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+        let &HistoryArguments { n, in_flight, seconds, rounds, .. } = self;
+        let (runtime, place) = (site.runtime, site.place);
+        let bench = History {
+            runtime,
+            guests: house::guests(place.path())?,
+            component: guest::component(site.guest)?,
+            in_flight,
+            length: Duration::from_secs(seconds.into()),
+        };
+        let folder = place.join("full");
+        let full = bench.open(&folder)?;
+        note(&format!("calling {n} times"));
+        let engine = Arc::clone(&full);
+        house::many(runtime, n, 256, move |_| {
+            let engine = Arc::clone(&engine);
+            async move { house::call(&engine, "echo", INPUT.to_owned()).await.map(drop) }
+        })?;
+        let (mut fresh_rounds, mut full_rounds) = (Vec::new(), Vec::new());
+        for number in 1..=rounds {
+            let folder = place.join(&format!("fresh-{number}"));
+            let fresh = bench.round(&bench.open(&folder)?)?;
+            place.done_with(&folder);
+            let full = bench.round(&full)?;
+            let (new, old) = (fresh.per_s, full.per_s);
+            note(&format!("{number} of {rounds}: {new:.0} per s fresh, {old:.0} after {n}"));
+            fresh_rounds.push(fresh);
+            full_rounds.push(full);
+        }
+        let [fresh_per_s, full_per_s] = [&fresh_rounds, &full_rounds]
+            .map(|rounds| rounds.iter().map(|round| round.per_s).collect::<Vec<_>>());
+        let [fresh_cpu_us, full_cpu_us] = [&fresh_rounds, &full_rounds]
+            .map(|rounds| median(&rounds.iter().map(|round| round.cpu_us).collect::<Vec<_>>()));
+        let [fresh, full] = [&fresh_per_s, &full_per_s].map(|rates| median(rates));
+        let line = Line {
+            v: 1,
+            workload: "history",
+            n,
+            in_flight,
+            seconds,
+            rounds,
+            fresh_per_s,
+            full_per_s,
+            fresh_median_per_s: fresh,
+            full_median_per_s: full,
+            ratio: round(full / fresh.max(f64::MIN_POSITIVE), 3),
+            fresh_cpu_us,
+            full_cpu_us,
+            disk_bytes: meters::disk_bytes(&folder).ok(),
+            rss_bytes: meters::rss_bytes(),
+        };
+        let text = format!(
+            "history: {fresh:.0} per s in a new store, {full:.0} per s after {n} executions, \
+             ratio {:.2}\n  {:.0} us of cpu a call, and {:.0} us",
+            line.ratio, line.fresh_cpu_us, line.full_cpu_us,
+        );
+        Ok((line, text))
     }
-    let [fresh_per_s, full_per_s] = [&fresh_rounds, &full_rounds]
-        .map(|rounds| rounds.iter().map(|round| round.per_s).collect::<Vec<_>>());
-    let [fresh_cpu_us, full_cpu_us] = [&fresh_rounds, &full_rounds]
-        .map(|rounds| median(&rounds.iter().map(|round| round.cpu_us).collect::<Vec<_>>()));
-    let [fresh, full] = [&fresh_per_s, &full_per_s].map(|rates| median(rates));
-    let line = Line {
-        v: 1,
-        workload: "history",
-        n,
-        in_flight,
-        seconds,
-        rounds,
-        fresh_per_s,
-        full_per_s,
-        fresh_median_per_s: fresh,
-        full_median_per_s: full,
-        ratio: round(full / fresh.max(f64::MIN_POSITIVE), 3),
-        fresh_cpu_us,
-        full_cpu_us,
-        disk_bytes: meters::disk_bytes(&folder).ok(),
-        rss_bytes: meters::rss_bytes(),
-    };
-    let text = format!(
-        "history: {fresh:.0} per s in a new store, {full:.0} per s after {n} executions, \
-         ratio {:.2}\n  {:.0} us of cpu a call, and {:.0} us",
-        line.ratio, line.fresh_cpu_us, line.full_cpu_us,
-    );
-    Report::new(out, arguments.place.json).object(&line, &text)
 }
 
 struct History<'a> {

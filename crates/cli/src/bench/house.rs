@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 use std::future::Future;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +16,14 @@ use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Clock, Observer, System};
 use indelible_runtime::{Asked, Engine, Options, Start, World};
 use indelible_store::{Store, embedded};
+use serde::Serialize;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use super::meters::Usage;
+use super::place::Place;
+use super::report::Report;
+use super::{guest, note};
 use crate::failure::Failure;
 
 /// The name under which the component is deployed.
@@ -52,6 +57,67 @@ pub(crate) struct Where {
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
+}
+
+impl Where {
+    /// The folder to measure in.
+    pub(super) fn make(&self, runtime: &Runtime) -> Result<Arc<Place>, Failure> {
+        let place = super::place(runtime, self.dir.as_deref(), self.keep)?;
+        note(&format!("measuring in {}", place.path().display()));
+        if place.is_in_memory() {
+            note("warning: this folder is in memory, where a sync costs nothing; --dir names one");
+        }
+        Ok(place)
+    }
+}
+
+/// A benchmark of the engine: its own arguments, and where it happens.
+#[derive(Args)]
+pub(crate) struct Measured<A: Args> {
+    #[command(flatten)]
+    arguments: A,
+    #[command(flatten)]
+    place: Where,
+}
+
+/// What is measured, and how it is told.
+pub(crate) trait Measure {
+    type Line: Serialize;
+
+    /// What was measured, and the same for people.
+    fn measure(&self, site: &Site<'_>) -> Result<(Self::Line, String), Failure>;
+}
+
+/// Where it happens.
+pub(crate) struct Site<'a> {
+    pub(super) runtime: &'a Runtime,
+    pub(super) place: &'a Place,
+    /// The component that was named.
+    pub(super) guest: Option<&'a Path>,
+}
+
+impl<A: Args + Measure> Measured<A> {
+    pub(super) fn run(&self, runtime: &Runtime, out: &mut impl Write) -> Result<(), Failure> {
+        let place = self.place.make(runtime)?;
+        let site = Site { runtime, place: &place, guest: self.place.guest.as_deref() };
+        let (line, text) = self.arguments.measure(&site)?;
+        Report::new(out, self.place.json).object(&line, &text)
+    }
+}
+
+impl Site<'_> {
+    /// The world of an engine here.
+    pub(super) fn world(&self) -> Result<World, Failure> {
+        Ok(World::system(guests(self.place.path())?))
+    }
+
+    /// An engine here, with the component deployed.
+    pub(super) fn engine(&self, world: World) -> Result<Arc<Engine>, Failure> {
+        let component = guest::component(self.guest)?;
+        let engine = Arc::new(open(self.place.path(), world)?);
+        deploy(self.runtime, &engine, &component)?;
+        Ok(engine)
+    }
 }
 
 /// The system's clock, and how far it was moved.

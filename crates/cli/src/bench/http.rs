@@ -1,7 +1,6 @@
 //! `indelible bench http`: workflows that send HTTP requests to a peer that answers at once, on this
 //! machine; beside them the disk itself.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,14 +11,12 @@ use indelible_http_client::{Client, Config, Grant, Network};
 use indelible_http_peer::Peer;
 use indelible_runtime::World;
 use serde::Serialize;
-use tokio::runtime::Runtime;
 
 use super::calls::Caller;
 use super::drive::{Stretch, Windows, drive};
-use super::house::{self, Where};
-use super::place::Place;
-use super::report::{Report, latency, micros, round};
-use super::{guest, meters, raw};
+use super::house::{self, Measure, Site};
+use super::report::{latency, micros, round};
+use super::{meters, raw};
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
@@ -54,19 +51,11 @@ pub(crate) struct HttpArguments {
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = value_parser!(u32).range(1..=86_400))]
     seconds: u32,
-    #[command(flatten)]
-    place: Where,
-}
-
-impl HttpArguments {
-    pub(super) fn place(&self) -> &Where {
-        &self.place
-    }
 }
 
 /// One measurement.
 #[derive(Serialize)]
-struct Line {
+pub(crate) struct Line {
     v: u32,
     workload: &'static str,
     n: u32,
@@ -118,86 +107,81 @@ impl Sender for Clients {
     }
 }
 
-pub(super) fn run(
-    arguments: &HttpArguments,
-    runtime: &Runtime,
-    place: &Arc<Place>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let component = guest::component(arguments.place.guest.as_deref())?;
-    let peer = Peer::start_on(0).map_err(|error| unable("start a peer", &error))?;
-    let clients = Arc::new(Clients::start(&peer)?);
-    let world = World { http: clients.clone(), ..World::system(house::guests(place.path())?) };
-    let engine = Arc::new(house::open(place.path(), world)?);
-    house::deploy(runtime, &engine, &component)?;
-    let input = format!("[{},\"{}\"]", arguments.n, peer.url("/fast"));
-    let callers = |count| {
-        let caller = |_| Caller::new(&engine, "requests", &input);
-        (0..count).map(caller).collect::<Vec<_>>()
-    };
-    // The first ones load the component and connect; that is not what is measured.
-    let once = Windows { length: Duration::from_millis(1), count: 1 };
-    drive(runtime, callers(arguments.in_flight), once, |_| Ok(()))?;
+impl Measure for HttpArguments {
+    type Line = Line;
 
-    let second = Windows { length: Duration::from_secs(1), count: 1 };
-    let file = place.join("raw");
-    let mut syncs = raw::run(runtime, &file, 1, second)?.driven.all;
-    let before = engine.readings().store.groups;
-    let windows = Windows { length: Duration::from_secs(arguments.seconds.into()), count: 1 };
-    let driven = drive(runtime, callers(arguments.in_flight), windows, |_| Ok(()))?.all;
-    let fsyncs = engine.readings().store.groups - before;
-    syncs.merge(&raw::run(runtime, &file, 1, second)?.driven.all);
-    let per_s = |driven: &Stretch| round(driven.per_s() * f64::from(arguments.n), 1);
-    let otherwise = |client| {
-        clients.used.store(client, Ordering::Relaxed);
-        drive(runtime, callers(arguments.in_flight), once, |_| Ok(()))?;
-        Ok(per_s(&drive(runtime, callers(arguments.in_flight), windows, |_| Ok(()))?.all))
-    };
-    let (any_connection_per_s, new_connection_per_s) = (otherwise(1)?, otherwise(2)?);
+    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+        let (runtime, place) = (site.runtime, site.place);
+        let peer = Peer::start_on(0).map_err(|error| unable("start a peer", &error))?;
+        let clients = Arc::new(Clients::start(&peer)?);
+        let world = World { http: clients.clone(), ..site.world()? };
+        let engine = site.engine(world)?;
+        let input = format!("[{},\"{}\"]", self.n, peer.url("/fast"));
+        let callers = |count| {
+            let caller = |_| Caller::new(&engine, "requests", &input);
+            (0..count).map(caller).collect::<Vec<_>>()
+        };
+        // The first ones load the component and connect; that is not what is measured.
+        let once = Windows { length: Duration::from_millis(1), count: 1 };
+        drive(runtime, callers(self.in_flight), once, |_| Ok(()))?;
 
-    let per_mille = |part| micros(driven.latencies.per_mille(part));
-    let count = driven.latencies.count();
-    let line = Line {
-        v: 1,
-        workload: "http",
-        n: arguments.n,
-        in_flight: arguments.in_flight,
-        seconds: round(driven.seconds, 3),
-        count,
-        per_s: per_s(&driven),
-        p50_us: per_mille(500),
-        p99_us: per_mille(990),
-        step_p50_us: round(per_mille(500) / f64::from(arguments.n), 2),
-        fsyncs,
-        fsyncs_per_request: round(
-            fsyncs as f64 / (count.max(1) * u64::from(arguments.n)) as f64,
-            3,
-        ),
-        cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
-        rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
-        raw_sync_us: micros(syncs.latencies.per_mille(500)),
-        any_connection_per_s,
-        new_connection_per_s,
-    };
-    let text = format!(
-        "{}: {:.0} per s, {} in flight, {} each (a sync of the disk alone: {}), {:.3} syncs each, \
-         {:.2} s of cpu in {:.1} s\n\
-         connections: {:.0} per s with any that is open, {:.0} with a new one for each; it is {:.2} \
-         and {:.2} times that",
-        line.workload,
-        line.per_s,
-        line.in_flight,
-        latency(line.step_p50_us),
-        latency(line.raw_sync_us),
-        line.fsyncs_per_request,
-        line.cpu_s,
-        line.seconds,
-        line.any_connection_per_s,
-        line.new_connection_per_s,
-        line.per_s / line.any_connection_per_s,
-        line.per_s / line.new_connection_per_s,
-    );
-    Report::new(out, arguments.place.json).object(&line, &text)
+        let second = Windows { length: Duration::from_secs(1), count: 1 };
+        let file = place.join("raw");
+        let mut syncs = raw::run(runtime, &file, 1, second)?.driven.all;
+        let before = engine.readings().store.groups;
+        let windows = Windows { length: Duration::from_secs(self.seconds.into()), count: 1 };
+        let driven = drive(runtime, callers(self.in_flight), windows, |_| Ok(()))?.all;
+        let fsyncs = engine.readings().store.groups - before;
+        syncs.merge(&raw::run(runtime, &file, 1, second)?.driven.all);
+        let per_s = |driven: &Stretch| round(driven.per_s() * f64::from(self.n), 1);
+        let otherwise = |client| {
+            clients.used.store(client, Ordering::Relaxed);
+            drive(runtime, callers(self.in_flight), once, |_| Ok(()))?;
+            Ok(per_s(&drive(runtime, callers(self.in_flight), windows, |_| Ok(()))?.all))
+        };
+        let (any_connection_per_s, new_connection_per_s) = (otherwise(1)?, otherwise(2)?);
+
+        let per_mille = |part| micros(driven.latencies.per_mille(part));
+        let count = driven.latencies.count();
+        let line = Line {
+            v: 1,
+            workload: "http",
+            n: self.n,
+            in_flight: self.in_flight,
+            seconds: round(driven.seconds, 3),
+            count,
+            per_s: per_s(&driven),
+            p50_us: per_mille(500),
+            p99_us: per_mille(990),
+            step_p50_us: round(per_mille(500) / f64::from(self.n), 2),
+            fsyncs,
+            fsyncs_per_request: round(fsyncs as f64 / (count.max(1) * u64::from(self.n)) as f64, 3),
+            cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
+            rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
+            raw_sync_us: micros(syncs.latencies.per_mille(500)),
+            any_connection_per_s,
+            new_connection_per_s,
+        };
+        let text = format!(
+            "{}: {:.0} per s, {} in flight, {} each (a sync of the disk alone: {}), {:.3} syncs each, \
+             {:.2} s of cpu in {:.1} s\n\
+             connections: {:.0} per s with any that is open, {:.0} with a new one for each; it is {:.2} \
+             and {:.2} times that",
+            line.workload,
+            line.per_s,
+            line.in_flight,
+            latency(line.step_p50_us),
+            latency(line.raw_sync_us),
+            line.fsyncs_per_request,
+            line.cpu_s,
+            line.seconds,
+            line.any_connection_per_s,
+            line.new_connection_per_s,
+            line.per_s / line.any_connection_per_s,
+            line.per_s / line.new_connection_per_s,
+        );
+        Ok((line, text))
+    }
 }
 
 /// To the peer, and nowhere else.

@@ -43,6 +43,7 @@ use indelible_store::embedded::Options;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::house::Measured;
 use self::measure::Bench as StoreBench;
 use self::place::Place;
 use self::report::Report;
@@ -102,28 +103,28 @@ pub(crate) enum Command {
     Store(StoreArguments),
     /// Measure calls of a trivial function, each until its outcome is durable
     #[command(after_long_help = calls::INVOKE_HELP)]
-    Invoke(calls::InvokeArguments),
+    Invoke(Measured<calls::InvokeArguments>),
     /// Measure workflows that make many calls, one after the other
     #[command(after_long_help = calls::STEPS_HELP)]
-    Steps(calls::StepsArguments),
+    Steps(Measured<calls::StepsArguments>),
     /// Measure workflows that make many calls at once
     #[command(after_long_help = calls::FANOUT_HELP)]
-    Fanout(calls::FanoutArguments),
+    Fanout(Measured<calls::FanoutArguments>),
     /// Measure workflows that send HTTP requests, one after the other
     #[command(after_long_help = http::HELP)]
-    Http(http::HttpArguments),
+    Http(Measured<http::HttpArguments>),
     /// Measure signals to executions that wait for them
     #[command(after_long_help = signals::HELP)]
-    Signals(signals::SignalsArguments),
+    Signals(Measured<signals::SignalsArguments>),
     /// Measure what many pending timers cost, how late a short sleep is, and a flood of due ones
     #[command(after_long_help = timers::HELP)]
-    Timers(timers::TimersArguments),
+    Timers(Measured<timers::TimersArguments>),
     /// Measure a restart after a kill, with many executions waiting
     #[command(after_long_help = recover::HELP)]
-    Recover(recover::RecoverArguments),
+    Recover(Measured<recover::RecoverArguments>),
     /// Measure calls with many finished executions in the store, against an empty one
     #[command(after_long_help = history::HELP)]
-    History(history::HistoryArguments),
+    History(Measured<history::HistoryArguments>),
     /// Wait with many executions until killed, or go on with them; `recover` starts this
     #[command(hide = true)]
     Wait(recover::WaitArguments),
@@ -215,38 +216,14 @@ pub(crate) fn run(bench: Bench, out: &mut impl Write) -> Result<Verdict, Failure
     };
     match command {
         Command::Store(arguments) => store(&arguments, runtime, out)?,
-        Command::Invoke(arguments) => {
-            let place = engine_place(&runtime, arguments.place())?;
-            calls::invoke(&arguments, &runtime, &place, out)?;
-        }
-        Command::Steps(arguments) => {
-            let place = engine_place(&runtime, arguments.place())?;
-            calls::steps(&arguments, &runtime, &place, out)?;
-        }
-        Command::Fanout(arguments) => {
-            let place = engine_place(&runtime, arguments.place())?;
-            calls::fanout(&arguments, &runtime, &place, out)?;
-        }
-        Command::Http(arguments) => {
-            let place = engine_place(&runtime, arguments.place())?;
-            http::run(&arguments, &runtime, &place, out)?;
-        }
-        Command::Signals(arguments) => {
-            let place = engine_place(&runtime, arguments.place())?;
-            signals::run(&arguments, &runtime, &place, out)?;
-        }
-        Command::Timers(arguments) => {
-            let place = engine_place(&runtime, arguments.place())?;
-            timers::run(&arguments, &runtime, &place, out)?;
-        }
-        Command::Recover(arguments) => {
-            let place = engine_place(&runtime, arguments.place())?;
-            recover::run(&arguments, &runtime, &place, out)?;
-        }
-        Command::History(arguments) => {
-            let place = engine_place(&runtime, arguments.place())?;
-            history::run(&arguments, &runtime, &place, out)?;
-        }
+        Command::Invoke(measured) => measured.run(&runtime, out)?,
+        Command::Steps(measured) => measured.run(&runtime, out)?,
+        Command::Fanout(measured) => measured.run(&runtime, out)?,
+        Command::Http(measured) => measured.run(&runtime, out)?,
+        Command::Signals(measured) => measured.run(&runtime, out)?,
+        Command::Timers(measured) => measured.run(&runtime, out)?,
+        Command::Recover(measured) => measured.run(&runtime, out)?,
+        Command::History(measured) => measured.run(&runtime, out)?,
         Command::Wait(arguments) => recover::wait(&arguments, &runtime, out)?,
         Command::Fill(arguments) => {
             open::fill(&runtime, &arguments.dir, &arguments.cache.options())?;
@@ -274,16 +251,6 @@ fn place(runtime: &Runtime, dir: Option<&Path>, keep: bool) -> Result<Arc<Place>
     let place = Arc::new(Place::make(dir, keep)?);
     remove_when_interrupted(runtime, &place)
         .map_err(|error| unable("listen for signals", &error))?;
-    Ok(place)
-}
-
-/// The same, for a benchmark of the engine.
-fn engine_place(runtime: &Runtime, named: &house::Where) -> Result<Arc<Place>, Failure> {
-    let place = place(runtime, named.dir.as_deref(), named.keep)?;
-    note(&format!("measuring in {}", place.path().display()));
-    if place.is_in_memory() {
-        note("warning: this folder is in memory, where a sync costs nothing; --dir names one");
-    }
     Ok(place)
 }
 

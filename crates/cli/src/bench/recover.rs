@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
 use super::hearing::Counting;
-use super::house::{self, Where};
+use super::house::{self, Measure, Site};
 use super::place::{Guest, Place};
-use super::report::{Report, mib, round};
+use super::report::{mib, round};
 use super::{guest, meters, note};
 use crate::failure::Failure;
 
@@ -53,14 +53,6 @@ pub(crate) struct RecoverArguments {
     #[arg(long, value_name = "PERCENT", default_value = "10",
         value_parser = value_parser!(u64).range(0..=100))]
     due: u64,
-    #[command(flatten)]
-    place: Where,
-}
-
-impl RecoverArguments {
-    pub(super) fn place(&self) -> &Where {
-        &self.place
-    }
 }
 
 #[derive(Args)]
@@ -116,7 +108,7 @@ struct Memory {
 
 /// What was measured.
 #[derive(Serialize)]
-struct Line {
+pub(crate) struct Line {
     v: u32,
     workload: &'static str,
     n: u64,
@@ -140,67 +132,68 @@ struct Line {
     disk_bytes: Option<u64>,
 }
 
-pub(super) fn run(
-    arguments: &RecoverArguments,
-    _runtime: &Runtime,
-    place: &Arc<Place>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let n = arguments.n;
-    let due = n * arguments.due / 100;
-    let component = guest::path(arguments.place.guest.as_deref())?;
-    guest::component(Some(&component))?;
-    let folder = place.path();
-    note(&format!("starting {n} executions, to be killed"));
-    let mut first = Process::start(place, &component, Part::First, n - due, due)?;
-    let (started_s, due_at, before) = match first.hear()? {
-        (Said::Waiting { started_s, due_at, memory }, _) => (started_s, due_at, memory),
-        (other, _) => return Err(unexpected(&other)),
-    };
-    drop(first);
-    let disk_bytes = meters::disk_bytes(folder).ok();
-    let left = Duration::from_micros(due_at.saturating_sub(now()));
-    if due > 0 && left.is_zero() {
-        return Err(Failure::new("some were due before the process was killed").hint(
-            "this machine is too slow, or too busy, for so many: take a smaller --n or --due",
-        ));
-    }
-    std::thread::sleep(left);
+impl Measure for RecoverArguments {
+    type Line = Line;
 
-    note("killed; starting anew");
-    let mut second = Process::start(place, &component, Part::Second, n - due, due)?;
-    let (_, store_open_s) = second.hear()?;
-    let (_, open_s) = second.hear()?;
-    let (ready, ready_s) = second.hear()?;
-    let (_, gone_on_s) = second.hear()?;
-    let (ended, ended_s) = second.hear()?;
-    let (Said::Ready { memory: ready }, Said::Ended { memory: after }) = (&ready, &ended) else {
-        return Err(unexpected(&ended));
-    };
-    let line = Line {
-        v: 1,
-        workload: "recover",
-        n,
-        due,
-        started_per_s: round(n as f64 / started_s.max(f64::MIN_POSITIVE), 1),
-        before_rss_bytes: before.rss_bytes,
-        before_parked: before.parked,
-        before_trees: before.trees,
-        before_evicted: before.evicted,
-        store_open_s: round(store_open_s, 3),
-        open_s: round(open_s, 3),
-        ready_s: round(ready_s, 3),
-        ready_rss_bytes: ready.rss_bytes,
-        gone_on_s: round(gone_on_s, 3),
-        ended_s: round(ended_s, 3),
-        after_rss_bytes: after.rss_bytes,
-        after_parked: after.parked,
-        after_trees: after.trees,
-        after_evicted: after.evicted,
-        after_replays: after.replays,
-        disk_bytes,
-    };
-    Report::new(out, arguments.place.json).object(&line, &text(&line))
+    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+        let n = self.n;
+        let due = n * self.due / 100;
+        let component = guest::path(site.guest)?;
+        guest::component(Some(&component))?;
+        let place = site.place;
+        note(&format!("starting {n} executions, to be killed"));
+        let mut first = Process::start(place, &component, Part::First, n - due, due)?;
+        let (started_s, due_at, before) = match first.hear()? {
+            (Said::Waiting { started_s, due_at, memory }, _) => (started_s, due_at, memory),
+            (other, _) => return Err(unexpected(&other)),
+        };
+        drop(first);
+        let disk_bytes = meters::disk_bytes(place.path()).ok();
+        let left = Duration::from_micros(due_at.saturating_sub(now()));
+        if due > 0 && left.is_zero() {
+            return Err(Failure::new("some were due before the process was killed").hint(
+                "this machine is too slow, or too busy, for so many: take a smaller --n or --due",
+            ));
+        }
+        std::thread::sleep(left);
+
+        note("killed; starting anew");
+        let mut second = Process::start(place, &component, Part::Second, n - due, due)?;
+        let (_, store_open_s) = second.hear()?;
+        let (_, open_s) = second.hear()?;
+        let (ready, ready_s) = second.hear()?;
+        let (_, gone_on_s) = second.hear()?;
+        let (ended, ended_s) = second.hear()?;
+        let (Said::Ready { memory: ready }, Said::Ended { memory: after }) = (&ready, &ended)
+        else {
+            return Err(unexpected(&ended));
+        };
+        let line = Line {
+            v: 1,
+            workload: "recover",
+            n,
+            due,
+            started_per_s: round(n as f64 / started_s.max(f64::MIN_POSITIVE), 1),
+            before_rss_bytes: before.rss_bytes,
+            before_parked: before.parked,
+            before_trees: before.trees,
+            before_evicted: before.evicted,
+            store_open_s: round(store_open_s, 3),
+            open_s: round(open_s, 3),
+            ready_s: round(ready_s, 3),
+            ready_rss_bytes: ready.rss_bytes,
+            gone_on_s: round(gone_on_s, 3),
+            ended_s: round(ended_s, 3),
+            after_rss_bytes: after.rss_bytes,
+            after_parked: after.parked,
+            after_trees: after.trees,
+            after_evicted: after.evicted,
+            after_replays: after.replays,
+            disk_bytes,
+        };
+        let text = text(&line);
+        Ok((line, text))
+    }
 }
 
 fn text(line: &Line) -> String {

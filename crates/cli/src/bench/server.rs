@@ -22,7 +22,7 @@ use super::drive::{Producer, Stretch, Windows, drive};
 use super::house::Where;
 use super::place::{Guest, Place};
 use super::report::{Report, latency, micros, round};
-use super::{engine_place, guest, meters, note, raw};
+use super::{guest, meters, note, raw};
 use crate::failure::Failure;
 
 /// The longest that a server may take to be ready.
@@ -96,7 +96,7 @@ pub(super) fn run(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let component = guest::component(arguments.place.guest.as_deref())?;
-    let place = engine_place(runtime, &arguments.place)?;
+    let place = arguments.place.make(runtime)?;
     let mut report = Report::new(out, arguments.place.json);
     let (target, server) = match &arguments.url {
         Some(url) => (Target::named(url, arguments.token_env.as_deref())?, None),

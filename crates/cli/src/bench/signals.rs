@@ -1,21 +1,19 @@
 //! `indelible bench signals`: signals to executions that wait for them.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
 use indelible_journal::{ExecutionId, Payload, SignalName};
-use indelible_runtime::{Asked, Engine};
+use indelible_runtime::{Asked, Engine, World};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use super::drive::{Producer, Windows, drive};
 use super::hearing::Timing;
-use super::house::{self, Where};
-use super::place::Place;
-use super::report::{Report, latency, micros, round};
-use super::{guest, meters};
+use super::house::{self, Measure, Site};
+use super::meters;
+use super::report::{latency, micros, round};
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
@@ -46,19 +44,11 @@ pub(crate) struct SignalsArguments {
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = value_parser!(u32).range(1..=600))]
     seconds: u32,
-    #[command(flatten)]
-    place: Where,
-}
-
-impl SignalsArguments {
-    pub(super) fn place(&self) -> &Where {
-        &self.place
-    }
 }
 
 /// What was measured.
 #[derive(Serialize)]
-struct Line {
+pub(crate) struct Line {
     v: u32,
     workload: &'static str,
     executions: u32,
@@ -75,78 +65,76 @@ struct Line {
     rss_bytes: Option<u64>,
 }
 
-pub(super) fn run(
-    arguments: &SignalsArguments,
-    runtime: &Runtime,
-    place: &Arc<Place>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let SignalsArguments { executions, in_flight, seconds, .. } = *arguments;
-    if in_flight > executions {
-        return Err(Failure::new("more signals in flight than executions that wait for them")
-            .hint("name at least as many --executions as --in-flight"));
-    }
-    let component = guest::component(arguments.place.guest.as_deref())?;
-    let timing = Arc::new(Timing::new(in_flight));
-    let world = house::world(house::guests(place.path())?, Arc::clone(&timing) as _);
-    let engine = Arc::new(house::open(place.path(), world)?);
-    house::deploy(runtime, &engine, &component)?;
-    let waiting = listeners(runtime, &engine, executions)?;
+impl Measure for SignalsArguments {
+    type Line = Line;
 
-    let senders: Vec<_> = (0..in_flight)
-        .map(|number| Sender {
-            engine: Arc::clone(&engine),
-            timing: Arc::clone(&timing),
-            name: SignalName::new("go").expect("it is a name"),
-            executions: waiting
-                .iter()
-                .skip(number as usize)
-                .step_by(in_flight as usize)
-                .cloned()
-                .collect(),
-            number,
-            sent: 0,
-        })
-        .collect();
-    let before = engine.readings().store.groups;
-    let windows = Windows { length: Duration::from_secs(seconds.into()), count: 1 };
-    let driven = drive(runtime, senders, windows, |_| Ok(()))?.all;
-    let fsyncs = engine.readings().store.groups - before;
-    let count = driven.latencies.count();
-    house::until("that all guests go on", LAST_MAX, || timing.heard() >= count)?;
-    let gone_on = timing.latencies();
-    let line = Line {
-        v: 1,
-        workload: "signals",
-        executions,
-        in_flight,
-        seconds: round(driven.seconds, 3),
-        count,
-        per_s: round(driven.per_s(), 1),
-        acknowledged_p50_us: micros(driven.latencies.per_mille(500)),
-        acknowledged_p99_us: micros(driven.latencies.per_mille(990)),
-        gone_on_p50_us: micros(gone_on.per_mille(500)),
-        gone_on_p99_us: micros(gone_on.per_mille(990)),
-        fsyncs,
-        cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
-        rss_bytes: meters::rss_bytes(),
-    };
-    let text = format!(
-        "signals: {:.0} per s to {} executions, {} in flight\n  \
-           acknowledged p50 {}, p99 {}; guest gone on p50 {}, p99 {}\n  \
-           {} syncs, {:.2} s of cpu in {:.1} s",
-        line.per_s,
-        line.executions,
-        line.in_flight,
-        latency(line.acknowledged_p50_us),
-        latency(line.acknowledged_p99_us),
-        latency(line.gone_on_p50_us),
-        latency(line.gone_on_p99_us),
-        line.fsyncs,
-        line.cpu_s,
-        line.seconds,
-    );
-    Report::new(out, arguments.place.json).object(&line, &text)
+    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+        let SignalsArguments { executions, in_flight, seconds, .. } = *self;
+        if in_flight > executions {
+            return Err(Failure::new("more signals in flight than executions that wait for them")
+                .hint("name at least as many --executions as --in-flight"));
+        }
+        let runtime = site.runtime;
+        let timing = Arc::new(Timing::new(in_flight));
+        let world = World { observer: Arc::clone(&timing) as _, ..site.world()? };
+        let engine = site.engine(world)?;
+        let waiting = listeners(runtime, &engine, executions)?;
+
+        let senders: Vec<_> = (0..in_flight)
+            .map(|number| Sender {
+                engine: Arc::clone(&engine),
+                timing: Arc::clone(&timing),
+                name: SignalName::new("go").expect("it is a name"),
+                executions: waiting
+                    .iter()
+                    .skip(number as usize)
+                    .step_by(in_flight as usize)
+                    .cloned()
+                    .collect(),
+                number,
+                sent: 0,
+            })
+            .collect();
+        let before = engine.readings().store.groups;
+        let windows = Windows { length: Duration::from_secs(seconds.into()), count: 1 };
+        let driven = drive(runtime, senders, windows, |_| Ok(()))?.all;
+        let fsyncs = engine.readings().store.groups - before;
+        let count = driven.latencies.count();
+        house::until("that all guests go on", LAST_MAX, || timing.heard() >= count)?;
+        let gone_on = timing.latencies();
+        let line = Line {
+            v: 1,
+            workload: "signals",
+            executions,
+            in_flight,
+            seconds: round(driven.seconds, 3),
+            count,
+            per_s: round(driven.per_s(), 1),
+            acknowledged_p50_us: micros(driven.latencies.per_mille(500)),
+            acknowledged_p99_us: micros(driven.latencies.per_mille(990)),
+            gone_on_p50_us: micros(gone_on.per_mille(500)),
+            gone_on_p99_us: micros(gone_on.per_mille(990)),
+            fsyncs,
+            cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
+            rss_bytes: meters::rss_bytes(),
+        };
+        let text = format!(
+            "signals: {:.0} per s to {} executions, {} in flight\n  \
+               acknowledged p50 {}, p99 {}; guest gone on p50 {}, p99 {}\n  \
+               {} syncs, {:.2} s of cpu in {:.1} s",
+            line.per_s,
+            line.executions,
+            line.in_flight,
+            latency(line.acknowledged_p50_us),
+            latency(line.acknowledged_p99_us),
+            latency(line.gone_on_p50_us),
+            latency(line.gone_on_p99_us),
+            line.fsyncs,
+            line.cpu_s,
+            line.seconds,
+        );
+        Ok((line, text))
+    }
 }
 
 /// Executions that wait for more signals than they will get.

@@ -2,7 +2,6 @@
 //! how long it takes when all become due at once.
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,10 +13,9 @@ use tokio::runtime::Runtime;
 use super::drive::nanos;
 use super::hearing::Counting;
 use super::histogram::Histogram;
-use super::house::{self, MovedClock, Where};
+use super::house::{self, Measure, MovedClock, Site};
 use super::meters;
-use super::place::Place;
-use super::report::{Report, latency, mib, micros, round};
+use super::report::{latency, mib, micros, round};
 use super::{guest, note};
 use crate::failure::Failure;
 
@@ -56,19 +54,11 @@ pub(crate) struct TimersArguments {
     #[arg(long, value_name = "N", default_value = "300",
         value_parser = value_parser!(u32).range(1..=100_000))]
     sleeps: u32,
-    #[command(flatten)]
-    place: Where,
-}
-
-impl TimersArguments {
-    pub(super) fn place(&self) -> &Where {
-        &self.place
-    }
 }
 
 /// What was measured.
 #[derive(Serialize)]
-struct Line {
+pub(crate) struct Line {
     v: u32,
     workload: &'static str,
     n: u64,
@@ -91,59 +81,60 @@ struct Line {
     rss_bytes: Option<u64>,
 }
 
-pub(super) fn run(
-    arguments: &TimersArguments,
-    runtime: &Runtime,
-    place: &Arc<Place>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let &TimersArguments { n, seconds, sleeps, .. } = arguments;
-    let component = guest::component(arguments.place.guest.as_deref())?;
-    let stretch = Duration::from_secs(seconds.into());
-    let (clock, counting) = (Arc::new(MovedClock::default()), Arc::new(Counting::default()));
-    let world = World {
-        clock: Arc::clone(&clock) as _,
-        ..house::world(house::guests(place.path())?, Arc::clone(&counting) as _)
-    };
-    let engine = Arc::new(house::open(place.path(), world)?);
-    let idle_cpu = house::used_in(stretch);
-    let idle_rss_bytes = meters::rss_bytes();
+impl Measure for TimersArguments {
+    type Line = Line;
 
-    house::deploy(runtime, &engine, &component)?;
-    let starting = Instant::now();
-    sleepers(runtime, &engine, n)?;
-    let started_per_s = n as f64 / starting.elapsed().as_secs_f64();
-    note(&format!("{n} sleep; waiting until the store has come to rest"));
-    house::come_to_rest();
-    let waiting_cpu = house::used_in(stretch);
-    let waiting_rss_bytes = meters::rss_bytes();
-    let readings = engine.readings();
+    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+        let &TimersArguments { n, seconds, sleeps, .. } = self;
+        let (runtime, component) = (site.runtime, guest::component(site.guest)?);
+        let stretch = Duration::from_secs(seconds.into());
+        let (clock, counting) = (Arc::new(MovedClock::default()), Arc::new(Counting::default()));
+        let world = World {
+            clock: Arc::clone(&clock) as _,
+            observer: Arc::clone(&counting) as _,
+            ..site.world()?
+        };
+        let engine = Arc::new(house::open(site.place.path(), world)?);
+        let idle_cpu = house::used_in(stretch);
+        let idle_rss_bytes = meters::rss_bytes();
 
-    let short = short_sleeps(runtime, &engine, sleeps)?;
-    let due = all_due(runtime, &engine, &clock, &counting, n)?;
-    let line = Line {
-        v: 1,
-        workload: "timers",
-        n,
-        idle_rss_bytes,
-        idle_cpu_s: round(idle_cpu.as_secs_f64(), 4),
-        started_per_s: round(started_per_s, 1),
-        waiting_s: stretch.as_secs_f64(),
-        waiting_rss_bytes,
-        waiting_cpu_s: round(waiting_cpu.as_secs_f64(), 4),
-        parked: readings.parked,
-        evicted: readings.evicted,
-        sleeps,
-        sleep_min_us: micros(short.least),
-        sleep_p50_us: micros(short.slept.per_mille(500)),
-        sleep_p99_us: micros(short.slept.per_mille(990)),
-        call_p50_us: micros(short.calls.per_mille(500)),
-        call_p99_us: micros(short.calls.per_mille(990)),
-        gone_on_s: round(due.gone_on.as_secs_f64(), 3),
-        ended_s: round(due.ended.as_secs_f64(), 3),
-        rss_bytes: meters::rss_bytes(),
-    };
-    Report::new(out, arguments.place.json).object(&line, &text(&line))
+        house::deploy(runtime, &engine, &component)?;
+        let starting = Instant::now();
+        sleepers(runtime, &engine, n)?;
+        let started_per_s = n as f64 / starting.elapsed().as_secs_f64();
+        note(&format!("{n} sleep; waiting until the store has come to rest"));
+        house::come_to_rest();
+        let waiting_cpu = house::used_in(stretch);
+        let waiting_rss_bytes = meters::rss_bytes();
+        let readings = engine.readings();
+
+        let short = short_sleeps(runtime, &engine, sleeps)?;
+        let due = all_due(runtime, &engine, &clock, &counting, n)?;
+        let line = Line {
+            v: 1,
+            workload: "timers",
+            n,
+            idle_rss_bytes,
+            idle_cpu_s: round(idle_cpu.as_secs_f64(), 4),
+            started_per_s: round(started_per_s, 1),
+            waiting_s: stretch.as_secs_f64(),
+            waiting_rss_bytes,
+            waiting_cpu_s: round(waiting_cpu.as_secs_f64(), 4),
+            parked: readings.parked,
+            evicted: readings.evicted,
+            sleeps,
+            sleep_min_us: micros(short.least),
+            sleep_p50_us: micros(short.slept.per_mille(500)),
+            sleep_p99_us: micros(short.slept.per_mille(990)),
+            call_p50_us: micros(short.calls.per_mille(500)),
+            call_p99_us: micros(short.calls.per_mille(990)),
+            gone_on_s: round(due.gone_on.as_secs_f64(), 3),
+            ended_s: round(due.ended.as_secs_f64(), 3),
+            rss_bytes: meters::rss_bytes(),
+        };
+        let text = text(&line);
+        Ok((line, text))
+    }
 }
 
 fn text(line: &Line) -> String {

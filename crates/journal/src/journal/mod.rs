@@ -84,6 +84,18 @@ pub enum Ending {
     Cancelled(String),
 }
 
+impl Ending {
+    /// The end of an execution that this event is.
+    pub fn of(event: Event) -> Option<Self> {
+        match event {
+            Event::ExecutionCompleted { result } => Some(Self::Completed(result)),
+            Event::ExecutionFailed { error } => Some(Self::Failed(error)),
+            Event::ExecutionCancelled { reason } => Some(Self::Cancelled(reason)),
+            _ => None,
+        }
+    }
+}
+
 impl Journal {
     /// A journal without events.
     pub fn new(key: JournalKey) -> Self {

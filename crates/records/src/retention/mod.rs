@@ -24,7 +24,7 @@ use indelible_store::{
 
 pub use self::background::{Background, Keeper, Plan};
 use crate::executions::{self, Execution, Standing};
-use crate::{EXECUTIONS, FINISHED, JOURNALS, codec, index, keys};
+use crate::{EXECUTIONS, FINISHED, JOURNALS, codec, index};
 
 /// How long finished trees are kept, by how their root ended. None is for ever, and the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -300,22 +300,18 @@ impl Step<'_> {
             return Ok(());
         }
         let latest = executions::latest(self.snapshot, key.execution_id())?.value;
-        if !resumes
-            && let Some(latest) = &latest
-            && !self.is_due(&root, &key, latest)?
-        {
-            return Ok(());
+        if !resumes {
+            let latest = latest.as_ref();
+            let gone = || codec::damaged(&FINISHED, entry, index::POINTS_NOWHERE);
+            if !self.is_due(&root, &key, latest.ok_or_else(gone)?)? {
+                return Ok(());
+            }
         }
         let mut part = self.part.beside();
         part.batch.touch(root.slot());
         if resumes {
             // What is left is not that of another root as long as this is there.
             part.batch.expect(FINISHED, entry.clone(), Expect::Equal(Bytes::new()));
-        } else if latest.is_none() {
-            // Earlier versions left the entry that leads here while they swept.
-            let first = JournalKey::first(key.execution_id().clone());
-            part.batch.expect(EXECUTIONS, keys::journal_key(&first), Expect::Absent);
-            part.delete(FINISHED, entry.clone(), 0);
         }
         let begun = self.begun.take().filter(|begun| begun.root == root);
         let mut begun = begun.unwrap_or(Begun { root, execution: None, journal: None });

@@ -99,7 +99,7 @@ pub(crate) struct Run {
     pub(crate) journal: Journal,
     pub(crate) stored: Option<Execution>,
     pub(crate) held: Option<String>,
-    /// As an engine writes it; none as one did before rows had it.
+    /// That of its operation, if it is a root.
     pub(crate) namespace: Option<Namespace>,
     created_at: Timestamp,
     pending: Vec<Entry>,

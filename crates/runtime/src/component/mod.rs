@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use indelible_journal::{ComponentDigest, FunctionName, RetryPolicy, Timestamp};
 pub use indelible_records::component_versions::Version;
 use indelible_records::component_versions::{self, ComponentVersions};
+use indelible_records::truths::Truth;
 pub use indelible_records::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
 use indelible_records::{components, manifests};
 use indelible_slots::Slot;
@@ -35,6 +36,8 @@ pub(crate) struct Components {
 
 #[derive(Default)]
 struct Known {
+    /// The version of `names`.
+    version: u64,
     names: HashMap<ComponentName, ComponentVersions>,
     manifests: HashMap<ComponentDigest, Arc<Manifest>>,
     /// The names of a version, once somebody asked.
@@ -68,16 +71,39 @@ pub(crate) enum Unavailable {
 impl Components {
     /// What the store knows. Only names are read: what a version can do, when it is wanted.
     pub(crate) fn open(store: Store, guests: Arc<Guests>) -> Result<Self, ComponentError> {
+        let deploying = tokio::sync::Mutex::default();
+        let components = Self { store, guests, known: Mutex::default(), deploying };
+        components.load()?;
+        Ok(components)
+    }
+
+    /// Reads the names again, if another process has changed them (D13). Whether one has.
+    pub(crate) fn refresh(&self) -> Result<bool, ReadError> {
+        let version = self.known().version;
+        let changed = Truth::Components.version(&self.store)? > version;
+        if changed {
+            self.load()?;
+        }
+        Ok(changed)
+    }
+
+    fn load(&self) -> Result<(), ReadError> {
+        let snapshot = self.store.snapshot()?;
+        let version = Truth::Components.version(&snapshot)?;
         let mut names = HashMap::new();
         let mut last = None;
         loop {
-            let page = component_versions::next(&store, last.as_ref(), NAMES_PAGE)?.value;
+            let page = component_versions::next(&snapshot, last.as_ref(), NAMES_PAGE)?.value;
             let Some((name, _)) = page.last() else { break };
             last = Some(name.clone());
             names.extend(page);
         }
-        let known = Mutex::new(Known { names, ..Known::default() });
-        Ok(Self { store, guests, known, deploying: tokio::sync::Mutex::default() })
+        let mut known = self.known();
+        if version >= known.version {
+            (known.version, known.names) = (version, names);
+            known.names_of.clear();
+        }
+        Ok(())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -92,10 +118,30 @@ impl Components {
         bytes: &[u8],
         deployed: &Deployed,
         now: Timestamp,
-        more: impl FnOnce(&mut Batch, bool),
+        more: impl Fn(&mut Batch, bool),
     ) -> Result<(bool, Position), ComponentError> {
         // One at a time: what a name stands for is read, changed and written.
         let _one = self.deploying.lock().await;
+        loop {
+            let version = self.known().version;
+            match self.put_at(version, name, bytes, deployed, now, &more).await {
+                Err(ComponentError::Submit(error))
+                    if Truth::Components.is_behind(&error) && self.refresh()? => {}
+                put => return put,
+            }
+        }
+    }
+
+    /// The same, if the names are of this version in the store, too.
+    async fn put_at(
+        &self,
+        version: u64,
+        name: &ComponentName,
+        bytes: &[u8],
+        deployed: &Deployed,
+        now: Timestamp,
+        more: impl Fn(&mut Batch, bool),
+    ) -> Result<(bool, Position), ComponentError> {
         let digest = deployed.digest;
         let record = self.known().names.get(name).cloned();
         let mut record =
@@ -106,6 +152,7 @@ impl Components {
         }
         record.active = digest;
         let mut batch = Batch::in_slots(Slot::SERVER);
+        let version = Truth::Components.raise(&mut batch, version);
         components::put(&mut batch, bytes);
         manifests::put(&mut batch, &digest, &deployed.manifest.to_json());
         component_versions::put(&mut batch, name, &record);
@@ -113,6 +160,7 @@ impl Components {
         let position = self.store.submit(batch).await?;
         let functions = Arc::new(deployed.manifest.clone());
         let mut all = self.known();
+        all.version = version;
         all.manifests.insert(digest, functions);
         all.names.insert(name.clone(), record);
         all.names_of.clear();

@@ -11,17 +11,20 @@ use indelible_journal::{
 use indelible_operations::Binding;
 use indelible_operations::id;
 use indelible_operations::retention::Age;
-use indelible_records::windows::Id;
+use indelible_records::idempotency_keys::{KeyRecord, LedTo};
+use indelible_records::operations::{self, Operation};
+use indelible_records::windows::{self, Id};
 use indelible_slots::Slot;
 use indelible_store::Position;
 use tokio::sync::oneshot;
 
+use super::outcome::stopped;
 use super::submitted::{Interest, Submitted};
 use super::{Engine, EngineError, StartRefused};
 use crate::audit::Actor;
 use crate::guest::Manifest;
-use crate::keys::{self, Keyed, LedTo};
-use crate::operation::{self, Known, Record, RecordError, Request};
+use crate::keys::{self, Keyed};
+use crate::operation::{self, Request};
 use crate::run_queue::Flow;
 use crate::shared::Shared;
 use crate::tree::command::{Answer, Begun, Command};
@@ -115,7 +118,7 @@ impl Engine {
     /// function is carried through. A volatile one is not released though nobody waits for it.
     pub async fn start(&self, start: Start) -> Result<StartedExecution, StartRefused> {
         let begun = self.begin(&start, Waits::No).await?;
-        self.durable(begun.position).await?;
+        self.shared.store.durable(begun.position).await.map_err(EngineError::from)?;
         Ok(begun.started)
     }
 
@@ -159,7 +162,7 @@ impl Engine {
         let slot = key_id.as_ref().map(Id::slot);
         let new = start.operation_id.clone().unwrap_or_else(|| mint(shared, slot));
         for _ in 0..RACES_MAX {
-            let room = self.room(flow).await?;
+            let room = self.shared.room(flow).await?;
             // Before an id is made or a version looked at: neither makes an old request new. What
             // comes under the same key meanwhile waits until this is accepted.
             let (lock, known) = match (&keyed, &key_id) {
@@ -176,7 +179,9 @@ impl Engine {
                 Ok(BegunStart { started, position, interest })
             };
             let mut lost = None;
-            if let Some(Known { record, in_progress }) = find(shared, &operation)? {
+            let stored = operations::get(&shared.store, &operation).map_err(EngineError::from)?;
+            if let Some(stored) = stored.value {
+                let (in_progress, record) = (stored.is_in_progress(), stored.record);
                 let position = shared.store.accepted();
                 // V-9. A known key has compared the requests, by their canonical form.
                 if record.binding != binding && known.is_none() {
@@ -189,7 +194,7 @@ impl Engine {
                 if lost.is_none() {
                     // V-30, V-31: whether it goes on or is over, it is waited for.
                     let verdict = if in_progress { Verdict::InFlight } else { Verdict::Prior };
-                    return begun(operation::execution(&record), verdict, position, None);
+                    return begun(record.execution_id(), verdict, position, None);
                 }
             } else if known.is_some() {
                 // The key's record goes before the operation's: if only this one is left, both are
@@ -231,7 +236,7 @@ impl Engine {
                 crate::tree::command::Start { started, request, again, actor, kept, lock, reply };
             shared.send_in(flow, &root, Command::Start(Box::new(command)).within(room));
             let answer = shared.unless_paused(answer).await?;
-            let answer = answer.map_err(|_| self.stopped_why())?;
+            let answer = answer.map_err(|_| stopped(&self.shared))?;
             let Answer { value, position } = answer.map_err(EngineError::Damaged)?;
             let refused = match value {
                 Begun::New(execution) => {
@@ -255,7 +260,7 @@ impl Engine {
                 interest.ends();
             }
             if let Some(refused) = refused {
-                self.durable(position).await?;
+                self.shared.store.durable(position).await.map_err(EngineError::from)?;
                 return Err(refused);
             }
         }
@@ -267,8 +272,8 @@ impl Engine {
 
     /// The operation that a request under this key led to.
     async fn known(&self, id: &Id, keyed: &Keyed) -> Result<Option<OperationId>, StartRefused> {
-        let found = keys::find(&self.shared, id).map_err(unreadable)?;
-        let Some(record) = found else { return Ok(None) };
+        let found = windows::get::<KeyRecord>(&self.shared.store, id).map_err(EngineError::from)?;
+        let Some(record) = found.value.map(|found| found.record) else { return Ok(None) };
         match record.led_to {
             LedTo::Operation(id) if record.hash == keyed.hash => Ok(Some(id)),
             // I-12: also what was no start.
@@ -280,7 +285,7 @@ impl Engine {
 
     /// A refusal is an answer too: what it shows must be durable (D2).
     async fn refuse<T>(&self, refused: StartRefused) -> Result<T, StartRefused> {
-        self.durable(self.shared.store.accepted()).await?;
+        self.durable_now().await?;
         Err(refused)
     }
 
@@ -309,7 +314,7 @@ impl Engine {
         &self,
         start: &Start,
         operation: &OperationKey,
-        record: &Record,
+        record: &Operation,
     ) -> Result<Option<(Attempt, Started, RootHash)>, StartRefused> {
         let mut versions = self.shared.components.versions(&start.component).into_iter();
         let admitted = |digest: &_| RootHash::derive(digest, None, operation) == record.root;
@@ -366,19 +371,6 @@ fn names(manifest: &Manifest) -> String {
     let names: Vec<_> =
         manifest.functions().iter().map(|function| function.name.as_str()).collect();
     names.join(", ")
-}
-
-fn find(shared: &Shared, operation: &OperationKey) -> Result<Option<Known>, EngineError> {
-    operation::find(shared, operation).map_err(unreadable)
-}
-
-pub(super) fn unreadable(error: RecordError) -> EngineError {
-    match error {
-        RecordError::Read(error) => error.into(),
-        RecordError::Unknown(_) | RecordError::UnknownKey(_) => {
-            EngineError::Malformed(error.to_string())
-        }
-    }
 }
 
 /// An operation id of our own: a UUIDv7 (C-31), in the slot of its key (C-77).

@@ -2,25 +2,27 @@
 //! those that are held. Everything is acknowledged when it is durable, and done once under a key,
 //! however often it is asked for (I-11).
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use indelible_idempotency::{IdempotencyKey, RequestHash};
 use indelible_journal::{
-    DeliveryId, ExecutionId, JournalKey, Payload, PromiseId, RootHash, SignalName, Timestamp,
+    DeliveryId, ExecutionId, Payload, PromiseId, RootHash, SignalName, Timestamp,
 };
-use indelible_records::windows;
+use indelible_records::idempotency_keys::{Answer, Cancelling, KeyRecord, LedTo};
+use indelible_records::windows::{self, Id};
 use indelible_store::{Batch, SubmitError};
 use tokio::sync::oneshot;
 
-use super::calls::unreadable;
 use super::outcome::answered;
 use super::{Engine, EngineError};
 use crate::audit::Actor;
-use crate::keys::{self, Answer, Answered, LedTo, Requested, UnderKey};
+use crate::keys::{self, Answered, Requested, UnderKey};
 use crate::options::Ownership;
 use crate::reader::Lane;
 use crate::run_queue::Flow;
-use crate::tree::command::{self, Cancelling, Command, How, NotDone, Reply};
+use crate::tree::command::{self, Command, How, NotDone, Reply};
 use crate::tree::unresolved::Resolution;
 use crate::unresolved::UnresolvedEffect;
 
@@ -104,13 +106,13 @@ pub enum ControlError {
     Engine(#[from] EngineError),
 }
 
-/// What is known of a request under a key.
+/// What is known of a request.
 pub(super) enum Known {
-    /// Nothing: it is done now.
-    Nothing(UnderKey),
-    /// What was answered. It is durable.
-    Answer(Answer),
-    /// That it is another request.
+    /// Nothing: it is done now, under its key if it has one.
+    Nothing(Option<UnderKey>),
+    /// What was answered under this key. It is durable.
+    Answer(Answer, IdempotencyKey),
+    /// That its key was used for another request.
     Mismatch,
 }
 
@@ -219,17 +221,8 @@ impl Engine {
         after: Option<&UnresolvedEffect>,
         limit: usize,
     ) -> Result<Vec<UnresolvedEffect>, EngineError> {
-        self.unresolved_after(after.map(|after| (&after.execution, &after.promise)), limit).await
-    }
-
-    /// The same, behind the effect of this promise of this attempt, whether it is still there or not.
-    pub async fn unresolved_after(
-        &self,
-        after: Option<(&JournalKey, &PromiseId)>,
-        limit: usize,
-    ) -> Result<Vec<UnresolvedEffect>, EngineError> {
-        let after = after.map(|(key, promise)| (key.clone(), promise.clone()));
-        let read = self.read(Lane::Lists, move |reads| {
+        let after = after.map(|after| (after.execution.clone(), after.promise.clone()));
+        let read = self.shared.read(Lane::Lists, move |reads| {
             let after = after.as_ref().map(|(key, promise)| (key, promise));
             reads.unresolved_after(after, limit)
         });
@@ -269,19 +262,16 @@ impl Engine {
         checked: Result<(), ControlError>,
         command: impl FnOnce(ExecutionId, Option<UnderKey>, Reply<Result<T, NotDone>>) -> Command,
     ) -> Result<Done<T>, ControlError> {
-        let room = self.room(flow).await?;
+        let room = self.shared.room(flow).await?;
         // Before anything else: what is wrong with a request now does not make an old one new
         // (C-31).
-        let under = match key {
-            None => None,
-            Some((key, hash)) => match self.under(&key, hash, Some(*execution.root())).await? {
-                Known::Nothing(under) => Some(under),
-                Known::Mismatch => return Err(ControlError::Mismatch),
-                Known::Answer(answer) => {
-                    let value = T::told(answer).ok_or_else(|| other_kind(&key))?;
-                    return Ok(Done { value, prior: true });
-                }
-            },
+        let under = match self.under(key, *execution.root()).await? {
+            Known::Nothing(under) => under,
+            Known::Mismatch => return Err(ControlError::Mismatch),
+            Known::Answer(answer, key) => {
+                let value = T::told(answer).ok_or_else(|| other_kind(&key))?;
+                return Ok(Done { value, prior: true });
+            }
         };
         checked?;
         let under = self.note(under).await?;
@@ -308,9 +298,19 @@ impl Engine {
         if under.note.is_none() && self.shared.options.ownership == Ownership::All {
             return Ok(Some(under));
         }
+        if under.note.is_none() {
+            // An earlier request's answer, whose note has gone: it must not be taken for this one's.
+            let id = under.answer_id();
+            let outlived = windows::get::<KeyRecord>(&self.shared.store, &id)?.value;
+            if outlived.is_some() {
+                let mut batch = Batch::in_slots(id.slot());
+                windows::replace(&mut batch, &id, outlived.as_ref(), None);
+                self.submit_durably(batch).await?;
+            }
+        }
         let change = under.noted(&self.shared);
         let mut batch = Batch::in_slots(change.id.slot());
-        windows::replace(&mut batch, &change.id, change.before.as_ref(), Some(&change.after));
+        change.put(&mut batch);
         self.submit_durably(batch).await?;
         under.note = Some(change.after);
         Ok(Some(under))
@@ -329,51 +329,66 @@ impl Engine {
     async fn submit_durably(&self, batch: Batch) -> Result<(), EngineError> {
         let store = &self.shared.store;
         loop {
-            let position = match store.try_submit(batch.clone()) {
-                Err(SubmitError::Full { .. }) => None,
-                submitted => Some(submitted?),
-            };
-            store.durable(position.unwrap_or_else(|| store.accepted())).await?;
-            if position.is_some() {
-                return Ok(());
+            match store.try_submit(batch.clone()) {
+                Err(SubmitError::Full { .. }) => {
+                    store.durable(store.accepted()).await?;
+                    // Nothing may be on its way to the disk: room that another batch was given and
+                    // has not used comes back without a commit, perhaps by this very thread.
+                    yield_now().await;
+                }
+                submitted => return Ok(store.durable(submitted?).await?),
             }
         }
     }
 
-    /// What is known of a request under a key that is no start and changes this tree, or the server.
-    /// One at a time: a request that finds nothing holds the key until what it asks for is accepted.
+    /// What is known of a request that is no start and changes this tree, or the server: under its
+    /// key, if it has one, and what must not differ in a repetition. One at a time: a request that finds
+    /// nothing holds the key until what it asks for is accepted.
     pub(super) async fn under(
         &self,
-        key: &IdempotencyKey,
-        hash: RequestHash,
-        target: Option<RootHash>,
+        key: Option<(IdempotencyKey, RequestHash)>,
+        target: RootHash,
     ) -> Result<Known, EngineError> {
-        let id = keys::id_of(key);
+        let Some((key, hash)) = key else { return Ok(Known::Nothing(None)) };
+        let id = keys::id_of(&key);
         let lock = Arc::new(self.shared.key_locks.take(&id).await);
-        let found = keys::find_windowed(&self.shared, &id).map_err(unreadable)?;
-        let Some((mut record, windowed)) = found else {
-            return Ok(Known::Nothing(UnderKey { id, hash, target, note: None, _lock: lock }));
+        let under = |id, note| UnderKey { id, hash, target, note, _lock: Arc::clone(&lock) };
+        let store = &self.shared.store;
+        let Some(found) = windows::get::<KeyRecord>(store, &id)?.value else {
+            return Ok(Known::Nothing(Some(under(id, None))));
         };
+        let mut record = found.record.clone();
         if let LedTo::Target(at) = record.led_to
             && record.hash == hash
         {
-            match keys::answer_at(&self.shared, &id, &at).map_err(unreadable)? {
-                Some(answer) => record = answer,
+            let answer = Id::answer(&id.namespace, &at, &id.name);
+            match windows::get::<KeyRecord>(store, &answer)?.value {
+                Some(answer) => record = answer.record,
                 // The change was not made: the first request was interrupted.
-                None => {
-                    let note = Some(windowed);
-                    return Ok(Known::Nothing(UnderKey { id, hash, target, note, _lock: lock }));
-                }
+                None => return Ok(Known::Nothing(Some(under(id, Some(found))))),
             }
         }
         drop(lock);
         // What is told of it is durable (D2).
         self.durable_now().await?;
         Ok(match record.led_to {
-            LedTo::Answer(answer) if record.hash == hash => Known::Answer(answer),
+            LedTo::Answer(answer) if record.hash == hash => Known::Answer(answer, key),
             LedTo::Answer(_) | LedTo::Operation(_) | LedTo::Target(_) => Known::Mismatch,
         })
     }
+}
+
+/// Lets others have this thread, once.
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// What must not differ in a repetition of something that is done to an execution for a reason.

@@ -1,7 +1,10 @@
 //! Deploying components: checked, compiled once, stored under their digest, made active (D6).
 
+use std::sync::Arc;
+
 use indelible_journal::ComponentDigest;
-use indelible_records::{audit as audit_rows, windows};
+use indelible_records::audit as audit_rows;
+use indelible_records::idempotency_keys::{Answer, SERVER};
 use sha2::{Digest as _, Sha256};
 
 use super::calls::flow;
@@ -10,7 +13,7 @@ use super::{Asked, DeployRefused, Done, Engine, EngineError};
 use crate::audit::{self, About};
 use crate::component::{ComponentName, Version};
 use crate::guest::Manifest;
-use crate::keys::{self, Answer, Requested};
+use crate::keys::{self, Requested};
 use crate::reader::Lane;
 
 /// A component that was deployed. It is durable.
@@ -42,24 +45,22 @@ impl Engine {
     ) -> Result<Done<Deployment>, DeployRefused> {
         let Asked { actor, reason, key } = asked;
         // Deploying takes turns with deploying, and takes no more room than a function has.
-        let _room = self.room(flow(FLOW)).await?;
-        let under = match &key {
-            None => None,
-            Some(key) => {
-                let request = Requested::new("deploy").text(name).bytes(&Sha256::digest(bytes));
-                match self.under(key, request.hash(), None).await? {
-                    Known::Nothing(under) => Some(under),
-                    Known::Mismatch => return Err(DeployRefused::Mismatch),
-                    Known::Answer(Answer::Deployed { digest, known }) => {
-                        let manifest = self.manifest(&digest).await?;
-                        let gone = || EngineError::Malformed(format!("{digest} is gone"));
-                        let manifest = manifest.ok_or_else(gone)?;
-                        let value = Deployment { digest, manifest, known };
-                        return Ok(Done { value, prior: true });
-                    }
-                    Known::Answer(_) => return Err(other_kind(key).into()),
-                }
+        let _room = self.shared.room(flow(FLOW)).await?;
+        let hash = |key| {
+            let request = Requested::new("deploy").text(name).bytes(&Sha256::digest(bytes));
+            (key, request.hash())
+        };
+        let under = match self.under(key.map(hash), SERVER).await? {
+            Known::Nothing(under) => under,
+            Known::Mismatch => return Err(DeployRefused::Mismatch),
+            Known::Answer(Answer::Deployed { digest, known }, _) => {
+                let manifest = self.manifest(&digest).await?;
+                let gone = || EngineError::Malformed(format!("{digest} is gone"));
+                let manifest = manifest.ok_or_else(gone)?;
+                let value = Deployment { digest, manifest, known };
+                return Ok(Done { value, prior: true });
             }
+            Known::Answer(_, key) => return Err(other_kind(&key).into()),
         };
         let name = ComponentName::new(name)?;
         let shared = &self.shared;
@@ -75,7 +76,7 @@ impl Engine {
             if let Some(under) = &under {
                 let change = keys::done(shared, under, Answer::Deployed { digest, known });
                 batch.touch(change.id.slot());
-                windows::replace(batch, &change.id, None, Some(&change.after));
+                change.put(batch);
             }
         });
         let (known, position) = put.await.map_err(EngineError::from)?;
@@ -83,6 +84,12 @@ impl Engine {
         shared.store.durable(position).await.map_err(EngineError::from)?;
         let value = Deployment { digest, manifest: deployed.manifest, known };
         Ok(Done { value, prior: false })
+    }
+
+    /// Reads again what names stand for, if another process has deployed (D13). Whether one has.
+    pub async fn refresh_components(&self) -> Result<bool, EngineError> {
+        let shared = Arc::clone(&self.shared);
+        self.shared.read(Lane::Lookups, move |_| Ok(shared.components.refresh()?)).await
     }
 
     /// Every component: its name, its active version, all its versions, oldest first.
@@ -100,7 +107,8 @@ impl Engine {
         digest: &ComponentDigest,
     ) -> Result<Option<Manifest>, EngineError> {
         let digest = *digest;
-        let functions = self.read(Lane::Lookups, move |reads| reads.manifest(&digest)).await?;
+        let functions =
+            self.shared.read(Lane::Lookups, move |reads| reads.manifest(&digest)).await?;
         Ok(functions.map(|manifest| (*manifest).clone()))
     }
 }

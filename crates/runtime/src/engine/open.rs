@@ -21,7 +21,7 @@ use crate::effects::Effects;
 use crate::guest::Guests;
 use crate::options::Options;
 use crate::parking::ParkingLot;
-use crate::reader::{Pool, Reader};
+use crate::reader::{POOLS, Reader};
 use crate::recovery::Recovery;
 use crate::replays::Replays;
 use crate::retention_clock::RetentionClock;
@@ -208,10 +208,10 @@ impl Engine {
         let shared = Arc::clone(&self.shared);
         self.threads.push(spawn("timers", move || look_after_timers(&shared))?);
         for number in 0..self.shared.options.readers.max(1) {
-            for pool in Pool::ALL {
+            for (pool, (name, _)) in POOLS.iter().enumerate() {
                 let shared = Arc::clone(&self.shared);
                 let read = move || shared.reader.work(&shared, pool);
-                self.threads.push(spawn(&format!("{}-{number}", pool.name()), read)?);
+                self.threads.push(spawn(&format!("{name}-{number}"), read)?);
             }
         }
         Ok(())

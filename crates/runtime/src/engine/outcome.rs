@@ -3,18 +3,16 @@
 
 use indelible_journal::{Ending, ExecutionId, OperationKey};
 use indelible_records::executions::Execution as Row;
-use indelible_store::{Lost, Position};
-use std::future::poll_fn;
-use std::pin::pin;
+use indelible_records::operations::Operation;
+use indelible_records::windows::Windowed;
+use indelible_store::Lost;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use tokio::sync::oneshot;
 
 use super::submitted::Interest;
 use super::{Engine, EngineError};
 use crate::admission::{Admitted, NotAdmitted};
-use crate::operation::{self, Known};
 use crate::reader::Lane;
 use crate::run_queue::Flow;
 use crate::shared::Shared;
@@ -43,27 +41,13 @@ impl Engine {
     /// one that is volatile and has not ended.
     pub async fn execution(&self, execution: &ExecutionId) -> Result<Option<Row>, EngineError> {
         let execution = execution.clone();
-        self.read(Lane::Lookups, move |reads| reads.execution(&execution)).await
-    }
-
-    /// Waits for room: so many commands are under way at most.
-    pub(super) async fn room(&self, flow: Flow) -> Result<Admitted, EngineError> {
-        self.shared.room(flow).await
+        self.shared.read(Lane::Lookups, move |reads| reads.execution(&execution)).await
     }
 
     /// Everything that was read so far is durable.
     pub(super) async fn durable_now(&self) -> Result<(), EngineError> {
-        self.durable(self.shared.store.accepted()).await
-    }
-
-    /// Waits for the disk.
-    pub(super) async fn durable(&self, position: Position) -> Result<(), EngineError> {
-        Ok(self.shared.store.durable(position).await?)
-    }
-
-    /// Why nobody answers.
-    pub(super) fn stopped_why(&self) -> EngineError {
-        stopped(&self.shared)
+        let store = &self.shared.store;
+        Ok(store.durable(store.accepted()).await?)
     }
 }
 
@@ -94,7 +78,7 @@ impl Shared {
             if !row.standing.is_terminal() {
                 return Ok(Some(Standing::GoesOn { volatile: false }));
             }
-            match reads.last_event(&row)?.and_then(operation::ending) {
+            match reads.last_event(&row)?.and_then(Ending::of) {
                 Some(ending) => Ok(Some(Standing::Ended(ending))),
                 // Retention has taken it meanwhile.
                 None if reads.execution(execution)?.is_none() => Ok(Some(Standing::Absent)),
@@ -128,12 +112,13 @@ impl Shared {
     pub(super) async fn known(
         &self,
         operation: &OperationKey,
-    ) -> Result<Option<Known>, EngineError> {
+    ) -> Result<Option<Windowed<Operation>>, EngineError> {
         let operation = operation.clone();
         self.read(Lane::Lookups, move |reads| reads.operation(&operation)).await
     }
 
-    async fn room(&self, flow: Flow) -> Result<Admitted, EngineError> {
+    /// Waits for room: so many commands are under way at most.
+    pub(super) async fn room(&self, flow: Flow) -> Result<Admitted, EngineError> {
         self.unless_paused(self.admission.admit(flow)).await?.map_err(|why| match why {
             NotAdmitted::Busy(waiting) => EngineError::Busy { waiting },
             NotAdmitted::Closed => stopped(self),
@@ -144,15 +129,7 @@ impl Shared {
     /// in it: after the store's bound the caller is told that it is unknown what becomes of the
     /// request, and the tree goes on with it when it can.
     pub(super) async fn unless_paused<F: Future>(&self, what: F) -> Result<F::Output, EngineError> {
-        let (mut what, mut overdue) = (pin!(what), pin!(self.store.overdue()));
-        poll_fn(|context| match what.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending => {
-                let paused = |pause| Err(EngineError::Lost(Lost::Paused(pause)));
-                overdue.as_mut().poll(context).map(paused)
-            }
-        })
-        .await
+        Ok(self.store.unless_overdue(what).await.map_err(Lost::Paused)?)
     }
 }
 

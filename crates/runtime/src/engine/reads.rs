@@ -5,11 +5,15 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use indelible_journal::{
-    ComponentDigest, Event, ExecutionId, JournalKey, OperationKey, PromiseId, RootHash, Started,
+    ComponentDigest, Ending, Event, ExecutionId, JournalKey, OperationKey, PromiseId, RootHash,
+    Started,
 };
+use indelible_records::audit::{self, Entry, Place};
 use indelible_records::executions::{self, Execution as Row};
 use indelible_records::listing::{self, Cursor, Filter, LOOKED_AT_MAX, Listing, PAGE_MAX};
-use indelible_records::{audit, journals, unresolved};
+use indelible_records::operations::{self, Operation};
+use indelible_records::windows::Windowed;
+use indelible_records::{journals, unresolved};
 use indelible_store::{Position, Seen};
 
 use super::views::{
@@ -17,9 +21,7 @@ use super::views::{
     payload_bytes,
 };
 use super::{Engine, EngineError};
-use crate::audit_log::{AuditEntry, AuditPlace};
 use crate::guest::Manifest;
-use crate::operation;
 use crate::reader::{Entered, Lane};
 use crate::shared::Shared;
 use crate::unresolved::UnresolvedEffect;
@@ -40,23 +42,14 @@ impl Engine {
     pub async fn enter_lane(&self, lane: Lane) -> Result<LaneRead<'_>, EngineError> {
         self.shared.enter_lane(lane).await
     }
-
-    /// Reads one piece.
-    pub(super) async fn read<T: Send + 'static>(
-        &self,
-        lane: Lane,
-        work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError> + Send + 'static,
-    ) -> Result<T, EngineError> {
-        self.shared.read(lane, work).await
-    }
 }
 
 impl Shared {
     async fn enter_lane(&self, lane: Lane) -> Result<LaneRead<'_>, EngineError> {
-        let room = self.reader.enter(lane).await?;
-        Ok(LaneRead { shared: self, room })
+        Ok(LaneRead { shared: self, lane, entered: self.reader.enter(lane).await? })
     }
 
+    /// Reads one piece.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -80,7 +73,8 @@ impl Shared {
 /// Room for one read: its pieces are done one after the other, and those of others in between.
 pub struct LaneRead<'a> {
     shared: &'a Shared,
-    room: Entered,
+    lane: Lane,
+    entered: Entered,
 }
 
 impl LaneRead<'_> {
@@ -100,7 +94,9 @@ impl LaneRead<'_> {
         &mut self,
         work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<Seen<T>, EngineError> {
-        self.room.run(self.shared, move |shared| Reads::now(shared, work)).await?
+        let Self { shared, lane, entered } = self;
+        let work = move |shared: &Shared| Reads::now(shared, work);
+        shared.reader.run(shared, *lane, entered, work).await?
     }
 
     /// A page of executions, as [`Engine::list`] has it, a piece at a time.
@@ -136,12 +132,6 @@ impl LaneRead<'_> {
         }
         self.shared.store.durable(position).await?;
         Ok(page)
-    }
-}
-
-impl std::fmt::Debug for LaneRead<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LaneRead").finish_non_exhaustive()
     }
 }
 
@@ -236,14 +226,13 @@ impl Reads<'_> {
     }
 
     /// Entries of the audit record, as [`Engine::audit`] has them.
-    pub fn audit(&self, before: AuditPlace, limit: usize) -> Result<Vec<AuditEntry>, EngineError> {
-        let AuditPlace { at, id } = before;
+    pub fn audit(&self, before: Place, limit: usize) -> Result<Vec<Entry>, EngineError> {
         let limit = limit.clamp(1, AUDIT_PAGE_MAX);
-        let entries = self.saw(audit::before_entry(&self.shared.store, at, &id, limit)?);
-        Ok(entries.into_iter().map(AuditEntry::from).collect())
+        Ok(self.saw(audit::before(&self.shared.store, before, limit)?))
     }
 
-    /// Unresolved effects, as [`Engine::unresolved_after`] has them.
+    /// Unresolved effects behind the one of this promise of this attempt, whether it is still there or
+    /// not.
     pub fn unresolved_after(
         &self,
         after: Option<(&JournalKey, &PromiseId)>,
@@ -273,7 +262,7 @@ impl Reads<'_> {
         let last = self.last_event(&row)?;
         let (Some(started), Some(last)) = (started, last) else { return Ok(None) };
         let no_end = || EngineError::Malformed(format!("the journal of {} has no end", row.key));
-        let ending = operation::ending(last).ok_or_else(no_end)?;
+        let ending = Ending::of(last).ok_or_else(no_end)?;
         Ok(Some(View { ending: Some(ending), ..View::new(row, &started) }))
     }
 
@@ -302,7 +291,7 @@ impl Reads<'_> {
         digest: &ComponentDigest,
     ) -> Result<Option<Arc<Manifest>>, EngineError> {
         let value = self.shared.components.functions(digest)?;
-        // As an operation's.
+        // It does not say at which position it was seen; not after this one.
         let position = self.shared.store.accepted();
         Ok(self.saw(Seen { value, position }))
     }
@@ -311,16 +300,7 @@ impl Reads<'_> {
     pub(super) fn operation(
         &self,
         operation: &OperationKey,
-    ) -> Result<Option<operation::Known>, EngineError> {
-        let known = operation::find(self.shared, operation).map_err(super::calls::unreadable)?;
-        // It does not say at which position it was seen; not after this one.
-        let position = self.shared.store.accepted();
-        Ok(self.saw(Seen { value: known, position }))
-    }
-}
-
-impl std::fmt::Debug for Reads<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reads").field("seen", &self.seen.get()).finish_non_exhaustive()
+    ) -> Result<Option<Windowed<Operation>>, EngineError> {
+        Ok(self.saw(operations::get(&self.shared.store, operation)?))
     }
 }

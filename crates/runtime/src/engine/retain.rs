@@ -2,15 +2,16 @@
 
 use indelible_journal::{Micros, Timestamp};
 use indelible_operations::retention::AHEAD_MAX;
+use indelible_records::audit as audit_rows;
+use indelible_records::idempotency_keys::{Answer, SERVER};
 use indelible_records::retention::{Retention, SweepError, Swept, sweep_keeping};
-use indelible_records::{audit as audit_rows, windows};
 use indelible_slots::Slot;
 use indelible_store::Batch;
 
 use super::control::{Known, other_kind};
 use super::{ControlError, Decided, Done, Engine, EngineError};
 use crate::audit::{self, About};
-use crate::keys::{self, Answer, Answered as _, Requested};
+use crate::keys::{self, Answered as _, Requested};
 use crate::retention;
 use crate::retention_clock::RetentionTime;
 use crate::run_queue::Flow;
@@ -73,20 +74,15 @@ impl Engine {
         decided: Decided,
     ) -> Result<Done<()>, ControlError> {
         let Decided { actor, reason, key } = decided;
-        let _room = self.room(Flow::CONTROL).await?;
-        let under = match &key {
-            None => None,
-            Some(key) => {
-                // The time is not part of it: a repetition is later than the first request.
-                let hash = Requested::new("confirm clock").text(&reason).hash();
-                match self.under(key, hash, None).await? {
-                    Known::Nothing(under) => Some(under),
-                    Known::Mismatch => return Err(ControlError::Mismatch),
-                    Known::Answer(answer) => {
-                        <()>::told(answer).ok_or_else(|| other_kind(key))?;
-                        return Ok(Done { value: (), prior: true });
-                    }
-                }
+        let _room = self.shared.room(Flow::CONTROL).await?;
+        // The time is not part of it: a repetition is later than the first request.
+        let hash = |key| (key, Requested::new("confirm clock").text(&reason).hash());
+        let under = match self.under(key.map(hash), SERVER).await? {
+            Known::Nothing(under) => under,
+            Known::Mismatch => return Err(ControlError::Mismatch),
+            Known::Answer(answer, key) => {
+                <()>::told(answer).ok_or_else(|| other_kind(&key))?;
+                return Ok(Done { value: (), prior: true });
             }
         };
         let under = self.note(under).await?;
@@ -104,7 +100,7 @@ impl Engine {
             if let Some(under) = &under {
                 let change = keys::done(shared, under, Answer::Done);
                 batch.touch(change.id.slot());
-                windows::replace(&mut batch, &change.id, None, Some(&change.after));
+                change.put(&mut batch);
             }
             Ok(batch)
         };

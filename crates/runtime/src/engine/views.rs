@@ -6,6 +6,7 @@ use indelible_journal::{
     RootHash,
 };
 use indelible_operations::retention::Age;
+use indelible_records::audit::{Entry, Place};
 use indelible_records::executions::Execution as Row;
 use indelible_records::listing::{Cursor, Filter, Listing};
 use tokio::sync::oneshot;
@@ -13,9 +14,8 @@ use tokio::sync::oneshot;
 use super::outcome::answered;
 use super::reads::Reads;
 use super::{Engine, EngineError};
-use crate::audit_log::{AuditEntry, AuditPlace};
 use crate::followers::Follow;
-use crate::operation::{self, Known};
+use crate::operation;
 use crate::reader::Lane;
 use crate::run_queue::Flow;
 use crate::shared::lock;
@@ -85,7 +85,7 @@ impl Engine {
             stored => match self.ask_for_view(execution, stored).await? {
                 Viewed::Live(view) => Some(*view),
                 Viewed::Over(row) => {
-                    self.read(Lane::Views, move |reads| reads.view_of_over(*row)).await?
+                    self.shared.read(Lane::Views, move |reads| reads.view_of_over(*row)).await?
                 }
                 Viewed::Absent => None,
             },
@@ -99,7 +99,7 @@ impl Engine {
 
     async fn stored_view(&self, execution: &ExecutionId) -> Result<Stored, EngineError> {
         let execution = execution.clone();
-        let read = self.read(Lane::Views, move |reads| {
+        let read = self.shared.read(Lane::Views, move |reads| {
             Ok(match reads.execution(&execution)? {
                 Some(row) if row.standing.is_terminal() => Stored::Over(reads.view_of_over(row)?),
                 Some(_) => Stored::GoesOn,
@@ -122,7 +122,7 @@ impl Engine {
                 None => return Ok(Viewed::Absent),
             }
         }
-        let room = self.room(Flow::GOING_ON).await?;
+        let room = self.shared.room(Flow::GOING_ON).await?;
         let (reply, answer) = oneshot::channel();
         let command = Command::View(execution.clone(), reply);
         self.shared.send(execution.root(), command.within(room));
@@ -150,7 +150,7 @@ impl Engine {
             return Ok(stored);
         }
         // A root that is volatile is in memory alone (C-39).
-        let room = self.room(Flow::GOING_ON).await?;
+        let room = self.shared.room(Flow::GOING_ON).await?;
         let (reply, answer) = oneshot::channel();
         self.shared.send(root, Command::RootOperation(reply).within(room));
         match answered(&self.shared, answer).await? {
@@ -162,7 +162,7 @@ impl Engine {
 
     async fn stored_operation(&self, root: &RootHash) -> Result<Option<OperationKey>, EngineError> {
         let root = *root;
-        self.read(Lane::Lookups, move |reads| reads.root_operation(&root)).await
+        self.shared.read(Lane::Lookups, move |reads| reads.root_operation(&root)).await
     }
 
     fn is_in_memory(&self, root: &RootHash) -> bool {
@@ -179,18 +179,7 @@ impl Engine {
         limit: usize,
     ) -> Result<TreePage, EngineError> {
         let (root, after) = (*root, after.cloned());
-        self.read(Lane::Views, move |reads| reads.tree(&root, after.as_ref(), limit)).await
-    }
-
-    /// The attempt at an execution that follows another; without one, the first that is there.
-    pub async fn attempt_after(
-        &self,
-        execution: &ExecutionId,
-        after: Option<&JournalKey>,
-    ) -> Result<Option<Row>, EngineError> {
-        let (execution, after) = (execution.clone(), after.cloned());
-        let read = move |reads: &Reads<'_>| reads.attempt_after(&execution, after.as_ref());
-        self.read(Lane::Lookups, read).await
+        self.shared.read(Lane::Views, move |reads| reads.tree(&root, after.as_ref(), limit)).await
     }
 
     /// Events of a journal from this number on: at most so many ([`EVENTS_PAGE_MAX`]), and about so
@@ -205,7 +194,7 @@ impl Engine {
     ) -> Result<EventsPage, EngineError> {
         let key = key.clone();
         let read = move |reads: &Reads<'_>| reads.events(&key, from, events_max, bytes_max);
-        self.read(Lane::Views, read).await
+        self.shared.read(Lane::Views, read).await
     }
 
     /// Follows an execution: all attempts at it. It need not be there yet.
@@ -222,10 +211,10 @@ impl Engine {
         let (namespace, operation_id) = (namespace.clone(), operation_id.clone());
         let operation = OperationKey { namespace, operation_id };
         Ok(match self.shared.known(&operation).await? {
-            Some(Known { record, in_progress }) => OperationView::Known {
-                execution_id: operation::execution(&record),
-                in_progress,
-                accepted_at: record.accepted_at,
+            Some(known) => OperationView::Known {
+                execution_id: known.record.execution_id(),
+                in_progress: known.is_in_progress(),
+                accepted_at: known.record.accepted_at,
             },
             None => match operation::age(&self.shared, &operation) {
                 Age::Fresh => OperationView::Unknown,
@@ -246,7 +235,7 @@ impl Engine {
         let (namespace, operation_id) = (namespace.clone(), operation_id.clone());
         let operation = OperationKey { namespace, operation_id };
         if let Some(known) = self.shared.known(&operation).await?
-            && let Some(ending) = self.outcome(&operation::execution(&known.record)).await?
+            && let Some(ending) = self.outcome(&known.record.execution_id()).await?
         {
             return Ok(Some(ending));
         }
@@ -254,14 +243,14 @@ impl Engine {
     }
 
     /// Who did what, the newest first: entries before a time, or before the last one of a page
-    /// ([`AuditEntry::place`]), at most `limit` (and [`AUDIT_PAGE_MAX`]).
+    /// ([`Entry::place`]), at most `limit` (and [`AUDIT_PAGE_MAX`]).
     pub async fn audit(
         &self,
-        before: impl Into<AuditPlace>,
+        before: impl Into<Place>,
         limit: usize,
-    ) -> Result<Vec<AuditEntry>, EngineError> {
+    ) -> Result<Vec<Entry>, EngineError> {
         let before = before.into();
-        self.read(Lane::Lists, move |reads| reads.audit(before, limit)).await
+        self.shared.read(Lane::Lists, move |reads| reads.audit(before, limit)).await
     }
 }
 

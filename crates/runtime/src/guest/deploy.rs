@@ -19,7 +19,7 @@ use super::interface::{
     CONTRACT_VERSION, Misfits, foreign_imports, missing_exports, mistyped_exports, other_version,
 };
 use super::manifest::{Manifest, ManifestError, check};
-use super::program::{Program, Slot};
+use super::program::{Program, ProgramEntry};
 use super::run::{Done, Progress, StartError, Stop};
 use super::state::State;
 use super::wire;
@@ -180,11 +180,11 @@ impl Guests {
     /// Whoever loads the same component meanwhile waits for this.
     fn check_into(
         &self,
-        slot: &Slot,
+        entry: &ProgramEntry,
         digest: ComponentDigest,
         bytes: &[u8],
     ) -> Result<Deployed, DeployError> {
-        let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = entry.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = &*loaded {
             let program = program.clone();
             return Ok(Deployed { digest, manifest: self.describe(&program)?, program });
@@ -240,7 +240,7 @@ impl Admitted<'_> {
     /// The rest of [`Guests::deploy_check`].
     pub fn check(self) -> Result<Deployed, DeployError> {
         let Self { guests, digest, bytes, .. } = self;
-        let deployed = guests.check_into(&guests.programs.slot(digest), digest, bytes);
+        let deployed = guests.check_into(&guests.programs.entry(digest), digest, bytes);
         if deployed.is_err() {
             guests.programs.remove_empty(digest);
         }

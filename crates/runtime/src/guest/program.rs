@@ -104,7 +104,7 @@ impl Guests {
         digest: ComponentDigest,
         bytes: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Arc<Program>, LoadError<E>> {
-        let loaded = self.load_into(&self.programs.slot(digest), digest, bytes);
+        let loaded = self.load_into(&self.programs.entry(digest), digest, bytes);
         if loaded.is_err() {
             self.programs.remove_empty(digest);
         }
@@ -113,11 +113,11 @@ impl Guests {
 
     fn load_into<E>(
         &self,
-        slot: &Slot,
+        entry: &ProgramEntry,
         digest: ComponentDigest,
         bytes: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Arc<Program>, LoadError<E>> {
-        let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = entry.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = &*loaded {
             return Ok(program.clone());
         }
@@ -148,69 +148,70 @@ impl Guests {
     }
 }
 
-pub(super) type Slot = Arc<Mutex<Option<Arc<Program>>>>;
+pub(super) type ProgramEntry = Arc<Mutex<Option<Arc<Program>>>>;
 
 /// The programs that are loaded, up to a number; those that were wanted least recently go first.
 pub(super) struct Programs {
     max: usize,
-    slots: Mutex<Slots>,
+    table: Mutex<ProgramTable>,
 }
 
 #[derive(Default)]
-struct Slots {
-    by_digest: HashMap<ComponentDigest, (u64, Slot)>,
+struct ProgramTable {
+    by_digest: HashMap<ComponentDigest, (u64, ProgramEntry)>,
     /// Counts what was wanted: a clock for who goes first.
     wanted: u64,
 }
 
 impl Programs {
     pub(super) fn new(max: usize) -> Self {
-        Self { max: max.max(1), slots: Mutex::default() }
+        Self { max: max.max(1), table: Mutex::default() }
     }
 
     /// The place of a program, loaded or not. Whoever loads it holds it meanwhile, so that others
     /// wait for it and not for the whole table.
-    pub(super) fn slot(&self, digest: ComponentDigest) -> Slot {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.wanted += 1;
-        let wanted = slots.wanted;
-        let (used, slot) = slots.by_digest.entry(digest).or_default();
+    pub(super) fn entry(&self, digest: ComponentDigest) -> ProgramEntry {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.wanted += 1;
+        let wanted = table.wanted;
+        let (used, entry) = table.by_digest.entry(digest).or_default();
         *used = wanted;
-        let slot = slot.clone();
-        if slots.by_digest.len() > self.max {
-            let oldest = slots.by_digest.iter().min_by_key(|(_, (used, _))| *used);
+        let entry = entry.clone();
+        if table.by_digest.len() > self.max {
+            let oldest = table.by_digest.iter().min_by_key(|(_, (used, _))| *used);
             if let Some(oldest) = oldest.map(|(digest, _)| *digest) {
-                slots.by_digest.remove(&oldest);
+                table.by_digest.remove(&oldest);
             }
         }
-        slot
+        entry
     }
 
     /// A program that is loaded. One that is being loaded is not.
     pub(super) fn get(&self, digest: ComponentDigest) -> Option<Arc<Program>> {
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, slot) = slots.by_digest.get(&digest)?;
-        slot.try_lock().ok().and_then(|program| program.clone())
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, entry) = table.by_digest.get(&digest)?;
+        entry.try_lock().ok().and_then(|program| program.clone())
     }
 
     /// Gives up a place into which nothing could be loaded: it must not cost another its place.
     pub(super) fn remove_empty(&self, digest: ComponentDigest) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let empty = |slot: &Slot| slot.try_lock().is_ok_and(|program| program.is_none());
-        if slots.by_digest.get(&digest).is_some_and(|(_, slot)| empty(slot)) {
-            slots.by_digest.remove(&digest);
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let empty = |entry: &ProgramEntry| entry.try_lock().is_ok_and(|program| program.is_none());
+        if table.by_digest.get(&digest).is_some_and(|(_, entry)| empty(entry)) {
+            table.by_digest.remove(&digest);
         }
     }
 
     fn remove(&self, digest: ComponentDigest) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.by_digest.remove(&digest);
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.by_digest.remove(&digest);
     }
 
     pub(super) fn loaded(&self) -> usize {
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         // One that is being loaded is held, and counts.
-        let loaded = |slot: &Slot| slot.try_lock().map_or(true, |program| program.is_some());
-        slots.by_digest.values().filter(|(_, slot)| loaded(slot)).count()
+        let loaded =
+            |entry: &ProgramEntry| entry.try_lock().map_or(true, |program| program.is_some());
+        table.by_digest.values().filter(|(_, entry)| loaded(entry)).count()
     }
 }

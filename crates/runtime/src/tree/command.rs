@@ -8,10 +8,12 @@ use indelible_journal::{
 };
 use indelible_operations::id;
 use indelible_records::executions::{self, Standing};
+use indelible_records::idempotency_keys::Cancelling;
 use indelible_records::journals;
+use indelible_records::operations;
 use indelible_records::queue::Entry;
 use indelible_records::timers::Timer;
-use indelible_store::{Position, SubmitError};
+use indelible_store::{Position, ReadError, SubmitError};
 use tokio::sync::oneshot::{self, Receiver};
 
 use super::execution::{Execution, Phase, Verdict};
@@ -22,10 +24,10 @@ use super::volatile::is_volatile;
 use super::{LoadError, Tree, Work};
 use crate::admission::Admitted;
 use crate::audit::{About, Actor};
-use crate::effects::Slot;
+use crate::effects::EffectPermit;
 use crate::key_locks::KeyLock;
 use crate::keys::{self, UnderKey};
-use crate::operation::{self, RecordError, Request};
+use crate::operation::{self, Request};
 use crate::recovery::UnderWay;
 use crate::shared::Shared;
 use crate::watchers::Ended;
@@ -89,8 +91,8 @@ pub(crate) struct EffectEnded {
     pub(crate) child: u32,
     pub(crate) attempt: Attempt,
     pub(crate) end: End,
-    /// Its place among those in flight; none for an answer that comes late.
-    pub(crate) slot: Option<Slot>,
+    /// Its room among those in flight; none for an answer that comes late.
+    pub(crate) permit: Option<EffectPermit>,
 }
 
 /// A reconciler has answered.
@@ -162,15 +164,6 @@ pub(crate) struct Cancel {
     pub(crate) actor: Option<Actor>,
     pub(crate) under: Option<UnderKey>,
     pub(crate) reply: Reply<Result<Cancelling, NotDone>>,
-}
-
-/// What a cancel came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cancelling {
-    /// The request is written; the guest may clean up.
-    Requested,
-    /// It was asked for before.
-    Already,
 }
 
 /// What a person does with a held execution.
@@ -355,7 +348,6 @@ impl Tree {
         } else {
             executions::get(&shared.store, &JournalKey::first(execution.clone()))
         };
-        let stored = stored.map_err(RecordError::from);
         match stored.and_then(|stored| stands(shared, &start, stored.value)) {
             Ok(None) => {}
             Ok(Some(begun)) => return self.answer(start.reply, begun),
@@ -628,10 +620,10 @@ fn stands(
     shared: &Shared,
     start: &Start,
     stored: Option<executions::Execution>,
-) -> Result<Option<Begun>, RecordError> {
+) -> Result<Option<Begun>, ReadError> {
     let Some(row) = stored else { return Ok(None) };
     // It is written with the row: whoever looks again finds it.
-    if operation::find(shared, &start.request.operation)?.is_some() {
+    if operations::get(&shared.store, &start.request.operation)?.value.is_some() {
         return Ok(Some(Begun::Raced));
     }
     // The record of an id that carries no time may be forgotten, and its execution not (C-3): then

@@ -3,7 +3,7 @@
 
 use indelible_journal::{Ending, JournalKey};
 use indelible_records::executions::{self, AdvanceError, Execution as Row, Standing};
-use indelible_records::{audit, queue, timers, unresolved, windows};
+use indelible_records::{audit, queue, timers, unresolved};
 use indelible_slots::SlotSet;
 use indelible_store::{Batch, Position, SubmitError};
 
@@ -103,10 +103,11 @@ impl Tree {
                 timers::delete(&mut batch, timer);
             }
         }
-        let own = [&self.changes.operation, &self.changes.key].into_iter().flatten();
-        for change in own.chain(&self.changes.keys) {
-            let before = change.before.as_ref();
-            windows::replace(&mut batch, &change.id, before, Some(&change.after));
+        if let Some(operation) = &self.changes.operation {
+            operation.put(&mut batch);
+        }
+        for change in self.changes.key.iter().chain(&self.changes.keys) {
+            change.put(&mut batch);
         }
         for (effect, known) in &self.changes.unresolved {
             match known {

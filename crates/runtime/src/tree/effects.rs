@@ -210,7 +210,7 @@ impl Tree {
         let Some(next) = next_attempt(&open) else { return true };
         let components = shared.components.names_of(&own);
         let lane = (components.first().map_or("", String::as_str), open.function_name.as_str());
-        let Some(slot) = shared.effects.begin(lane, key, child, next) else { return false };
+        let Some(permit) = shared.effects.begin(lane, key, child, next) else { return false };
         let request = match execution.unstarted.remove(&child) {
             Some(request) => execution.requests.entry(child).insert_entry(request).get().clone(),
             None => match execution.requests.get(&child) {
@@ -246,7 +246,7 @@ impl Tree {
             timeout: timeout(&open, now.saturating_since(open.scheduled_time)),
             response_bytes_max: shared.guests.options().payload_bytes_max,
             idem: open.retry_policy.class.idempotency == Idempotency::Idem,
-            slot,
+            permit,
         };
         self.changes.outgoing.push(Outgoing::Send(Box::new(sending)));
         true
@@ -261,7 +261,7 @@ impl Tree {
 
     /// An attempt has ended, or a late answer came.
     pub(super) fn effect_ended(&mut self, shared: &Shared, ended: EffectEnded) {
-        let EffectEnded { key, run, child, attempt, end, slot } = ended;
+        let EffectEnded { key, run, child, attempt, end, permit } = ended;
         match self.load(shared, &key) {
             Ok(()) => {}
             // An answer that came late, to what was volatile or is swept.
@@ -280,7 +280,7 @@ impl Tree {
         }
         execution.in_flight.remove(&child);
         self.settle_effect(shared, &key, child, &Came::To(end));
-        drop(slot);
+        drop(permit);
     }
 
     /// An attempt that another process started, at an effect or a volatile call: nobody knows how it

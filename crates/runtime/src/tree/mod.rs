@@ -34,6 +34,8 @@ mod work;
 use std::collections::{HashMap, VecDeque};
 
 use indelible_journal::{Ending, Entry, JournalKey, OperationKey, Timestamp, Violation};
+use indelible_records::idempotency_keys::KeyRecord;
+use indelible_records::operations::Operation;
 use indelible_records::timers::Timer;
 use indelible_records::{audit, unresolved as unresolved_rows};
 use indelible_store::{Position, SubmitError};
@@ -43,7 +45,7 @@ use self::execution::{Execution, Phase};
 pub(crate) use self::load::LoadError;
 pub(crate) use self::work::{Job, NotStarted, Noted};
 use crate::effects::Outgoing;
-use crate::operation::Change as OperationChange;
+use crate::operation::Change;
 use crate::shared::Shared;
 
 /// One thing to do in a tree, in the order of arrival.
@@ -96,10 +98,10 @@ struct Changes {
     timers: Vec<(Timer, bool)>,
     /// Those of volatile executions: no row has them (C-39).
     volatile_timers: Vec<(Timer, bool)>,
-    operation: Option<OperationChange>,
-    key: Option<OperationChange>,
+    operation: Option<Change<Operation>>,
+    key: Option<Change<KeyRecord>>,
     /// Records of the keys that what was done from outside came under.
-    keys: Vec<OperationChange>,
+    keys: Vec<Change<KeyRecord>>,
     audit: Vec<audit::Entry>,
     /// Rows of unresolved effects to write; `None` deletes the row.
     unresolved: Vec<(unresolved_rows::Effect, Option<unresolved_rows::Unresolved>)>,
@@ -189,12 +191,12 @@ impl Tree {
     }
 
     /// What the next commit changes about that operation's record.
-    pub(crate) fn operation_change(&mut self) -> &mut Option<OperationChange> {
+    pub(crate) fn operation_change(&mut self) -> &mut Option<Change<Operation>> {
         &mut self.changes.operation
     }
 
     /// What the next commit changes about the record of the key that led to that operation.
-    pub(crate) fn key_change(&mut self) -> &mut Option<OperationChange> {
+    pub(crate) fn key_change(&mut self) -> &mut Option<Change<KeyRecord>> {
         &mut self.changes.key
     }
 

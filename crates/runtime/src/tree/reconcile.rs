@@ -10,6 +10,7 @@ use indelible_journal::{
     OperationId, OperationKey, Payload, RootHash, Started,
 };
 use indelible_operations::Binding;
+use indelible_records::operations::{self, Operation};
 use indelible_records::{executions, journals};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -150,8 +151,8 @@ pub(super) fn ask(
 ) -> Result<Asked, String> {
     let namespace = Namespace::new(NAMESPACE).expect("it is a name");
     let operation = OperationKey { namespace, operation_id: operation_id(which) };
-    let record = operation::find(shared, &operation).map_err(|error| error.to_string())?;
-    if let Some(known) = record {
+    let known = operations::get(&shared.store, &operation).map_err(|error| error.to_string())?;
+    if let Some(known) = known.value {
         return found(shared, &known.record);
     }
     let nobody = Asked::Answered(Answered::NotKnownYet);
@@ -217,8 +218,8 @@ fn key_sent(request: &Request, open: &OpenInvoke) -> String {
 }
 
 /// What became of a question that was asked before.
-fn found(shared: &Shared, record: &operation::Record) -> Result<Asked, String> {
-    let execution = operation::execution(record);
+fn found(shared: &Shared, record: &Operation) -> Result<Asked, String> {
+    let execution = record.execution_id();
     let row = executions::latest(&shared.store, &execution).map_err(|error| error.to_string())?;
     match row.value {
         Some(row) => stands(shared, &row),

@@ -7,7 +7,8 @@ use indelible_api::Problem;
 use indelible_api::access::{AuditEntry, AuditPage, NewToken, Tokens, WhoAmI};
 use indelible_idempotency::ConsumerNamespace;
 use indelible_journal::Timestamp;
-use indelible_runtime::{AuditPlace, Lane};
+use indelible_records::audit::{About, Place};
+use indelible_runtime::Lane;
 
 use crate::answer::Answer;
 use crate::auth::TokenId;
@@ -64,14 +65,22 @@ pub(super) async fn audit(state: Arc<State>, asked: Asked) -> Result<Answer, Pro
         let entries = reads.audit(place, limit)?;
         let next = entries.last().filter(|_| entries.len() == limit);
         let next = next.map(|entry| write_place(&entry.place()));
-        let entries = entries.into_iter().map(|entry| AuditEntry {
-            at: entry.at.to_string(),
-            actor: entry.actor,
-            action: entry.action,
-            execution: entry.execution.map(|key| key.to_string()),
-            promise_id: entry.promise.map(|promise| promise.to_string()),
-            subject: entry.subject,
-            reason: entry.reason,
+        let entries = entries.into_iter().map(|entry| {
+            let (execution, promise, subject) = match entry.about {
+                About::Execution(key) => (Some(key), None, None),
+                About::Promise(key, promise) => (Some(key), Some(promise), None),
+                About::Component(name, digest) => (None, None, Some(format!("{name} {digest}"))),
+                About::Subject(subject) => (None, None, Some(subject)),
+            };
+            AuditEntry {
+                at: entry.at.to_string(),
+                actor: entry.actor,
+                action: entry.action,
+                execution: execution.map(|key| key.to_string()),
+                promise_id: promise.map(|promise| promise.to_string()),
+                subject,
+                reason: entry.reason,
+            }
         });
         Ok(Answer::ok(&AuditPage { entries: entries.collect(), next }))
     });
@@ -79,12 +88,12 @@ pub(super) async fn audit(state: Arc<State>, asked: Asked) -> Result<Answer, Pro
 }
 
 /// `TIME_ID`: microseconds, and the id in hexadecimal digits.
-fn write_place(place: &AuditPlace) -> String {
+fn write_place(place: &Place) -> String {
     format!("{}_{}", place.at.as_micros(), data_encoding::HEXLOWER.encode(&place.id))
 }
 
-fn read_place(text: &str) -> Option<AuditPlace> {
+fn read_place(text: &str) -> Option<Place> {
     let (at, id) = text.split_once('_')?;
     let id = data_encoding::HEXLOWER.decode(id.as_bytes()).ok()?;
-    Some(AuditPlace { at: Timestamp::from_micros(at.parse().ok()?)?, id: id.try_into().ok()? })
+    Some(Place { at: Timestamp::from_micros(at.parse().ok()?)?, id: id.try_into().ok()? })
 }

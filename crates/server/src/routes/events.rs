@@ -10,9 +10,7 @@
 //! After the last one comes `event: over`, and the stream ends; whoever asks again behind that is
 //! answered 204.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +20,7 @@ use indelible_journal::{Attempts, Event, ExecutionId, JournalKey, json};
 use indelible_runtime::{EngineError, Follow, Lane, Reads};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Pieces};
 use crate::refusal::not_found;
 use crate::request::{Asked, malformed};
 use crate::state::State;
@@ -67,7 +65,7 @@ pub(super) async fn watch(state: Arc<State>, asked: Asked) -> Result<Answer, Pro
     let credential = asked.headers.get(http::header::AUTHORIZATION).cloned();
     let reader =
         Reader { state, execution, follow, place, credential, over: false, _waiter: waiter };
-    Ok(Answer::events(Stream { reader: Some(Box::new(reader)), reading: None }))
+    Ok(Answer::events(pieces(Box::new(reader))))
 }
 
 /// `ATTEMPTS:SEQUENCE`.
@@ -79,33 +77,11 @@ fn read_id(execution: &ExecutionId, id: &str) -> Option<(JournalKey, u64)> {
 }
 
 /// Events as they happen: one piece at a time, read when the client takes it.
-pub(crate) struct Stream {
-    /// None while it reads, and at the end.
-    reader: Option<Box<Reader>>,
-    reading: Option<LaneRead>,
-}
-
-type LaneRead = Pin<Box<dyn Future<Output = (Box<Reader>, Option<Bytes>)> + Send>>;
-
-impl Stream {
-    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.reading.is_none() {
-            let Some(mut reader) = self.reader.take() else { return Poll::Ready(None) };
-            self.reading = Some(Box::pin(async move {
-                let piece = reader.next().await;
-                (reader, piece)
-            }));
-        }
-        let reading = self.reading.as_mut().expect("it was just made");
-        let Poll::Ready((reader, piece)) = reading.as_mut().poll(context) else {
-            return Poll::Pending;
-        };
-        self.reading = None;
-        if piece.is_some() {
-            self.reader = Some(reader);
-        }
-        Poll::Ready(piece)
-    }
+fn pieces(mut reader: Box<Reader>) -> Pieces {
+    Pieces::new(async move {
+        let piece = reader.next().await?;
+        Some((Ok(piece), Some(pieces(reader))))
+    })
 }
 
 /// Where a stream is.

@@ -28,8 +28,7 @@ use http::Method;
 use indelible_api::access::Role;
 use indelible_api::{Code, Problem};
 
-pub(crate) use self::backup::{Cut, Stream as BackupStream};
-pub(crate) use self::events::Stream;
+pub(crate) use self::backup::Cut;
 pub use self::table::ROUTES;
 pub(crate) use self::table::{LIMIT, WAIT_SECONDS};
 use crate::answer::Answer;

@@ -173,7 +173,7 @@ async fn there_are_not_too_many_keys() {
     let third = tokens.create(&new, at(3), &admin()).await.unwrap();
     let error = tokens.create(&new, at(4), &admin()).await.unwrap_err();
     assert!(matches!(error, TokenError::TooMany(3)), "{error}");
-    assert_eq!((count(&store, SETTINGS), count(&store, AUDIT)), (3, 3));
+    assert_eq!((count(&store, SETTINGS), count(&store, AUDIT)), (3 + 1, 3), "and their version");
 
     // At 30 the second has been over for longer than the third.
     tokens.revoke(id(&third.token), at(25), &admin()).await.unwrap().unwrap();
@@ -260,4 +260,40 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
         std::task::Poll::Ready(value) => Some(value),
         std::task::Poll::Pending => None,
     }
+}
+
+/// D13: of two processes that keep the keys of one store in memory, the one that does not know of
+/// the other's change is not let to overwrite it: it reads again, and then both know the same.
+#[tokio::test]
+async fn two_that_keep_the_same_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let one = Tokens::open_bounded(store.clone(), 3).unwrap();
+    let other = Tokens::open_bounded(store.clone(), 3).unwrap();
+    let new = |name| new_token(name, &[Role::Call], &["shop"]);
+    let made = one.create(&new("first"), at(1), &admin()).await.unwrap();
+    assert_eq!(other.check(&made.secret, at(2)), None, "it has not been told");
+    other.refresh().unwrap();
+    assert!(other.check(&made.secret, at(2)).is_some());
+
+    // A revocation of which the other does not know is there after its own change.
+    one.revoke(id(&made.token), at(3), &admin()).await.unwrap().unwrap();
+    assert!(other.check(&made.secret, at(4)).is_some(), "it has not been told");
+    let second = other.create(&new("second"), at(4), &admin()).await.unwrap();
+    assert_eq!(other.check(&made.secret, at(4)), None);
+    // Revoked again by the one that is behind: it was the first that counts.
+    let third = other.create(&new("third"), at(5), &admin()).await.unwrap();
+    let revoked = one.revoke(id(&second.token), at(6), &admin()).await.unwrap().unwrap();
+    assert_eq!(revoked.revoked_at, Some(at(6).to_string()));
+    let again = other.revoke(id(&second.token), at(7), &admin()).await.unwrap().unwrap();
+    assert_eq!(again.revoked_at, revoked.revoked_at);
+    // The bound holds for both together: the key that was over first goes.
+    one.create(&new("fourth"), at(8), &admin()).await.unwrap();
+    other.refresh().unwrap();
+    let (seen, theirs) = (one.list().await.unwrap(), other.list().await.unwrap());
+    assert_eq!(seen, theirs);
+    let names: Vec<_> = seen.iter().map(|token| token.name.as_str()).collect();
+    assert_eq!(names, ["second", "third", "fourth"]);
+    assert!(one.check(&third.secret, at(9)).is_some());
+    assert_eq!(audited(&store).len(), 6);
 }

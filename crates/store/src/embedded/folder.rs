@@ -146,7 +146,9 @@ impl Folder {
             }
             state => {
                 if state.is_none() {
-                    folder.check_empty()?;
+                    if has_entries(&folder.path)? {
+                        return Err(FolderError::NotAStore { path: folder.path }.into());
+                    }
                     folder.write_format(State::Creating)?;
                 }
                 folder.make(make_engine)?;
@@ -223,13 +225,6 @@ impl Folder {
             (2, Some("engine fjall 3"), Some("state creating"), None) => Ok(Some(State::Creating)),
             _ => Err(damaged("it does not say which engine, and in what state")),
         }
-    }
-
-    fn check_empty(&self) -> Result<(), FolderError> {
-        if has_entries(&self.path)? {
-            return Err(FolderError::NotAStore { path: self.path.clone() });
-        }
-        Ok(())
     }
 
     fn make<E: From<FolderError>>(
@@ -333,7 +328,7 @@ fn private() -> fs::OpenOptions {
     options
 }
 
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
+pub(super) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
     let path = path.to_path_buf();
     move |source| FolderError::Io { doing, path, source }
 }

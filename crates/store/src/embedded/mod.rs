@@ -24,7 +24,6 @@ mod tuning;
 mod upkeep;
 
 use std::io;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -42,6 +41,7 @@ use self::tuning::Room;
 use self::upkeep::{Kept, Upkeep};
 use crate::backend::{
     Backend, BackendError, BackendSnapshot, Direction, KeyRange, Visit, caught, caught_reading,
+    visit_rows,
 };
 use crate::batch::Write;
 use crate::damage::DamageLog;
@@ -156,11 +156,7 @@ impl EmbeddedBackend {
         }
         let damage = Arc::<DamageLog>::default();
         let upkeep = Upkeep::start(database.clone(), kept, Arc::clone(&damage));
-        let upkeep = upkeep.map_err(|source| FolderError::Io {
-            doing: "start a thread for",
-            path: path.clone(),
-            source,
-        })?;
+        let upkeep = upkeep.map_err(folder::failed("start a thread for", &path))?;
         Ok(Self {
             upkeep,
             memtable_bytes,
@@ -259,9 +255,7 @@ impl EmbeddedBackend {
 fn prepare(path: &Path) -> Result<Option<Recovered>, OpenError> {
     let damaged = |path: &Path, what: String| OpenError::Damaged { path: path.to_path_buf(), what };
     let report = preflight::examine(path).map_err(|error| match error {
-        PreflightError::Io { path, source } => {
-            OpenError::Folder(FolderError::Io { doing: "read", path, source })
-        }
+        PreflightError::Io { path, source } => folder::failed("read", &path)(source).into(),
         PreflightError::Damaged(damage) => damaged(path, damage.to_string()),
     })?;
     if report.stage != Stage::Created {
@@ -270,11 +264,7 @@ fn prepare(path: &Path) -> Result<Option<Recovered>, OpenError> {
     }
     sync_folders(path)?;
     let Some(torn) = report.torn else { return Ok(None) };
-    preflight::cut(&torn).map_err(|source| FolderError::Io {
-        doing: "cut a torn write from",
-        path: torn.path.clone(),
-        source,
-    })?;
+    preflight::cut(&torn).map_err(folder::failed("cut a torn write from", &torn.path))?;
     let TornTail { path: file, at, bytes, .. } = torn;
     Ok(Some(Recovered { file, at, bytes }))
 }
@@ -286,11 +276,7 @@ fn sync_folders(path: &Path) -> Result<(), FolderError> {
     let list = || -> io::Result<Vec<PathBuf>> {
         std::fs::read_dir(&keyspaces)?.map(|entry| entry.map(|entry| entry.path())).collect()
     };
-    let list = list().map_err(|source| FolderError::Io {
-        doing: "list",
-        path: keyspaces.clone(),
-        source,
-    })?;
+    let list = list().map_err(folder::failed("list", &keyspaces))?;
     for keyspace in list.iter().filter(|path| path.is_dir()) {
         folder::sync(keyspace)?;
     }
@@ -484,18 +470,12 @@ impl BackendSnapshot for EmbeddedSnapshot {
     ) -> Result<(), BackendError> {
         let keyspace = keyspace(&self.keyspaces, table)?;
         caught_reading(|| {
-            let mut rows = self.snapshot.range::<Bytes, _>(keyspace, keys::stored_range(range));
-            let mut next = || match direction {
-                Direction::Forward => rows.next(),
-                Direction::Backward => rows.next_back(),
-            };
-            while let Some(row) = next() {
+            let rows = self.snapshot.range::<Bytes, _>(keyspace, keys::stored_range(range));
+            let rows = rows.map(|row| {
                 let (key, value) = row.into_inner().map_err(reading)?;
-                if let ControlFlow::Break(()) = visit(keys::given(key.into()), value.into()) {
-                    break;
-                }
-            }
-            Ok(())
+                Ok((keys::given(key.into()), value.into()))
+            });
+            visit_rows(rows, direction, visit)
         })
     }
 }

@@ -9,7 +9,8 @@
 //! the newest files are sorted in. Reads are quicker then, and so is opening after a crash.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -36,32 +37,18 @@ pub(super) struct Kept {
 
 /// The thread. It ends when this is dropped.
 pub(super) struct Upkeep {
+    /// Asks for something to be done; none when it is to end. One question is as good as many.
+    asks: Option<SyncSender<()>>,
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
 struct Control {
-    state: Mutex<State>,
-    changed: Condvar,
     /// Something was committed since the last look.
     committed: AtomicBool,
-}
-
-/// Why the thread wakes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wake {
-    Asked,
-    Idle,
-    Stop,
-}
-
-#[derive(Default)]
-struct State {
-    /// There may be something to do.
-    asked: bool,
-    stop: bool,
-    failure: Option<String>,
+    stop: AtomicBool,
+    failure: OnceLock<String>,
 }
 
 impl Upkeep {
@@ -72,19 +59,21 @@ impl Upkeep {
         damage: Arc<DamageLog>,
     ) -> std::io::Result<Self> {
         let control = Arc::new(Control::default());
-        // What an earlier process left to do.
-        control.lock().asked = true;
+        let (asks, asked) = sync_channel(1);
         let thread = std::thread::Builder::new().name("store upkeep".to_owned()).spawn({
             let control = Arc::clone(&control);
-            move || control.run(&database, &tables, &damage)
+            move || control.run(&database, &tables, &asked, &damage)
         })?;
-        Ok(Self { control, thread: Some(thread) })
+        let upkeep = Self { asks: Some(asks), control, thread: Some(thread) };
+        // What an earlier process left to do.
+        upkeep.ask();
+        Ok(upkeep)
     }
 
     /// Says that something was flushed, or will be.
     pub(super) fn ask(&self) {
-        self.control.lock().asked = true;
-        self.control.changed.notify_all();
+        // Full: it is asked already. Without a receiver: it has failed, and says so.
+        _ = self.asks.as_ref().map(|asks| asks.try_send(()));
     }
 
     /// Says that something was committed.
@@ -94,14 +83,14 @@ impl Upkeep {
 
     /// Why it stopped by itself, if it has.
     pub(super) fn failure(&self) -> Option<String> {
-        self.control.lock().failure.clone()
+        self.control.failure.get().cloned()
     }
 }
 
 impl Drop for Upkeep {
     fn drop(&mut self) {
-        self.control.lock().stop = true;
-        self.control.changed.notify_all();
+        self.control.stop.store(true, Ordering::Release);
+        self.asks = None;
         if let Some(thread) = self.thread.take() {
             // It says why it failed before it ends.
             _ = thread.join();
@@ -110,53 +99,42 @@ impl Drop for Upkeep {
 }
 
 impl Control {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn run(&self, database: &Database, tables: &[Kept], damage: &DamageLog) {
+    fn run(&self, database: &Database, tables: &[Kept], asked: &Receiver<()>, damage: &DamageLog) {
         // A folder that was just opened may have much in memory.
         let mut is_tidy = false;
-        loop {
-            let wake = self.wait(is_tidy);
-            let result = match wake {
-                Wake::Stop => return,
-                Wake::Asked => caught(|| self.tidy(database, tables, |table| &table.strategy)),
-                Wake::Idle => caught(|| {
+        while let Some(is_idle) = self.wait(asked, is_tidy) {
+            let result = caught(|| {
+                if is_idle {
                     flush_rest(tables)?;
-                    self.tidy(database, tables, |table| &table.idle_strategy)
-                }),
-            };
+                }
+                self.tidy(database, tables, asked, |table| {
+                    if is_idle { &table.idle_strategy } else { &table.strategy }
+                })
+            });
             if let Err(error) = result {
                 if error.is_damage() {
                     damage.note(&error.to_string());
                 }
-                self.lock().failure = Some(error.to_string());
+                _ = self.failure.set(error.to_string());
                 return;
             }
-            is_tidy = wake == Wake::Idle;
+            is_tidy = is_idle;
         }
     }
 
-    /// Waits to be asked, or, unless everything is tidy, until nothing is committed any more.
-    fn wait(&self, mut is_tidy: bool) -> Wake {
-        let mut state = self.lock();
+    /// Waits to be asked, or, unless everything is tidy, until nothing is committed any more: whether
+    /// it is idle. None: it is to end.
+    fn wait(&self, asked: &Receiver<()>, mut is_tidy: bool) -> Option<bool> {
         loop {
-            let quiet = |state: &mut State| !state.asked && !state.stop;
-            let waited = self.changed.wait_timeout_while(state, IDLE, quiet);
-            let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = woken;
-            if state.stop {
-                return Wake::Stop;
-            }
-            if !timeout.timed_out() {
-                state.asked = false;
-                return Wake::Asked;
+            match asked.recv_timeout(IDLE) {
+                Ok(()) => return Some(false),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {}
             }
             if self.committed.swap(false, Ordering::Relaxed) {
                 is_tidy = false;
             } else if !is_tidy {
-                return Wake::Idle;
+                return Some(true);
             }
         }
     }
@@ -166,25 +144,25 @@ impl Control {
         &self,
         database: &Database,
         tables: &[Kept],
+        asked: &Receiver<()>,
         strategy: impl Fn(&Kept) -> &Arc<Leveled>,
     ) -> Result<(), BackendError> {
         loop {
             let mut worked = false;
             for table in tables {
-                if self.lock().stop {
+                if self.stop.load(Ordering::Acquire) {
                     return Ok(());
                 }
                 worked |= compact(database, &table.keyspace, strategy(table))?;
             }
-            let flushing = || tables.iter().any(|table| table.keyspace.sealed_memtable_count() > 0);
             if worked {
                 continue;
             }
-            if !flushing() {
+            if tables.iter().all(|table| table.keyspace.sealed_memtable_count() == 0) {
                 return Ok(());
             }
-            let timeout = self.changed.wait_timeout(self.lock(), LOOK_AGAIN);
-            drop(timeout);
+            // To be asked, or to be stopped, is a reason to look at once.
+            _ = asked.recv_timeout(LOOK_AGAIN);
         }
     }
 }

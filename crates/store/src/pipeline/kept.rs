@@ -2,7 +2,8 @@
 //! the backend has applied them.
 //!
 //! A layer that is kept never changes: snapshots share it, and two of them become one by a merge
-//! that the writer makes outside the lock. A backend that applies in its commit has none.
+//! that the writer makes outside the lock. Over a backend that applies in its commit a group is kept
+//! for no longer than the writer holds the lock.
 
 use std::sync::Arc;
 
@@ -16,26 +17,20 @@ use crate::table::Table;
 const KEPT_LAYERS_MAX: usize = 4;
 
 /// The layers that are kept, the oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Kept {
-    layers: Vec<KeptLayer>,
-}
+#[derive(Debug, Clone, Default)]
+pub(super) struct Kept(Vec<KeptLayer>);
 
-/// The changes of one or more groups.
-#[derive(Debug, Clone)]
-pub(super) struct KeptLayer {
-    layer: Arc<Layer>,
-    /// The last of the groups: when the backend has applied it, the layer goes.
-    last: Sequence,
-}
+/// The changes of one or more groups, and the last of these: when the backend has applied it, the
+/// layer goes.
+pub(super) type KeptLayer = (Arc<Layer>, Sequence);
 
 impl Kept {
-    pub(super) fn is_empty(&self) -> bool {
-        self.layers.is_empty()
+    pub(super) fn bytes(&self) -> usize {
+        self.newest_first().map(|layer| layer.bytes).sum()
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        self.layers.iter().map(|kept| kept.layer.bytes()).sum()
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = &Arc<Layer>> {
+        self.0.iter().rev().map(|(layer, _)| layer)
     }
 
     /// What the newest layer that knows the key says about it.
@@ -43,43 +38,28 @@ impl Kept {
         self.newest_first().find_map(|layer| layer.get(table, key))
     }
 
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = &Arc<Layer>> {
-        self.layers.iter().rev().map(|kept| &kept.layer)
-    }
-
     /// Takes the next group.
     pub(super) fn push(&mut self, layer: Arc<Layer>, last: Sequence) {
-        self.layers.push(KeptLayer { layer, last });
+        self.0.push((layer, last));
     }
 
-    /// Takes out what the backend has applied. The caller drops it outside the lock.
+    /// Takes out what the backend has applied.
     pub(super) fn take_applied(&mut self, applied: Sequence) -> Vec<KeptLayer> {
-        let count = self.layers.iter().take_while(|kept| kept.last <= applied).count();
-        if count == 0 { Vec::new() } else { self.layers.drain(..count).collect() }
+        let count = self.0.partition_point(|(_, last)| *last <= applied);
+        self.0.drain(..count).collect()
     }
 
-    /// Two neighbours to be merged, and where they are; none while there are few layers.
-    pub(super) fn to_merge(&self) -> Option<(usize, [KeptLayer; 2])> {
-        if self.layers.len() <= KEPT_LAYERS_MAX {
-            return None;
+    /// Makes one layer of two neighbours; of a key that is in both, the newer change counts. False:
+    /// there are few layers, and nothing has changed.
+    pub(super) fn merge(&mut self) -> bool {
+        if self.0.len() <= KEPT_LAYERS_MAX {
+            return false;
         }
-        let bytes = |pair: &[KeptLayer]| pair.iter().map(|kept| kept.layer.bytes()).sum::<usize>();
-        let pairs = self.layers.windows(2).enumerate();
-        let (at, pair) = pairs.min_by_key(|(_, pair)| bytes(pair))?;
-        Some((at, [pair[0].clone(), pair[1].clone()]))
-    }
-
-    /// Puts a merged layer in the place of the two that it was made of. Nothing else has changed
-    /// since: the writer is the only one to add and to take out.
-    pub(super) fn replace(&mut self, at: usize, merged: KeptLayer) {
-        self.layers.splice(at..at + 2, [merged]);
-    }
-}
-
-impl KeptLayer {
-    /// Two neighbours as one; of a key that is in both, the newer change.
-    pub(super) fn merged([older, newer]: &[Self; 2]) -> Self {
-        Self { layer: Arc::new(older.layer.overlaid_with(&newer.layer)), last: newer.last }
+        let bytes = |at: &usize| self.0[*at].0.bytes + self.0[at + 1].0.bytes;
+        let at = (0..KEPT_LAYERS_MAX).min_by_key(bytes).expect("there are some");
+        let (newer, last) = self.0.remove(at + 1);
+        self.0[at] = (Arc::new(self.0[at].0.overlaid_with(&newer)), last);
+        true
     }
 }
 
@@ -113,9 +93,7 @@ mod tests {
         let mut kept = Kept::default();
         for number in 1..=100 {
             kept.push(group(number), Sequence::new(number));
-            while let Some((at, pair)) = kept.to_merge() {
-                kept.replace(at, KeptLayer::merged(&pair));
-            }
+            kept.merge();
             assert!(kept.newest_first().count() <= KEPT_LAYERS_MAX);
             let found = kept.get(&T, b"last").cloned().flatten();
             assert_eq!(found, Some(Bytes::from(number.to_string())));
@@ -127,7 +105,7 @@ mod tests {
             let unapplied = (applied + 1..=100).map(|n| format!("own {n}"));
             assert!({ unapplied }.all(|key| kept.get(&T, key.as_bytes()).is_some()), "{applied}");
         }
-        assert!(kept.is_empty());
+        assert_eq!(kept.newest_first().count(), 0);
         assert_eq!(kept.bytes(), 0);
     }
 }

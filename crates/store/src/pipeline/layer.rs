@@ -2,8 +2,7 @@
 //! there. Layers over the backend are the overlay through which reads see accepted state.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Range;
-use std::iter::Rev;
+use std::iter::empty;
 
 use bytes::Bytes;
 
@@ -26,9 +25,12 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layer {
     tables: Vec<BTreeMap<Bytes, Entry>>,
-    batches: usize,
-    writes: usize,
-    bytes: usize,
+    /// How many batches are in it.
+    pub(super) batches: usize,
+    /// How many puts and deletes were given to it, overwritten ones included.
+    pub(super) writes: usize,
+    /// How many bytes were given to it, those included that were overwritten within a group.
+    pub(super) bytes: usize,
 }
 
 impl Layer {
@@ -72,24 +74,9 @@ impl Layer {
         self.batches == 0
     }
 
-    /// How many batches are in it.
-    pub(crate) fn batches(&self) -> usize {
-        self.batches
-    }
-
-    /// How many puts and deletes were given to it, overwritten ones included.
-    pub(crate) fn writes(&self) -> usize {
-        self.writes
-    }
-
     /// How many keys it changes.
     pub(crate) fn keys(&self) -> usize {
         self.tables.iter().map(BTreeMap::len).sum()
-    }
-
-    /// How many bytes were given to it, those included that were overwritten within a group.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// What it says about a key, if anything.
@@ -104,37 +91,22 @@ impl Layer {
         entries.filter(|(_, entry)| !entry.is_nothing).map(|(key, entry)| (key, &entry.change))
     }
 
+    /// The changes of a range, in a direction.
     pub(crate) fn range<'a>(
         &'a self,
         table: &Table,
         range: &KeyRange,
         direction: Direction,
     ) -> Changes<'a> {
-        let Some(table) = self.tables.get(table.index()) else { return Changes::None };
+        let Some(table) = self.tables.get(table.index()) else { return Box::new(empty()) };
         let changes = table.range::<Bytes, _>((range.0.as_ref(), range.1.as_ref()));
+        let changes = changes.map(|(key, entry)| (key, &entry.change));
         match direction {
-            Direction::Forward => Changes::Forward(changes),
-            Direction::Backward => Changes::Backward(changes.rev()),
+            Direction::Forward => Box::new(changes),
+            Direction::Backward => Box::new(changes.rev()),
         }
     }
 }
 
-/// The changes of a range, in a direction.
-pub(crate) enum Changes<'a> {
-    None,
-    Forward(Range<'a, Bytes, Entry>),
-    Backward(Rev<Range<'a, Bytes, Entry>>),
-}
-
-impl<'a> Iterator for Changes<'a> {
-    type Item = (&'a Bytes, &'a Change);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (key, entry) = match self {
-            Self::None => None,
-            Self::Forward(changes) => changes.next(),
-            Self::Backward(changes) => changes.next(),
-        }?;
-        Some((key, &entry.change))
-    }
-}
+/// Keys and their changes.
+pub(crate) type Changes<'a> = Box<dyn Iterator<Item = (&'a Bytes, &'a Change)> + 'a>;

@@ -36,16 +36,17 @@ mod read;
 mod tests;
 mod writer;
 
+use std::array;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
-use tokio::sync::{Notify, Semaphore, TryAcquireError};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, TryAcquireError};
 
 use self::kept::Kept;
 use self::layer::Layer;
@@ -117,23 +118,16 @@ struct Shared {
     work: Condvar,
     /// As in `State`; read without the lock.
     retired: AtomicU64,
-    /// As in `State`; read without the lock.
-    kept_bytes: AtomicUsize,
     /// Told once, when the store stops.
     stopped: Notify,
     /// Told when a pause has lasted so long that callers are told.
     overdue: Notify,
     /// The time of pauses.
     time: Arc<dyn PauseTime>,
-    counters: Counters,
     damage: Arc<DamageLog>,
-    /// In place of the writer's thread, if the store is driven by hand.
-    hand: Option<Hand>,
+    /// In place of the writer's thread, if the store is driven by hand: locked while a caller does.
+    hand: Option<Mutex<()>>,
 }
-
-/// Whoever drives the store by hand; locked while it does.
-#[derive(Debug, Default)]
-struct Hand(Mutex<()>);
 
 #[derive(Debug)]
 struct State {
@@ -152,6 +146,8 @@ struct State {
     pause: Option<PauseState>,
     poison: Option<Poison>,
     closed: bool,
+    /// What is counted. The rest of it is looked up when it is asked for.
+    readings: Readings,
 }
 
 #[derive(Debug, Clone)]
@@ -160,15 +156,6 @@ struct Closing {
     outcome: Arc<Outcome>,
     last: Position,
     sequence: Sequence,
-}
-
-#[derive(Debug, Default)]
-struct Counters {
-    groups: AtomicU64,
-    batches: AtomicU64,
-    writes_given: AtomicU64,
-    writes_made: AtomicU64,
-    bytes_given: AtomicU64,
 }
 
 /// What went through a pipeline since it was opened.
@@ -194,25 +181,9 @@ pub struct Readings {
     pub paused: bool,
 }
 
-/// The values of the keys that preconditions are about.
-type FetchedValues = SmallVec<[Option<Bytes>; 4]>;
-
-/// The keys that are looked up for a batch.
-type Lookups<'a> = SmallVec<[Lookup<'a>; 12]>;
-
-/// What the rows had when they were read.
-struct Fetched {
-    /// The value of each precondition's key.
-    conditions: FetchedValues,
-    /// For each delete, whether its key had one, or may have.
-    deletes: SmallVec<[bool; 8]>,
-}
-
-impl Fetched {
-    fn is_empty(&self) -> bool {
-        self.conditions.is_empty() && self.deletes.is_empty()
-    }
-}
+/// What the rows had when they were read: for each precondition of a batch, then for each of its
+/// deletes, of which only matters whether there was something, or may have been.
+type Fetched = SmallVec<[Option<Bytes>; 12]>;
 
 struct Owner {
     shared: Arc<Shared>,
@@ -236,16 +207,16 @@ impl Store {
         bounds: Bounds,
         time: Arc<dyn PauseTime>,
     ) -> Result<Self, StartError> {
-        let shared = Self::shared(backend, tables, bounds, time, None)?;
+        let store = Self::new(backend, tables, bounds, time, None)?;
         let writer = std::thread::Builder::new()
             .name("store writer".to_owned())
             .spawn({
-                let shared = Arc::clone(&shared);
+                let shared = Arc::clone(&store.shared);
                 move || writer::run(&shared)
             })
             .map_err(StartError::Thread)?;
-        let owner = Owner { shared: Arc::clone(&shared), writer: Mutex::new(Some(writer)) };
-        Ok(Self { shared, owner: Arc::new(owner) })
+        *store.owner.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
+        Ok(store)
     }
 
     /// Starts a pipeline without its writer's thread: nothing becomes durable unless somebody
@@ -268,35 +239,34 @@ impl Store {
         bounds: Bounds,
         time: Arc<dyn PauseTime>,
     ) -> Result<Self, StartError> {
-        let shared = Self::shared(backend, tables, bounds, time, Some(Hand::default()))?;
-        let owner = Owner { shared: Arc::clone(&shared), writer: Mutex::new(None) };
-        Ok(Self { shared, owner: Arc::new(owner) })
+        Self::new(backend, tables, bounds, time, Some(Mutex::default()))
     }
 
     /// What the writer does next, in a store that is driven by hand: it takes everything that is
     /// accepted as one group, or tries to commit the group that it took. False: there is nothing to
     /// do, or the store has stopped, or has a writer.
     pub fn step(&self) -> bool {
-        self.shared.hand.as_ref().is_some_and(|hand| self.shared.step(hand))
+        self.shared.step_by_hand()
     }
 
-    fn shared(
+    fn new(
         backend: Arc<dyn Backend>,
         tables: &[Table],
         bounds: Bounds,
         time: Arc<dyn PauseTime>,
-        hand: Option<Hand>,
-    ) -> Result<Arc<Shared>, StartError> {
+        hand: Option<Mutex<()>>,
+    ) -> Result<Self, StartError> {
         bounds.check()?;
         let list = table::list(tables)?;
         let (recovered, sequence) = recovered(&*backend)?;
         let per_batch = (bounds.waiting_bytes_max / bounds.waiting_batches_max).max(1);
         let permits = per_batch * bounds.waiting_batches_max;
         let checked = |permits| u32::try_from(permits).expect("bounds were checked");
-        Ok(Arc::new(Shared {
+        let named = |index| list.iter().find(|table| table.index() == index).map(Table::name);
+        let shared = Arc::new(Shared {
             damage: backend.damage(),
             backend,
-            names: names(&list),
+            names: array::from_fn(named),
             list,
             bounds,
             room: Semaphore::new(permits),
@@ -315,16 +285,17 @@ impl Store {
                 pause: None,
                 poison: None,
                 closed: false,
+                readings: Readings::default(),
             }),
             work: Condvar::new(),
             retired: AtomicU64::new(0),
-            kept_bytes: AtomicUsize::new(0),
             stopped: Notify::new(),
             overdue: Notify::new(),
             time,
-            counters: Counters::default(),
             hand,
-        }))
+        });
+        let owner = Owner { shared: Arc::clone(&shared), writer: Mutex::default() };
+        Ok(Self { shared, owner: Arc::new(owner) })
     }
 
     /// Accepts a batch, or refuses it at once. Waits for room, never for the disk; where there is no
@@ -333,36 +304,27 @@ impl Store {
     ///
     /// If the future is dropped before it is done, nothing has changed.
     pub async fn submit(&self, batch: Batch) -> Result<Position, SubmitError> {
-        let mut submitted = pin!(self.submit_with(batch, Patience::Bounded));
-        let mut overdue = pin!(self.overdue());
-        // The pause is looked at only by a batch that has to wait.
-        poll_fn(|context| match submitted.as_mut().poll(context) {
-            Poll::Ready(result) => Poll::Ready(result),
-            Poll::Pending => overdue.as_mut().poll(context).map(SubmitError::Paused).map(Err),
-        })
-        .await
+        let submitted = self.unless_overdue(self.submit_with(batch, Patience::Bounded));
+        submitted.await.map_err(SubmitError::Paused)?
     }
 
     async fn submit_with(&self, batch: Batch, patience: Patience) -> Result<Position, SubmitError> {
         let permits = self.shared.check(&batch)?;
         // A closed semaphore means a stopped or closed store: `accept` says which.
-        if let Ok(permit) = self.shared.room.acquire_many(permits).await {
-            permit.forget();
-        }
-        self.shared.accept(batch, permits, patience)
+        let room = self.shared.room.acquire_many(permits).await.ok();
+        self.shared.accept(batch, room, patience)
     }
 
     /// As [`submit`](Self::submit), but where there is no room now it says so.
     pub fn try_submit(&self, batch: Batch) -> Result<Position, SubmitError> {
         let permits = self.shared.check(&batch)?;
-        match self.shared.room.try_acquire_many(permits) {
-            Ok(permit) => permit.forget(),
-            Err(TryAcquireError::Closed) => {}
+        let room = match self.shared.room.try_acquire_many(permits) {
             Err(TryAcquireError::NoPermits) => {
-                return Err(SubmitError::Full { waiting: self.shared.lock().open.batches() });
+                return Err(SubmitError::Full { waiting: self.shared.lock().open.batches });
             }
-        }
-        self.shared.accept(batch, permits, Patience::Bounded)
+            room => room.ok(),
+        };
+        self.shared.accept(batch, room, Patience::Bounded)
     }
 
     /// As [`submit`](Self::submit), waiting on this thread. It waits through pauses, for room and, if
@@ -433,27 +395,34 @@ impl Store {
         self.shared.lock().pause.as_ref().map(|paused| paused.pause.clone())
     }
 
-    /// Resolves when a pause has lasted so long that callers are told, at once if one has.
-    pub async fn overdue(&self) -> Pause {
-        loop {
-            // Registered before the look, so that a pause that grows too long in between is not
-            // missed.
-            let told = self.shared.overdue.notified();
-            if let Some(paused) = self.shared.lock().pause.as_ref().filter(|pause| pause.overdue) {
-                return paused.pause.clone();
-            }
-            told.await;
-        }
+    /// Waits for something until a pause has lasted so long that callers are told. The pause is looked
+    /// at only if there is something to wait for.
+    pub async fn unless_overdue<F: Future>(&self, what: F) -> Result<F::Output, Pause> {
+        let overdue = |state: &State| {
+            state.pause.as_ref().filter(|paused| paused.overdue).map(|paused| paused.pause.clone())
+        };
+        let mut overdue = pin!(self.told(&self.shared.overdue, overdue));
+        let mut what = pin!(what);
+        poll_fn(|context| match what.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => overdue.as_mut().poll(context).map(Err),
+        })
+        .await
     }
 
     /// Resolves when the store stops: the process should end then, as nothing it accepts can
     /// become durable any more.
     pub async fn stopped(&self) -> Poison {
+        self.told(&self.shared.stopped, |state| state.poison.clone()).await
+    }
+
+    /// Waits until the state has something that is told of.
+    async fn told<T>(&self, news: &Notify, look: impl Fn(&State) -> Option<T>) -> T {
         loop {
-            // Registered before the look, so that a stop in between is not missed.
-            let told = self.shared.stopped.notified();
-            if let Some(poison) = self.poison() {
-                return poison;
+            // Registered before the look, so that what happens in between is not missed.
+            let told = news.notified();
+            if let Some(found) = look(&self.shared.lock()) {
+                return found;
             }
             told.await;
         }
@@ -466,18 +435,12 @@ impl Store {
 
     /// What went through since the store was opened.
     pub fn readings(&self) -> Readings {
-        let counters = &self.shared.counters;
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let state = self.shared.lock();
         Readings {
-            groups: read(&counters.groups),
-            batches: read(&counters.batches),
-            writes_given: read(&counters.writes_given),
-            writes_made: read(&counters.writes_made),
-            bytes_given: read(&counters.bytes_given),
-            waiting: state.open.batches(),
+            waiting: state.open.batches,
             damaged_places: self.shared.damage.places(),
             paused: state.pause.is_some(),
+            ..state.readings
         }
     }
 
@@ -507,10 +470,7 @@ impl Store {
     /// that the store is closed.
     pub fn close(self) -> Result<(), Poison> {
         self.owner.close();
-        match self.poison() {
-            Some(poison) => Err(poison),
-            None => Ok(()),
-        }
+        self.poison().map_or(Ok(()), Err)
     }
 }
 
@@ -543,12 +503,9 @@ impl Owner {
             // It catches its own panics; if one got through, the state says what is durable.
             _ = writer.join();
         }
-        if let (false, Some(hand)) = (closed, &self.shared.hand) {
-            while self.shared.step(hand) {}
-            // A store that has stopped leaves its backend as it is.
-            if self.shared.lock().poison.is_none() {
-                self.shared.close_backend();
-            }
+        if !closed && self.shared.hand.is_some() {
+            while self.shared.step_by_hand() {}
+            self.shared.close_backend();
         }
     }
 }
@@ -567,10 +524,6 @@ impl Shared {
 
     fn knows(&self, table: &Table) -> bool {
         self.names[table.index()] == Some(table.name())
-    }
-
-    fn check_readable(&self) -> Result<(), ReadError> {
-        self.lock().check_readable()
     }
 
     fn known_for_read(&self, table: &Table) -> Result<(), ReadError> {
@@ -592,111 +545,81 @@ impl Shared {
         Ok(permits.clamp(self.batch_permits_min, self.batch_permits_max))
     }
 
-    /// Decides on a batch that has room: refused, or in the open layer.
+    /// Decides on a batch that has room: refused, or in the open layer. Without room the store has
+    /// stopped, or is closed. The room of a batch that is not accepted is given back, outside the lock;
+    /// that of others when the writer takes them.
     fn accept(
         &self,
-        batch: Batch,
-        permits: u32,
-        patience: Patience,
-    ) -> Result<Position, SubmitError> {
-        let result = self.accept_if_met(batch, permits, patience);
-        if result.is_err() {
-            self.room.add_permits(permits as usize);
-        }
-        result
-    }
-
-    fn accept_if_met(
-        &self,
         mut batch: Batch,
-        permits: u32,
+        room: Option<SemaphorePermit<'_>>,
         patience: Patience,
     ) -> Result<Position, SubmitError> {
+        let permits = room.as_ref().map_or(0, SemaphorePermit::num_permits);
+        let keep_room = |_: &Position| std::mem::forget(room);
         batch.pack();
         // What the backend has may have to be read from disk, and no other caller should wait for
         // that: it is fetched before the lock is taken. Under the lock, a key that is in no layer is
         // as it was fetched still, unless a group has left the overlay since the fetch began.
         for _ in 0..UNLOCKED_READS_MAX {
             let retired = self.retired.load(Ordering::Acquire);
-            let fetched = match patience {
-                Patience::Bounded => self.fetch(&batch)?,
-                Patience::Endless => self.fetch_through_pauses(&batch)?,
-            };
+            let fetched = self.fetch(&batch, patience)?;
             let state = self.lock();
             if state.retired == retired || fetched.is_empty() {
-                return self.decide(state, batch, permits, &fetched);
+                return self.decide(state, batch, permits, &fetched).inspect(keep_room);
             }
         }
         let state = self.lock();
         // All callers wait for these reads, so there are no others: the backend is told of every
         // delete, also of what it does not have.
-        let deletes = batch.deletes().map(|_| true).collect();
-        let fetched = Fetched { conditions: self.fetch_conditions(&batch)?, deletes };
-        self.decide(state, batch, permits, &fetched)
+        let mut fetched = self.look_up(conditions(&batch))?;
+        fetched.extend(batch.deletes().map(|_| Some(Bytes::new())));
+        self.decide(state, batch, permits, &fetched).inspect(keep_room)
     }
 
-    /// Reads until the backend can be reached. A store by hand does not wait: no time passes in it.
-    fn fetch_through_pauses(&self, batch: &Batch) -> Result<Fetched, SubmitError> {
+    /// What the rows have for the keys that a batch asks about, in one call. Endless patience reads
+    /// until the backend can be reached; not in a store by hand, in which no time passes.
+    fn fetch(&self, batch: &Batch, patience: Patience) -> Result<Fetched, SubmitError> {
+        let wanted = Wanted::Existence;
         let mut tries = 0;
         loop {
-            match self.fetch(batch) {
-                Err(error) if error.is_pause() && self.hand.is_none() => {
-                    let state = self.lock();
-                    if state.closed || state.poison.is_some() {
-                        return Err(error);
-                    }
-                    drop(state);
-                    tries += 1;
-                    self.time.wait(pause::delay(tries));
-                }
-                fetched => return fetched,
+            let deletes = batch.deletes();
+            let deletes =
+                deletes.map(|Write { table, key, .. }| Lookup { table, key, wanted, found: None });
+            let fetched = self.look_up(conditions(batch).chain(deletes));
+            let away = fetched.as_ref().is_err_and(SubmitError::is_pause);
+            if !away || patience == Patience::Bounded || self.hand.is_some() || self.is_over() {
+                return fetched;
             }
+            tries += 1;
+            self.time.wait(pause::delay(tries));
         }
     }
 
-    /// What the rows have for the keys that a batch asks about, in one call.
-    fn fetch(&self, batch: &Batch) -> Result<Fetched, SubmitError> {
-        let deletes = batch.deletes().map(|Write { table, key, .. }| Lookup {
-            table,
-            key,
-            wanted: Wanted::Existence,
-            found: None,
-        });
-        let mut lookups = conditions(batch).chain(deletes).collect();
-        self.look_up(&mut lookups)?;
-        let mut found = lookups.into_iter().map(|lookup| lookup.found);
-        Ok(Fetched {
-            conditions: found.by_ref().take(batch.conditions().len()).collect(),
-            deletes: found.map(|found| found.is_some()).collect(),
-        })
+    /// Whether nothing is accepted any more.
+    fn is_over(&self) -> bool {
+        let state = self.lock();
+        state.closed || state.poison.is_some()
     }
 
-    fn fetch_conditions(&self, batch: &Batch) -> Result<FetchedValues, SubmitError> {
-        let mut lookups = conditions(batch).collect();
-        self.look_up(&mut lookups)?;
+    fn look_up<'a>(
+        &self,
+        lookups: impl Iterator<Item = Lookup<'a>>,
+    ) -> Result<Fetched, SubmitError> {
+        let mut lookups: SmallVec<[_; 12]> = lookups.collect();
+        if !lookups.is_empty() {
+            self.backend.look_up(&mut lookups).map_err(|error| {
+                let Lookup { table, key, .. } = lookups[error.index];
+                self.note_damage(table, key, &error.source);
+                SubmitError::Unreadable(Arc::new(error.source))
+            })?;
+        }
         Ok(lookups.into_iter().map(|lookup| lookup.found).collect())
-    }
-
-    fn look_up(&self, lookups: &mut Lookups<'_>) -> Result<(), SubmitError> {
-        if lookups.is_empty() {
-            return Ok(());
-        }
-        self.backend.look_up(lookups).map_err(|error| {
-            let Lookup { table, key, .. } = lookups[error.index];
-            self.unreadable(table, key, error.source)
-        })
     }
 
     /// The backend could not read; damage is noted.
     fn unread(&self, table: &Table, key: &[u8], source: BackendError) -> ReadError {
         self.note_damage(table, key, &source);
         ReadError::Backend { table: table.name(), source: Arc::new(source) }
-    }
-
-    /// The same for what a batch asks about.
-    fn unreadable(&self, table: &Table, key: &[u8], error: BackendError) -> SubmitError {
-        self.note_damage(table, key, &error);
-        SubmitError::Unreadable(Arc::new(error))
     }
 
     fn note_damage(&self, table: &Table, key: &[u8], error: &BackendError) {
@@ -710,7 +633,7 @@ impl Shared {
         &self,
         mut state: MutexGuard<'_, State>,
         batch: Batch,
-        permits: u32,
+        permits: usize,
         fetched: &Fetched,
     ) -> Result<Position, SubmitError> {
         if let Some(poison) = &state.poison {
@@ -719,8 +642,8 @@ impl Shared {
         if state.closed {
             return Err(SubmitError::Closed);
         }
-        let conditions = batch.conditions().iter().zip(&fetched.conditions);
-        for (index, (condition, fetched)) in conditions.enumerate() {
+        let (conditions, deletes) = fetched.split_at(batch.conditions().len());
+        for (index, (condition, fetched)) in batch.conditions().iter().zip(conditions).enumerate() {
             let found = state.overlaid(&condition.table, &condition.key).unwrap_or(fetched);
             if !condition.expect.is_met_by(found.as_deref()) {
                 return Err(SubmitError::Refused(Refusal {
@@ -733,16 +656,15 @@ impl Shared {
         }
         // When the group of this batch gets there, the disk has what it has now, and the changes of
         // the kept layers and the closing one.
-        let deletes = batch.deletes().zip(&fetched.deletes);
+        let deletes = batch.deletes().zip(deletes);
         let on_disk: SmallVec<[bool; 8]> = deletes
-            .map(|(delete, fetched)| match state.taken(&delete.table, &delete.key) {
-                Some(change) => change.is_some(),
-                None => *fetched,
+            .map(|(write, fetched)| {
+                state.taken(&write.table, &write.key).unwrap_or(fetched).is_some()
             })
             .collect();
         let position = state.accepted.next();
         state.accepted = position;
-        state.open_permits += permits as usize;
+        state.open_permits += permits;
         let wake = state.open.is_empty() && state.closing.is_none();
         // A snapshot that has the layer keeps it as it is: this copies it then, once.
         Arc::make_mut(&mut state.open).apply(batch.into_writes(), &on_disk);
@@ -768,19 +690,8 @@ impl State {
     }
 
     fn check_readable(&self) -> Result<(), ReadError> {
-        match &self.poison {
-            Some(poison) => Err(ReadError::Poisoned(poison.clone())),
-            None => Ok(()),
-        }
+        self.poison.clone().map_or(Ok(()), |poison| Err(ReadError::Poisoned(poison)))
     }
-}
-
-fn names(tables: &[Table]) -> [Option<&'static str>; TABLES_MAX as usize] {
-    let mut names = [None; TABLES_MAX as usize];
-    for table in tables {
-        names[table.index()] = Some(table.name());
-    }
-    names
 }
 
 /// The lookups of a batch's preconditions.
@@ -804,8 +715,6 @@ fn recovered(backend: &dyn Backend) -> Result<(Position, Sequence), BackendError
         ([position, sequence], []) => {
             Ok((Position::new(number(position)), Sequence::new(number(sequence))))
         }
-        // Before groups were counted.
-        ([position], []) => Ok((Position::new(number(position)), Sequence::START)),
         _ => {
             let what = format!("the position row has {} bytes", row.len());
             Err(BackendError::Damaged { what })

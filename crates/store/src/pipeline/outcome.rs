@@ -29,28 +29,26 @@ impl Outcome {
 
     /// Says how the group ended, and wakes everybody.
     pub(crate) fn end(&self, result: Result<(), Lost>) {
-        let wakers = {
-            let mut waiting = self.lock();
+        self.change(|waiting| {
             waiting.ended = Some(result);
             std::mem::take(&mut waiting.wakers)
-        };
-        // Outside the lock: those who wake look at once.
-        for waker in wakers {
-            waker.wake();
-        }
+        });
     }
 
     /// Tells callers of a pause; none: it is over. Those that wait through pauses look for nothing,
     /// and stay in the list.
     pub(crate) fn set_overdue(&self, pause: Option<Pause>) {
-        let wakers = {
-            let mut waiting = self.lock();
+        self.change(|waiting| {
             waiting.overdue = pause;
             if waiting.overdue.is_some() { waiting.wakers.clone() } else { Vec::new() }
-        };
-        for waker in wakers {
-            waker.wake();
-        }
+        });
+    }
+
+    /// Makes a change, and wakes whom it concerns.
+    fn change(&self, change: impl FnOnce(&mut Waiting) -> Vec<Waker>) {
+        let wakers = change(&mut self.lock());
+        // Outside the lock: those who wake look at once.
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -101,11 +99,7 @@ impl Durable {
     /// Waits on this thread. Not for async code.
     pub fn wait(mut self) -> Result<(), Lost> {
         let driven = self.driven.take();
-        let drive = || {
-            driven
-                .as_ref()
-                .is_some_and(|shared| shared.hand.as_ref().is_some_and(|hand| shared.step(hand)))
-        };
+        let drive = || driven.as_ref().is_some_and(|shared| shared.step_by_hand());
         super::blocking::block_on_driving(self, drive)
     }
 }

@@ -2,7 +2,6 @@
 //! writer tries the same group again and again; until it is durable nothing behind it is, so no
 //! effect and no answer leaves the process (D2).
 
-use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,8 +24,10 @@ pub(super) fn delay(tries: u32) -> Duration {
 }
 
 /// A store in which nothing becomes durable for now. It goes on by itself when it can.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the store is paused, and goes on by itself: {cause}")]
 pub struct Pause {
+    #[source]
     pub(super) cause: Arc<BackendError>,
 }
 
@@ -34,18 +35,6 @@ impl Pause {
     /// What the last try met.
     pub fn cause(&self) -> &BackendError {
         &self.cause
-    }
-}
-
-impl fmt::Display for Pause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the store is paused, and goes on by itself: {}", self.cause)
-    }
-}
-
-impl std::error::Error for Pause {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&*self.cause)
     }
 }
 
@@ -58,17 +47,14 @@ pub(super) struct PauseState {
     pub(super) tries: u32,
     /// Tries since the store is being closed.
     pub(super) closing_tries: u32,
-    pub(super) given: Given,
     /// Callers that wait are told.
     pub(super) overdue: bool,
 }
 
-/// Whether the closing group was given to the backend. If it was, the backend is asked for it before
-/// it is given again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Given {
-    Never,
-    Before,
+impl PauseState {
+    pub(super) fn new(pause: Pause, since: Duration) -> Self {
+        Self { pause, since, tries: 0, closing_tries: 0, overdue: false }
+    }
 }
 
 /// The time that passes while a store is paused; tests and simulations bring their own.
@@ -77,11 +63,11 @@ pub trait PauseTime: Send + Sync + 'static {
     fn now(&self) -> Duration;
 
     /// Waits so long, or until [`interrupt`](Self::interrupt). A store that is driven by hand never
-    /// waits.
-    fn wait(&self, delay: Duration);
+    /// asks for it.
+    fn wait(&self, _delay: Duration) {}
 
     /// Ends a wait, or the next one if there is none: the store is being closed.
-    fn interrupt(&self);
+    fn interrupt(&self) {}
 }
 
 /// The machine's own time.
@@ -124,10 +110,6 @@ impl PauseTime for NoTime {
     fn now(&self) -> Duration {
         Duration::ZERO
     }
-
-    fn wait(&self, _delay: Duration) {}
-
-    fn interrupt(&self) {}
 }
 
 #[cfg(test)]

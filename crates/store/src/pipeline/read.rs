@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::layer::{Changes, Layer};
+use super::layer::{Change, Changes, Layer};
 use super::{Shared, State, Store, UNLOCKED_READS_MAX};
 use crate::backend::{BackendError, BackendSnapshot, Direction, KeyRange};
 use crate::bounds::{self, at_most};
@@ -61,14 +61,13 @@ impl Scan {
     /// a page ended, the next one goes on. The range never becomes wider, wherever the key is from.
     #[must_use]
     pub fn after(mut self, key: Bytes) -> Self {
-        let (end, inside) = match self.direction {
-            Direction::Forward => (&mut self.range.0, std::cmp::Ordering::Less),
-            Direction::Backward => (&mut self.range.1, std::cmp::Ordering::Greater),
+        let end = match self.direction {
+            Direction::Forward => &mut self.range.0,
+            Direction::Backward => &mut self.range.1,
         };
         let narrower = match end {
             Bound::Included(old) | Bound::Excluded(old) => {
-                let order = Bytes::cmp(old, &key);
-                order == inside || order == std::cmp::Ordering::Equal
+                ordered(self.direction, old, &key).is_le()
             }
             Bound::Unbounded => true,
         };
@@ -168,15 +167,6 @@ pub struct Snapshot {
 type Layers = SmallVec<[Arc<Layer>; 2]>;
 
 impl Snapshot {
-    fn new(
-        shared: Arc<Shared>,
-        position: Position,
-        layers: Layers,
-        backend: Box<dyn BackendSnapshot>,
-    ) -> Self {
-        Self { shared, position, layers, backend }
-    }
-
     /// The position whose state this is.
     pub fn position(&self) -> Position {
         self.position
@@ -228,30 +218,18 @@ impl Snapshot {
         let ranges = self.layers.iter();
         let ranges =
             ranges.map(|layer| layer.range(&scan.table, &scan.range, direction).peekable());
-        let mut overlay = Merged { direction, newest_first: ranges.collect() };
-        let mut next = overlay.next();
-        let mut full = false;
+        let mut overlay = Merged { direction, newest_first: ranges.collect() }.peekable();
         let scanned = self.backend.scan(&scan.table, &scan.range, direction, &mut |key, value| {
             // Changes that come before this row, and the one that replaces it.
-            while let Some((changed, change)) = next {
-                let order = ordered(direction, changed, &key);
-                if order == std::cmp::Ordering::Greater {
-                    break;
-                }
-                next = overlay.next();
-                if let Some(value) = change
-                    && page.take(changed.clone(), value.clone()).is_break()
-                {
-                    full = true;
-                    return ControlFlow::Break(());
-                }
-                if order == std::cmp::Ordering::Equal {
+            let comes_first =
+                |(changed, _): &(&Bytes, _)| ordered(direction, changed, &key).is_le();
+            while let Some((changed, change)) = overlay.next_if(comes_first) {
+                page.take(changed, change)?;
+                if *changed == key {
                     return ControlFlow::Continue(());
                 }
             }
-            let taken = page.take(key, value);
-            full = taken.is_break();
-            taken
+            page.take(&key, &Some(value))
         });
         scanned.map_err(|source| {
             // Behind the last row that was read, or from the start of the range.
@@ -263,11 +241,8 @@ impl Snapshot {
             });
             self.shared.unread(&scan.table, &key, source)
         })?;
-        while !full && let Some((key, change)) = next {
-            next = overlay.next();
-            if let Some(value) = change {
-                full = page.take(key.clone(), value.clone()).is_break();
-            }
+        if !page.page.more {
+            _ = overlay.try_for_each(|(key, change)| page.take(key, change));
         }
         Ok(())
     }
@@ -275,7 +250,7 @@ impl Snapshot {
     fn check(&self, table: &Table) -> Result<(), ReadError> {
         self.shared.known_for_read(table)?;
         // What a stopped store accepted last is lost: nobody may see it any more.
-        self.shared.check_readable()
+        self.shared.lock().check_readable()
     }
 }
 
@@ -331,7 +306,12 @@ impl Shared {
         let open = (!state.open.is_empty()).then_some(&state.open);
         let closing = state.closing.as_ref().map(|closing| &closing.layer);
         let layers = open.into_iter().chain(closing).chain(state.kept.newest_first());
-        Ok(Snapshot::new(Arc::clone(self), state.accepted, layers.cloned().collect(), rows))
+        Ok(Snapshot {
+            shared: Arc::clone(self),
+            position: state.accepted,
+            layers: layers.cloned().collect(),
+            backend: rows,
+        })
     }
 }
 
@@ -344,13 +324,15 @@ struct Collect {
 }
 
 impl Collect {
-    fn take(&mut self, key: Bytes, value: Bytes) -> ControlFlow<()> {
+    /// Takes a row, unless it is deleted.
+    fn take(&mut self, key: &Bytes, change: &Change) -> ControlFlow<()> {
+        let Some(value) = change else { return ControlFlow::Continue(()) };
         if self.page.rows.len() == self.rows_max || self.bytes.is_none() {
             self.page.more = true;
             return ControlFlow::Break(());
         }
         self.bytes = self.bytes.and_then(|bytes| bytes.checked_sub(key.len() + value.len()));
-        self.page.rows.push((key, value));
+        self.page.rows.push((key.clone(), value.clone()));
         ControlFlow::Continue(())
     }
 }
@@ -362,20 +344,18 @@ struct Merged<'a> {
 }
 
 impl<'a> Iterator for Merged<'a> {
-    type Item = (&'a Bytes, &'a Option<Bytes>);
+    type Item = (&'a Bytes, &'a Change);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut first: Option<(&Bytes, usize)> = None;
-        for (place, changes) in self.newest_first.iter_mut().enumerate() {
-            let Some((key, _)) = changes.peek() else { continue };
-            match first.map(|(first, _)| ordered(self.direction, key, first)) {
-                None | Some(std::cmp::Ordering::Less) => first = Some((key, place)),
-                // What an older layer says of the same key.
-                Some(std::cmp::Ordering::Equal) => _ = changes.next(),
-                Some(std::cmp::Ordering::Greater) => {}
-            }
+        let direction = self.direction;
+        let heads = self.newest_first.iter_mut().enumerate();
+        let heads = heads.filter_map(|(place, changes)| Some((changes.peek()?.0, place)));
+        // Of several that are the same, the first: the newest.
+        let (key, place) = heads.min_by(|(a, _), (b, _)| ordered(direction, a, b))?;
+        for older in &mut self.newest_first[place + 1..] {
+            older.next_if(|(other, _)| *other == key);
         }
-        self.newest_first[first?.1].next()
+        self.newest_first[place].next()
     }
 }
 

@@ -452,8 +452,7 @@ fn a_snapshot_that_is_overtaken_is_opened_again() {
     assert_eq!(read.load(Ordering::SeqCst), 3, "the groups that came in between are in it");
 }
 
-/// Groups are counted on from the row that every commit writes; a store from before they were
-/// counted begins with the first, and keeps its positions.
+/// Groups are counted on from the row that every commit writes; a row of another length is damage.
 #[test]
 fn groups_are_counted_on() {
     let own = |value: &[u8]| Write {
@@ -461,23 +460,24 @@ fn groups_are_counted_on() {
         key: Bytes::from_static(POSITION_KEY),
         value: Some(Bytes::copy_from_slice(value)),
     };
-    let (seven, nine) = (7_u64.to_be_bytes(), 9_u64.to_be_bytes());
+    let row = [7_u64.to_be_bytes(), 9_u64.to_be_bytes()].concat();
     let opened = |row: &[u8]| {
         let backend = Arc::new(MemoryBackend::new());
         backend.commit(Sequence::START.next(), vec![own(row)]).unwrap();
         Store::start_by_hand(backend, &[T], Bounds::DEFAULT)
     };
-    for (row, sequence) in [(seven.to_vec(), 0), ([seven, nine].concat(), 9)] {
-        let store = opened(&row).unwrap();
-        let now = (store.durable_now(), store.durable_sequence());
-        assert_eq!(now, (Position::new(7), Sequence::new(sequence)));
-        let position = store.try_submit(put("a", "1")).unwrap();
-        store.durable(position).wait().unwrap();
-        assert_eq!(position, Position::new(8));
-        assert_eq!(store.durable_sequence(), Sequence::new(sequence + 1));
+    let store = opened(&row).unwrap();
+    assert_eq!(
+        (store.durable_now(), store.durable_sequence()),
+        (Position::new(7), Sequence::new(9))
+    );
+    let position = store.try_submit(put("a", "1")).unwrap();
+    store.durable(position).wait().unwrap();
+    assert_eq!((position, store.durable_sequence()), (Position::new(8), Sequence::new(10)));
+    for broken in [&row[1..], &row[..8], &[]] {
+        let damaged = opened(broken).unwrap_err();
+        assert!(matches!(damaged, StartError::Backend(BackendError::Damaged { .. })), "{damaged}");
     }
-    let damaged = opened(&seven[1..]).unwrap_err();
-    assert!(matches!(damaged, StartError::Backend(BackendError::Damaged { .. })), "{damaged}");
 }
 
 fn by_hand(backend: &Arc<Gated>, bounds: Bounds) -> Store {

@@ -6,134 +6,110 @@
 //! stays a prefix of the order of positions (D3).
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::kept::KeptLayer;
 use super::outcome::Outcome;
-use super::pause::{self, CLOSING_TRIES_MAX, Given, PauseState};
-use super::{Closing, Hand, POSITION_KEY, Pause, Shared, State};
+use super::pause::{self, CLOSING_TRIES_MAX, PauseState};
+use super::{Closing, POSITION_KEY, Pause, Shared, State};
 use crate::backend::{BackendError, Presence, caught};
 use crate::batch::Write;
 use crate::error::{Lost, Poison};
 use crate::position::Sequence;
 use crate::table::PIPELINE;
 
-/// What came of a try to commit a group.
-enum Tried {
-    Durable,
-    /// The next try comes after so long.
+/// What the writer has just done.
+pub(super) enum Step {
+    /// Nothing: there is nothing to do, or the store has stopped.
+    Idle,
+    Done,
+    /// It could not commit; the next try comes after so long.
     Paused(Duration),
-    /// That was the end of the store.
-    Stopped,
 }
 
 pub(super) fn run(shared: &Shared) {
-    while let Some(group) = shared.take() {
-        let mut given = Given::Never;
-        loop {
-            match shared.write(&group, given) {
-                Tried::Durable => break,
-                Tried::Paused(delay) => shared.time.wait(delay),
-                Tried::Stopped => return,
-            }
-            given = shared.given();
+    loop {
+        match shared.step() {
+            Step::Done => {}
+            Step::Paused(delay) => shared.time.wait(delay),
+            Step::Idle if shared.wait_for_work() => {}
+            Step::Idle => return shared.close_backend(),
         }
     }
-    shared.close_backend();
 }
 
 impl Shared {
-    /// What the writer does, by hand: takes what is accepted, or tries to commit what was taken. Two
-    /// halves, so that whoever drives the store can let others go on between them, as they do
-    /// while a disk is at work. False: nothing is left to do, or the store has stopped.
-    pub(super) fn step(&self, hand: &Hand) -> bool {
+    /// What the writer does next, by hand. False: nothing is left to do, or the store has stopped, or
+    /// has a writer of its own.
+    pub(super) fn step_by_hand(&self) -> bool {
+        let Some(hand) = &self.hand else { return false };
         // One at a time, as there is one writer.
-        let _alone = hand.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = self.lock();
+        let _alone = hand.lock().unwrap_or_else(PoisonError::into_inner);
+        !matches!(self.step(), Step::Idle)
+    }
+
+    /// Takes what is accepted, or tries to commit what was taken. Two halves, so that a caller that
+    /// drives the store can let others go on between them, as they do while a disk is at work.
+    fn step(&self) -> Step {
+        let mut state = self.lock();
         if state.poison.is_some() {
-            return false;
+            return Step::Idle;
         }
-        if let Some(group) = state.closing.clone() {
-            let given = state.given();
+        let Some(group) = state.closing.clone() else {
+            if state.open.is_empty() {
+                return Step::Idle;
+            }
+            state.closing = Some(Closing {
+                layer: std::mem::take(&mut state.open),
+                outcome: std::mem::take(&mut state.open_outcome),
+                last: state.accepted,
+                sequence: state.sequence.next(),
+            });
+            let permits = std::mem::take(&mut state.open_permits);
             drop(state);
-            self.write(&group, given);
-            return true;
+            self.room.add_permits(permits);
+            return Step::Done;
+        };
+        let is_paused = state.pause.is_some();
+        drop(state);
+        match caught(|| self.commit(&group, is_paused)) {
+            Ok((made, applied)) => self.made_durable(&group, made, applied),
+            Err(error) if error.pauses() => return self.paused(error),
+            Err(error) => self.poison(Arc::new(error)),
         }
-        if state.open.is_empty() {
-            return false;
-        }
-        self.take_open(state);
-        true
+        Step::Done
     }
 
-    /// Tries to make a group durable, once.
-    fn write(&self, group: &Closing, given: Given) -> Tried {
-        if !self.has_room_to_keep(group) {
-            let kept = self.kept_bytes.load(Ordering::Relaxed);
-            let what = format!("its rows are {kept} bytes behind what it has committed");
-            return self.paused(BackendError::Unavailable { what }, given);
-        }
-        match caught(|| self.commit(group, given)) {
-            Ok(()) => {
-                self.made_durable(group);
-                Tried::Durable
-            }
-            Err(error) if error.pauses() => self.paused(error, Given::Before),
-            Err(error) => {
-                self.poison(Arc::new(error));
-                Tried::Stopped
-            }
-        }
+    /// Waits for something to commit. False: the store is closed, or has stopped.
+    fn wait_for_work(&self) -> bool {
+        let idle =
+            |state: &mut State| state.open.is_empty() && !state.closed && state.poison.is_none();
+        let waited = self.work.wait_while(self.lock(), idle);
+        let state = waited.unwrap_or_else(PoisonError::into_inner);
+        !state.open.is_empty() && state.poison.is_none()
     }
 
-    /// Whether the closing group was given to the backend before.
-    fn given(&self) -> Given {
-        self.lock().given()
-    }
-
+    /// Closes the backend; that of a store that has stopped is left as it is.
     pub(super) fn close_backend(&self) {
-        if let Err(error) = caught(|| self.backend.close()) {
+        if self.lock().poison.is_none()
+            && let Err(error) = caught(|| self.backend.close())
+        {
             self.poison(Arc::new(error));
         }
     }
 
-    /// Waits for something to commit and takes all of it; none when the store is closed.
-    fn take(&self) -> Option<Closing> {
-        let mut state = self.lock();
-        while state.open.is_empty() {
-            if state.closed {
-                return None;
-            }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        Some(self.take_open(state))
-    }
-
-    /// The open layer becomes the closing one.
-    fn take_open(&self, mut state: MutexGuard<'_, State>) -> Closing {
-        let closing = Closing {
-            layer: std::mem::take(&mut state.open),
-            outcome: std::mem::take(&mut state.open_outcome),
-            last: state.accepted,
-            sequence: state.sequence.next(),
-        };
-        state.closing = Some(closing.clone());
-        let permits = std::mem::take(&mut state.open_permits);
-        drop(state);
-        self.room.add_permits(permits);
-        closing
-    }
-
-    /// Commits a group, unless an earlier try has.
-    fn commit(&self, group: &Closing, given: Given) -> Result<(), BackendError> {
+    /// Commits a group, unless an earlier try has: in a pause the backend is asked for it first. How
+    /// many writes it was made of, and how far the rows are then.
+    fn commit(&self, group: &Closing, is_paused: bool) -> Result<(usize, Sequence), BackendError> {
+        self.make_room_to_keep(group)?;
         let writes = self.backend_writes(group);
         let made = writes.len();
-        let presence = match given {
-            Given::Never => Presence::NotThere,
-            Given::Before => self.backend.has_sequence(group.sequence)?,
+        let presence = match is_paused {
+            false => Presence::NotThere,
+            true => self.backend.has_sequence(group.sequence)?,
         };
         match presence {
             Presence::There => {}
@@ -143,15 +119,27 @@ impl Shared {
                 return Err(BackendError::CommitsMissing { acknowledged });
             }
         }
-        let count = |counter: &std::sync::atomic::AtomicU64, by: usize| {
-            counter.fetch_add(by as u64, Ordering::Relaxed);
+        Ok((made, self.backend.applied()))
+    }
+
+    /// Makes sure that a group may be kept until the backend has applied it. One may if nothing else
+    /// is kept, so that it can be larger than the bound.
+    fn make_room_to_keep(&self, group: &Closing) -> Result<(), BackendError> {
+        let max = self.bounds.kept_bytes_max;
+        let fits = |kept: usize| kept == 0 || kept + group.layer.bytes <= max;
+        if fits(self.lock().kept.bytes()) {
+            return Ok(());
+        }
+        let applied = self.backend.applied();
+        let (_gone, kept) = {
+            let mut state = self.lock();
+            (self.retire_applied(&mut state, applied), state.kept.bytes())
         };
-        count(&self.counters.groups, 1);
-        count(&self.counters.batches, group.layer.batches());
-        count(&self.counters.bytes_given, group.layer.bytes());
-        count(&self.counters.writes_given, group.layer.writes());
-        count(&self.counters.writes_made, made);
-        Ok(())
+        if fits(kept) {
+            return Ok(());
+        }
+        let what = format!("its rows are {kept} bytes behind what it has committed");
+        Err(BackendError::Unavailable { what })
     }
 
     /// The last write of each key, as far as it changes something.
@@ -172,18 +160,19 @@ impl Shared {
     }
 
     /// A group is durable: it leaves the overlay, or is kept there until the rows have it.
-    fn made_durable(&self, group: &Closing) {
-        let applied = self.backend.applied();
+    fn made_durable(&self, group: &Closing, made: usize, applied: Sequence) {
         let (_gone, pause, open_outcome) = {
             let mut state = self.lock();
             state.durable = group.last;
             state.sequence = group.sequence;
             state.closing = None;
-            if applied < group.sequence {
-                state.kept.push(Arc::clone(&group.layer), group.sequence);
-            } else {
-                self.retire(&mut state);
-            }
+            let readings = &mut state.readings;
+            readings.groups += 1;
+            readings.batches += group.layer.batches as u64;
+            readings.bytes_given += group.layer.bytes as u64;
+            readings.writes_given += group.layer.writes as u64;
+            readings.writes_made += made as u64;
+            state.kept.push(Arc::clone(&group.layer), group.sequence);
             let gone = self.retire_applied(&mut state, applied);
             (gone, state.pause.take(), Arc::clone(&state.open_outcome))
         };
@@ -191,74 +180,37 @@ impl Shared {
             open_outcome.set_overdue(None);
         }
         group.outcome.end(Ok(()));
-        self.merge_kept();
-    }
-
-    fn retire(&self, state: &mut State) {
-        state.retired += 1;
-        self.retired.store(state.retired, Ordering::Release);
+        // Without the lock: only the writer changes what is kept.
+        let mut kept = self.lock().kept.clone();
+        if kept.merge() {
+            self.lock().kept = kept;
+        }
     }
 
     /// Takes from the overlay what the rows have. The caller drops it outside the lock.
     fn retire_applied(&self, state: &mut State, applied: Sequence) -> Vec<KeptLayer> {
-        if state.kept.is_empty() {
-            return Vec::new();
-        }
         let gone = state.kept.take_applied(applied);
         if !gone.is_empty() {
-            self.retire(state);
+            state.retired += 1;
+            self.retired.store(state.retired, Ordering::Release);
         }
-        self.kept_bytes.store(state.kept.bytes(), Ordering::Relaxed);
         gone
     }
 
-    /// Whether a group may be kept until the backend has applied it. One does if nothing else is
-    /// kept, so that it can be larger than the bound.
-    fn has_room_to_keep(&self, group: &Closing) -> bool {
-        let fits =
-            |kept: usize| kept == 0 || kept + group.layer.bytes() <= self.bounds.kept_bytes_max;
-        if fits(self.kept_bytes.load(Ordering::Relaxed)) {
-            return true;
-        }
-        let applied = self.backend.applied();
-        let gone = self.retire_applied(&mut self.lock(), applied);
-        drop(gone);
-        fits(self.kept_bytes.load(Ordering::Relaxed))
-    }
-
-    /// Makes few layers of the kept ones, without the lock: only the writer changes them.
-    fn merge_kept(&self) {
-        while self.kept_bytes.load(Ordering::Relaxed) > 0 {
-            let Some((at, pair)) = self.lock().kept.to_merge() else { return };
-            let merged = KeptLayer::merged(&pair);
-            let mut state = self.lock();
-            state.kept.replace(at, merged);
-            self.kept_bytes.store(state.kept.bytes(), Ordering::Relaxed);
-        }
-    }
-
     /// The store is paused: the group stays the closing one, and is tried again.
-    fn paused(&self, error: BackendError, given: Given) -> Tried {
+    fn paused(&self, error: BackendError) -> Step {
         let now = self.time.now();
         let pause = Pause { cause: Arc::new(error) };
         let mut state = self.lock();
         let is_closing = state.closed;
-        let paused = state.pause.get_or_insert_with(|| PauseState {
-            pause: pause.clone(),
-            since: now,
-            tries: 0,
-            closing_tries: 0,
-            given,
-            overdue: false,
-        });
+        let paused = state.pause.get_or_insert_with(|| PauseState::new(pause.clone(), now));
         paused.pause = pause.clone();
-        paused.given = given;
         paused.tries += 1;
         paused.closing_tries += u32::from(is_closing);
         if paused.closing_tries >= CLOSING_TRIES_MAX {
             drop(state);
             self.poison(pause.cause);
-            return Tried::Stopped;
+            return Step::Done;
         }
         let delay = pause::delay(paused.tries);
         let lasts = now.saturating_sub(paused.since);
@@ -267,12 +219,12 @@ impl Shared {
         let outcomes = state.outcomes();
         drop(state);
         if tells {
-            for outcome in outcomes.into_iter().flatten() {
+            for outcome in outcomes {
                 outcome.set_overdue(Some(pause.clone()));
             }
             self.overdue.notify_waiters();
         }
-        Tried::Paused(delay)
+        Step::Paused(delay)
     }
 
     /// Stops for good: everything that is not durable is lost, and everybody is told.
@@ -285,7 +237,7 @@ impl Shared {
             (poison, state.outcomes())
         };
         self.room.close();
-        for outcome in outcomes.into_iter().flatten() {
+        for outcome in outcomes {
             outcome.end(Err(Lost::Poisoned(poison.clone())));
         }
         self.stopped.notify_waiters();
@@ -293,13 +245,9 @@ impl Shared {
 }
 
 impl State {
-    fn given(&self) -> Given {
-        self.pause.as_ref().map_or(Given::Never, |pause| pause.given)
-    }
-
     /// Where callers wait for what is not durable.
-    fn outcomes(&self) -> [Option<Arc<Outcome>>; 2] {
-        let closing = self.closing.as_ref().map(|closing| Arc::clone(&closing.outcome));
-        [closing, Some(Arc::clone(&self.open_outcome))]
+    fn outcomes(&self) -> Vec<Arc<Outcome>> {
+        let closing = self.closing.iter().map(|closing| &closing.outcome);
+        closing.chain([&self.open_outcome]).cloned().collect()
     }
 }

@@ -12,6 +12,7 @@ use indelible_api::access::{MadeToken, NewToken, Role, Token};
 use indelible_journal::Timestamp;
 use indelible_records::tokens::{self, Token as Key, is_token_name};
 pub use indelible_records::tokens::{TOKEN_NAME_CHARS_MAX, TokenId, TokenIdError};
+use indelible_records::truths::Truth;
 use indelible_records::{audit, audit::About};
 use indelible_runtime::Actor;
 use indelible_store::{Lost, Position, ReadError, Store, SubmitError};
@@ -60,7 +61,7 @@ pub enum TokenError {
 }
 
 /// A key in memory, and the position of its last change.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Held {
     key: Key,
     caller: Caller,
@@ -113,18 +114,25 @@ pub(crate) fn audited(
     audit::Entry::new(at, random(), actor.as_str(), action, About::Subject(subject.to_string()))
 }
 
+/// All keys, as they were read or changed last.
+#[derive(Debug, Default)]
+struct Known {
+    version: u64,
+    keys: BTreeMap<TokenId, Held>,
+}
+
 /// All API keys of a store.
 pub struct Tokens {
     store: Store,
     tokens_max: usize,
-    keys: RwLock<BTreeMap<TokenId, Held>>,
+    known: RwLock<Known>,
     /// One change at a time: what there is is looked at, then changed.
     changing: tokio::sync::Mutex<()>,
 }
 
 impl std::fmt::Debug for Tokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tokens").field("count", &self.read().len()).finish_non_exhaustive()
+        f.debug_struct("Tokens").field("count", &self.read().keys.len()).finish_non_exhaustive()
     }
 }
 
@@ -136,31 +144,50 @@ impl Tokens {
 
     /// The same with another bound on how many can be made.
     pub fn open_bounded(store: Store, tokens_max: usize) -> Result<Self, TokenError> {
+        let changing = tokio::sync::Mutex::default();
+        let tokens = Self { store, tokens_max, known: RwLock::default(), changing };
+        *tokens.write() = tokens.load()?;
+        Ok(tokens)
+    }
+
+    /// Reads the keys again, if another process has changed them (D13). Whether one has. Reads on
+    /// this thread.
+    pub fn refresh(&self) -> Result<bool, TokenError> {
+        let version = self.read().version;
+        if Truth::Tokens.version(&self.store)? <= version {
+            return Ok(false);
+        }
+        let loaded = self.load()?;
+        let mut known = self.write();
+        if loaded.version > known.version {
+            *known = loaded;
+        }
+        Ok(true)
+    }
+
+    fn load(&self) -> Result<Known, TokenError> {
+        let snapshot = self.store.snapshot()?;
+        let version = Truth::Tokens.version(&snapshot)?;
         let mut keys = BTreeMap::new();
         let mut last = None;
         loop {
-            let page = tokens::next(&store, last, PAGE_ROWS)?;
+            let page = tokens::next(&snapshot, last, PAGE_ROWS)?;
             let Some((id, _)) = page.value.last() else { break };
             last = Some(*id);
             for (id, key) in page.value {
-                let held = store.damage().noted(Held::read(id, key, page.position))?;
+                let held = self.store.damage().noted(Held::read(id, key, page.position))?;
                 keys.insert(id, held);
             }
         }
-        Ok(Self {
-            store,
-            tokens_max,
-            keys: RwLock::new(keys),
-            changing: tokio::sync::Mutex::default(),
-        })
+        Ok(Known { version, keys })
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<TokenId, Held>> {
-        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<TokenId, Held>> {
-        self.keys.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a key, durable when this returns (C-38: with its audit entry). Its secret is in what
@@ -195,26 +222,51 @@ impl Tokens {
 
         let position = {
             let _one = self.changing.lock().await;
-            let gone = self.room(now)?;
             let entry = audited(now, actor, "token create", &id);
-            // Once it is accepted nothing waits until memory says the same, so that a
-            // caller who gives up in between does no harm.
-            let position = tokens::create(&self.store, id, &key, gone, &entry).await?;
-            let mut keys = self.write();
-            if let Some(gone) = gone {
-                keys.remove(&gone);
+            loop {
+                let gone = self.room(now)?;
+                let put = self.put(id, &key, &grant, gone, &entry).await?;
+                if let Some(position) = put {
+                    break position;
+                }
             }
-            keys.insert(id, Held::new(key, grant, position));
-            position
         };
         self.store.durable(position).await?;
         Ok(MadeToken { token, secret })
     }
 
+    /// Makes a key, or changes it, because of what memory says. None: the store said otherwise, and
+    /// now memory says the same.
+    async fn put(
+        &self,
+        id: TokenId,
+        key: &Key,
+        grant: &Grant,
+        gone: Option<TokenId>,
+        entry: &audit::Entry,
+    ) -> Result<Option<Position>, TokenError> {
+        let version = self.read().version;
+        // Once it is accepted nothing waits until memory says the same, so that a caller who gives
+        // up in between does no harm.
+        match tokens::put(&self.store, version, (id, key), gone, entry).await {
+            Ok(position) => {
+                let mut known = self.write();
+                known.version = version + 1;
+                if let Some(gone) = gone {
+                    known.keys.remove(&gone);
+                }
+                known.keys.insert(id, Held::new(key.clone(), grant.clone(), position));
+                Ok(Some(position))
+            }
+            Err(error) if Truth::Tokens.is_behind(&error) && self.refresh()? => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Which key has to go so that there is room for one more: the one that has been over for
     /// longest. Otherwise those who renew their keys could one day make no more.
     fn room(&self, now: Timestamp) -> Result<Option<TokenId>, TokenError> {
-        let keys = self.read();
+        let keys = &self.read().keys;
         if keys.len() < self.tokens_max {
             return Ok(None);
         }
@@ -232,18 +284,24 @@ impl Tokens {
     ) -> Result<Option<Token>, TokenError> {
         let (token, position) = {
             let _one = self.changing.lock().await;
-            let held = self
-                .read()
-                .get(&id)
-                .map(|held| (held.key.clone(), held.caller.grant().clone(), held.position));
-            let Some((mut key, grant, mut position)) = held else { return Ok(None) };
-            if key.revoked_at.is_none() {
-                key.revoked_at = Some(now);
-                let entry = audited(now, actor, "token revoke", &id);
-                position = tokens::revoke(&self.store, id, &key, &entry).await?;
-                self.write().insert(id, Held::new(key.clone(), grant.clone(), position));
+            loop {
+                let held = self.read().keys.get(&id).cloned();
+                let Some(Held { mut key, caller, position }) = held else {
+                    if self.refresh()? {
+                        continue;
+                    }
+                    return Ok(None);
+                };
+                let mut position = Some(position);
+                if key.revoked_at.is_none() {
+                    key.revoked_at = Some(now);
+                    let entry = audited(now, actor, "token revoke", &id);
+                    position = self.put(id, &key, caller.grant(), None, &entry).await?;
+                }
+                if let Some(position) = position {
+                    break (shown(id, &key, caller.grant()), position);
+                }
             }
-            (shown(id, &key, &grant), position)
         };
         // Of a revocation that was there already too: it may not be on disk yet (D2).
         self.store.durable(position).await?;
@@ -253,7 +311,7 @@ impl Tokens {
     /// All keys, the oldest first, as they are on disk.
     pub async fn list(&self) -> Result<Vec<Token>, TokenError> {
         let (tokens, position) = {
-            let keys = self.read();
+            let keys = &self.read().keys;
             let mut all: Vec<_> = keys.iter().collect();
             all.sort_by_key(|(id, held)| (held.key.created_at, **id));
             let shown =
@@ -272,8 +330,8 @@ impl Tokens {
     /// path: it hashes once and compares once, whatever is the matter.
     pub fn check(&self, presented: &str, now: Timestamp) -> Option<Caller> {
         let (id, hash) = secret::parse(presented)?;
-        let keys = self.read();
-        let held = keys.get(&id);
+        let known = self.read();
+        let held = known.keys.get(&id);
         let kept = held.map_or(SecretHash::NOBODYS, |held| SecretHash(held.key.secret_sha256));
         let good = held.is_some_and(|held| self.is_good(held, now));
         let passes = kept.matches(&hash) & Choice::from(u8::from(good));

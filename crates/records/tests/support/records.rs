@@ -1,0 +1,47 @@
+//! Records of operations and keys, for tests of the rows. Apart from the rest of `support`, which the
+//! tests of the store share: that knows nothing of what these are made of.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test helper: a panic is how a test fails")]
+
+use bytes::Bytes;
+use indelible_idempotency::RequestHash;
+use indelible_journal::{Attempt, Namespace, OperationId, OperationKey};
+use indelible_operations::Binding;
+use indelible_records::idempotency_keys::{KeyRecord, LedTo};
+use indelible_records::operations::Operation;
+use indelible_records::windows::{Id, Windowed};
+
+use crate::support::{at, key};
+
+/// The id of a record of this operation, in one namespace.
+pub(crate) fn operation_row(name: &str) -> Id {
+    let (namespace, operation_id) = (shop(), OperationId::new(name).unwrap());
+    Id::operation(&OperationKey { namespace, operation_id })
+}
+
+pub(crate) fn shop() -> Namespace {
+    Namespace::new("shop").unwrap()
+}
+
+/// The record of an operation that led to tree 1.
+pub(crate) fn operation_record(
+    expires_at: Option<u64>,
+    led_by: Option<&str>,
+    end: impl Into<Bytes>,
+) -> Windowed<Operation> {
+    let record = Operation {
+        root: *key(1, &[], &[1]).execution_id().root(),
+        binding: Binding::from_bytes([0xbb; 32]),
+        accepted_at: at(2),
+        attempt: Attempt::FIRST,
+        key: led_by.map(str::to_owned),
+        end: Some(end.into()).filter(|end| !end.is_empty()),
+    };
+    Windowed { expires_at: expires_at.map(at), record }
+}
+
+/// The record of a key that led to this.
+pub(crate) fn key_record(expires_at: Option<u64>, led_to: LedTo) -> Windowed<KeyRecord> {
+    let record = KeyRecord { hash: RequestHash::from_bytes([7; 32]), led_to };
+    Windowed { expires_at: expires_at.map(at), record }
+}
