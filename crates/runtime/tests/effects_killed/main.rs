@@ -50,6 +50,9 @@ const NEW_MAX: usize = 700;
 /// but this machine may have other things to do.
 const SURELY_KEPT: Duration = Duration::from_secs(1);
 
+/// A process that runs so long is killed when it has so many of these.
+const KEPT_MIN: usize = 50;
+
 /// A person looks at what is held as often as this.
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 
@@ -159,7 +162,7 @@ impl Scene {
     }
 
     /// Starts and resolves until a time, and the peer may go away and come back.
-    fn busy(&mut self, process: &mut Process, until: Instant) {
+    fn busy(&mut self, process: &mut Process, mut until: Instant) {
         let begin = Instant::now();
         let mut new_left = NEW_MAX;
         let length = until.saturating_duration_since(begin);
@@ -178,8 +181,10 @@ impl Scene {
             if now >= until {
                 return;
             }
-            if due(&mut keep) {
-                self.keep_in_mind();
+            if due(&mut keep) && self.keep_in_mind() < KEPT_MIN && now < begin + PATIENCE {
+                // A machine under load has hardly begun: the kill waits for it.
+                until += LOOK_EVERY;
+                keep = Some(now + LOOK_EVERY);
             }
             if due(&mut down) {
                 let before = System.now();
@@ -209,11 +214,13 @@ impl Scene {
         }
     }
 
-    /// What this process sent and is answered by now has time to become durable.
-    fn keep_in_mind(&mut self) {
+    /// What this process sent and is answered by now has time to become durable. How much that is.
+    fn keep_in_mind(&mut self) -> usize {
         let first = self.history.first_arrival;
         let answered = self.peer.log().into_iter().skip(first).filter(|arrival| arrival.answered);
+        let before = self.history.surely_kept.len();
         self.history.surely_kept.extend(answered.map(|arrival| arrival.number));
+        self.history.surely_kept.len() - before
     }
 
     /// Everything comes to its end, and is as it should be.

@@ -114,7 +114,15 @@ pub enum Create {
 pub(crate) struct Folder {
     path: PathBuf,
     /// Held, not read: its lock is the folder's.
-    _lock: File,
+    lock: File,
+}
+
+/// Closing the file would leave the lock to a child that another thread has forked and that has not yet
+/// become another program.
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,19 +143,19 @@ impl Folder {
         match folder.state()? {
             Some(State::Ready) => {
                 if !folder.engine().is_dir() {
-                    return Err(FolderError::EngineMissing { path: folder.path }.into());
+                    return Err(FolderError::EngineMissing { path: folder.path.clone() }.into());
                 }
                 // Whoever made it ready may have been killed before that was for good. If it were
                 // taken back, the folder would be made anew, over whatever was committed since.
                 folder.sync()?;
             }
             _ if create == Create::No => {
-                return Err(FolderError::Missing { path: folder.path }.into());
+                return Err(FolderError::Missing { path: folder.path.clone() }.into());
             }
             state => {
                 if state.is_none() {
                     if has_entries(&folder.path)? {
-                        return Err(FolderError::NotAStore { path: folder.path }.into());
+                        return Err(FolderError::NotAStore { path: folder.path.clone() }.into());
                     }
                     folder.write_format(State::Creating)?;
                 }
@@ -193,7 +201,7 @@ impl Folder {
             lock.write_all(name.as_bytes())
         };
         write(&mut lock).map_err(failed("write to", &at))?;
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, lock })
     }
 
     fn state(&self) -> Result<Option<State>, FolderError> {

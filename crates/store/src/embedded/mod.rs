@@ -284,20 +284,25 @@ fn sync_folders(path: &Path) -> Result<(), FolderError> {
     folder::sync(path)
 }
 
-/// How much a folder takes on disk, with everything in it.
+/// How much a folder takes on disk, with everything in it. An engine that has it open may remove files
+/// meanwhile, a journal that was flushed or a table that was merged: they count nothing.
 pub fn folder_bytes(path: &Path) -> io::Result<u64> {
-    use std::os::unix::fs::MetadataExt as _;
     let mut bytes = 0;
     for entry in std::fs::read_dir(path)? {
-        let entry = entry?;
-        let found = entry.metadata()?;
-        // Journals are as long as they may get, and only take what was written.
-        bytes += found.blocks() * 512;
-        if found.is_dir() {
-            bytes += folder_bytes(&entry.path())?;
-        }
+        bytes += match entry_bytes(&entry?) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            measured => measured?,
+        };
     }
     Ok(bytes)
+}
+
+fn entry_bytes(entry: &std::fs::DirEntry) -> io::Result<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = entry.metadata()?;
+    let within = if found.is_dir() { folder_bytes(&entry.path())? } else { 0 };
+    // Journals are as long as they may get, and only take what was written.
+    Ok(found.blocks() * 512 + within)
 }
 
 fn keyspace<'a>(
@@ -509,5 +514,29 @@ fn engine_error(doing: &'static str, error: fjall::Error) -> BackendError {
             BackendError::Stopped { what: "an earlier write failed".to_owned() }
         }
         error => BackendError::Damaged { what: format!("{error:?}") },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file or folder that goes between its listing and its measurement counts nothing; a folder
+    /// that was never there is an error.
+    #[test]
+    fn what_goes_while_a_folder_is_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("inner")).unwrap();
+        std::fs::write(at("inner/kept"), [1; 8192]).unwrap();
+        std::fs::write(at("gone"), [1; 8192]).unwrap();
+        let whole = folder_bytes(folder.path()).unwrap();
+        let listed = std::fs::read_dir(folder.path()).unwrap().map(Result::unwrap);
+        let gone = listed.into_iter().find(|entry| entry.file_name() == "gone").unwrap();
+        std::fs::remove_file(at("gone")).unwrap();
+        assert_eq!(entry_bytes(&gone).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let left = folder_bytes(folder.path()).unwrap();
+        assert!((8192..whole).contains(&left), "{left} of {whole}");
+        assert!(folder_bytes(&at("never")).is_err());
     }
 }
