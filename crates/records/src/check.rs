@@ -205,8 +205,8 @@ impl Check<'_> {
 
     /// An execution's row against its journal and the indexes.
     fn execution(&mut self, key: &Bytes, execution: &Execution) -> Result<(), ReadError> {
-        for (table, row) in index::entries(execution).into_iter().flatten() {
-            if self.snapshot.get(table, &row)?.value.is_none() {
+        for (table, row, value) in index::entries(execution).into_iter().flatten() {
+            if self.snapshot.get(table, &row)?.value != Some(value) {
                 let what = format!("the index {} does not have it", table.name());
                 self.problem(&crate::EXECUTIONS, key, what);
             }
@@ -286,7 +286,7 @@ impl Check<'_> {
         // A row that cannot be read is told of in its own table.
         let Ok(execution) = executions::decode(&at, &value) else { return Ok(()) };
         let entries = index::entries(&execution);
-        if entries.iter().flatten().any(|(other, row)| other == table && row == key) {
+        if entries.iter().flatten().any(|(other, row, _)| other == table && row == key) {
             return Ok(());
         }
         Err(codec::damaged(table, key, "the execution that it points to does not stand like this"))

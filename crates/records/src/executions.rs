@@ -201,16 +201,6 @@ fn check(
     }
 }
 
-/// Adds to a batch the demand that an execution's journal is as long as this row says: a row begins
-/// with its version and that length.
-pub fn expect_length(batch: &mut Batch, execution: &Execution) {
-    let mut prefix = BytesMut::with_capacity(9);
-    prefix.put_u8(VERSION);
-    prefix.put_u64(execution.length);
-    let expect = Expect::Prefix(prefix.freeze());
-    batch.expect(EXECUTIONS, keys::journal_key(&execution.key), expect);
-}
-
 /// One execution.
 pub fn get(read: &impl Read, key: &JournalKey) -> Result<Seen<Option<Execution>>, ReadError> {
     let key = keys::journal_key(key);

@@ -1,12 +1,13 @@
 //! Indexes of executions: which there are by status, by function, by namespace, and which trees are
 //! finished.
-//! They are written with the row that they point to, in the same batch (D1), and hold nothing
-//! but keys.
+//! They are written with the row that they point to, in the same batch (D1). What lists go by is in
+//! the keys. That of namespaces has the function beside them, so that a list of one function passes
+//! over the others without reading their rows.
 //!
 //! ```text
 //! executions_by_status      scope (1) ‖ standing (1) ‖ newest first (8) ‖ journal key
 //! executions_by_function    function ‖ 00 ‖ scope ‖ standing ‖ newest first ‖ journal key
-//! executions_by_namespace   namespace ‖ 00 ‖ standing ‖ newest first ‖ journal key; roots alone
+//! executions_by_namespace   namespace ‖ 00 ‖ standing ‖ newest first ‖ journal key -> function; roots alone
 //! finished_trees            standing ‖ finished at (8) ‖ journal key of the root
 //!                           00 ‖ 0 (8) ‖ journal key of the root's first attempt: it is being swept
 //! ```
@@ -43,27 +44,31 @@ pub(crate) fn replace(batch: &mut Batch, before: Option<&Execution>, after: Opti
     if before == after {
         return;
     }
-    for (table, key) in before.into_iter().flatten().flatten() {
+    for (table, key, _) in before.into_iter().flatten().flatten() {
         batch.delete(table, key);
     }
-    for (table, key) in after.into_iter().flatten().flatten() {
-        batch.put(table, key, Bytes::new());
+    for (table, key, value) in after.into_iter().flatten().flatten() {
+        batch.put(table, key, value);
     }
 }
 
-/// The rows that the indexes have for an execution.
-pub(crate) fn entries(execution: &Execution) -> [Option<(Table, Bytes)>; 4] {
+/// The rows that the indexes have for an execution: table, key, value.
+pub(crate) fn entries(execution: &Execution) -> [Option<(Table, Bytes, Bytes)>; 4] {
     let Execution { key, standing, created_at, updated_at, function, namespace, .. } = execution;
     let partition = Partition { scope: Scope::of(key), standing: *standing };
     let entry = |by: By<'_>| {
         let mut out = BytesMut::with_capacity(96);
         let table = partition.put(&mut out, by);
         out.put_slice(&place(*created_at, key));
-        (table, out.freeze())
+        let value = match by {
+            By::Namespace(_) => Bytes::copy_from_slice(function.as_str().as_bytes()),
+            By::Status | By::Function(_) => Bytes::new(),
+        };
+        (table, out.freeze(), value)
     };
     let namespace = namespace.as_ref().filter(|_| partition.scope == Scope::Root);
     let finished = (partition.scope == Scope::Root && standing.is_terminal())
-        .then(|| (FINISHED, finished(*standing, *updated_at, key)));
+        .then(|| (FINISHED, finished(*standing, *updated_at, key), Bytes::new()));
     [
         Some(entry(By::Status)),
         Some(entry(By::Function(function))),

@@ -1,9 +1,9 @@
 //! Lists of executions: by namespace, status, function and time, newest first, page by page. A page
 //! costs what it shows, whatever the history: each status has its own part of an index, and a list
 //! that wants several takes them by turns. Two lists pass over some of what they look at, and look at
-//! a bounded number for a page: one by namespace and function, which looks at what is of that
-//! namespace, and one of last attempts alone. Those whose id begins in some way are found without an
-//! index (`beginning`).
+//! a bounded number for a page: one by namespace and function, which looks at what the index has of
+//! that namespace, and one of last attempts alone. Those whose id begins in some way are found without
+//! an index (`beginning`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -145,35 +145,35 @@ pub fn list_piece(
     // Few parts have much: a little of each first, more of those that are used up.
     let wanted_rows = limit.min(looked_at_max);
     let chunk = wanted_rows.div_ceil(parts.len()).max(8).min(wanted_rows + 1);
+    parts.iter_mut().for_each(|part| part.scan.rows_max = chunk);
     let mut heads = BinaryHeap::new();
     for (number, part) in parts.iter_mut().enumerate() {
-        if let Some(place) = part.next(snapshot, chunk)? {
-            heads.push(Reverse((place, number)));
+        if let Some((place, function)) = part.next(snapshot)? {
+            heads.push(Reverse((place, number, function)));
         }
     }
     let mut listing = Listing::default();
     let mut last = None;
     let wanted = filter.function.as_ref().filter(|_| filter.namespace.is_some());
+    let is_wanted =
+        |function: &[u8]| wanted.is_none_or(|wanted| wanted.as_str().as_bytes() == function);
     let mut looked_at = 0;
-    while let Some(Reverse((place, number))) = heads.pop() {
+    while let Some(Reverse((place, number, function))) = heads.pop() {
         if listing.executions.len() == limit || looked_at == looked_at_max {
             listing.next = last.map(Cursor);
             break;
         }
-        let execution = match filter.latest_only {
-            true => latest_at(snapshot, &place),
-            false => execution_at(snapshot, &place).map(Some),
-        };
-        let execution = snapshot.damage().noted(execution)?;
         looked_at += 1;
-        if let Some(execution) = execution
-            && wanted.is_none_or(|function| *function == execution.function)
-        {
-            listing.executions.push(execution);
+        if is_wanted(&function) {
+            let execution = match filter.latest_only {
+                true => latest_at(snapshot, &place),
+                false => execution_at(snapshot, &place).map(Some),
+            };
+            listing.executions.extend(snapshot.damage().noted(execution)?);
         }
         last = Some(place);
-        if let Some(place) = parts[number].next(snapshot, chunk)? {
-            heads.push(Reverse((place, number)));
+        if let Some((place, function)) = parts[number].next(snapshot)? {
+            heads.push(Reverse((place, number, function)));
         }
     }
     Ok(Seen { value: (listing, looked_at), position: snapshot.position() })
@@ -204,8 +204,8 @@ fn latest_at(snapshot: &Snapshot, place: &Bytes) -> Result<Option<Execution>, Re
 struct Part {
     scan: Scan,
     prefix: usize,
-    /// The next one last.
-    places: Vec<Bytes>,
+    /// Places, and what the index has beside each; the next one last.
+    places: Vec<(Bytes, Bytes)>,
     more: bool,
 }
 
@@ -246,15 +246,16 @@ impl Part {
         Self { scan, prefix: prefix.len(), places: Vec::new(), more: true }
     }
 
-    fn next(&mut self, snapshot: &Snapshot, chunk: usize) -> Result<Option<Bytes>, ReadError> {
+    fn next(&mut self, snapshot: &Snapshot) -> Result<Option<(Bytes, Bytes)>, ReadError> {
         if self.places.is_empty() && self.more {
-            self.scan.rows_max = chunk;
             let page = snapshot.scan(&self.scan)?.value;
             self.more = page.more;
+            self.scan.rows_max = (self.scan.rows_max * 2).min(PAGE_MAX);
             if let Some((key, _)) = page.rows.last() {
                 self.scan.range.0 = Bound::Excluded(key.clone());
             }
-            let places = page.rows.into_iter().map(|(key, _)| key.slice(self.prefix..));
+            let places =
+                page.rows.into_iter().map(|(key, value)| (key.slice(self.prefix..), value));
             self.places = places.rev().collect();
         }
         Ok(self.places.pop())

@@ -91,13 +91,6 @@ fn journals_read_back_from_anywhere() {
     stale.flush(&mut batch);
     let Err(SubmitError::Refused(refusal)) = store.try_submit(batch) else { panic!() };
     assert_eq!(refusal.condition.table, indelible_records::EXECUTIONS);
-    let mut batch = Batch::new();
-    let mut row = run.stored.clone().unwrap();
-    executions::expect_length(&mut batch, &row);
-    store.try_submit(batch.clone()).unwrap();
-    row.length -= 1;
-    executions::expect_length(&mut batch, &row);
-    assert!(matches!(store.try_submit(batch), Err(SubmitError::Refused(_))));
     assert_eq!(executions::get(&store, &key).unwrap().value, run.stored);
     assert_sound(&store);
 }
@@ -323,8 +316,9 @@ fn cursors_survive_changes() {
     assert_eq!(distinct.len(), seen.len());
 }
 
-/// A page of one function of a namespace looks at a bounded number of executions: it may be short,
-/// or empty, and says where to go on; all pages together show everything.
+/// A page of one function of a namespace looks at a bounded number of entries of the index: it may be
+/// short, or empty, and says where to go on; all pages together show everything. It does not read what
+/// it passes over.
 #[test]
 fn a_page_by_namespace_and_function_is_bounded() {
     let store = memory();
@@ -352,6 +346,17 @@ fn a_page_by_namespace_and_function_is_bounded() {
     assert_eq!(second.next, None);
     let keys: Vec<_> = second.executions.into_iter().map(|row| row.key).collect();
     assert_eq!(keys, [key(0, &[], &[1])]);
+
+    // Without any row there is only the index: it leads past the others, and to one that is gone.
+    let executions = indelible_records::EXECUTIONS;
+    let mut gone = Batch::new();
+    for (key, _) in store.scan(&Scan::all(executions, 2 * LOOKED_AT_MAX)).unwrap().value.rows {
+        gone.delete(executions, key);
+    }
+    store.submit_blocking(gone).unwrap();
+    let snapshot = store.snapshot().unwrap();
+    assert_eq!(listing::list(&snapshot, &filter, None, 10).unwrap().value, first);
+    assert!(listing::list(&snapshot, &filter, first.next.as_ref(), 10).is_err());
 }
 
 /// A list of last attempts passes over those that others followed, whatever it goes by; a page of it

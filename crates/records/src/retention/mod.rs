@@ -359,8 +359,8 @@ impl Step<'_> {
             if latest.is_some_and(|latest| latest.key == execution.key) {
                 part.keep(std::mem::take(&mut kept));
             }
-            for (table, row) in index::entries(&execution).into_iter().flatten() {
-                part.delete(table, row, 0);
+            for (table, row, value) in index::entries(&execution).into_iter().flatten() {
+                part.delete(table, row, value.len());
             }
             part.batch.expect(EXECUTIONS, key.clone(), Expect::Equal(value.clone()));
             part.delete(EXECUTIONS, key.clone(), value.len());
