@@ -66,6 +66,7 @@
 //! panics; [`now()`], [`random()`] and [`sleep()`] are there instead.
 
 #[cfg(any(target_arch = "wasm32", test))]
+#[cfg(target_arch = "wasm32")]
 mod alloc;
 #[rustfmt::skip]
 #[allow(

@@ -28,10 +28,11 @@ pub(crate) struct Build {
     json: bool,
 }
 
+/// What was made, for `--json`: a component, or a project.
 #[derive(Serialize)]
-struct Made<'a> {
-    name: &'a str,
-    path: Cow<'a, str>,
+pub(super) struct Made<'a> {
+    pub(super) name: &'a str,
+    pub(super) path: Cow<'a, str>,
 }
 
 impl Build {

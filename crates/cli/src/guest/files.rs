@@ -29,9 +29,7 @@ macro_rules! sources {
 
 /// `crates/sdk/src`.
 const SDK: &[(&str, &str)] = sources!("sdk":
-    "alloc/heap.rs"
-    "alloc/mod.rs"
-    "alloc/tests.rs"
+    "alloc.rs"
     "bindings.rs"
     "context.rs"
     "error.rs"

@@ -1,18 +1,17 @@
 //! `indelible new`: a project of durable functions that builds as it is.
 #![expect(clippy::disallowed_methods, reason = "it writes a new folder")]
 
-use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde::Serialize;
 
 use crate::failure::{Failure, Verdict};
 use crate::print;
 
+use super::build::Made;
 use super::files::{self, File};
 
 /// Longer names are no help to anybody.
@@ -49,12 +48,6 @@ pub(crate) struct New {
     /// Print a JSON object
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Serialize)]
-struct Made<'a> {
-    name: &'a str,
-    path: Cow<'a, str>,
 }
 
 impl New {

@@ -1,0 +1,67 @@
+//! The guest's allocator: a heap that begins in a static arena, so that a guest of ordinary size
+//! never asks for more memory. Growing a memory costs the host system calls for which its cores
+//! wait for each other: with one in each instance it runs less than half as many steps.
+#![expect(unsafe_code, reason = "an allocator hands out raw memory")]
+
+use core::alloc::Layout;
+use core::arch::wasm32;
+use core::mem;
+use core::ptr::{self, NonNull};
+
+use talc::base::binning::Binning;
+use talc::base::{CHUNK_UNIT, Talc};
+use talc::cell::TalcSyncCell;
+use talc::source::Source;
+use talc::wasm::WasmBinning;
+
+/// Zeroes, so it takes no place in the component.
+const ARENA_BYTES: usize = 256 * 1024;
+
+/// The size of a page of WebAssembly's.
+const PAGE_BYTES: usize = 64 * 1024;
+
+/// A memory that must grow grows by at least this, and by half of what it is: seldom.
+const GROWTH_BYTES_MIN: usize = 1024 * 1024;
+
+static mut ARENA: [u8; ARENA_BYTES] = [0; ARENA_BYTES];
+
+#[global_allocator]
+static GLOBAL: TalcSyncCell<GuestMemory, WasmBinning> =
+    TalcSyncCell::new_wasm(GuestMemory { arena_claimed: false, end: None });
+
+/// Where the heap's memory comes from: the arena first, then new pages.
+#[derive(Debug)]
+struct GuestMemory {
+    arena_claimed: bool,
+    /// Where the pages end that were added last, if the next ones can continue them.
+    end: Option<NonNull<u8>>,
+}
+
+// SAFETY: it uses the heap that it is given, and nothing that allocates.
+unsafe impl Source for GuestMemory {
+    fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
+        if !mem::replace(&mut talc.source.arena_claimed, true) {
+            // SAFETY: the arena belongs to this heap alone.
+            let end = unsafe { talc.claim((&raw mut ARENA).cast(), ARENA_BYTES) };
+            return end.map(drop).ok_or(());
+        }
+        let least = layout.size().checked_add(layout.align() + 4 * CHUNK_UNIT).ok_or(())?;
+        let generous = least.max(GROWTH_BYTES_MIN).max(wasm32::memory_size(0) * PAGE_BYTES / 2);
+        // Where there is a limit, just enough may still be had.
+        let grown = [generous, least].into_iter().find_map(|bytes| {
+            let pages = bytes.div_ceil(PAGE_BYTES);
+            let before = wasm32::memory_grow(0, pages);
+            (before != usize::MAX).then_some((before * PAGE_BYTES, pages * PAGE_BYTES))
+        });
+        let (start, bytes) = grown.ok_or(())?;
+        let start: *mut u8 = ptr::with_exposed_provenance_mut(start);
+        // SAFETY: these pages are new, and only this allocator grows the memory.
+        talc.source.end = unsafe {
+            match talc.source.end {
+                Some(end) if end.as_ptr() == start => Some(talc.extend(end, start.add(bytes))),
+                _ => talc.claim(start, bytes),
+            }
+        };
+        talc.source.end.map(drop).ok_or(())
+    }
+}
