@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use data_encoding::BASE64;
 use http::HeaderValue;
+use percent_encoding::percent_decode_str;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use url::{Host, Url};
@@ -21,6 +22,9 @@ const NO: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
 /// The largest answer to a CONNECT, in bytes.
 const CONNECT_ANSWER_BYTES_MAX: usize = 16 * 1024;
+
+/// The most header fields of one.
+const CONNECT_HEADERS_MAX: usize = 64;
 
 /// Which requests go through a proxy.
 ///
@@ -115,9 +119,9 @@ impl Proxy {
         let authorization = match (url.username(), url.password()) {
             ("", None) => None,
             (user, password) => {
-                let mut plain = decoded(user);
+                let mut plain: Vec<u8> = percent_decode_str(user).collect();
                 plain.push(b':');
-                plain.extend(decoded(password.unwrap_or_default()));
+                plain.extend(percent_decode_str(password.unwrap_or_default()));
                 let mut value =
                     HeaderValue::from_str(&format!("Basic {}", BASE64.encode(&plain))).ok()?;
                 value.set_sensitive(true);
@@ -205,12 +209,8 @@ pub(crate) async fn tunnel(
             return Err("the proxy closed the connection instead of making a tunnel".to_owned());
         }
         answer.extend_from_slice(&piece[..count]);
-        if let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") {
-            // The peer speaks second in TLS: what is here already is not its.
-            if end + 4 != answer.len() {
-                return Err("the proxy sent something into the tunnel".to_owned());
-            }
-            return granted(&answer);
+        if is_granted(&answer)? {
+            return Ok(());
         }
         if answer.len() > CONNECT_ANSWER_BYTES_MAX {
             return Err("the proxy's answer is too large".to_owned());
@@ -218,49 +218,18 @@ pub(crate) async fn tunnel(
     }
 }
 
-fn granted(answer: &[u8]) -> Result<(), String> {
-    match answer {
-        [
-            b'H',
-            b'T',
-            b'T',
-            b'P',
-            b'/',
-            b'1',
-            b'.',
-            b'0' | b'1',
-            b' ',
-            a,
-            b,
-            c,
-            b' ' | b'\r',
-            ..,
-        ] if [a, b, c].iter().all(|digit| digit.is_ascii_digit()) => {
-            let status = String::from_utf8_lossy(&answer[9..12]);
-            if *a == b'2' { Ok(()) } else { Err(format!("the proxy refuses a tunnel: {status}")) }
-        }
-        _ => Err("the proxy's answer is not HTTP".to_owned()),
+/// Whether a proxy's answer to CONNECT grants the tunnel; false while it is not whole.
+fn is_granted(answer: &[u8]) -> Result<bool, String> {
+    let mut headers = [httparse::EMPTY_HEADER; CONNECT_HEADERS_MAX];
+    let mut head = httparse::Response::new(&mut headers);
+    let parsed = head.parse(answer);
+    match (parsed.map_err(|error| format!("the proxy's answer is not HTTP: {error}"))?, head.code) {
+        (httparse::Status::Partial, _) => Ok(false),
+        (httparse::Status::Complete(end), Some(200..=299)) if end == answer.len() => Ok(true),
+        // The peer speaks second in TLS: what is here already is not its.
+        (_, Some(200..=299)) => Err("the proxy sent something into the tunnel".to_owned()),
+        (_, code) => Err(format!("the proxy refuses a tunnel: {}", code.unwrap_or_default())),
     }
-}
-
-/// Without its percent signs.
-fn decoded(text: &str) -> Vec<u8> {
-    let digit = |byte: Option<&u8>| byte.and_then(|byte| (*byte as char).to_digit(16));
-    let bytes = text.as_bytes();
-    let (mut plain, mut at) = (Vec::new(), 0);
-    while let Some(byte) = bytes.get(at) {
-        match (byte, digit(bytes.get(at + 1)), digit(bytes.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                plain.push((high * 16 + low) as u8);
-                at += 3;
-            }
-            _ => {
-                plain.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    plain
 }
 
 #[cfg(test)]
@@ -342,18 +311,21 @@ mod tests {
 
     #[test]
     fn a_tunnel_is_there_when_the_proxy_says_so() {
-        assert!(granted(b"HTTP/1.1 200 Connection established\r\n\r\n").is_ok());
-        assert!(granted(b"HTTP/1.0 204\r\n\r\n").is_ok());
+        let whole = "HTTP/1.1 200 Connection established\r\nVia: p\r\n\r\n";
+        for end in 0..=whole.len() {
+            assert_eq!(is_granted(&whole.as_bytes()[..end]), Ok(end == whole.len()), "{end}");
+        }
+        assert_eq!(is_granted(b"HTTP/1.0 204\r\n\r\n"), Ok(true));
         for answer in [
             "HTTP/1.1 407 Who are you\r\n\r\n",
             "HTTP/1.1 502\r\n\r\n",
             "HTTP/2 200\r\n\r\n",
             "HTTP/1.1 2000 x\r\n\r\n",
             "200\r\n\r\n",
-            "\r\n\r\n",
             "HTTP/1.1 100 x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n\r\n\x16",
         ] {
-            assert!(granted(answer.as_bytes()).is_err(), "{answer}");
+            assert!(is_granted(answer.as_bytes()).is_err(), "{answer}");
         }
     }
 }
