@@ -8,7 +8,7 @@ use clap::{Args, value_parser};
 use indelible_runtime::Engine;
 use serde::Serialize;
 
-use super::drive::{Producer, Windows, drive};
+use super::drive::{Producer, Stretch, Windows, drive};
 use super::house::{self, Measure, Site};
 use super::meters;
 use super::report::{latency, micros, round};
@@ -40,32 +40,33 @@ Examples:
   indelible bench fanout
   indelible bench fanout --n 10000 --workflows 1 --json";
 
+/// How much is under way, and for how long.
 #[derive(Args)]
-pub(crate) struct InvokeArguments {
+pub(crate) struct Load {
     /// How many calls are under way at once
-    #[arg(long, value_name = "N", default_value = "64",
+    #[arg(long, value_name = "K", default_value = "64",
         value_parser = value_parser!(u32).range(1..=4096))]
-    in_flight: u32,
+    pub(super) in_flight: u32,
     /// For how long calls are begun
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = value_parser!(u32).range(1..=86_400))]
-    seconds: u32,
+    pub(super) seconds: u32,
+}
+
+#[derive(Args)]
+pub(crate) struct InvokeArguments {
+    #[command(flatten)]
+    load: Load,
 }
 
 #[derive(Args)]
 pub(crate) struct StepsArguments {
-    /// How many calls each workflow makes, one after the other
+    /// How many steps each call takes, one after the other
     #[arg(long, value_name = "N", default_value = "100",
         value_parser = value_parser!(u32).range(1..=100_000))]
-    n: u32,
-    /// How many workflows are under way at once
-    #[arg(long, value_name = "K", default_value = "64",
-        value_parser = value_parser!(u32).range(1..=4096))]
-    in_flight: u32,
-    /// For how long calls are begun
-    #[arg(long, value_name = "N", default_value = "5",
-        value_parser = value_parser!(u32).range(1..=86_400))]
-    seconds: u32,
+    pub(super) n: u32,
+    #[command(flatten)]
+    pub(super) load: Load,
 }
 
 #[derive(Args)]
@@ -100,14 +101,40 @@ pub(crate) struct Line {
     workload: &'static str,
     n: u32,
     in_flight: u32,
-    seconds: f64,
-    count: u64,
-    per_s: f64,
-    p50_us: f64,
+    pub(super) seconds: f64,
+    pub(super) count: u64,
+    pub(super) per_s: f64,
+    pub(super) p50_us: f64,
     p99_us: f64,
-    fsyncs: u64,
-    cpu_s: f64,
+    pub(super) fsyncs: u64,
+    pub(super) cpu_s: f64,
     rss_mb: Option<f64>,
+}
+
+impl Line {
+    /// Of workflows with so many steps each, so many at once.
+    pub(super) fn of(
+        workload: &'static str,
+        (n, in_flight): (u32, u32),
+        driven: &Stretch,
+        fsyncs: u64,
+    ) -> Self {
+        let per_mille = |part| micros(driven.latencies.per_mille(part));
+        Self {
+            v: 1,
+            workload,
+            n,
+            in_flight,
+            seconds: round(driven.seconds, 3),
+            count: driven.latencies.count(),
+            per_s: round(driven.per_s() * f64::from(n), 1),
+            p50_us: per_mille(500),
+            p99_us: per_mille(990),
+            fsyncs,
+            cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
+            rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
+        }
+    }
 }
 
 impl Measure for InvokeArguments {
@@ -115,8 +142,8 @@ impl Measure for InvokeArguments {
 
     fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
         let input = "{\"order\":4711}".to_owned();
-        Work { workload: "invoke", function: "echo", input, n: 1, in_flight: self.in_flight }
-            .measure(self.seconds, site)
+        Work { workload: "invoke", function: "echo", input, n: 1, in_flight: self.load.in_flight }
+            .measure(self.load.seconds, site)
     }
 }
 
@@ -124,7 +151,7 @@ impl Measure for StepsArguments {
     type Line = Line;
 
     fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
-        Work::of_many("steps", self.n, self.in_flight).measure(self.seconds, site)
+        Work::of_many("steps", self.n, self.load.in_flight).measure(self.load.seconds, site)
     }
 }
 
@@ -156,21 +183,7 @@ impl Work {
         let windows = Windows { length: Duration::from_secs(seconds.into()), count: 1 };
         let driven = drive(site.runtime, callers(self.in_flight), windows, |_| Ok(()))?.all;
         let fsyncs = engine.readings().store.groups - before;
-        let per_mille = |part| micros(driven.latencies.per_mille(part));
-        let line = Line {
-            v: 1,
-            workload: self.workload,
-            n: self.n,
-            in_flight: self.in_flight,
-            seconds: round(driven.seconds, 3),
-            count: driven.latencies.count(),
-            per_s: round(driven.per_s() * f64::from(self.n), 1),
-            p50_us: per_mille(500),
-            p99_us: per_mille(990),
-            fsyncs,
-            cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
-            rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
-        };
+        let line = Line::of(self.workload, (self.n, self.in_flight), &driven, fsyncs);
         let text = format!(
             "{}: {:.0} per s, {} in flight, p50 {}, p99 {}, {} syncs, {:.2} s of cpu in {:.1} s",
             line.workload,

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use clap::{Args, value_parser};
+use clap::Args;
 use indelible_http::{Attempt, Report as AttemptReport, Sender};
 use indelible_http_client::{Client, Config, Grant, Network};
 use indelible_http_peer::Peer;
 use indelible_runtime::World;
 use serde::Serialize;
 
-use super::calls::Caller;
+use super::calls::{self, Caller, Load, StepsArguments};
 use super::drive::{Stretch, Windows, drive};
 use super::house::{self, Measure, Site};
+use super::raw;
 use super::report::{latency, micros, round};
-use super::{meters, raw};
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
@@ -39,38 +39,18 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct HttpArguments {
-    /// How many requests each workflow sends, one after the other
-    #[arg(long, value_name = "N", default_value = "100",
-        value_parser = value_parser!(u32).range(1..=100_000))]
-    n: u32,
-    /// How many workflows are under way at once
-    #[arg(long, value_name = "K", default_value = "64",
-        value_parser = value_parser!(u32).range(1..=4096))]
-    in_flight: u32,
-    /// For how long workflows are begun
-    #[arg(long, value_name = "N", default_value = "5",
-        value_parser = value_parser!(u32).range(1..=86_400))]
-    seconds: u32,
+    #[command(flatten)]
+    steps: StepsArguments,
 }
 
 /// One measurement.
 #[derive(Serialize)]
 pub(crate) struct Line {
-    v: u32,
-    workload: &'static str,
-    n: u32,
-    in_flight: u32,
-    seconds: f64,
-    count: u64,
-    per_s: f64,
-    p50_us: f64,
-    p99_us: f64,
+    #[serde(flatten)]
+    calls: calls::Line,
     /// The time of one request within its workflow.
     step_p50_us: f64,
-    fsyncs: u64,
     fsyncs_per_request: f64,
-    cpu_s: f64,
-    rss_mb: Option<f64>,
     raw_sync_us: f64,
     /// Requests a second with any open connection.
     any_connection_per_s: f64,
@@ -112,73 +92,61 @@ impl Measure for HttpArguments {
 
     fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
         let (runtime, place) = (site.runtime, site.place);
+        let StepsArguments { n, load: Load { in_flight, seconds } } = self.steps;
         let peer = Peer::start_on(0).map_err(|error| unable("start a peer", &error))?;
         let clients = Arc::new(Clients::start(&peer)?);
         let world = World { http: clients.clone(), ..site.world()? };
         let engine = site.engine(world)?;
-        let input = format!("[{},\"{}\"]", self.n, peer.url("/fast"));
+        let input = format!("[{n},\"{}\"]", peer.url("/fast"));
         let callers = |count| {
             let caller = |_| Caller::new(&engine, "requests", &input);
             (0..count).map(caller).collect::<Vec<_>>()
         };
         // The first ones load the component and connect; that is not what is measured.
         let once = Windows { length: Duration::from_millis(1), count: 1 };
-        drive(runtime, callers(self.in_flight), once, |_| Ok(()))?;
+        drive(runtime, callers(in_flight), once, |_| Ok(()))?;
 
         let second = Windows { length: Duration::from_secs(1), count: 1 };
         let file = place.join("raw");
         let mut syncs = raw::run(runtime, &file, 1, second)?.driven.all;
         let before = engine.readings().store.groups;
-        let windows = Windows { length: Duration::from_secs(self.seconds.into()), count: 1 };
-        let driven = drive(runtime, callers(self.in_flight), windows, |_| Ok(()))?.all;
+        let windows = Windows { length: Duration::from_secs(seconds.into()), count: 1 };
+        let driven = drive(runtime, callers(in_flight), windows, |_| Ok(()))?.all;
         let fsyncs = engine.readings().store.groups - before;
         syncs.merge(&raw::run(runtime, &file, 1, second)?.driven.all);
-        let per_s = |driven: &Stretch| round(driven.per_s() * f64::from(self.n), 1);
+        let per_s = |driven: &Stretch| round(driven.per_s() * f64::from(n), 1);
         let otherwise = |client| {
             clients.used.store(client, Ordering::Relaxed);
-            drive(runtime, callers(self.in_flight), once, |_| Ok(()))?;
-            Ok(per_s(&drive(runtime, callers(self.in_flight), windows, |_| Ok(()))?.all))
+            drive(runtime, callers(in_flight), once, |_| Ok(()))?;
+            Ok(per_s(&drive(runtime, callers(in_flight), windows, |_| Ok(()))?.all))
         };
         let (any_connection_per_s, new_connection_per_s) = (otherwise(1)?, otherwise(2)?);
 
-        let per_mille = |part| micros(driven.latencies.per_mille(part));
-        let count = driven.latencies.count();
+        let calls = calls::Line::of("http", (n, in_flight), &driven, fsyncs);
+        let requests = (calls.count.max(1) * u64::from(n)) as f64;
         let line = Line {
-            v: 1,
-            workload: "http",
-            n: self.n,
-            in_flight: self.in_flight,
-            seconds: round(driven.seconds, 3),
-            count,
-            per_s: per_s(&driven),
-            p50_us: per_mille(500),
-            p99_us: per_mille(990),
-            step_p50_us: round(per_mille(500) / f64::from(self.n), 2),
-            fsyncs,
-            fsyncs_per_request: round(fsyncs as f64 / (count.max(1) * u64::from(self.n)) as f64, 3),
-            cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
-            rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
+            step_p50_us: round(calls.p50_us / f64::from(n), 2),
+            fsyncs_per_request: round(fsyncs as f64 / requests, 3),
             raw_sync_us: micros(syncs.latencies.per_mille(500)),
             any_connection_per_s,
             new_connection_per_s,
+            calls,
         };
         let text = format!(
-            "{}: {:.0} per s, {} in flight, {} each (a sync of the disk alone: {}), {:.3} syncs each, \
-             {:.2} s of cpu in {:.1} s\n\
+            "http: {:.0} per s, {in_flight} in flight, {} each (a sync of the disk alone: {}), {:.3} \
+             syncs each, {:.2} s of cpu in {:.1} s\n\
              connections: {:.0} per s with any that is open, {:.0} with a new one for each; it is {:.2} \
              and {:.2} times that",
-            line.workload,
-            line.per_s,
-            line.in_flight,
+            line.calls.per_s,
             latency(line.step_p50_us),
             latency(line.raw_sync_us),
             line.fsyncs_per_request,
-            line.cpu_s,
-            line.seconds,
+            line.calls.cpu_s,
+            line.calls.seconds,
             line.any_connection_per_s,
             line.new_connection_per_s,
-            line.per_s / line.any_connection_per_s,
-            line.per_s / line.new_connection_per_s,
+            line.calls.per_s / line.any_connection_per_s,
+            line.calls.per_s / line.new_connection_per_s,
         );
         Ok((line, text))
     }

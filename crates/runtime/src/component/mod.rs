@@ -122,49 +122,38 @@ impl Components {
     ) -> Result<(bool, Position), ComponentError> {
         // One at a time: what a name stands for is read, changed and written.
         let _one = self.deploying.lock().await;
-        loop {
-            let version = self.known().version;
-            match self.put_at(version, name, bytes, deployed, now, &more).await {
-                Err(ComponentError::Submit(error))
-                    if Truth::Components.is_behind(&error) && self.refresh()? => {}
-                put => return put,
-            }
-        }
-    }
-
-    /// The same, if the names are of this version in the store, too.
-    async fn put_at(
-        &self,
-        version: u64,
-        name: &ComponentName,
-        bytes: &[u8],
-        deployed: &Deployed,
-        now: Timestamp,
-        more: impl Fn(&mut Batch, bool),
-    ) -> Result<(bool, Position), ComponentError> {
         let digest = deployed.digest;
-        let record = self.known().names.get(name).cloned();
-        let mut record =
-            record.unwrap_or_else(|| ComponentVersions { active: digest, versions: Vec::new() });
-        let known = record.versions.iter().any(|version| version.digest == digest);
-        if !known {
-            record.versions.push(Version { digest, deployed_at: now });
+        loop {
+            let (version, record) = {
+                let known = self.known();
+                (known.version, known.names.get(name).cloned())
+            };
+            let mut record = record
+                .unwrap_or_else(|| ComponentVersions { active: digest, versions: Vec::new() });
+            let known = record.versions.iter().any(|version| version.digest == digest);
+            if !known {
+                record.versions.push(Version { digest, deployed_at: now });
+            }
+            record.active = digest;
+            let mut batch = Batch::in_slots(Slot::SERVER);
+            let version = Truth::Components.raise(&mut batch, version);
+            components::put(&mut batch, bytes);
+            manifests::put(&mut batch, &digest, &deployed.manifest.to_json());
+            component_versions::put(&mut batch, name, &record);
+            more(&mut batch, known);
+            let position = match self.store.submit(batch).await {
+                // Another process has changed the names: they are read and decided on again.
+                Err(error) if Truth::Components.is_behind(&error) && self.refresh()? => continue,
+                submitted => submitted?,
+            };
+            let functions = Arc::new(deployed.manifest.clone());
+            let mut all = self.known();
+            all.version = version;
+            all.manifests.insert(digest, functions);
+            all.names.insert(name.clone(), record);
+            all.names_of.clear();
+            return Ok((known, position));
         }
-        record.active = digest;
-        let mut batch = Batch::in_slots(Slot::SERVER);
-        let version = Truth::Components.raise(&mut batch, version);
-        components::put(&mut batch, bytes);
-        manifests::put(&mut batch, &digest, &deployed.manifest.to_json());
-        component_versions::put(&mut batch, name, &record);
-        more(&mut batch, known);
-        let position = self.store.submit(batch).await?;
-        let functions = Arc::new(deployed.manifest.clone());
-        let mut all = self.known();
-        all.version = version;
-        all.manifests.insert(digest, functions);
-        all.names.insert(name.clone(), record);
-        all.names_of.clear();
-        Ok((known, position))
     }
 
     /// The active version of a component.

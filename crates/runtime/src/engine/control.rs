@@ -2,9 +2,7 @@
 //! those that are held. Everything is acknowledged when it is durable, and done once under a key,
 //! however often it is asked for (I-11).
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use indelible_idempotency::{IdempotencyKey, RequestHash};
 use indelible_journal::{
@@ -334,7 +332,7 @@ impl Engine {
                     store.durable(store.accepted()).await?;
                     // Nothing may be on its way to the disk: room that another batch was given and
                     // has not used comes back without a commit, perhaps by this very thread.
-                    yield_now().await;
+                    tokio::task::yield_now().await;
                 }
                 submitted => return Ok(store.durable(submitted?).await?),
             }
@@ -376,19 +374,6 @@ impl Engine {
             LedTo::Answer(_) | LedTo::Operation(_) | LedTo::Target(_) => Known::Mismatch,
         })
     }
-}
-
-/// Lets others have this thread, once.
-async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// What must not differ in a repetition of something that is done to an execution for a reason.

@@ -142,14 +142,13 @@ impl Tree {
                     format!("the input of a call has {bytes} bytes; at most {max} are allowed");
                 return Err(Stopped::Mistake(message));
             }
-            self.schedule(shared, key, &promise, function, input)?;
+            self.schedule_call(shared, key, &promise, function, input)?;
         }
         Ok(Ok(number(&promise)))
     }
 
-    /// Writes down a new call, and puts it into the list of work. One that no component has is
-    /// over at once: its caller learns it when it waits, live and replayed alike.
-    fn schedule(
+    /// Writes down a new call. One that no component has is refused.
+    fn schedule_call(
         &mut self,
         shared: &Shared,
         key: &JournalKey,
@@ -157,7 +156,6 @@ impl Tree {
         function_name: FunctionName,
         input: Payload,
     ) -> Result<(), Stopped> {
-        let now = shared.clock.now();
         let journal = &self.execution(key).journal;
         let own = *journal.component_digest().expect("it has started");
         let mut callee = shared.components.callee(&own, &function_name);
@@ -167,24 +165,38 @@ impl Tree {
         {
             callee = Err("a reconciler may call only what is idem".to_owned());
         }
-        let journal = &mut self.execution(key).journal;
-        let retry_policy = match &callee {
-            Ok(Callee { retry_policy, .. }) => Arc::clone(retry_policy),
-            Err(_) => Arc::default(),
+        let (retry_policy, refused) = match callee {
+            Ok(Callee { retry_policy, .. }) => (retry_policy, None),
+            Err(why) => (Arc::default(), Some(why)),
         };
-        let kind = InvokeKind::Function;
+        let invoke = Invoke { kind: InvokeKind::Function, function_name, input, retry_policy };
+        self.schedule_invoke(shared, key, promise, invoke, refused)
+    }
+
+    /// Writes down a new call or effect. One that is refused is over at once: its guest learns it when
+    /// it waits, live and replayed alike. The others start when it is their turn.
+    pub(super) fn schedule_invoke(
+        &mut self,
+        shared: &Shared,
+        key: &JournalKey,
+        promise: &PromiseId,
+        invoke: Invoke,
+        refused: Option<String>,
+    ) -> Result<(), Stopped> {
+        let now = shared.clock.now();
+        let input = invoke.input.clone();
         let bytes = input.bytes.len();
-        let invoke = Invoke { kind, function_name, input: input.clone(), retry_policy };
+        let journal = &mut self.execution(key).journal;
         let (_, entry) = journal.schedule_invoke(now, invoke)?;
         let mut entries = vec![entry];
-        match callee {
-            Ok(_) => {
+        match refused {
+            None => {
                 let child = number(promise);
                 self.execution(key).unstarted.insert(child, input);
                 self.work.push_back(Work::Start(key.clone(), child));
             }
-            Err(message) => {
-                let failure = Failure::new(ErrorKind::NotPerformed, message);
+            Some(why) => {
+                let failure = Failure::new(ErrorKind::NotPerformed, why);
                 entries.extend(journal.settle_invoke(now, promise, failure.into())?);
             }
         }

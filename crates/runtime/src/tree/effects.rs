@@ -104,7 +104,13 @@ impl Tree {
                 return Err(Stopped::Mistake(message));
             }
             let policy = policy.and_then(|policy| self.may_send(shared, key, policy));
-            self.schedule_effect(shared, key, &promise, label, input, policy)?;
+            let (retry_policy, refused) = match policy {
+                Ok(policy) => (Arc::new(policy), None),
+                Err(why) => (Arc::default(), Some(why)),
+            };
+            let kind = InvokeKind::Http;
+            let invoke = Invoke { kind, function_name: label, input, retry_policy };
+            self.schedule_invoke(shared, key, &promise, invoke, refused)?;
         }
         Ok(number(&promise))
     }
@@ -142,44 +148,6 @@ impl Tree {
             }
         }
         Ok(policy)
-    }
-
-    /// Writes down a new effect. One that makes no sense is over at once: its guest learns it when
-    /// it waits, live and replayed alike.
-    fn schedule_effect(
-        &mut self,
-        shared: &Shared,
-        key: &JournalKey,
-        promise: &PromiseId,
-        function_name: FunctionName,
-        input: Payload,
-        policy: Result<RetryPolicy, String>,
-    ) -> Result<(), Stopped> {
-        let now = shared.clock.now();
-        let (retry_policy, refused) = match policy {
-            Ok(policy) => (Arc::new(policy), None),
-            Err(why) => (Arc::default(), Some(why)),
-        };
-        let bytes = input.bytes.len();
-        let kind = InvokeKind::Http;
-        let invoke = Invoke { kind, function_name, input: input.clone(), retry_policy };
-        let journal = &mut self.execution(key).journal;
-        let (_, entry) = journal.schedule_invoke(now, invoke)?;
-        let mut entries = vec![entry];
-        match refused {
-            None => {
-                let child = number(promise);
-                self.execution(key).unstarted.insert(child, input);
-                self.work.push_back(Work::Start(key.clone(), child));
-            }
-            Some(why) => {
-                let failure = Failure::new(ErrorKind::NotPerformed, why);
-                entries.extend(journal.settle_invoke(now, promise, failure.into())?);
-            }
-        }
-        self.written(key, entries);
-        self.weighs(bytes);
-        Ok(())
     }
 
     /// An attempt at an effect begins, the first or one that is due: it is written as started, and
