@@ -223,10 +223,13 @@ fn is_granted(answer: &[u8]) -> Result<bool, String> {
     let mut headers = [httparse::EMPTY_HEADER; CONNECT_HEADERS_MAX];
     let mut head = httparse::Response::new(&mut headers);
     let parsed = head.parse(answer);
-    match (parsed.map_err(|error| format!("the proxy's answer is not HTTP: {error}"))?, head.code) {
+    match (
+        parsed.map_err(|error| format!("the proxy's answer cannot be read: {error}"))?,
+        head.code,
+    ) {
         (httparse::Status::Partial, _) => Ok(false),
         (httparse::Status::Complete(end), Some(200..=299)) if end == answer.len() => Ok(true),
-        // The peer speaks second in TLS: what is here already is not its.
+        // In TLS the client speaks first, so bytes that are already here cannot be the peer's.
         (_, Some(200..=299)) => Err("the proxy sent something into the tunnel".to_owned()),
         (_, code) => Err(format!("the proxy refuses a tunnel: {}", code.unwrap_or_default())),
     }

@@ -133,13 +133,14 @@ impl Check<'_> {
     ) -> Result<Option<T>, ReadError> {
         match result {
             Ok(value) => Ok(Some(value)),
-            Err(ReadError::Poisoned(poison)) => Err(ReadError::Poisoned(poison)),
-            Err(ReadError::Row { what, .. }) => {
-                self.problem(table, key, what);
-                Ok(None)
-            }
+            Err(error @ ReadError::Poisoned(_)) => Err(error),
+            Err(error) if error.is_pause() => Err(error),
             Err(error) => {
-                self.problem(table, key, error.to_string());
+                let what = match error {
+                    ReadError::Row { what, .. } => what,
+                    error => error.to_string(),
+                };
+                self.problem(table, key, what);
                 Ok(None)
             }
         }
@@ -170,7 +171,7 @@ impl Check<'_> {
                 }
             }
             known if known == crate::JOURNALS => self.journal_row(key, value),
-            index if INDEXES.contains(&index) => self.index_row(table, key),
+            index if INDEXES.contains(&index) => self.index_row(table, key, value),
             known if known == crate::QUEUE => {
                 crate::queue::decode(key).and_then(|row| match row.tree() {
                     Some(entry) => self.exists(table, key, &entry.key),
@@ -265,7 +266,7 @@ impl Check<'_> {
         Ok(!self.snapshot.scan(&Scan::prefix(table, prefix, 1))?.value.rows.is_empty())
     }
 
-    fn index_row(&mut self, table: &Table, key: &Bytes) -> Result<(), ReadError> {
+    fn index_row(&mut self, table: &Table, key: &Bytes, value: &Bytes) -> Result<(), ReadError> {
         let malformed = |error: codec::Malformed| codec::damaged(table, key, error.0);
         let journal = if *table == crate::FINISHED {
             index::read_finished(key)
@@ -276,7 +277,7 @@ impl Check<'_> {
         let root = journal.execution_id().root();
         if *table == crate::FINISHED && *key == index::being_swept(root) {
             let tree = Bytes::copy_from_slice(root.as_bytes());
-            let left = self.any(crate::JOURNALS, tree)?;
+            let left = self.any(crate::JOURNALS, tree)? && value.is_empty();
             return if left { Ok(()) } else { Err(codec::damaged(table, key, POINTS_NOWHERE)) };
         }
         let at = keys::journal_key(&journal);

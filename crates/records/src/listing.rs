@@ -179,9 +179,13 @@ pub fn list_piece(
     Ok(Seen { value: (listing, looked_at), position: snapshot.position() })
 }
 
+/// The journal key of a place, which is behind a time of 8 bytes. One that is shorter has none.
+fn key_of(place: &Bytes) -> Bytes {
+    place.slice(place.len().min(8)..)
+}
+
 fn execution_at(snapshot: &Snapshot, place: &Bytes) -> Result<Execution, ReadError> {
-    // A place is a time of 8 bytes and a journal key.
-    let key = place.slice(8..);
+    let key = key_of(place);
     match snapshot.get(EXECUTIONS, &key)?.value {
         Some(value) => executions::decode(&key, &value),
         None => Err(codec::damaged(&EXECUTIONS, &key, NOT_THERE)),
@@ -191,7 +195,7 @@ fn execution_at(snapshot: &Snapshot, place: &Bytes) -> Result<Execution, ReadErr
 /// The same, unless a later attempt at it is there. It reads one row either way: the attempts at an
 /// execution stand together, and the last of them is this one or the reason why it is passed over.
 fn latest_at(snapshot: &Snapshot, place: &Bytes) -> Result<Option<Execution>, ReadError> {
-    let damaged = |what| codec::damaged(&EXECUTIONS, &place.slice(8..), what);
+    let damaged = |what| codec::damaged(&EXECUTIONS, &key_of(place), what);
     let (_, key) = index::read_place(place).map_err(|Malformed(what)| damaged(what))?;
     match executions::latest(snapshot, key.execution_id())?.value {
         Some(latest) if latest.key == key => Ok(Some(latest)),

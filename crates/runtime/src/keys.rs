@@ -161,7 +161,7 @@ pub(crate) fn done(shared: &Shared, under: &UnderKey, answer: Answer) -> Change<
     let id = match &under.note {
         None => under.id.clone(),
         Some(note) => {
-            // The note goes first: as long as it is there, the answer is.
+            // The note is due first: as long as its window lasts, the answer is there.
             let noted = note.expires_at.map_or(0, |at| at.as_micros() + 1);
             expires_at = expires_at.max(Timestamp::from_micros(noted).unwrap_or(Timestamp::MAX));
             under.answer_id()

@@ -12,8 +12,9 @@
 //!    ([`Outbox::settle`]). When that is durable, the receiver is told, and forgets its marks.
 //!
 //! Three orders matter:
-//! - Rows go from the front only. If 5 went while 3 is there, a sender that restarts would take 4 and
-//!   then 5 for the next numbers, and a new message 5 would be taken for the old one and be lost.
+//! - Rows are deleted from the front only. If message 5's row went while message 3's is still there, a
+//!   restarted sender would give out 4 and 5 again, and the new message 5 would be taken for the old one
+//!   and lost.
 //! - A settled number is told when it is durable. It may have passed over a number that was given out
 //!   and never written; if it is lost, that number is given out again, to a message that would be lost.
 //! - A mark goes when its number is settled, and applying depends on what was known to be settled. So a
@@ -283,7 +284,11 @@ impl Outbox {
             let dropped: Vec<_> = dropped.map(|(number, _)| *number).collect();
             for number in dropped {
                 // A caller that went away in the middle may have had it accepted.
-                let seen = outbox::get(&self.store, MessageId { channel: *channel, number })?;
+                let seen = match outbox::get(&self.store, MessageId { channel: *channel, number }) {
+                    // It stays, and holds up its own channel alone; the store has noted it.
+                    Err(error) if error.is_damage() => continue,
+                    seen => seen?,
+                };
                 numbers.open.remove(&number);
                 if seen.value.is_some() {
                     numbers.recover(number, seen.position);

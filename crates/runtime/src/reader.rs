@@ -140,7 +140,7 @@ impl Reader {
             }
             Err(TryAcquireError::NoPermits) => {
                 bound.refused.fetch_add(1, Ordering::Relaxed);
-                return Err(EngineError::ReadsBusy { lane: lane.name(), waiting: bound.max });
+                return Err(EngineError::ReadsBusy { lane: lane.name(), max: bound.max });
             }
             permit => permit.ok(),
         };

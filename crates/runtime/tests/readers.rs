@@ -86,7 +86,7 @@ fn too_many_reads_are_refused() {
     }
     house.disk.wait_for_held_scan();
     let refused = house.wait(engine.list(&filter, None, 10));
-    let Err(EngineError::ReadsBusy { lane: "lists", waiting: 2 }) = refused else {
+    let Err(EngineError::ReadsBusy { lane: "lists", max: 2 }) = refused else {
         panic!("{refused:?}");
     };
     // Its piece stays in the queue until a thread passes over it, and counts for as long.

@@ -20,8 +20,10 @@ const ARENA_BYTES: usize = 256 * 1024;
 /// The size of a page of WebAssembly's.
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// A memory that must grow grows by at least this, and by half of what it is: seldom.
+/// A memory that must grow grows by half of what it is, within these bounds: seldom, and not so far that
+/// it meets the engine's limit, which ends the guest, when it needs little.
 const GROWTH_BYTES_MIN: usize = 1024 * 1024;
+const GROWTH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 static mut ARENA: [u8; ARENA_BYTES] = [0; ARENA_BYTES];
 
@@ -46,19 +48,21 @@ unsafe impl Source for GuestMemory {
             return end.map(drop).ok_or(());
         }
         let least = layout.size().checked_add(layout.align() + 4 * CHUNK_UNIT).ok_or(())?;
-        let generous = least.max(GROWTH_BYTES_MIN).max(wasm32::memory_size(0) * PAGE_BYTES / 2);
-        // Where there is a limit, just enough may still be had.
+        let half = wasm32::memory_size(0).saturating_mul(PAGE_BYTES / 2);
+        let generous = least.max(half.clamp(GROWTH_BYTES_MIN, GROWTH_BYTES_MAX));
+        // If the module declares a maximum, the smaller request may still fit.
         let grown = [generous, least].into_iter().find_map(|bytes| {
             let pages = bytes.div_ceil(PAGE_BYTES);
             let before = wasm32::memory_grow(0, pages);
             (before != usize::MAX).then_some((before * PAGE_BYTES, pages * PAGE_BYTES))
         });
         let (start, bytes) = grown.ok_or(())?;
+        let end = ptr::with_exposed_provenance_mut(start.saturating_add(bytes));
         let start: *mut u8 = ptr::with_exposed_provenance_mut(start);
         // SAFETY: these pages are new, and only this allocator grows the memory.
         talc.source.end = unsafe {
             match talc.source.end {
-                Some(end) if end.as_ptr() == start => Some(talc.extend(end, start.add(bytes))),
+                Some(last) if last.as_ptr() == start => Some(talc.extend(last, end)),
                 _ => talc.claim(start, bytes),
             }
         };

@@ -65,7 +65,6 @@
 //! A guest has no threads, files, network, clock or environment. What of std would need them
 //! panics; [`now()`], [`random()`] and [`sleep()`] are there instead.
 
-#[cfg(any(target_arch = "wasm32", test))]
 #[cfg(target_arch = "wasm32")]
 mod alloc;
 #[rustfmt::skip]

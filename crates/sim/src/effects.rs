@@ -62,6 +62,8 @@ pub(crate) fn in_flight(all: &[Stored], key: &str) -> Vec<(JournalKey, u32, Atte
 struct Processes {
     started: u64,
     settled: Option<u64>,
+    /// Whether its execution was ending when that process was over.
+    ending: bool,
 }
 
 /// What is known of every attempt that was ever on disk.
@@ -168,10 +170,11 @@ impl Effect<'_> {
                 _ => continue,
             };
             let id = (self.journal.clone(), self.child, attempt);
-            let fresh = Processes { started: process, settled: None };
+            let ending = settles && self.is_ending(*place);
+            let fresh = Processes { started: process, settled: None, ending: false };
             let processes = self.known.0.entry(id).or_insert(fresh);
-            if settles {
-                processes.settled.get_or_insert(process);
+            if settles && processes.settled.is_none() {
+                (processes.settled, processes.ending) = (Some(process), ending);
             }
             let (processes, sent) = (*processes, self.sent(attempt));
             let attempted = Attempted { policy, sent, processes, maybe_before };
@@ -282,8 +285,12 @@ impl Effect<'_> {
             ErrorKind::Indeterminate => {
                 let held = attempt.policy.on_unknown == OnUnknown::Hold;
                 // A person who was asked had it run again, and a cancel came before it was sent.
-                let unsent = attempt.sent.is_none() && self.is_cancelled(place);
-                let ending = self.is_ending(place) || self.is_cleanup_over(place);
+                let rerun = attempt.sent.is_none() && attempt.maybe_before;
+                let unsent = rerun && self.is_cancelled(place);
+                // It was ending, and its process died before the end was on disk: the next one's guest
+                // goes on.
+                let was_ending = attempt.processes.ending && self.is_cleanup_over(place);
+                let ending = self.is_ending(place) || was_ending;
                 ensure!(!held || ending || unsent, "a person was to be asked");
                 // An attempt before may have happened, and this one never began.
                 let unbegun = attempt.sent.is_none() && attempt.maybe_before;
@@ -322,9 +329,7 @@ impl Effect<'_> {
         before.rev().any(|record| matches!(record.event, Event::CancelRequested { .. }))
     }
 
-    /// Whether the time to clean up was over at this place, by the clock if that can tell: the execution
-    /// was ending (C-22). If its process died before the end was on disk, the next one lets the guest
-    /// go on.
+    /// Whether the time to clean up was over at this place, by the clock if that can tell (C-22).
     fn is_cleanup_over(&self, place: usize) -> bool {
         let (before, at) = (&self.records[..place], self.records[place].timestamp);
         let cancel =

@@ -46,7 +46,7 @@ pub enum Lost {
     Poisoned(Poison),
     /// The store has been paused for so long that callers are told. The batch may become durable
     /// later, or be lost: a caller repeats its request under the same id.
-    #[error("it is unknown whether the batch was accepted: {0}")]
+    #[error("it is unknown whether the batch becomes durable: {0}")]
     Paused(Pause),
     /// This store never gave this position to anybody.
     #[error("position {asked} was never accepted; the last one is {last}")]

@@ -15,7 +15,7 @@ pub struct Position(u64);
 pub struct Sequence(u64);
 
 impl Sequence {
-    /// Not before any group: a backend that is as far has everything in its rows.
+    /// Not before any group: what a backend says it has applied whose commits change its rows at once.
     pub const MAX: Self = Self(u64::MAX);
 }
 
@@ -30,7 +30,7 @@ macro_rules! counted {
                 Self(number)
             }
 
-            #[doc = concat!("The ", $what, " is the one of this number since the start.")]
+            #[doc = concat!("The number of the ", $what, ", counted from 1.")]
             pub const fn number(self) -> u64 {
                 self.0
             }

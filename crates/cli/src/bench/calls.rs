@@ -43,11 +43,11 @@ Examples:
 /// How much is under way, and for how long.
 #[derive(Args)]
 pub(crate) struct Load {
-    /// How many calls are under way at once
+    /// How many are under way at once
     #[arg(long, value_name = "K", default_value = "64",
         value_parser = value_parser!(u32).range(1..=4096))]
     pub(super) in_flight: u32,
-    /// For how long calls are begun
+    /// For how long they are begun
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = value_parser!(u32).range(1..=86_400))]
     pub(super) seconds: u32,

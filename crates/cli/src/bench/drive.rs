@@ -86,10 +86,8 @@ impl Tally {
     /// Takes what was done since it was asked last.
     fn take(&self) -> Histogram {
         let mut all = Histogram::default();
-        for producer in 0..self.latencies.len() {
-            let one = std::mem::take(&mut *self.of(producer));
-            all.merge(&one);
-        }
+        let producers = 0..self.latencies.len();
+        producers.for_each(|producer| all.merge(&std::mem::take(&mut *self.of(producer))));
         all
     }
 }

@@ -216,11 +216,6 @@ impl Journal {
         self.invoke(promise)?.result()
     }
 
-    /// Whether a promise has a resolver: InvokeCompleted, TimerFired or SignalReceived (J-34).
-    pub fn is_resolved(&self, promise: &PromiseId) -> bool {
-        self.child(promise).and_then(Child::resolved_at).is_some()
-    }
-
     /// The calls that are scheduled and not completed, each with its last attempt, if one was
     /// started. What has to be settled before the end (C-40), and where recovery looks for
     /// unknown outcomes (C-41).

@@ -167,7 +167,8 @@ impl Engine {
             // comes under the same key meanwhile waits until this is accepted.
             let (lock, known) = match (&keyed, &key_id) {
                 (Some(keyed), Some(id)) => {
-                    (Some(shared.key_locks.take(id).await), self.known(id, keyed).await?)
+                    let lock = shared.unless_paused(shared.key_locks.take(id)).await?;
+                    (Some(lock), self.known(id, keyed).await?)
                 }
                 _ => (None, None),
             };

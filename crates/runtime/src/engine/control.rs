@@ -349,7 +349,8 @@ impl Engine {
     ) -> Result<Known, EngineError> {
         let Some((key, hash)) = key else { return Ok(Known::Nothing(None)) };
         let id = keys::id_of(&key);
-        let lock = Arc::new(self.shared.key_locks.take(&id).await);
+        // A request before this one may keep the key for as long as the store is paused.
+        let lock = Arc::new(self.shared.unless_paused(self.shared.key_locks.take(&id)).await?);
         let under = |id, note| UnderKey { id, hash, target, note, _lock: Arc::clone(&lock) };
         let store = &self.shared.store;
         let Some(found) = windows::get::<KeyRecord>(store, &id)?.value else {

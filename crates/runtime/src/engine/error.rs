@@ -60,12 +60,12 @@ pub enum EngineError {
         waiting: usize,
     },
     /// Too many reads of a kind wait already.
-    #[error("the engine is busy: {waiting} reads for {lane} wait already")]
+    #[error("the engine is busy: all {max} places for {lane} are taken")]
     ReadsBusy {
         /// Of which kind.
         lane: &'static str,
-        /// How many.
-        waiting: usize,
+        /// How many there may be.
+        max: usize,
     },
     /// The engine stopped before it answered.
     #[error("the engine has stopped")]

@@ -1,5 +1,5 @@
-//! LaneRead, a piece at a time, on the threads that are there for it ([`crate::reader`]). What a piece
-//! has read is handed over when it is durable (D2).
+//! Reads, one piece at a time, on the threads kept for them ([`crate::reader`]). A piece's result is
+//! handed over once what it read is durable (D2).
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What the process was asked and what it said, kept where no kill reaches it: operations with
 //! their outcomes, and how a person resolved what nobody knew.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::numbers::Numbers;
 use crate::specs::{self, Urls};
@@ -61,6 +61,8 @@ pub(crate) struct Work {
     to_start: VecDeque<usize>,
     to_show: VecDeque<usize>,
     to_resolve: VecDeque<String>,
+    /// The attempts that this process was told of: a list may name one again before it has heard.
+    told: BTreeSet<(String, u32)>,
     under_way: usize,
     asked_outcomes: usize,
     /// Whether a list of what is unresolved was asked for.
@@ -95,6 +97,7 @@ impl Work {
         self.to_start.clear();
         self.to_show.clear();
         self.to_resolve.clear();
+        self.told.clear();
         for (number, operation) in self.operations.iter().enumerate() {
             let again = numbers.below(20) == 0;
             if operation.execution.is_none() || again {
@@ -185,6 +188,9 @@ impl Work {
         let words: Vec<&str> = held.split_whitespace().collect();
         for effect in words.chunks(2) {
             let (promise, attempt) = (effect[0], effect[1].parse().unwrap());
+            if !self.told.insert((promise.to_owned(), attempt)) {
+                continue;
+            }
             let how = How::of(promise, attempt);
             self.resolved.entry(promise.to_owned()).or_default().insert(attempt, how);
             self.tokens += 1;

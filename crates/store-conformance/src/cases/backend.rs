@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use bytes::Bytes;
-use indelible_store::backend::{Backend, BackendSnapshot, KeyRange, Presence};
+use indelible_store::backend::{Backend, BackendSnapshot, KeyRange, Lookup, Presence, Wanted};
 use indelible_store::{Direction, Row, Scan, Sequence, Table, Write};
 
 use crate::compare::{assert_same, assert_same_page, brief, dump_backend};
@@ -120,6 +120,14 @@ pub fn backend_reads_agree_with_the_model(subject: &mut dyn Subject, mut rng: Rn
             let (table, key) = (*rng.pick(&TABLES), generate::key(&mut rng));
             let expected = state.get(table, &key);
             let what = format!("commit {commit}, {} {}", table.name(), brief(&key));
+            let ask = |wanted| Lookup { table: &table, key: &key, wanted, found: None };
+            let mut asked = [ask(Wanted::Existence), ask(Wanted::Value)];
+            backend.look_up(&mut asked).unwrap();
+            let [exists_too, found] = asked.map(|lookup| lookup.found);
+            assert!(
+                exists_too.is_some() == expected.is_some() && found == expected,
+                "{what}: many"
+            );
             let exists = backend.contains(&table, &key).unwrap();
             assert_eq!(exists, expected.is_some(), "{what}: contains");
             assert!(backend.get(&table, &key).unwrap() == expected, "{what}: get");

@@ -117,8 +117,8 @@ pub(crate) struct Folder {
     lock: File,
 }
 
-/// Closing the file would leave the lock to a child that another thread has forked and that has not yet
-/// become another program.
+/// Unlocks explicitly. Closing the file is not enough: a child that another thread has forked and that
+/// has not yet called `exec` still holds the descriptor, and with it the lock.
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = self.lock.unlock();

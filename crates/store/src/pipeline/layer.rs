@@ -62,11 +62,9 @@ impl Layer {
         }
         all.batches += newer.batches;
         all.writes += newer.writes;
-        let bytes = |(key, entry): (&Bytes, &Entry)| {
-            key.len() + entry.change.as_ref().map_or(0, Bytes::len)
-        };
-        // Rows that were overwritten are not in memory any more.
-        all.bytes = all.tables.iter().flatten().map(bytes).sum();
+        // Also of rows that were overwritten: a batch is one allocation, which stays as long as any of
+        // its rows is here.
+        all.bytes += newer.bytes;
         all
     }
 

@@ -557,23 +557,33 @@ impl Shared {
         let permits = room.as_ref().map_or(0, SemaphorePermit::num_permits);
         let keep_room = |_: &Position| std::mem::forget(room);
         batch.pack();
-        // What the backend has may have to be read from disk, and no other caller should wait for
-        // that: it is fetched before the lock is taken. Under the lock, a key that is in no layer is
-        // as it was fetched still, unless a group has left the overlay since the fetch began.
-        for _ in 0..UNLOCKED_READS_MAX {
-            let retired = self.retired.load(Ordering::Acquire);
-            let fetched = self.fetch(&batch, patience)?;
-            let state = self.lock();
-            if state.retired == retired || fetched.is_empty() {
-                return self.decide(state, batch, permits, &fetched).inspect(keep_room);
+        loop {
+            // What the backend has may have to be read from disk, and no other caller should wait for
+            // that: it is fetched before the lock is taken. Under the lock, a key that is in no layer
+            // is as it was fetched still, unless a group has left the overlay since the fetch began.
+            for _ in 0..UNLOCKED_READS_MAX {
+                let retired = self.retired.load(Ordering::Acquire);
+                let fetched = self.fetch(&batch, patience);
+                let state = self.lock();
+                // A store that is over says so, whether its backend can be read or not.
+                let fetched = fetched.or_else(|error| state.check_open().and(Err(error)))?;
+                if state.retired == retired || fetched.is_empty() {
+                    return self.decide(state, batch, permits, &fetched).inspect(keep_room);
+                }
             }
+            let state = self.lock();
+            // All callers wait for these reads, so there are no others: the backend is told of every
+            // delete, also of what it does not have.
+            let fetched = self.look_up(conditions(&batch));
+            let away = fetched.as_ref().is_err_and(SubmitError::is_pause);
+            if away && patience == Patience::Endless && self.hand.is_none() {
+                // The next fetch waits for the backend, without the lock.
+                continue;
+            }
+            let mut fetched = fetched?;
+            fetched.extend(batch.deletes().map(|_| Some(Bytes::new())));
+            return self.decide(state, batch, permits, &fetched).inspect(keep_room);
         }
-        let state = self.lock();
-        // All callers wait for these reads, so there are no others: the backend is told of every
-        // delete, also of what it does not have.
-        let mut fetched = self.look_up(conditions(&batch))?;
-        fetched.extend(batch.deletes().map(|_| Some(Bytes::new())));
-        self.decide(state, batch, permits, &fetched).inspect(keep_room)
     }
 
     /// What the rows have for the keys that a batch asks about, in one call. Endless patience reads
@@ -636,12 +646,7 @@ impl Shared {
         permits: usize,
         fetched: &Fetched,
     ) -> Result<Position, SubmitError> {
-        if let Some(poison) = &state.poison {
-            return Err(SubmitError::Poisoned(poison.clone()));
-        }
-        if state.closed {
-            return Err(SubmitError::Closed);
-        }
+        state.check_open()?;
         let (conditions, deletes) = fetched.split_at(batch.conditions().len());
         for (index, (condition, fetched)) in batch.conditions().iter().zip(conditions).enumerate() {
             let found = state.overlaid(&condition.table, &condition.key).unwrap_or(fetched);
@@ -687,6 +692,14 @@ impl State {
     fn taken(&self, table: &Table, key: &[u8]) -> Option<&Option<Bytes>> {
         let closing = self.closing.as_ref().and_then(|closing| closing.layer.get(table, key));
         closing.or_else(|| self.kept.get(table, key))
+    }
+
+    fn check_open(&self) -> Result<(), SubmitError> {
+        match &self.poison {
+            Some(poison) => Err(SubmitError::Poisoned(poison.clone())),
+            None if self.closed => Err(SubmitError::Closed),
+            None => Ok(()),
+        }
     }
 
     fn check_readable(&self) -> Result<(), ReadError> {
