@@ -215,6 +215,7 @@ fn notes_and_answers_go() {
     assert_eq!(counts(&house), [1, 1, 2, 1]);
     let entries = house.engine().store().scan(&Scan::all(EXPIRIES, 10)).unwrap().value.rows;
     assert_eq!(entries.iter().map(|(key, _)| key[8]).collect::<Vec<_>>(), [2, 3]);
+    assert!(entries[0].0[..8] < entries[1].0[..8], "the answer is there as long as the note is");
     house.move_clock(indelible_journal::Micros::from_secs(9 * 86_400));
     house.retain_once(indelible_runtime::Retention::default());
     assert_eq!(counts(&house), [0, 0, 0, 1]);
@@ -252,6 +253,30 @@ fn an_answer_that_outlives_its_note() {
         if !died {
             break;
         }
+    }
+}
+
+/// C-80, C-3: a request that was interrupted behind its note and is made days later is known for a whole
+/// window from then on, as with one commit.
+#[test]
+fn a_note_is_renewed_with_its_request() {
+    const DAYS: u64 = 86_400;
+    let options = indelible_runtime::Options { ownership: Ownership::Apart, ..by_hand(KEEP) };
+    let mut house = House::new(options);
+    house.deploy("script");
+    let waits = "[{\"signal\":\"go\"},{\"signal\":\"go\"},{\"signal\":\"no\"}]";
+    let execution = house.start("waits", "script/main", waits);
+    house.work();
+    house.disk.dies_after(1);
+    assert_eq!(ask(&house, &execution, Signal("s", "1")), None, "it dies behind the note");
+    house.crash();
+    house.move_clock(indelible_journal::Micros::from_secs(6 * DAYS));
+    for (days, purged) in [(4, 0), (9, 2)] {
+        assert_eq!(ask(&house, &execution, Signal("s", "1")).unwrap(), "signal 1", "{days}");
+        house.move_clock(indelible_journal::Micros::from_secs(days * DAYS));
+        let (store, now) = (house.engine().store(), house.clock.now());
+        assert_eq!(house.wait(windows::purge(store, now, 10)).unwrap().records, purged, "{days}");
+        house.settle();
     }
 }
 
