@@ -779,6 +779,22 @@ fn the_check_finds_what_does_not_fit() {
     assert_sound(store);
 }
 
+/// A row of an index that is too short to lead anywhere, as a backup from elsewhere may have it, is
+/// damage: a list says so.
+#[test]
+fn a_short_index_row_is_damage() {
+    for latest_only in [false, true] {
+        let store = memory();
+        let mut batch = Batch::new();
+        batch.put(indelible_records::BY_STATUS, [0, Standing::Running as u8].to_vec(), "");
+        store.try_submit(batch).unwrap();
+        let filter = Filter { latest_only, ..Filter::default() };
+        let listed = listing::list(&store.snapshot().unwrap(), &filter, None, 10);
+        assert!(listed.is_err_and(|error| error.is_damage()));
+        assert!(!checked(&store).problems.is_empty());
+    }
+}
+
 struct Clock;
 
 impl Keeper for Clock {

@@ -164,6 +164,11 @@ fn another_writer_poisons_the_first() {
         let other = open(&server, Bounds::DEFAULT);
         assert_eq!(other.durable_sequence(), Sequence::new(1));
         expect_poison(&store, durable, |cause| matches!(cause, BackendError::Fenced { .. }));
+        server.set_unreadable(true);
+        let mut batch = put("a", "third");
+        batch.expect(T, "a", Expect::Absent);
+        assert!(matches!(store.try_submit(batch), Err(SubmitError::Poisoned(_))), "{fault:?}");
+        server.set_unreadable(false);
         assert_eq!(value(&other, "a").as_deref(), Some("first"), "{fault:?}");
         let position = other.try_submit(put("a", "other")).unwrap();
         other.durable(position).wait().unwrap();
@@ -283,12 +288,13 @@ fn callers_are_told_of_a_long_pause() {
 }
 
 /// D10: what is durable is read from memory until the rows have it: by gets, scans, snapshots,
-/// preconditions and deletes. Beyond the bound of what is kept, the writer waits for the backend.
+/// preconditions and deletes. Beyond the bound of what is kept, the writer waits for the backend; also
+/// rows that were overwritten count, because they share the memory of their batches.
 #[test]
 fn what_is_durable_and_not_applied_is_kept() {
     const GROUPS: usize = 60;
     let server = server();
-    let store = open(&server, Bounds { kept_bytes_max: 1_000, ..Bounds::DEFAULT });
+    let store = open(&server, Bounds { kept_bytes_max: 2_000, ..Bounds::DEFAULT });
     let key = |number: usize| format!("key {:02}", number % 20);
     for number in 0..GROUPS {
         let mut batch = put(&key(number), &number.to_string());
@@ -317,7 +323,8 @@ fn what_is_durable_and_not_applied_is_kept() {
     let backwards = snapshot.scan(&Scan::all(T, 100).reversed()).unwrap().value.rows;
     assert_eq!(shown(backwards), expected.iter().rev().cloned().collect::<Vec<_>>());
 
-    // A batch that is large, and no more room: the writer waits, and knows that it has not tried.
+    // A batch that is large, and no more room: the writer waits, and knows that it has not tried. There
+    // would be room for it beside the 20 rows that are left of all groups.
     let large = store.try_submit(put("large", &"x".repeat(1_500))).unwrap();
     let tries = server.tries();
     for _ in 0..3 {
