@@ -197,14 +197,20 @@ fn both_ways_answer_the_same() {
     }
 }
 
-/// C-80, C-3: a note and its answer go after their window, the note first, and the key is free.
-#[test]
-fn notes_and_answers_go() {
+/// An execution that waits for signals, where each slot has a node of its own.
+fn waiting_apart() -> (House, ExecutionId) {
     let options = indelible_runtime::Options { ownership: Ownership::Apart, ..by_hand(KEEP) };
-    let mut house = House::new(options);
+    let house = House::new(options);
     house.deploy("script");
     let waits = "[{\"signal\":\"go\"},{\"signal\":\"go\"},{\"signal\":\"no\"}]";
     let execution = house.start("waits", "script/main", waits);
+    (house, execution)
+}
+
+/// C-80, C-3: a note and its answer go after their window, the note first, and the key is free.
+#[test]
+fn notes_and_answers_go() {
+    let (mut house, execution) = waiting_apart();
     assert_eq!(ask(&house, &execution, Signal("s", "1")).unwrap(), "signal 1");
     let count = |house: &House, table| {
         house.engine().store().scan(&Scan::all(table, 10)).unwrap().value.rows.len()
@@ -227,11 +233,7 @@ fn notes_and_answers_go() {
 #[test]
 fn an_answer_that_outlives_its_note() {
     for dies_after in 0.. {
-        let options = indelible_runtime::Options { ownership: Ownership::Apart, ..by_hand(KEEP) };
-        let mut house = House::new(options);
-        house.deploy("script");
-        let waits = "[{\"signal\":\"go\"},{\"signal\":\"go\"},{\"signal\":\"no\"}]";
-        let execution = house.start("waits", "script/main", waits);
+        let (mut house, execution) = waiting_apart();
         house.work();
         assert_eq!(ask(&house, &execution, Signal("s", "1")).unwrap(), "signal 1");
         house.move_clock(indelible_journal::Micros::from_secs(9 * 86_400));
@@ -261,11 +263,7 @@ fn an_answer_that_outlives_its_note() {
 #[test]
 fn a_note_is_renewed_with_its_request() {
     const DAYS: u64 = 86_400;
-    let options = indelible_runtime::Options { ownership: Ownership::Apart, ..by_hand(KEEP) };
-    let mut house = House::new(options);
-    house.deploy("script");
-    let waits = "[{\"signal\":\"go\"},{\"signal\":\"go\"},{\"signal\":\"no\"}]";
-    let execution = house.start("waits", "script/main", waits);
+    let (mut house, execution) = waiting_apart();
     house.work();
     house.disk.dies_after(1);
     assert_eq!(ask(&house, &execution, Signal("s", "1")), None, "it dies behind the note");
