@@ -40,7 +40,7 @@ Examples:
   indelible bench fanout
   indelible bench fanout --n 10000 --workflows 1 --json";
 
-/// How much is under way, and for how long.
+/// How much is under way, and for how long: all that `invoke` needs to know.
 #[derive(Args)]
 pub(crate) struct Load {
     /// How many are under way at once
@@ -51,12 +51,6 @@ pub(crate) struct Load {
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = value_parser!(u32).range(1..=86_400))]
     pub(super) seconds: u32,
-}
-
-#[derive(Args)]
-pub(crate) struct InvokeArguments {
-    #[command(flatten)]
-    load: Load,
 }
 
 #[derive(Args)]
@@ -137,13 +131,13 @@ impl Line {
     }
 }
 
-impl Measure for InvokeArguments {
+impl Measure for Load {
     type Line = Line;
 
     fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
         let input = "{\"order\":4711}".to_owned();
-        Work { workload: "invoke", function: "echo", input, n: 1, in_flight: self.load.in_flight }
-            .measure(self.load.seconds, site)
+        Work { workload: "invoke", function: "echo", input, n: 1, in_flight: self.in_flight }
+            .measure(self.seconds, site)
     }
 }
 

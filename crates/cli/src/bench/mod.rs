@@ -103,7 +103,7 @@ pub(crate) enum Command {
     Store(StoreArguments),
     /// Measure calls of a trivial function, each until its outcome is durable
     #[command(after_long_help = calls::INVOKE_HELP)]
-    Invoke(Measured<calls::InvokeArguments>),
+    Invoke(Measured<calls::Load>),
     /// Measure workflows that make many calls, one after the other
     #[command(after_long_help = calls::STEPS_HELP)]
     Steps(Measured<calls::StepsArguments>),

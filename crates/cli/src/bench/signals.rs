@@ -9,7 +9,6 @@ use indelible_runtime::{Asked, Engine, World};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
-use super::calls::Load;
 use super::drive::{Producer, Windows, drive};
 use super::hearing::Timing;
 use super::house::{self, Measure, Site};
@@ -37,8 +36,14 @@ pub(crate) struct SignalsArguments {
     #[arg(long, value_name = "N", default_value = "1000",
         value_parser = value_parser!(u32).range(1..=1_000_000))]
     executions: u32,
-    #[command(flatten)]
-    load: Load,
+    /// How many signals are under way at once; at most as many as there are executions
+    #[arg(long, value_name = "K", default_value = "64",
+        value_parser = value_parser!(u32).range(1..=4096))]
+    in_flight: u32,
+    /// For how long signals are sent
+    #[arg(long, value_name = "N", default_value = "5",
+        value_parser = value_parser!(u32).range(1..=600))]
+    seconds: u32,
 }
 
 /// What was measured.
@@ -64,7 +69,7 @@ impl Measure for SignalsArguments {
     type Line = Line;
 
     fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
-        let SignalsArguments { executions, load: Load { in_flight, seconds } } = *self;
+        let SignalsArguments { executions, in_flight, seconds, .. } = *self;
         if in_flight > executions {
             return Err(Failure::new("more signals in flight than executions that wait for them")
                 .hint("name at least as many --executions as --in-flight"));
