@@ -167,7 +167,9 @@ impl Scene {
         let mut new_left = NEW_MAX;
         let length = until.saturating_duration_since(begin);
         let (mut down, mut up) = (None, None);
-        if self.numbers.below(3) == 0 && length > Duration::from_millis(300) {
+        // Not before something is kept: what the peer's going away breaks off shows nothing of that.
+        let may_go = !self.history.surely_kept.is_empty();
+        if self.numbers.below(3) == 0 && may_go && length > Duration::from_millis(300) {
             let at = begin + length.mul_f64(0.2 + self.numbers.below(60) as f64 / 100.0);
             down = Some(at);
             up = Some(at + Duration::from_millis(20 + self.numbers.below(250)));
