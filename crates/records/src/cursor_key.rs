@@ -6,7 +6,7 @@
 
 use data_encoding::HEXLOWER;
 use indelible_slots::Slot;
-use indelible_store::{Batch, Expect, Position, Read, ReadError, Seen, Store, SubmitError};
+use indelible_store::{Batch, Expect, Position, Read, ReadError, Seen, SubmitError};
 use serde::{Deserialize, Serialize};
 
 use super::{SETTINGS, codec, settings};
@@ -21,7 +21,8 @@ struct Stored {
 }
 
 /// Makes the key of a store; refused if there is one. Waits on this thread.
-pub fn create(store: &Store, key: &[u8; 32]) -> Result<Position, SubmitError> {
+#[cfg(feature = "store")]
+pub fn create(store: &indelible_store::Store, key: &[u8; 32]) -> Result<Position, SubmitError> {
     let mut batch = Batch::in_slots(Slot::SERVER);
     batch.expect(SETTINGS, NAME, Expect::Absent);
     let stored = Stored { version: codec::JSON_VERSION, key: HEXLOWER.encode(key) };

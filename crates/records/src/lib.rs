@@ -1,10 +1,17 @@
 //! Every table, each with the one place where its keys and values are made and read, and what
 //! goes over all of them: checks, retention, backups. Bytes are described in
 //! `docs/formats/store-rows.md`.
+#![cfg_attr(
+    not(feature = "store"),
+    allow(dead_code, unused_imports, reason = "what goes over all tables uses it")
+)]
 
 pub mod audit;
+#[cfg(feature = "store")]
 pub mod backup;
+#[cfg(feature = "store")]
 pub mod beginning;
+#[cfg(feature = "store")]
 pub mod check;
 pub(crate) mod codec;
 mod component_name;
@@ -15,12 +22,16 @@ pub mod idempotency_keys;
 pub(crate) mod index;
 pub mod journals;
 pub(crate) mod keys;
+#[cfg(feature = "store")]
 pub mod listing;
 pub mod manifests;
 pub mod operations;
 pub mod outbox;
 mod plain;
+#[cfg(feature = "store")]
+mod purge;
 pub mod queue;
+#[cfg(feature = "store")]
 pub mod retention;
 pub mod retention_clock;
 mod room;

@@ -13,7 +13,7 @@ use data_encoding::HEXLOWER;
 use indelible_idempotency::ConsumerNamespace;
 use indelible_journal::Timestamp;
 use indelible_slots::Slot;
-use indelible_store::{Batch, Expect, Position, Read, ReadError, Seen, Store, SubmitError};
+use indelible_store::{Batch, Expect, Position, Read, ReadError, Seen, SubmitError};
 use serde::{Deserialize, Serialize};
 
 use super::truths::Truth;
@@ -104,8 +104,9 @@ struct Stored {
 
 /// Makes a key, or revokes it, in one commit with who did it (C-38). `gone` is deleted, to make
 /// room. `version` is that of the keys as they were read.
+#[cfg(feature = "store")]
 pub async fn put(
-    store: &Store,
+    store: &indelible_store::Store,
     version: u64,
     (id, token): (TokenId, &Token),
     gone: Option<TokenId>,

@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard};
 
 use indelible_journal::RootHash;
 
+use crate::command::Command;
+use crate::hosted::Hosted;
 use crate::run_queue::Flow;
 use crate::shared::lock;
-use crate::tree::Tree;
-use crate::tree::command::Command;
 
 /// A tree's place in memory.
 pub(crate) struct Cell {
@@ -20,7 +20,7 @@ pub(crate) struct Cell {
     home: Flow,
     busy: AtomicBool,
     inbox: Mutex<Inbox>,
-    tree: Mutex<Tree>,
+    hosted: Mutex<Hosted>,
 }
 
 #[derive(Default)]
@@ -44,7 +44,8 @@ pub(crate) enum Left {
 impl Cell {
     pub(crate) fn new(root: RootHash, home: Flow) -> Self {
         let busy = AtomicBool::new(false);
-        Self { root, home, busy, inbox: Mutex::default(), tree: Mutex::default() }
+        let hosted = Mutex::new(Hosted::new(root));
+        Self { root, home, busy, inbox: Mutex::default(), hosted }
     }
 
     /// Whose turns it takes.
@@ -61,9 +62,9 @@ impl Cell {
     /// Nobody is answered any more, and what is in memory is dropped.
     pub(crate) fn clear(&self) {
         let commands = std::mem::take(&mut lock(&self.inbox).commands);
-        let tree = std::mem::take(&mut *self.tree());
+        let hosted = std::mem::replace(&mut *self.hosted(), Hosted::new(self.root));
         // Dropped without a lock: guests that are dropped hold on to this cell.
-        drop((commands, tree));
+        drop((commands, hosted));
     }
 
     /// Leaves a command. True: the tree has to go into the run queue.
@@ -108,9 +109,9 @@ impl Cell {
         inbox.turns == 0 && inbox.commands.is_empty()
     }
 
-    /// The tree itself.
-    pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
-        lock(&self.tree)
+    /// The tree itself, and what is kept for it.
+    pub(crate) fn hosted(&self) -> MutexGuard<'_, Hosted> {
+        lock(&self.hosted)
     }
 }
 
@@ -124,7 +125,7 @@ mod tests {
         let cell = Cell::new(RootHash::from_bytes([7; 32]), Flow::GOING_ON);
         let execution = indelible_journal::ExecutionId::root_of(cell.root);
         let key = indelible_journal::JournalKey::first(execution);
-        assert!(cell.tell(Command::Evicted(key)));
+        assert!(cell.tell(Command::tell(indelible_execution::Input::Evicted(key))));
         assert!(cell.one_more(2));
         assert!(!cell.one_more(2));
         assert_eq!(cell.leave(false), Left::More, "there is a command");

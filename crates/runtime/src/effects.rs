@@ -13,14 +13,17 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use indelible_execution::Input;
+use indelible_execution::input::EffectEnded;
+use indelible_execution::output::{Outgoing, Place, Sending};
 use indelible_http::{End, Report, Request, Sender};
-use indelible_journal::{Attempt, JournalKey, Payload, RootHash};
+use indelible_journal::{Attempt, JournalKey};
+use indelible_machine::Guard;
 use indelible_store::{Durable, Lost, Position};
 
+use crate::command::Command;
 use crate::effect_room::{EffectRoom, Lane, Shares};
 use crate::shared::{Shared, lock};
-use crate::tree::command::{Command, EffectEnded};
-use crate::unresolved::UnresolvedEffect;
 
 /// What is in flight, what waits for room, and what waits for the disk.
 pub(crate) struct Effects {
@@ -34,33 +37,6 @@ pub(crate) struct Effects {
     leaving: AtomicUsize,
 }
 
-/// Something that leaves a tree.
-pub(crate) enum Outgoing {
-    /// A request.
-    Send(Box<Sending>),
-    /// A command to another tree.
-    Tell(RootHash, Command),
-    /// Somebody should look at this.
-    Held(Box<UnresolvedEffect>),
-}
-
-/// An attempt at an effect, on its way.
-pub(crate) struct Sending {
-    pub(crate) key: JournalKey,
-    /// The run of a volatile root that sends it.
-    pub(crate) run: u64,
-    pub(crate) child: u32,
-    pub(crate) attempt: Attempt,
-    pub(crate) request: Payload,
-    pub(crate) idempotency_key: String,
-    pub(crate) trace_parent: Option<String>,
-    pub(crate) components: Arc<[String]>,
-    pub(crate) timeout: Duration,
-    pub(crate) response_bytes_max: usize,
-    pub(crate) idem: bool,
-    pub(crate) permit: EffectPermit,
-}
-
 /// Room for requests in flight.
 struct EffectPermits {
     state: Mutex<PermitState>,
@@ -69,7 +45,7 @@ struct EffectPermits {
 
 struct PermitState {
     /// Some wait twice: what is told twice waits twice.
-    room: EffectRoom<(JournalKey, u32, Attempt)>,
+    room: EffectRoom<Place>,
     /// Nothing new begins.
     closing: bool,
 }
@@ -101,25 +77,19 @@ impl Effects {
         }
     }
 
-    /// Room for this attempt at an effect, which its component and its label place in a lane; none:
-    /// it is told when there may be some, unless nothing begins any more.
-    pub(crate) fn begin(
-        &self,
-        (component, label): (&str, &str),
-        key: &JournalKey,
-        child: u32,
-        attempt: Attempt,
-    ) -> Option<EffectPermit> {
+    /// Room for an attempt at an effect, which its component and its label place in a lane; none: it is
+    /// told when there may be some, unless nothing begins any more.
+    pub(crate) fn begin(&self, place: Place) -> Option<(Place, EffectPermit)> {
         let mut state = lock(&self.permits.state);
         if state.closing {
             return None;
         }
-        let lane = state.room.lane(component, label);
+        let lane = state.room.lane(&place.component, &place.label);
         if !state.room.take(&lane) {
-            state.room.wait(&lane, (key.clone(), child, attempt));
+            state.room.wait(&lane, place);
             return None;
         }
-        Some(EffectPermit { permits: Arc::clone(&self.permits), lane })
+        Some((place, EffectPermit { permits: Arc::clone(&self.permits), lane }))
     }
 
     /// These leave when this position is durable. Under a tree's lock: they go with the next
@@ -171,7 +141,7 @@ impl Effects {
     }
 
     /// As many of those that wait as there is room for.
-    fn may_begin(&self) -> Vec<(JournalKey, u32, Attempt)> {
+    fn may_begin(&self) -> Vec<Place> {
         lock(&self.permits.state).room.next()
     }
 }
@@ -180,9 +150,9 @@ impl Shared {
     /// Hands over what left trees since the last time, and tells those that waited for room. Not
     /// under a tree's lock.
     pub(crate) fn flush_effects(&self) {
-        for (key, child, attempt) in self.effects.may_begin() {
-            let root = *key.execution_id().root();
-            self.send(&root, Command::StartEffect(key, child, attempt));
+        for place in self.effects.may_begin() {
+            let root = *place.key.execution_id().root();
+            self.send(&root, Command::Room(place));
         }
         if !self.effects.any_out.swap(false, Ordering::AcqRel) {
             return;
@@ -210,7 +180,7 @@ impl Shared {
     /// Everything that it depends on is durable.
     fn goes_out(&self, outgoing: Outgoing) {
         let sending = match outgoing {
-            Outgoing::Tell(root, command) => return self.send(&root, command),
+            Outgoing::Tell(root, input) => return self.send(&root, Command::tell(input)),
             Outgoing::Held(effect) => return self.observer.unresolved(&effect),
             Outgoing::Send(sending) => *sending,
         };
@@ -297,7 +267,7 @@ struct Reporter {
     child: u32,
     attempt: Attempt,
     /// Until it was reported once.
-    permit: Option<EffectPermit>,
+    permit: Option<Guard>,
 }
 
 impl Reporter {
@@ -305,8 +275,9 @@ impl Reporter {
         let permit = self.permit.take();
         let (root, key) = (*self.key.execution_id().root(), self.key.clone());
         let (run, child, attempt) = (self.run, self.child, self.attempt);
-        let ended = EffectEnded { key, run, child, attempt, end, permit };
-        self.way.enter(|shared| shared.send(&root, Command::EffectEnded(Box::new(ended))));
+        let ended = Input::EffectEnded(Box::new(EffectEnded { key, run, child, attempt, end }));
+        let ended = Command::Tell(ended, permit.unwrap_or(Guard::NOTHING));
+        self.way.enter(|shared| shared.send(&root, ended));
     }
 }
 

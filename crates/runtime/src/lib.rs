@@ -35,26 +35,28 @@
 //! - [`Engine`]: what others use.
 //! - [`guest`]: WebAssembly. Nothing else knows wasmtime.
 //! - [`world`]: clock, randomness, and whom to tell: whatever a simulation replaces.
-//! - `tree`: the heart: executions, their calls, their ends.
-//! - `component`: what is deployed. `operation`: which request led to which execution.
-//! - `view`, `followers`: what others are shown, and who is told when it changes.
-//! - `turn`, `cell`, `run_queue`, `timers`, `ticks`, `watchers`, `parking`: trees, threads, time.
-//! - `reader`: threads that read for viewers. `admission`: who may ask. `keys`, `key_locks`: a repeated request has one effect. `recovery`: what another process left.
+//! - `hosted`: a tree of executions in its place, and everything that is done for it. What happens to a
+//!   tree is decided in `indelible_execution`.
+//! - `component`: what is deployed. `followers`: who is told when something changes.
+//! - `turn`, `cell`, `command`, `guest_calls`, `run_queue`, `timers`, `ticks`, `watchers`, `parking`:
+//!   trees, threads, time. `effects`, `effect_room`: what leaves them.
+//! - `reader`: threads that read for viewers. `admission`: who may ask. `key_locks`: a repeated request
+//!   has one effect. `recovery`: what another process left.
 //! - `replays`, `witness`: which execution killed it. `retention`: what goes after its time.
 //! - `retention_clock`: by which clock that is.
 
 mod admission;
-mod audit;
 mod cell;
+mod command;
 mod component;
 mod effect_room;
 mod effects;
 mod engine;
 mod followers;
 pub mod guest;
+mod guest_calls;
+mod hosted;
 mod key_locks;
-mod keys;
-mod operation;
 mod options;
 pub mod outbox;
 mod parking;
@@ -67,15 +69,11 @@ mod run_queue;
 mod shared;
 mod ticks;
 mod timers;
-mod tree;
 mod turn;
-mod unresolved;
-mod view;
 mod watchers;
 mod witness;
 pub mod world;
 
-pub use audit::{AUDIT_TEXT_BYTES_MAX, Actor};
 pub use component::{
     COMPONENT_NAME_BYTES_MAX, ComponentError, ComponentName, ComponentNameError, Version,
 };
@@ -86,6 +84,11 @@ pub use engine::{
     TREE_PAGE_MAX, TreePage, Verdict, World,
 };
 pub use followers::Follow;
+pub use indelible_execution::input::{NotDone, Resolution};
+pub use indelible_execution::shown::{
+    GuestWait, Open, OperationView, Resting, Stage, View, WAITS_MAX, Waits,
+};
+pub use indelible_execution::{AUDIT_TEXT_BYTES_MAX, Actor, UnresolvedEffect};
 pub use indelible_records::audit::{About, Entry as AuditEntry, Place as AuditPlace};
 pub use indelible_records::beginning::{IdPrefix, IdPrefixError};
 /// What lists and views show of an execution, and how lists are asked for.
@@ -98,8 +101,4 @@ pub use options::{Options, Ownership, Pace, Parking, Room};
 pub use reader::{Lane, LaneReadings};
 pub use retention::{GoneReadings, interval as retention_interval};
 pub use retention_clock::RetentionTime;
-pub use tree::command::NotDone;
-pub use tree::unresolved::Resolution;
-pub use unresolved::UnresolvedEffect;
-pub use view::{GuestWait, Open, OperationView, Resting, Stage, View, WAITS_MAX, Waits};
 pub use witness::{PutAside, WitnessFile};

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use indelible_execution::operation::Change;
 use indelible_journal::{Event, JournalKey, Micros, Timestamp, json};
 use indelible_records::executions::Execution;
 use indelible_records::journals;
@@ -19,7 +20,6 @@ use indelible_records::windows::{self, Id, Purged, Windowed};
 use indelible_slots::Slot;
 use indelible_store::{Batch, Position, ReadError, Snapshot, Store, SubmitError};
 
-use crate::operation::Change;
 use crate::options::Ownership;
 use crate::retention_clock::{JUMP_MAX, RetentionTime};
 use crate::shared::{Shared, lock};

@@ -5,11 +5,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use indelible_journal::RootHash;
+use indelible_execution::{Context, Input, Limits, Purpose, Surroundings};
+use indelible_journal::{ComponentDigest, FunctionName, RetryPolicy, RootHash, Timestamp};
+use indelible_machine::Guard;
 use indelible_store::Store;
 
 use crate::admission::Admission;
 use crate::cell::Cell;
+use crate::command::Command;
 use crate::component::Components;
 use crate::effects::Effects;
 use crate::followers::Followers;
@@ -24,7 +27,6 @@ use crate::retention::Gone;
 use crate::retention_clock::{RetentionClock, RetentionTime};
 use crate::run_queue::{Flow, RunQueue};
 use crate::timers::Timers;
-use crate::tree::command::Command;
 use crate::watchers::Watchers;
 use crate::world::{Clock, Entropy, Observer, Witness};
 
@@ -51,8 +53,10 @@ pub(crate) struct Shared {
     pub(crate) effects: Effects,
     /// Itself, for what comes back from outside.
     pub(crate) me: Weak<Shared>,
-    /// How many volatile roots have begun.
-    pub(crate) volatile_runs: AtomicU64,
+    /// The bounds that trees keep.
+    pub(crate) limits: Limits,
+    /// How many have asked a tree for something.
+    pub(crate) askers: AtomicU64,
     /// Nothing is taken any more: the store has stopped, or the engine.
     pub(crate) failed: AtomicBool,
     /// Held by whoever drops what was in memory then.
@@ -67,7 +71,45 @@ pub(crate) struct Shared {
     pub(crate) replayed: AtomicU64,
 }
 
+impl Surroundings for Shared {
+    fn fill(&self, purpose: Purpose<'_>, bytes: &mut [u8]) {
+        self.entropy.fill(purpose, bytes);
+    }
+
+    fn retention_time(&self) -> Timestamp {
+        self.retention_clock.time()
+    }
+
+    fn callee(
+        &self,
+        own: &ComponentDigest,
+        function: &FunctionName,
+    ) -> Result<Arc<RetryPolicy>, String> {
+        self.components.callee(own, function)
+    }
+
+    fn function(
+        &self,
+        version: &ComponentDigest,
+        name: &str,
+    ) -> Result<Option<(FunctionName, Arc<RetryPolicy>)>, String> {
+        let functions = self.components.functions(version).map_err(|error| error.to_string())?;
+        let spec = functions.as_ref().and_then(|functions| functions.function(name));
+        Ok(spec.map(|spec| (spec.name.clone(), Arc::clone(&spec.retry_policy))))
+    }
+
+    fn names_of(&self, version: &ComponentDigest) -> Arc<[String]> {
+        self.components.names_of(version)
+    }
+}
+
 impl Shared {
+    /// What a tree may look at, now.
+    pub(crate) fn context(&self) -> Context<'_> {
+        let now = self.clock.now();
+        Context { now, reads: &self.store, surroundings: self, limits: &self.limits }
+    }
+
     /// Sends a command to a tree, which is made if it is not in memory.
     pub(crate) fn send(&self, root: &RootHash, command: Command) {
         self.send_in(Flow::GOING_ON, root, command);
@@ -92,7 +134,7 @@ impl Shared {
     pub(crate) fn tell_evicted(&self) {
         for key in self.parking.take_evicted() {
             let root = *key.execution_id().root();
-            self.send(&root, Command::Evicted(key));
+            self.send(&root, Command::tell(Input::Evicted(key)));
         }
     }
 
@@ -123,7 +165,8 @@ impl Shared {
             Ok(page) => {
                 for (entry, under_way) in page {
                     let root = *entry.key.execution_id().root();
-                    self.send(&root, Command::Recover(entry, under_way));
+                    let recover = Input::Recover(entry, Guard::of(under_way));
+                    self.send(&root, Command::tell(recover));
                 }
             }
             Err(error) if self.recovery.is_news() => {

@@ -9,6 +9,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use indelible_journal::{RootHash, Timestamp};
+use indelible_machine::TimerChange;
 use indelible_records::timers::{self, Row, Timer};
 use indelible_store::{ReadError, Store};
 
@@ -59,14 +60,23 @@ impl State {
 
 impl Timers {
     /// A commit put and deleted timers.
-    pub(crate) fn changed(&self, timers: &[(Timer, bool)], earliest: Option<Timestamp>) {
+    pub(crate) fn changed(&self, timers: &[(Timer, TimerChange)], earliest: Option<Timestamp>) {
         if timers.is_empty() {
             return;
         }
         let mut state = lock(&self.state);
-        for (timer, put) in timers {
-            if !put && !state.told.remove(timer) {
-                state.kept.remove(timer);
+        for (timer, change) in timers {
+            match change {
+                TimerChange::Put => {}
+                TimerChange::Delete => {
+                    if !state.told.remove(timer) {
+                        state.kept.remove(timer);
+                    }
+                }
+                TimerChange::Keep => {
+                    state.told.remove(timer);
+                    state.kept.insert(timer.clone());
+                }
             }
         }
         if state.full && state.told.len() <= TOLD_MAX / 2 {
@@ -83,17 +93,16 @@ impl Timers {
     }
 
     /// The same for those of volatile executions.
-    pub(crate) fn changed_in_memory(&self, timers: Vec<(Timer, bool)>) {
+    pub(crate) fn changed_in_memory(&self, timers: Vec<(Timer, TimerChange)>) {
         if timers.is_empty() {
             return;
         }
         let mut state = lock(&self.state);
         let before = state.next();
-        for (timer, put) in timers {
-            if put {
-                state.in_memory.insert(timer);
-            } else {
-                state.in_memory.remove(&timer);
+        for (timer, change) in timers {
+            match change {
+                TimerChange::Put => drop(state.in_memory.insert(timer)),
+                TimerChange::Delete | TimerChange::Keep => drop(state.in_memory.remove(&timer)),
             }
         }
         let next = state.next();
@@ -105,13 +114,6 @@ impl Timers {
     /// Timers of volatile executions that are due now. Each is told once.
     pub(crate) fn due_in_memory(&self, now: Timestamp) -> Vec<Timer> {
         lock(&self.state).in_memory.extract_if(.., |timer| timer.due <= now).collect()
-    }
-
-    /// The row of a timer that was told stays.
-    pub(crate) fn keep(&self, timer: Timer) {
-        let mut state = lock(&self.state);
-        state.told.remove(&timer);
-        state.kept.insert(timer);
     }
 
     /// A tree was given up with what it had been told: its rows stay until the next start, and what

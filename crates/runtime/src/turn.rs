@@ -6,10 +6,14 @@
 
 use std::sync::Arc;
 
+use indelible_execution::guest::{Begins, Stop as NotBegun};
+use indelible_journal::JournalKey;
+
 use crate::cell::{Cell, Left};
 use crate::guest::{Guest, StartError, Stop};
+use crate::guest_calls::GuestCalls;
+use crate::hosted::{Job, Noted};
 use crate::shared::{Shared, lock};
-use crate::tree::{GuestCalls, Job, NotStarted, Noted};
 use crate::world::DEATHS_MAX;
 
 /// How many guests run in a turn.
@@ -25,7 +29,7 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
     let mut yielded = false;
     for _ in 0..GUESTS_MAX {
         let job = {
-            let mut tree = cell.tree();
+            let mut tree = cell.hosted();
             while !tree.is_full()
                 && let Some(command) = cell.next_command()
             {
@@ -35,7 +39,7 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
                     break;
                 }
             }
-            let job = tree.take(shared);
+            let job = tree.next(shared);
             tree.keep_pace(shared);
             // Others may help, if there are other hands.
             if tree.has_work() && cell.one_more(shared.options.workers.max(1)) {
@@ -51,7 +55,7 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
         }
     }
     let has_work = {
-        let mut tree = cell.tree();
+        let mut tree = cell.hosted();
         tree.commit(shared);
         tree.has_work()
     };
@@ -64,7 +68,7 @@ pub(crate) fn turn(shared: &Arc<Shared>, cell: &Arc<Cell>) {
         Left::Others => {}
         // Looked at only now: what kept it may have ended since this turn's commit.
         Left::Last => {
-            let forgettable = cell.tree().is_forgettable();
+            let forgettable = cell.hosted().is_idle();
             if forgettable {
                 forget(shared, cell);
             }
@@ -100,7 +104,7 @@ fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
             deaths => {
                 let why =
                     format!("the process died {deaths} times in a row while this was replayed");
-                cell.tree().not_started(shared, &key, NotStarted::Held(why));
+                cell.hosted().not_begun(shared, &key, NotBegun::CannotRun(why));
                 return Ran::NotAtAll;
             }
         },
@@ -108,8 +112,8 @@ fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
     let _others = among_others();
     let ran = run_guest(shared, cell, job, Slice::One);
     match ran {
-        Ran::ToItsStop => cell.tree().was_noted(&key),
-        Ran::Yielded => cell.tree().stays_noted(&key),
+        Ran::ToItsStop => cell.hosted().was_noted(&key),
+        Ran::Yielded => cell.hosted().stays_noted(&key),
         Ran::NotAtAll => shared.witness.untouched(&key),
     }
     ran
@@ -124,7 +128,7 @@ fn run_alone(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
     match run_guest(shared, cell, job, Slice::All) {
         Ran::NotAtAll => shared.witness.untouched(&key),
         Ran::ToItsStop | Ran::Yielded => {
-            cell.tree().commit(shared);
+            cell.hosted().commit(shared);
             // If it is lost, the process ends, and not because of this one: but who knows.
             let durable = shared.store.durable(shared.store.accepted());
             if durable.through_pauses().wait().is_ok() {
@@ -145,18 +149,18 @@ enum Slice {
 }
 
 fn run_guest(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job, slice: Slice) -> Ran {
-    let key = job.key.clone();
-    let mut guest = match job.guest {
-        Some(guest) => guest,
-        None => match start(shared, cell, job) {
+    let Job { key, guest, .. } = job;
+    let mut guest = match guest {
+        Ok(guest) => guest,
+        Err(begins) => match start(shared, cell, &key, begins) {
             Ok(guest) => guest,
             Err(why) => {
                 // Every place may be taken: one that waits makes room, or others have to end.
-                if matches!(why, NotStarted::Full) {
+                if why == NotBegun::NoPlace {
                     shared.parking.evict(1);
                     shared.tell_evicted();
                 }
-                cell.tree().not_started(shared, &key, why);
+                cell.hosted().not_begun(shared, &key, why);
                 return Ran::NotAtAll;
             }
         },
@@ -167,7 +171,7 @@ fn run_guest(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job, slice: Slice) -> 
     }
     let ran = if stop == Stop::Yielded { Ran::Yielded } else { Ran::ToItsStop };
     {
-        let mut tree = cell.tree();
+        let mut tree = cell.hosted();
         tree.stopped(shared, &key, guest, stop);
         tree.keep_pace(shared);
     }
@@ -175,16 +179,21 @@ fn run_guest(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job, slice: Slice) -> 
     ran
 }
 
-fn start(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Result<Guest, NotStarted> {
-    let program = shared.components.program(&job.component);
-    let program = program.map_err(|error| NotStarted::Held(error.to_string()))?;
-    let (shared_too, cell, key) = (Arc::clone(shared), Arc::clone(cell), job.key);
+fn start(
+    shared: &Arc<Shared>,
+    cell: &Arc<Cell>,
+    key: &JournalKey,
+    begins: Begins,
+) -> Result<Guest, NotBegun> {
+    let Begins { component, limits, function, input, .. } = begins;
+    let program = shared.components.program(&component);
+    let program = program.map_err(|error| NotBegun::CannotRun(error.to_string()))?;
+    let (shared_too, cell, key) = (Arc::clone(shared), Arc::clone(cell), key.clone());
     let calls = GuestCalls { shared: shared_too, cell, key };
-    let started =
-        shared.guests.start(&program, &job.limits, &job.function, job.input, Box::new(calls));
+    let started = shared.guests.start(&program, &limits, &function, input, Box::new(calls));
     started.map_err(|error| match error {
-        StartError::Full { .. } => NotStarted::Full,
-        error => NotStarted::Held(error.to_string()),
+        StartError::Full { .. } => NotBegun::NoPlace,
+        error => NotBegun::CannotRun(error.to_string()),
     })
 }
 
@@ -193,7 +202,7 @@ fn forget(shared: &Shared, cell: &Arc<Cell>) {
     let mut trees = lock(&shared.trees);
     // Nobody can come while the map is locked; somebody may have come and gone before.
     if cell.is_idle()
-        && cell.tree().is_forgettable()
+        && cell.hosted().is_idle()
         && trees.get(&cell.root).is_some_and(|known| Arc::ptr_eq(known, cell))
     {
         trees.remove(&cell.root);

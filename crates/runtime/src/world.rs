@@ -1,11 +1,12 @@
 //! What the engine needs of the world, as interfaces: a test or a simulation puts its own in
 //! their place. The disk is behind `indelible_store::Store`; threads are [`crate::Engine`]'s.
 
-use indelible_journal::{Failure, JournalKey, Micros, PromiseId, Timestamp};
+use indelible_execution::UnresolvedEffect;
+pub use indelible_execution::{Purpose, output::Then};
+use indelible_journal::{Failure, JournalKey, Micros, Timestamp};
+use indelible_records::executions::Standing;
 
 pub use crate::guest::host::Level;
-use crate::unresolved::UnresolvedEffect;
-use indelible_records::executions::Standing;
 
 /// The clock. It may be set back: journals do not mind (C-19). It may be set ahead: retention does
 /// not believe that (C-3).
@@ -23,17 +24,6 @@ pub trait Entropy: Send + Sync + 'static {
     /// Fills `bytes`. Whoever wants runs that can be repeated makes them from a seed and from
     /// what they are for.
     fn fill(&self, purpose: Purpose<'_>, bytes: &mut [u8]);
-}
-
-/// What random bytes are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose<'a> {
-    /// A guest asked for them: they are recorded under this promise.
-    Guest(&'a PromiseId),
-    /// The jitter of the wait before the next attempt after this one.
-    Jitter(&'a JournalKey),
-    /// An id that has to be unique.
-    Id,
 }
 
 /// Told what people may want to know. Nothing depends on it, nothing waits for it, and what it
@@ -104,15 +94,6 @@ pub trait Witness: Send + Sync + 'static {
     fn survived(&self, key: &JournalKey) {
         let _ = key;
     }
-}
-
-/// What follows a failed attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
-    /// Another one, after this time.
-    Again(Micros),
-    /// None: that is the outcome, and this is why.
-    Over(&'static str),
 }
 
 /// A line that a guest logged.

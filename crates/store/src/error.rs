@@ -8,7 +8,6 @@ use bytes::Bytes;
 use crate::backend::BackendError;
 use crate::batch::Condition;
 use crate::bounds::OutOfBounds;
-use crate::pipeline::Pause;
 use crate::position::Position;
 
 /// Why a store stopped for good. Nothing is retried over a failed write or sync: what the disk
@@ -184,5 +183,20 @@ impl ReadError {
     /// Whether the backend cannot be reached for now: the same read may work later.
     pub fn is_pause(&self) -> bool {
         matches!(self, Self::Backend { source, .. } | Self::Snapshot(source) if source.pauses())
+    }
+}
+
+/// A store in which nothing becomes durable for now. It goes on by itself when it can.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the store is paused, and goes on by itself: {cause}")]
+pub struct Pause {
+    #[source]
+    pub(crate) cause: Arc<BackendError>,
+}
+
+impl Pause {
+    /// What the last try met.
+    pub fn cause(&self) -> &BackendError {
+        &self.cause
     }
 }

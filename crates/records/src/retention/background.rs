@@ -10,7 +10,7 @@ use indelible_store::{Batch, Position, ReadError, Snapshot, Store, SubmitError, 
 
 use super::{Keep, Passed, Retention, SweepError, Swept, step, submit};
 use crate::executions::Execution;
-use crate::windows::{self, PurgeError, Purged};
+use crate::purge::{self, PurgeError, Purged};
 use crate::{
     ANSWERS, BY_FUNCTION, BY_NAMESPACE, BY_STATUS, EXECUTIONS, EXPIRIES, FINISHED,
     IDEMPOTENCY_KEYS, JOURNALS, OPERATIONS,
@@ -179,7 +179,7 @@ fn purge(
 ) -> Result<Purged, PurgeError> {
     let late = now.as_micros().saturating_sub(plan.records_later.get());
     let late = Timestamp::from_micros(late).unwrap_or(now);
-    let (batch, mut purged) = windows::due(store, late, STEP_ROWS, expiries)?;
+    let (batch, mut purged) = purge::due(store, late, STEP_ROWS, expiries)?;
     if !batch.writes().is_empty() {
         purged.position = keeper.submit_purge(store, now, batch, plan.apart)?;
     }

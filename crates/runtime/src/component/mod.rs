@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use indelible_execution::context::split;
 use indelible_journal::{ComponentDigest, FunctionName, RetryPolicy, Timestamp};
 pub use indelible_records::component_versions::Version;
 use indelible_records::component_versions::{self, ComponentVersions};
@@ -18,13 +19,6 @@ use crate::guest::{Deployed, Guests, LoadError, Manifest, Program};
 
 /// How many names are read at a time.
 const NAMES_PAGE: usize = 256;
-
-/// What a call resolves to.
-#[derive(Debug, Clone)]
-pub(crate) struct Callee {
-    /// What may be done if it fails, with the version that runs, if that is not the caller's own.
-    pub(crate) retry_policy: Arc<RetryPolicy>,
-}
 
 /// Everything that is deployed.
 pub(crate) struct Components {
@@ -217,13 +211,13 @@ impl Components {
         Ok(Some(functions))
     }
 
-    /// What a call of this name by a guest of this version means now. Err: why it means nothing,
-    /// for the guest.
+    /// What may be done if a call of this name by a guest of this version fails, with the version that
+    /// runs, if that is not the caller's own. Err: why the name means nothing, for the guest.
     pub(crate) fn callee(
         &self,
         own: &ComponentDigest,
         function: &FunctionName,
-    ) -> Result<Callee, String> {
+    ) -> Result<Arc<RetryPolicy>, String> {
         let (component, name) = split(function.as_str());
         let digest = match component {
             None => *own,
@@ -237,21 +231,12 @@ impl Components {
             None => format!("the component has no function {name:?}"),
             Some(component) => format!("the component {component:?} has no function {name:?}"),
         })?;
-        let retry_policy = match component {
+        Ok(match component {
             None => Arc::clone(&spec.retry_policy),
             Some(_) => {
                 Arc::new(RetryPolicy { callee: Some(digest), ..(*spec.retry_policy).clone() })
             }
-        };
-        Ok(Callee { retry_policy })
-    }
-
-    /// The name of a function without its component's.
-    pub(crate) fn function_of(&self, called: &FunctionName) -> FunctionName {
-        match split(called.as_str()) {
-            (None, _) => called.clone(),
-            (Some(_), name) => FunctionName::new(name).expect("a part of a name is one"),
-        }
+        })
     }
 
     /// A version, ready to run.
@@ -265,13 +250,5 @@ impl Components {
                 .value
                 .ok_or(Unavailable::Absent)
         })
-    }
-}
-
-/// `component/function`, or a function of the caller's own component.
-pub(crate) fn split(called: &str) -> (Option<&str>, &str) {
-    match called.split_once('/') {
-        Some((component, function)) => (Some(component), function),
-        None => (None, called),
     }
 }

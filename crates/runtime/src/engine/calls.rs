@@ -3,6 +3,10 @@
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
+use indelible_execution::input::{self, Begun};
+use indelible_execution::keys::{self, Keyed};
+use indelible_execution::operation::OperationRequest;
+use indelible_execution::{Actor, RECONCILE_NAMESPACE, Reply, Request};
 use indelible_idempotency::IdempotencyKey;
 use indelible_journal::{
     Attempt, ComponentDigest, Durability, Ending, ExecutionId, FunctionName, JournalKey, Namespace,
@@ -16,19 +20,14 @@ use indelible_records::operations::{self, Operation};
 use indelible_records::windows::{self, Id};
 use indelible_slots::Slot;
 use indelible_store::Position;
-use tokio::sync::oneshot;
 
-use super::outcome::stopped;
+use super::outcome::misanswered;
 use super::submitted::{Interest, Submitted};
 use super::{Engine, EngineError, StartRefused};
-use crate::audit::Actor;
+use crate::command::Answer;
 use crate::guest::Manifest;
-use crate::keys::{self, Keyed};
-use crate::operation::{self, Request};
 use crate::run_queue::Flow;
 use crate::shared::Shared;
-use crate::tree::command::{Answer, Begun, Command};
-use crate::tree::reconcile;
 use crate::world::Purpose;
 
 /// A function to start.
@@ -143,7 +142,7 @@ impl Engine {
     /// Starts a function, or finds that it was started.
     async fn begin(&self, start: &Start, waits: Waits) -> Result<BegunStart, StartRefused> {
         let shared = &self.shared;
-        if start.namespace.as_str() == reconcile::NAMESPACE {
+        if start.namespace.as_str() == RECONCILE_NAMESPACE {
             return Err(StartRefused::ReservedNamespace);
         }
         match (&start.idempotency_key, &start.operation_id) {
@@ -168,7 +167,7 @@ impl Engine {
             let (lock, known) = match (&keyed, &key_id) {
                 (Some(keyed), Some(id)) => {
                     let lock = shared.unless_paused(shared.key_locks.take(id)).await?;
-                    (Some(lock), self.known(id, keyed).await?)
+                    (Some(Arc::new(lock)), self.known(id, keyed).await?)
                 }
                 _ => (None, None),
             };
@@ -204,7 +203,7 @@ impl Engine {
             } else if start.operation_id.is_some() {
                 // V-59, C-3: never Absent because it was forgotten. What the engine made itself is
                 // new.
-                match operation::age(shared, &operation) {
+                match shared.age(&operation) {
                     Age::Fresh => {}
                     Age::Expired => return self.refuse(StartRefused::Expired).await,
                     Age::TooFarAhead => return self.refuse(StartRefused::FromTheFuture).await,
@@ -230,15 +229,12 @@ impl Engine {
                 interest
             });
             let (operation, keyed) = (operation.clone(), keyed.clone());
-            let request = Request { operation, root, binding, keyed };
+            let request = OperationRequest { operation, root, binding, keyed };
             let (actor, kept) = (start.actor.clone(), waits == Waits::No);
-            let (reply, answer) = oneshot::channel();
-            let command =
-                crate::tree::command::Start { started, request, again, actor, kept, lock, reply };
-            shared.send_in(flow, &root, Command::Start(Box::new(command)).within(room));
-            let answer = shared.unless_paused(answer).await?;
-            let answer = answer.map_err(|_| stopped(&self.shared))?;
-            let Answer { value, position } = answer.map_err(EngineError::Damaged)?;
+            let what = input::Start { started, request, again, actor, kept };
+            let what = Request::Start(Box::new(what));
+            let Answer { reply, position } = shared.replied(flow, &root, what, room, lock).await?;
+            let Reply::Begun(value) = reply else { return Err(misanswered(&reply).into()) };
             let refused = match value {
                 Begun::New(execution) => {
                     if let Some(interest) = &mut interest {
@@ -379,4 +375,14 @@ fn mint(shared: &Shared, slot: Option<Slot>) -> OperationId {
     let mut random = [0; 10];
     shared.entropy.fill(Purpose::Id, &mut random);
     id::mint(shared.clock.now(), &random, slot)
+}
+
+impl Shared {
+    /// What the id of a request means that has no record (C-3). It is asked after the look for one: a
+    /// record that goes in between leaves an id that is expired by then. The wall clock alone does not
+    /// judge: set back, it would make an id new whose record was purged.
+    pub(super) fn age(&self, operation: &OperationKey) -> Age {
+        let now = self.clock.now().max(self.retention_clock.purged());
+        self.limits.retention.age(&operation.operation_id, now)
+    }
 }

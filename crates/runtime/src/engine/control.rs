@@ -4,6 +4,9 @@
 
 use std::sync::Arc;
 
+use indelible_execution::input::{self, How, NotDone, Resolution};
+use indelible_execution::keys::{self, Answered, Requested, UnderKey};
+use indelible_execution::{Actor, Reply, Request, UnresolvedEffect};
 use indelible_idempotency::{IdempotencyKey, RequestHash};
 use indelible_journal::{
     DeliveryId, ExecutionId, Payload, PromiseId, RootHash, SignalName, Timestamp,
@@ -11,18 +14,14 @@ use indelible_journal::{
 use indelible_records::idempotency_keys::{Answer, Cancelling, KeyRecord, LedTo};
 use indelible_records::windows::{self, Id};
 use indelible_store::{Batch, SubmitError};
-use tokio::sync::oneshot;
 
-use super::outcome::answered;
+use super::outcome::misanswered;
 use super::{Engine, EngineError};
-use crate::audit::Actor;
-use crate::keys::{self, Answered, Requested, UnderKey};
+use crate::command::Answer as Replied;
+use crate::key_locks::KeyLock;
 use crate::options::Ownership;
 use crate::reader::Lane;
 use crate::run_queue::Flow;
-use crate::tree::command::{self, Command, How, NotDone, Reply};
-use crate::tree::unresolved::Resolution;
-use crate::unresolved::UnresolvedEffect;
 
 /// Who asks for a change, why, and under which key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -107,7 +106,7 @@ pub enum ControlError {
 /// What is known of a request.
 pub(super) enum Known {
     /// Nothing: it is done now, under its key if it has one.
-    Nothing(Option<UnderKey>),
+    Nothing(Option<(UnderKey, Arc<KeyLock>)>),
     /// What was answered under this key. It is durable.
     Answer(Answer, IdempotencyKey),
     /// That its key was used for another request.
@@ -131,8 +130,8 @@ impl Engine {
         let key = key.map(|key| (key, hash()));
         let fits = self.fits(payload.bytes.len());
         let name = name.clone();
-        self.ask(Flow::GOING_ON, execution, key, fits, |execution, under, reply| {
-            Command::Signal(command::Signal { execution, name, payload, actor, under, reply })
+        self.ask(Flow::GOING_ON, execution, key, fits, |execution, under| {
+            Request::Signal(input::Signal { execution, name, payload, actor, under })
         })
         .await
     }
@@ -146,8 +145,8 @@ impl Engine {
         let Asked { actor, mut reason, key } = asked;
         let key = key.map(|key| (key, requested("cancel", execution, &reason)));
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
-        self.ask(Flow::CONTROL, execution, key, Ok(()), |execution, under, reply| {
-            Command::Cancel(command::Cancel { execution, reason, actor, under, reply })
+        self.ask(Flow::CONTROL, execution, key, Ok(()), |execution, under| {
+            Request::Cancel(input::Cancel { execution, reason, actor, under })
         })
         .await
     }
@@ -205,9 +204,9 @@ impl Engine {
         let fits = self.fits(response.len());
         let execution = promise.parent().ok_or(NotDone::Unknown)?;
         let promise = promise.clone();
-        self.ask(Flow::CONTROL, &execution, key, fits, |_, under, reply| {
-            let resolve = command::Resolve { promise, resolution, actor, reason, under, reply };
-            Command::Resolve(Box::new(resolve))
+        self.ask(Flow::CONTROL, &execution, key, fits, |_, under| {
+            let resolve = input::Resolve { promise, resolution, actor, reason, under };
+            Request::Resolve(Box::new(resolve))
         })
         .await
     }
@@ -239,8 +238,8 @@ impl Engine {
             How::Fail => "fail",
         };
         let key = key.map(|key| (key, requested(kind, execution, &reason)));
-        self.ask(Flow::CONTROL, execution, key, Ok(()), |execution, under, reply| {
-            Command::Settle(command::Settle { execution, how, actor, reason, under, reply })
+        self.ask(Flow::CONTROL, execution, key, Ok(()), |execution, under| {
+            Request::Settle(input::Settle { execution, how, actor, reason, under })
         })
         .await
     }
@@ -258,7 +257,7 @@ impl Engine {
         execution: &ExecutionId,
         key: Option<(IdempotencyKey, RequestHash)>,
         checked: Result<(), ControlError>,
-        command: impl FnOnce(ExecutionId, Option<UnderKey>, Reply<Result<T, NotDone>>) -> Command,
+        request: impl FnOnce(ExecutionId, Option<UnderKey>) -> Request,
     ) -> Result<Done<T>, ControlError> {
         let room = self.shared.room(flow).await?;
         // Before anything else: what is wrong with a request now does not make an old one new
@@ -272,17 +271,24 @@ impl Engine {
             }
         };
         checked?;
-        let under = self.note(under).await?;
-        let noted = under.as_ref().filter(|under| under.note.is_some()).cloned();
-        let (reply, answer) = oneshot::channel();
-        let command = command(execution.clone(), under, reply);
-        self.shared.send(execution.root(), command.within(room));
-        match answered(&self.shared, answer).await? {
-            Ok(value) => Ok(Done { value, prior: false }),
-            Err(refused) => {
-                self.forget(noted).await?;
+        let (under, lock) = self.note(under).await?.unzip();
+        let what = request(execution.clone(), under.clone());
+        let root = execution.root();
+        let replied = self.shared.replied(Flow::GOING_ON, root, what, room, lock.clone()).await?;
+        let Replied { reply, position } = replied;
+        self.shared.store.durable(position).await.map_err(EngineError::from)?;
+        match reply {
+            Reply::Done(Ok(answer)) => {
+                let value = T::told(answer).ok_or_else(|| misanswered(&reply))?;
+                Ok(Done { value, prior: false })
+            }
+            Reply::Done(Err(refused)) => {
+                self.forget(under.as_ref()).await?;
+                // Nobody else was at the key until then.
+                drop(lock);
                 Err(refused.into())
             }
+            reply => Err(misanswered(&reply).into()),
         }
     }
 
@@ -290,11 +296,11 @@ impl Engine {
     /// is to be changed (C-80): the key's slot notes what is asked of the other.
     pub(super) async fn note(
         &self,
-        under: Option<UnderKey>,
-    ) -> Result<Option<UnderKey>, EngineError> {
-        let Some(mut under) = under else { return Ok(None) };
+        under: Option<(UnderKey, Arc<KeyLock>)>,
+    ) -> Result<Option<(UnderKey, Arc<KeyLock>)>, EngineError> {
+        let Some((mut under, lock)) = under else { return Ok(None) };
         if under.note.is_none() && self.shared.options.ownership == Ownership::All {
-            return Ok(Some(under));
+            return Ok(Some((under, lock)));
         }
         if under.note.is_none() {
             // An earlier request's answer, whose note has gone: it must not be taken for this one's.
@@ -306,19 +312,19 @@ impl Engine {
                 self.submit_durably(batch).await?;
             }
         }
-        let change = under.noted(&self.shared);
+        let change = under.noted(self.shared.context().expires_at(None));
         let mut batch = Batch::in_slots(change.id.slot());
         change.put(&mut batch);
         self.submit_durably(batch).await?;
         under.note = Some(change.after);
-        Ok(Some(under))
+        Ok(Some((under, lock)))
     }
 
     /// What was noted is refused: the key is free again before the refusal is told (C-80).
-    pub(super) async fn forget(&self, noted: Option<UnderKey>) -> Result<(), EngineError> {
-        let Some(UnderKey { id, note, .. }) = &noted else { return Ok(()) };
+    pub(super) async fn forget(&self, under: Option<&UnderKey>) -> Result<(), EngineError> {
+        let Some(UnderKey { id, note: Some(note), .. }) = under else { return Ok(()) };
         let mut batch = Batch::in_slots(id.slot());
-        windows::replace(&mut batch, id, note.as_ref(), None);
+        windows::replace(&mut batch, id, Some(note), None);
         self.submit_durably(batch).await
     }
 
@@ -351,10 +357,10 @@ impl Engine {
         let id = keys::id_of(&key);
         // A request before this one may keep the key for as long as the store is paused.
         let lock = Arc::new(self.shared.unless_paused(self.shared.key_locks.take(&id)).await?);
-        let under = |id, note| UnderKey { id, hash, target, note, _lock: Arc::clone(&lock) };
+        let under = |id, note| Some((UnderKey { id, hash, target, note }, Arc::clone(&lock)));
         let store = &self.shared.store;
         let Some(found) = windows::get::<KeyRecord>(store, &id)?.value else {
-            return Ok(Known::Nothing(Some(under(id, None))));
+            return Ok(Known::Nothing(under(id, None)));
         };
         let mut record = found.record.clone();
         if let LedTo::Target(at) = record.led_to
@@ -364,7 +370,7 @@ impl Engine {
             match windows::get::<KeyRecord>(store, &answer)?.value {
                 Some(answer) => record = answer.record,
                 // The change was not made: the first request was interrupted.
-                None => return Ok(Known::Nothing(Some(under(id, Some(found))))),
+                None => return Ok(Known::Nothing(under(id, Some(found)))),
             }
         }
         drop(lock);

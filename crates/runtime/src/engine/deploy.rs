@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use indelible_execution::audit_entry;
+use indelible_execution::keys::{self, Requested};
 use indelible_journal::ComponentDigest;
 use indelible_records::audit as audit_rows;
+use indelible_records::audit::About;
 use indelible_records::idempotency_keys::{Answer, SERVER};
 use sha2::{Digest as _, Sha256};
 
 use super::calls::flow;
 use super::control::{Known, other_kind};
 use super::{Asked, DeployRefused, Done, Engine, EngineError};
-use crate::audit::{self, About};
 use crate::component::{ComponentName, Version};
 use crate::guest::Manifest;
-use crate::keys::{self, Requested};
 use crate::reader::Lane;
 
 /// A component that was deployed. It is durable.
@@ -70,11 +71,15 @@ impl Engine {
         let put = shared.components.put(&name, bytes, &deployed, now, |batch, known| {
             if let Some(actor) = &actor {
                 let about = About::Component(name.clone(), digest);
-                let entry = audit::entry(shared, now, actor, about, "deploy", &reason);
+                let entry = audit_entry(&**shared, now, actor, about, "deploy", &reason);
                 audit_rows::put(batch, &entry);
             }
-            if let Some(under) = &under {
-                let change = keys::done(shared, under, Answer::Deployed { digest, known });
+            if let Some((under, _)) = &under {
+                let change = keys::done(
+                    shared.context().expires_at(None),
+                    under,
+                    Answer::Deployed { digest, known },
+                );
                 batch.touch(change.id.slot());
                 change.put(batch);
             }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+use indelible_execution::Input;
 use indelible_journal::{ExecutionId, Timestamp};
 use indelible_records::retention::Background;
 use indelible_store::{Poison, Store};
@@ -36,6 +37,7 @@ pub use self::submitted::Submitted;
 pub use self::views::{
     AUDIT_PAGE_MAX, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, EventsPage, TREE_PAGE_MAX, TreePage,
 };
+use crate::command::Command;
 use crate::guest;
 use crate::reader::{Lane, LaneReadings};
 use crate::retention::GoneReadings;
@@ -43,7 +45,6 @@ use crate::retention_clock::RetentionTime;
 use crate::run_queue::{RunQueue, Taken};
 use crate::shared::{Shared, lock};
 use crate::ticks::Ticks;
-use crate::tree::command::Command;
 use crate::turn::turn;
 
 /// An engine over a store.
@@ -142,7 +143,8 @@ impl Engine {
 
     /// Wakes an execution for no reason. Nothing may come of it.
     pub fn nudge(&self, execution: &ExecutionId) {
-        self.shared.send(execution.root(), Command::Nudge(execution.clone()));
+        let nudge = Command::tell(Input::Nudge(execution.clone()));
+        self.shared.send(execution.root(), nudge);
     }
 
     /// Forgets which of the timers that are due were told to their executions: they are told

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use indelible_execution::{Input, Limits};
 use indelible_http::{Sender, SendsNothing};
 use indelible_records::queue;
 use indelible_store::Store;
@@ -16,6 +17,7 @@ use indelible_store::Store;
 use super::{Engine, EngineError, OpenError};
 use crate::admission::Admission;
 use crate::cell::Cell;
+use crate::command::Command;
 use crate::component::Components;
 use crate::effects::Effects;
 use crate::guest::Guests;
@@ -28,7 +30,6 @@ use crate::retention_clock::RetentionClock;
 use crate::run_queue::Taken;
 use crate::shared::{Shared, lock};
 use crate::ticks::{Running, Ticks};
-use crate::tree::command::Command;
 use crate::turn::turn;
 use crate::world::{Clock, Entropy, Observer, Silent, System, Witness};
 
@@ -67,7 +68,7 @@ impl World {
 impl Engine {
     /// Starts an engine over a store, and goes on with what was left to be done.
     pub fn open(store: Store, options: Options, world: World) -> Result<Self, OpenError> {
-        options.retention()?;
+        let retention = options.retention()?;
         let World { clock, entropy, observer, witness, http, guests } = world;
         store.damage().tell({
             // Weak: an observer may hold the store, which must not hold itself.
@@ -82,6 +83,15 @@ impl Engine {
         let retention_clock = RetentionClock::open(&store, clock.as_ref());
         let retention_clock = retention_clock.map_err(OpenError::RetentionClock)?;
         let places = guests.options().guests_max as usize;
+        let limits = Limits {
+            guest: guests.options().limits,
+            payload_bytes_max: guests.options().payload_bytes_max,
+            cleanup_max: options.cleanup_max,
+            journal_events_max: options.journal_events_max,
+            signals_buffered_max: options.signals_buffered_max,
+            signals_buffered_bytes_max: options.signals_buffered_bytes_max,
+            retention,
+        };
         let shared = Arc::new_cyclic(|me| Shared {
             me: Weak::clone(me),
             effects: Effects::new(http, options.effect_shares()),
@@ -98,7 +108,8 @@ impl Engine {
             watchers: Default::default(),
             followers: Default::default(),
             key_locks: Default::default(),
-            volatile_runs: AtomicU64::new(0),
+            askers: AtomicU64::new(0),
+            limits,
             gone: Default::default(),
             retention_clock,
             trees: Mutex::new(HashMap::new()),
@@ -149,11 +160,8 @@ impl Engine {
             trees.drain().map(|(_, cell)| cell).collect()
         };
         for cell in trees {
-            let mut tree = cell.tree();
-            tree.commit(&self.shared);
-            let dropped = std::mem::take(&mut *tree);
-            drop(tree);
-            drop(dropped);
+            cell.hosted().commit(&self.shared);
+            cell.clear();
         }
         self.shared.followers.close();
         self.shared.watchers.clear();
@@ -178,13 +186,13 @@ pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
     let mut count = in_memory.len();
     for timer in in_memory {
         let root = *timer.key.execution_id().root();
-        shared.send(&root, Command::DueInMemory(timer));
+        shared.send(&root, Command::tell(Input::DueInMemory(timer)));
     }
     let due = shared.timers.due(&shared.store, now)?;
     count += due.len();
     for timer in due {
         let root = *timer.key.execution_id().root();
-        shared.send(&root, Command::Due(timer));
+        shared.send(&root, Command::tell(Input::Due(timer)));
     }
     Ok(count)
 }

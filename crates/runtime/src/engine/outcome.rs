@@ -1,7 +1,8 @@
 //! What became of executions, and waiting: for their ends, for the disk, for room among the commands
 //! under way.
 
-use indelible_journal::{Ending, ExecutionId, OperationKey};
+use indelible_execution::{Reply, Request};
+use indelible_journal::{Ending, ExecutionId, OperationKey, RootHash};
 use indelible_records::executions::Execution as Row;
 use indelible_records::operations::Operation;
 use indelible_records::windows::Windowed;
@@ -13,10 +14,11 @@ use tokio::sync::oneshot;
 use super::submitted::Interest;
 use super::{Engine, EngineError};
 use crate::admission::{Admitted, NotAdmitted};
+use crate::command::{Answer, Command, Waiter};
+use crate::key_locks::KeyLock;
 use crate::reader::Lane;
 use crate::run_queue::Flow;
 use crate::shared::Shared;
-use crate::tree::command::{Answer, Command};
 
 /// How an execution stands that somebody waits for.
 pub(super) enum Standing {
@@ -93,11 +95,10 @@ impl Shared {
 
     /// Whether an execution goes on in memory alone (C-39).
     async fn is_volatile(&self, execution: &ExecutionId) -> Result<bool, EngineError> {
-        let room = self.room(Flow::GOING_ON).await?;
-        let (reply, answer) = oneshot::channel();
-        let command = Command::IsVolatile(execution.clone(), reply);
-        self.send(execution.root(), command.within(room));
-        answered(self, answer).await
+        match self.ask(execution.root(), Request::IsVolatile(execution.clone())).await? {
+            Reply::Volatile(volatile) => Ok(volatile),
+            reply => Err(misanswered(&reply)),
+        }
     }
 
     /// How an operation ended whose tree is gone: its record outlives that (C-3).
@@ -133,15 +134,36 @@ impl Shared {
     }
 }
 
-/// An answer of a tree's, when what it depends on is durable (D2).
-pub(super) async fn answered<T>(
-    shared: &Shared,
-    answer: oneshot::Receiver<Result<Answer<T>, String>>,
-) -> Result<T, EngineError> {
-    let answer = shared.unless_paused(answer).await?.map_err(|_| stopped(shared))?;
-    let Answer { value, position } = answer.map_err(EngineError::Damaged)?;
-    shared.store.durable(position).await?;
-    Ok(value)
+impl Shared {
+    /// Asks a tree that goes on for something. What is replied is durable.
+    pub(super) async fn ask(&self, root: &RootHash, what: Request) -> Result<Reply, EngineError> {
+        let room = self.room(Flow::GOING_ON).await?;
+        let Answer { reply, position } =
+            self.replied(Flow::GOING_ON, root, what, room, None).await?;
+        self.store.durable(position).await?;
+        Ok(reply)
+    }
+
+    /// Sends a request to a tree and waits for the reply, which may not be durable. Room and key are
+    /// taken until what comes of the request is accepted, whether its caller waits or goes.
+    pub(super) async fn replied(
+        &self,
+        flow: Flow,
+        root: &RootHash,
+        what: Request,
+        room: Admitted,
+        lock: Option<Arc<KeyLock>>,
+    ) -> Result<Answer, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.send_in(flow, root, Command::Ask(what, Waiter { reply, room, lock }));
+        let answer = self.unless_paused(answer).await?.map_err(|_| stopped(self))?;
+        answer.map_err(EngineError::Damaged)
+    }
+}
+
+/// A tree's reply is of another kind than the question: a defect of the engine's.
+pub(super) fn misanswered(reply: &Reply) -> EngineError {
+    EngineError::Malformed(format!("a defect of Indelible: a tree replied {reply:?}"))
 }
 
 /// Why nobody answers: the store has stopped, or the engine.

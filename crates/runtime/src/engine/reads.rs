@@ -4,6 +4,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use indelible_execution::UnresolvedEffect;
+use indelible_execution::shown::View;
 use indelible_journal::{
     ComponentDigest, Ending, Event, ExecutionId, JournalKey, OperationKey, PromiseId, RootHash,
     Started,
@@ -24,8 +26,6 @@ use super::{Engine, EngineError};
 use crate::guest::Manifest;
 use crate::reader::{Entered, Lane};
 use crate::shared::Shared;
-use crate::unresolved::UnresolvedEffect;
-use crate::view::View;
 
 /// How many rows of a list are looked at in one piece, at some microseconds each: others have their
 /// turn after a millisecond or two.
@@ -263,7 +263,9 @@ impl Reads<'_> {
         let (Some(started), Some(last)) = (started, last) else { return Ok(None) };
         let no_end = || EngineError::Malformed(format!("the journal of {} has no end", row.key));
         let ending = Ending::of(last).ok_or_else(no_end)?;
-        Ok(Some(View { ending: Some(ending), ..View::new(row, &started) }))
+        let mut view = View::new(row, &started);
+        view.ending = Some(ending);
+        Ok(Some(view))
     }
 
     /// The last event that a row tells of. None: it is gone.

@@ -1,8 +1,11 @@
 //! Letting go of what is past its time (C-3), and the clock by which that is.
 
+use indelible_execution::audit_entry;
+use indelible_execution::keys::{self, Answered as _, Requested};
 use indelible_journal::{Micros, Timestamp};
 use indelible_operations::retention::AHEAD_MAX;
 use indelible_records::audit as audit_rows;
+use indelible_records::audit::About;
 use indelible_records::idempotency_keys::{Answer, SERVER};
 use indelible_records::retention::{Retention, SweepError, Swept, sweep_keeping};
 use indelible_slots::Slot;
@@ -10,8 +13,6 @@ use indelible_store::Batch;
 
 use super::control::{Known, other_kind};
 use super::{ControlError, Decided, Done, Engine, EngineError};
-use crate::audit::{self, About};
-use crate::keys::{self, Answered as _, Requested};
 use crate::retention;
 use crate::retention_clock::RetentionTime;
 use crate::run_queue::Flow;
@@ -95,10 +96,10 @@ impl Engine {
             let mut batch = Batch::in_slots(Slot::SERVER);
             let subject = format!("retention-clock {before}");
             let about = About::Subject(subject);
-            let entry = audit::entry(shared, wall, &actor, about, "confirm clock", &reason);
+            let entry = audit_entry(&**shared, wall, &actor, about, "confirm clock", &reason);
             audit_rows::put(&mut batch, &entry);
-            if let Some(under) = &under {
-                let change = keys::done(shared, under, Answer::Done);
+            if let Some((under, _)) = &under {
+                let change = keys::done(shared.context().expires_at(None), under, Answer::Done);
                 batch.touch(change.id.slot());
                 change.put(&mut batch);
             }
@@ -107,8 +108,7 @@ impl Engine {
         let clock = shared.clock.as_ref();
         let confirmed = shared.retention_clock.confirm(&shared.store, clock, fill).await;
         if let Err(ControlError::ClocksDiffer { .. }) = &confirmed {
-            let noted = under.as_ref().filter(|under| under.note.is_some());
-            self.forget(noted.cloned()).await?;
+            self.forget(under.as_ref().map(|(under, _)| under)).await?;
         }
         let position = confirmed?;
         drop(under);

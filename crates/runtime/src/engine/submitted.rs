@@ -12,8 +12,8 @@ use tokio::sync::oneshot::Receiver;
 use super::EngineError;
 use super::calls::StartedExecution;
 use super::outcome::{Standing, stopped};
+use crate::command::Command;
 use crate::shared::Shared;
-use crate::tree::command::Command;
 use crate::watchers::Ended;
 
 /// A function that was started, or found, by [`Engine::submit`](super::Engine::submit). What it shows

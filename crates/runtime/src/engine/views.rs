@@ -1,6 +1,8 @@
 //! What others are shown: executions, their trees and events, operations, the audit record. Whatever
 //! is shown is durable (D2). The store is read by the threads that are there for it (`reads`).
 
+use indelible_execution::shown::{OperationView, View};
+use indelible_execution::{LoadError, Reply, Request, Viewed};
 use indelible_journal::{
     Ending, Event, ExecutionId, JournalKey, Namespace, OperationId, OperationKey, Outcome, Record,
     RootHash,
@@ -9,20 +11,13 @@ use indelible_operations::retention::Age;
 use indelible_records::audit::{Entry, Place};
 use indelible_records::executions::Execution as Row;
 use indelible_records::listing::{Cursor, Filter, Listing};
-use tokio::sync::oneshot;
 
-use super::outcome::answered;
+use super::outcome::misanswered;
 use super::reads::Reads;
 use super::{Engine, EngineError};
 use crate::followers::Follow;
-use crate::operation;
 use crate::reader::Lane;
-use crate::run_queue::Flow;
 use crate::shared::lock;
-use crate::tree::LoadError;
-use crate::tree::command::Command;
-use crate::tree::view::Viewed;
-use crate::view::{OperationView, View};
 
 /// The most executions on a page of a tree.
 pub const TREE_PAGE_MAX: usize = 1_000;
@@ -122,14 +117,14 @@ impl Engine {
                 None => return Ok(Viewed::Absent),
             }
         }
-        let room = self.shared.room(Flow::GOING_ON).await?;
-        let (reply, answer) = oneshot::channel();
-        let command = Command::View(execution.clone(), reply);
-        self.shared.send(execution.root(), command.within(room));
-        answered(&self.shared, answer).await?.map_err(|error| match error {
-            LoadError::Read(error) => error.into(),
-            error => EngineError::Damaged(format!("{execution:#}: {error}")),
-        })
+        match self.shared.ask(execution.root(), Request::View(execution.clone())).await? {
+            Reply::Viewed(Ok(viewed)) => Ok(viewed),
+            Reply::Viewed(Err(LoadError::Read(error))) => Err(error.into()),
+            Reply::Viewed(Err(error)) => {
+                Err(EngineError::Damaged(format!("{execution:#}: {error}")))
+            }
+            reply => Err(misanswered(&reply)),
+        }
     }
 
     /// Whose an execution is: namespace and operation id of its tree's root. None: there is no such
@@ -150,13 +145,10 @@ impl Engine {
             return Ok(stored);
         }
         // A root that is volatile is in memory alone (C-39).
-        let room = self.shared.room(Flow::GOING_ON).await?;
-        let (reply, answer) = oneshot::channel();
-        self.shared.send(root, Command::RootOperation(reply).within(room));
-        match answered(&self.shared, answer).await? {
-            Some(operation) => Ok(Some(operation)),
+        match self.shared.ask(root, Request::RootOperation).await? {
+            Reply::Operation(Some(operation)) => Ok(Some(operation)),
             // It may have ended since it was looked up.
-            None => self.stored_operation(root).await,
+            _ => self.stored_operation(root).await,
         }
     }
 
@@ -216,7 +208,7 @@ impl Engine {
                 in_progress: known.is_in_progress(),
                 accepted_at: known.record.accepted_at,
             },
-            None => match operation::age(&self.shared, &operation) {
+            None => match self.shared.age(&operation) {
                 Age::Fresh => OperationView::Unknown,
                 Age::Expired => OperationView::Expired,
                 Age::TooFarAhead => OperationView::FromTheFuture,

@@ -4,60 +4,8 @@
 use std::task::Poll;
 
 use bytes::Bytes;
-use indelible_journal::{Micros, Outcome, Payload, Timestamp};
-
-/// Why a call of the guest's has no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// The guest made a mistake: it traps with this message.
-    Trap(String),
-    /// The guest cannot go on: the engine knows why (it diverged from its journal, its tree is
-    /// being dropped). It ends without an outcome.
-    Stop,
-}
-
-/// A promise and how it ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settled {
-    /// Its number.
-    pub promise: u32,
-    /// How it ended.
-    pub outcome: Outcome,
-}
-
-/// What a guest waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Want {
-    /// One promise.
-    One(u32),
-    /// The first of these.
-    Any(Vec<u32>),
-    /// All of these.
-    All(Vec<u32>),
-    /// A signal.
-    Signal(String),
-    /// A signal, or the first of these.
-    SignalOr(String, Vec<u32>),
-    /// The next result of a join set.
-    Next(u32),
-    /// All results of a join set that were not taken.
-    TakeAll(u32),
-}
-
-/// What a wait came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Got {
-    /// One promise, or the winner: for `One`, `Any`, `SignalOr`, `Next`.
-    Settled(Settled),
-    /// All of them, in the order of the promises (`All`) or of arrival (`TakeAll`).
-    All(Vec<Settled>),
-    /// The signal: for `Signal`, `SignalOr`.
-    Signal(Payload),
-    /// All were taken: for `Next`.
-    Exhausted,
-    /// The execution is being cancelled, for this reason (C-22).
-    Cancelled(String),
-}
+pub use indelible_execution::guest::{Got, Refusal, Settled, Want};
+use indelible_journal::{Micros, Payload, Timestamp};
 
 /// What an execution can know of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

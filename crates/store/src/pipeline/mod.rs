@@ -52,15 +52,16 @@ use self::kept::Kept;
 use self::layer::Layer;
 pub use self::outcome::Durable;
 use self::outcome::{Outcome, Patience};
+pub use self::pause::PauseTime;
 use self::pause::{MachineTime, NoTime, PauseState};
-pub use self::pause::{Pause, PauseTime};
-pub use self::read::{Page, Read, Row, Scan, Snapshot, prefix_range};
+pub use self::read::Snapshot;
 use crate::backend::{Backend, BackendError, Lookup, Wanted};
 use crate::batch::{Batch, Condition, Write};
 use crate::bounds::{Bounds, OutOfBounds};
 use crate::damage::DamageLog;
-use crate::error::{Lost, Poison, ReadError, Refusal, SubmitError};
+use crate::error::{Lost, Pause, Poison, ReadError, Refusal, SubmitError};
 use crate::position::{Position, Seen, Sequence};
+use crate::read::{Page, Scan};
 use crate::table::{self, PIPELINE, TABLES_MAX, Table, TableError};
 
 /// The row of the pipeline's own table that each group writes: its last position, and its sequence.

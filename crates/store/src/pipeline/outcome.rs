@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::Shared;
-use super::pause::Pause;
-use crate::error::Lost;
+use crate::error::{Lost, Pause};
 
 /// Shared by all who wait for a group; set once.
 #[derive(Debug, Default)]

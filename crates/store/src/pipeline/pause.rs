@@ -2,10 +2,10 @@
 //! writer tries the same group again and again; until it is durable nothing behind it is, so no
 //! effect and no answer leaves the process (D2).
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::backend::BackendError;
+use crate::error::Pause;
 
 /// The wait after the first failed try. Most pauses are one lost connection.
 const DELAY_MIN: Duration = Duration::from_millis(10);
@@ -21,21 +21,6 @@ pub(super) const CLOSING_TRIES_MAX: u32 = 5;
 pub(super) fn delay(tries: u32) -> Duration {
     let factor = 2_u32.checked_pow(tries.saturating_sub(1)).unwrap_or(u32::MAX);
     DELAY_MIN.checked_mul(factor).map_or(DELAY_MAX, |delay| delay.min(DELAY_MAX))
-}
-
-/// A store in which nothing becomes durable for now. It goes on by itself when it can.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("the store is paused, and goes on by itself: {cause}")]
-pub struct Pause {
-    #[source]
-    pub(super) cause: Arc<BackendError>,
-}
-
-impl Pause {
-    /// What the last try met.
-    pub fn cause(&self) -> &BackendError {
-        &self.cause
-    }
 }
 
 /// What the pipeline keeps of a pause: it belongs to the closing group.

@@ -14,10 +14,10 @@ use bytes::Bytes;
 use super::kept::KeptLayer;
 use super::outcome::Outcome;
 use super::pause::{self, CLOSING_TRIES_MAX, PauseState};
-use super::{Closing, POSITION_KEY, Pause, Shared, State};
+use super::{Closing, POSITION_KEY, Shared, State};
 use crate::backend::{BackendError, Presence, caught};
 use crate::batch::Write;
-use crate::error::{Lost, Poison};
+use crate::error::{Lost, Pause, Poison};
 use crate::position::Sequence;
 use crate::table::PIPELINE;
 

@@ -1,25 +1,26 @@
 //! Effects of which nobody knows whether they happened (D5): their reconciler is asked, or they
 //! wait for a person; a person, or an answer that comes late, resolves them (C-38).
 
-use indelible_http::{End, Response};
+use indelible_http::End;
 use indelible_journal::{
     Attempt, Codec, ErrorKind, Failure, JournalKey, Micros, OpenInvoke, Outcome, Payload,
     PromiseId, RetryCause, Timestamp,
 };
 use indelible_operations::effect::{self, Next};
+use indelible_records::idempotency_keys::Answer;
 use indelible_records::timers::Timer;
 use indelible_records::unresolved::{Asking, Effect, State, Unresolved};
 
-use super::Tree;
-use super::command::{NotDone, Reconciled, Resolve};
-use super::effects::{Came, attempt_of};
-use super::execution::{Phase, number};
-use super::reconcile::{self, Answered, Which};
-use super::retry::backoff;
+use crate::Tree;
 use crate::audit::{About, Actor};
-use crate::effects::Outgoing;
-use crate::shared::Shared;
-use crate::unresolved::UnresolvedEffect;
+use crate::context::Context;
+use crate::effects::{Came, attempt_of};
+use crate::execution::{Phase, number};
+use crate::input::{NotDone, Reconciled, Resolution, Resolve};
+use crate::output::Outgoing;
+use crate::reconcile::{self, Answered, Which};
+use crate::retry::backoff;
+use crate::unresolved_effect::UnresolvedEffect;
 
 /// How often a reconciler is asked that does not know.
 const QUESTIONS_MAX: u32 = 20;
@@ -30,39 +31,18 @@ const NOT_ASKED: Micros = Micros::from_secs(10);
 /// Who is said to have done what no person did.
 const PEER: &str = "peer";
 
-/// What a person says of an effect of which nobody knows whether it happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Resolution {
-    /// It happened, and this is what was answered.
-    Happened(Response),
-    /// It did not happen.
-    DidNotHappen,
-    /// It is to be done again: nobody but the person knows whether that is safe.
-    RunAgain,
-}
-
-impl Resolution {
-    pub(crate) fn action(&self) -> &'static str {
-        match self {
-            Self::Happened(_) => "resolve: happened",
-            Self::DidNotHappen => "resolve: did not happen",
-            Self::RunAgain => "resolve: run again",
-        }
-    }
-}
-
 impl Tree {
     /// Nobody knows how an attempt ended, and its effect is not `idem`.
-    pub(super) fn unknown(
+    pub(crate) fn unknown(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         open: &OpenInvoke,
         attempt: Attempt,
         why: String,
         ask: bool,
     ) {
-        let (now, label) = (shared.clock.now(), open.function_name.to_string());
+        let (now, label) = (cx.now, open.function_name.to_string());
         let state = if ask {
             State::Asking(Asking { answers: 0, not_done: false, ask_at: now })
         } else {
@@ -80,32 +60,32 @@ impl Tree {
             }
             State::Held => {
                 let shown = Box::new(UnresolvedEffect::new(effect.clone(), now.clone()));
-                self.changes.outgoing.push(Outgoing::Held(shown));
+                self.pending.outgoing.push(Outgoing::Held(shown));
             }
         }
         if !self.execution(key).volatile {
-            self.changes.unresolved.push((effect, Some(now.clone())));
+            self.pending.unresolved.push((effect, Some(now.clone())));
         }
         self.execution(key).unresolved.insert(child, now);
         self.touch(key);
     }
 
     /// It is not unresolved any more.
-    pub(super) fn take_unresolved(&mut self, key: &JournalKey, child: u32) -> Option<Unresolved> {
+    pub(crate) fn take_unresolved(&mut self, key: &JournalKey, child: u32) -> Option<Unresolved> {
         let taken = self.execution(key).unresolved.remove(&child)?;
         if let State::Asking(Asking { ask_at, .. }) = taken.state {
             self.delete_timer(Timer { due: ask_at, key: key.clone(), child: Some(child) });
         }
         if !self.execution(key).volatile {
-            self.changes.unresolved.push((Effect { key: key.clone(), child }, None));
+            self.pending.unresolved.push((Effect { key: key.clone(), child }, None));
         }
         Some(taken)
     }
 
     /// The time of the next question has come. True: the timer's row stays until it is answered.
-    pub(super) fn question_time(
+    pub(crate) fn question_time(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         timer: &Timer,
         open: &OpenInvoke,
         child: u32,
@@ -122,17 +102,17 @@ impl Tree {
             return false;
         };
         let own = *self.execution(key).journal.component_digest().expect("it has started");
-        match reconcile::ask(shared, own, open, &which, &request) {
-            Ok(reconcile::Asked::Begins(root, command)) => {
-                self.changes.outgoing.push(Outgoing::Tell(root, *command));
+        match reconcile::ask(cx, own, open, &which, &request) {
+            Ok(reconcile::Asked::Begins(root, start)) => {
+                self.pending.outgoing.push(Outgoing::Tell(root, *start));
             }
             Ok(reconcile::Asked::UnderWay) => {}
             Ok(reconcile::Asked::Answered(answered)) => {
-                self.answered(shared, key, child, asking, answered);
+                self.answered(cx, key, child, asking, answered);
             }
             Err(why) => {
-                shared.trouble(&format!("a reconciler of {key:#} is not asked: {why}"));
-                let ask_at = shared.clock.now().saturating_add(NOT_ASKED);
+                self.trouble(format!("a reconciler of {key:#} is not asked: {why}"));
+                let ask_at = cx.now.saturating_add(NOT_ASKED);
                 self.ask_again(key, child, Asking { ask_at, ..asking });
             }
         }
@@ -141,10 +121,10 @@ impl Tree {
     }
 
     /// A reconciler has answered.
-    pub(super) fn reconciled(&mut self, shared: &Shared, answer: Reconciled) {
+    pub(crate) fn reconciled(&mut self, cx: &Context<'_>, answer: Reconciled) {
         let Reconciled { execution, operation_id, answered } = answer;
         // It may be over meanwhile.
-        let Ok(key) = self.latest(shared, &execution) else { return };
+        let Ok(key) = self.latest(cx, &execution) else { return };
         let Some(child) = reconcile::child_of(&operation_id) else { return };
         let Some(unresolved) = self.execution(&key).unresolved.get(&child) else { return };
         let State::Asking(asking) = unresolved.state else { return };
@@ -152,14 +132,14 @@ impl Tree {
         let which = Which { key: &key, child, attempt, question };
         // It may have been told twice, or be about an attempt that is over.
         if reconcile::operation_id(&which) == operation_id {
-            self.answered(shared, &key, child, asking, answered);
+            self.answered(cx, &key, child, asking, answered);
         }
     }
 
     /// What follows an answer of the reconciler's.
     fn answered(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         child: u32,
         asking: Asking,
@@ -172,12 +152,12 @@ impl Tree {
         let question = asking.answers + 1;
         let settle = open.retry_policy.reconciler.as_ref().map_or(Micros::ZERO, |r| r.settle);
         let settled_at = unresolved.since.saturating_add(settle);
-        let now = shared.clock.now();
+        let now = cx.now;
         match answered {
             Answered::Happened(response) => {
                 self.take_unresolved(key, child);
                 let payload = Payload::new(Codec::HTTP, response.encode());
-                self.complete_effect(shared, key, child, Outcome::Ok(payload));
+                self.complete_effect(cx, key, child, Outcome::Ok(payload));
             }
             // Said twice, and late enough: a request on the wire can arrive after the question.
             Answered::DidNotHappen if asking.not_done && now >= settled_at => {
@@ -187,16 +167,16 @@ impl Tree {
                     deadline.is_some_and(|all| now > open.scheduled_time.saturating_add(all));
                 if over && open.maybe_performed {
                     let why = "an attempt before may have happened, and its deadline has passed";
-                    return self.unanswered(shared, key, child, &open, why);
+                    return self.unanswered(cx, key, child, &open, why);
                 }
                 self.take_unresolved(key, child);
                 if over {
                     let message = format!("{message}, and its deadline has passed");
                     let failure = Failure::new(ErrorKind::NotPerformed, message);
-                    return self.complete_effect(shared, key, child, failure.into());
+                    return self.complete_effect(cx, key, child, failure.into());
                 }
                 let failure = Failure::new(ErrorKind::NotPerformed, message);
-                self.again(shared, key, child, RetryCause::ReconciledNotDone, failure, now);
+                self.again(cx, key, child, RetryCause::ReconciledNotDone, failure, now);
             }
             Answered::DidNotHappen => {
                 let next =
@@ -204,7 +184,7 @@ impl Tree {
                 self.ask_again(key, child, next);
             }
             Answered::NotKnownYet => {
-                let wait = backoff(shared, key, &open.retry_policy, question - 1);
+                let wait = backoff(cx, key, &open.retry_policy, question - 1);
                 let ask_at = now.saturating_add(wait);
                 let deadline = open.retry_policy.deadline;
                 let in_time =
@@ -214,7 +194,7 @@ impl Tree {
                     return self.ask_again(key, child, next);
                 }
                 let why = "its reconciler cannot say whether it happened";
-                self.unanswered(shared, key, child, &open, why);
+                self.unanswered(cx, key, child, &open, why);
             }
         }
     }
@@ -228,7 +208,7 @@ impl Tree {
     /// Nobody is left to ask.
     fn unanswered(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         child: u32,
         open: &OpenInvoke,
@@ -243,23 +223,23 @@ impl Tree {
             }
             _ => {
                 let failure = Failure::new(ErrorKind::Indeterminate, why);
-                self.complete_effect(shared, key, child, failure.into());
+                self.complete_effect(cx, key, child, failure.into());
             }
         }
     }
 
     /// Its caller ends, and nobody has said whether it happened: nobody will (C-40).
-    pub(super) fn close_unresolved(&mut self, shared: &Shared, key: &JournalKey, child: u32) {
+    pub(crate) fn close_unresolved(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32) {
         let Some(unresolved) = self.take_unresolved(key, child) else { return };
         let message = format!("{}; its caller has ended", unresolved.why);
         let failure = Failure::new(ErrorKind::Indeterminate, message);
-        self.complete_effect(shared, key, child, failure.into());
+        self.complete_effect(cx, key, child, failure.into());
     }
 
     /// Another attempt at an effect of which nobody knew.
     fn again(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         child: u32,
         cause: RetryCause,
@@ -268,19 +248,23 @@ impl Tree {
     ) {
         let promise = key.execution_id().child(child);
         let journal = &mut self.execution(key).journal;
-        match journal.retry_invoke(shared.clock.now(), &promise, cause, failure, at) {
+        match journal.retry_invoke(cx.now, &promise, cause, failure, at) {
             Ok(entry) => {
                 self.written(key, [entry]);
                 self.put_timer(Timer { due: at, key: key.clone(), child: Some(child) });
             }
-            Err(violation) => self.breaks(shared, key, &violation),
+            Err(violation) => self.breaks(key, &violation),
         }
     }
 
     /// A person says how an effect ended (C-38).
-    pub(super) fn resolve(&mut self, shared: &Shared, resolve: &Resolve) -> Result<(), NotDone> {
+    pub(crate) fn resolve(
+        &mut self,
+        cx: &Context<'_>,
+        resolve: &Resolve,
+    ) -> Result<Answer, NotDone> {
         let Some(execution) = resolve.promise.parent() else { return Err(NotDone::Unknown) };
-        let key = self.latest(shared, &execution)?;
+        let key = self.latest(cx, &execution)?;
         let child = number(&resolve.promise);
         let conflict = |why: String| Err(NotDone::NotUnresolved(why));
         let execution = self.execution(&key);
@@ -313,30 +297,30 @@ impl Tree {
         match &resolve.resolution {
             Resolution::Happened(response) => {
                 let payload = Payload::new(Codec::HTTP, response.encode());
-                self.complete_effect(shared, &key, child, Outcome::Ok(payload));
+                self.complete_effect(cx, &key, child, Outcome::Ok(payload));
             }
             Resolution::DidNotHappen => {
                 let message = format!("{person} says that it did not happen");
                 let failure = Failure::new(ErrorKind::NotPerformed, message);
-                self.complete_effect(shared, &key, child, failure.into());
+                self.complete_effect(cx, &key, child, failure.into());
             }
             Resolution::RunAgain => {
                 let message = format!("{person} has it run again");
                 let failure = Failure::new(ErrorKind::Indeterminate, message);
-                let now = shared.clock.now();
-                self.again(shared, &key, child, RetryCause::Operator, failure, now);
+                let now = cx.now;
+                self.again(cx, &key, child, RetryCause::Operator, failure, now);
             }
         }
         let (action, reason) = (resolve.resolution.action(), &resolve.reason);
-        self.audit_effect(shared, &resolve.actor, &key, &resolve.promise, action, reason);
-        Ok(())
+        self.audit_effect(cx, &resolve.actor, &key, &resolve.promise, action, reason);
+        Ok(Answer::Done)
     }
 
     /// An answer came after its attempt was given up. If nobody has said how it ended, it says;
     /// otherwise it changes nothing, and is put on record.
-    pub(super) fn late_answer(
+    pub(crate) fn late_answer(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         child: u32,
         attempt: Attempt,
@@ -356,28 +340,34 @@ impl Tree {
             self.take_unresolved(key, child);
             if too_large {
                 let failure = Came::To(End::TooLarge(response)).failure(ErrorKind::Uncategorized);
-                return self.complete_effect(shared, key, child, failure.into());
+                return self.complete_effect(cx, key, child, failure.into());
             }
             let payload = Payload::new(Codec::HTTP, response.encode());
-            return self.complete_effect(shared, key, child, Outcome::Ok(payload));
+            return self.complete_effect(cx, key, child, Outcome::Ok(payload));
         }
         let actor = Actor::new(PEER);
         let reason = format!("attempt {attempt} was answered {} after all", response.status);
-        self.audit_effect(shared, &actor, key, &promise, "late answer", &reason);
+        self.audit_effect(cx, &actor, key, &promise, "late answer", &reason);
     }
 
     fn audit_effect(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         actor: &Actor,
         key: &JournalKey,
         promise: &PromiseId,
         action: &str,
         reason: &str,
     ) {
-        let now = shared.clock.now();
         let about = About::Promise(key.clone(), promise.clone());
-        self.changes.audit.push(crate::audit::entry(shared, now, actor, about, action, reason));
+        self.pending.audit.push(crate::audit::entry(
+            cx.surroundings,
+            cx.now,
+            actor,
+            about,
+            action,
+            reason,
+        ));
     }
 }
 

@@ -4,8 +4,7 @@ use indelible_journal::Timestamp;
 pub(crate) use indelible_records::audit::About;
 use indelible_records::audit::Entry;
 
-use crate::shared::Shared;
-use crate::world::Purpose;
+use crate::context::{Purpose, Surroundings};
 
 /// Who does something: derived from a credential by whoever embeds the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -26,8 +25,9 @@ impl Actor {
     }
 }
 
-pub(crate) fn entry(
-    shared: &Shared,
+/// A new entry.
+pub fn entry(
+    surroundings: &dyn Surroundings,
     at: Timestamp,
     actor: &Actor,
     about: About,
@@ -35,7 +35,7 @@ pub(crate) fn entry(
     reason: &str,
 ) -> Entry {
     let mut id = [0; 16];
-    shared.entropy.fill(Purpose::Id, &mut id);
+    surroundings.fill(Purpose::Id, &mut id);
     let reason = cut(reason).to_owned();
     Entry { reason, ..Entry::new(at, id, actor.as_str(), action, about) }
 }

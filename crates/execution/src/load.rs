@@ -10,10 +10,12 @@ use indelible_records::executions::{self, Execution as Row};
 use indelible_records::{journals, queue, unresolved};
 use indelible_store::ReadError;
 
-use super::execution::{Execution, Phase, number};
-use super::volatile::is_unknown_when_lost;
-use super::{Tree, Work};
-use crate::shared::Shared;
+use crate::Tree;
+use crate::context::Context;
+use crate::execution::{Execution, Phase, number};
+use crate::output::Notice;
+use crate::tree::Work;
+use crate::volatile::is_unknown_when_lost;
 
 /// How many rows of a journal are read at a time.
 const ROWS_MAX: usize = 256;
@@ -31,7 +33,7 @@ struct Inputs {
 
 /// Why an execution cannot be loaded.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LoadError {
+pub enum LoadError {
     /// There is none.
     #[error("there is no such execution")]
     Absent,
@@ -45,7 +47,7 @@ pub(crate) enum LoadError {
 
 impl LoadError {
     /// Whether the cause is damaged stored data.
-    pub(crate) fn is_damage(&self) -> bool {
+    pub fn is_damage(&self) -> bool {
         match self {
             Self::Absent => false,
             Self::Read(error) => error.is_damage(),
@@ -57,40 +59,46 @@ impl LoadError {
 impl Tree {
     /// Makes sure that an execution is in memory. What the stored queue says is to be done with
     /// it is put into the list of work.
-    pub(super) fn load(&mut self, shared: &Shared, key: &JournalKey) -> Result<(), LoadError> {
-        self.load_queued(shared, key, None)
+    pub(crate) fn load(&mut self, cx: &Context<'_>, key: &JournalKey) -> Result<(), LoadError> {
+        self.load_queued(cx, key, None)
     }
 
     /// The same for one whose place in the stored queue may be known.
-    pub(super) fn load_queued(
+    pub(crate) fn load_queued(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         ticket: Option<u64>,
     ) -> Result<(), LoadError> {
         if self.executions.contains_key(key) {
             return Ok(());
         }
-        let execution = stored(shared, key, ticket)?;
+        let execution = stored(cx, key, ticket).inspect_err(|error| {
+            if let LoadError::Read(read) = error
+                && !read.is_damage()
+            {
+                self.notices.push(Notice::Trouble(format!("{key:#}: {read}")));
+            }
+        })?;
         self.executions.insert(key.clone(), execution);
         self.loaded = true;
-        self.goes_on(shared, key);
+        self.goes_on(cx, key);
         Ok(())
     }
 
     /// An execution that is in memory has a place in the stored queue, which whoever loaded it did
     /// not know: it goes on as if it had been loaded with it.
-    pub(super) fn adopt(&mut self, shared: &Shared, key: &JournalKey, ticket: u64) {
+    pub(crate) fn adopt(&mut self, cx: &Context<'_>, key: &JournalKey, ticket: u64) {
         let execution = self.execution(key);
         execution.ticket = Some(ticket);
         if matches!(execution.phase, Phase::Resting) {
             execution.phase = Phase::Waiting;
         }
-        self.goes_on(shared, key);
+        self.goes_on(cx, key);
     }
 
     /// What is to be done with an execution that was loaded.
-    fn goes_on(&mut self, shared: &Shared, key: &JournalKey) {
+    fn goes_on(&mut self, cx: &Context<'_>, key: &JournalKey) {
         let execution = self.execution(key);
         let runs = matches!(execution.phase, Phase::Waiting)
             && matches!(execution.journal.status(), Some(Status::Running | Status::Cancelling));
@@ -110,14 +118,14 @@ impl Tree {
             // The process may have died before the cancel reached every child.
             self.cascade(key);
         }
-        self.wake(shared, key);
+        self.wake(cx, key);
     }
 }
 
 impl Tree {
     /// Somebody sees to the effects that another process had in flight; not while a person looks
     /// at their execution (C-25).
-    pub(super) fn lose(&mut self, key: &JournalKey) {
+    pub(crate) fn lose(&mut self, key: &JournalKey) {
         let execution = self.execution(key);
         if matches!(execution.phase, Phase::Held { .. }) {
             return;
@@ -129,33 +137,30 @@ impl Tree {
 
 /// An execution as the store has it. Its place in the stored queue may be known. A journal that breaks
 /// a rule is noted as damage here; rows that do not decode were noted by the store.
-pub(super) fn stored(
-    shared: &Shared,
+pub(crate) fn stored(
+    cx: &Context<'_>,
     key: &JournalKey,
     ticket: Option<u64>,
 ) -> Result<Execution, LoadError> {
-    decode(shared, key, ticket).inspect_err(|error| match error {
-        LoadError::Absent => {}
-        LoadError::Violation(_) => {
-            shared.store.damage().note(&format!("{key:#}: {error}"));
+    decode(cx, key, ticket).inspect_err(|error| {
+        if let LoadError::Violation(_) = error {
+            cx.reads.damage().note(&format!("{key:#}: {error}"));
         }
-        LoadError::Read(read) if read.is_damage() => {}
-        LoadError::Read(read) => shared.trouble(&format!("{key:#}: {read}")),
     })
 }
 
-fn decode(shared: &Shared, key: &JournalKey, ticket: Option<u64>) -> Result<Execution, LoadError> {
-    let row = executions::get(&shared.store, key)?.value.ok_or(LoadError::Absent)?;
-    let (journal, Inputs { unstarted, requests, awaiting_since }) = read(shared, key)?;
+fn decode(cx: &Context<'_>, key: &JournalKey, ticket: Option<u64>) -> Result<Execution, LoadError> {
+    let row = executions::get(&cx.reads, key)?.value.ok_or(LoadError::Absent)?;
+    let (journal, Inputs { unstarted, requests, awaiting_since }) = read(cx, key)?;
     let ticket = match ticket {
         None => {
             let waits = unstarted.is_empty() && requests.is_empty();
-            find_queued(shared, &row, &journal, waits)?
+            find_queued(cx, &row, &journal, waits)?
         }
         // It may have gone on since that was read.
         Some(ticket) => {
             let entry = queue::Entry { ticket, key: key.clone() };
-            queue::holds(&shared.store, &entry)?.then_some(ticket)
+            queue::holds(&cx.reads, &entry)?.then_some(ticket)
         }
     };
     let phase = match (row.held.clone(), journal.status()) {
@@ -175,14 +180,14 @@ fn decode(shared: &Shared, key: &JournalKey, ticket: Option<u64>) -> Result<Exec
     if !matches!(execution.phase, Phase::Ended) {
         execution.unstarted = unstarted;
         execution.requests = requests;
-        find_unknown(shared, &mut execution)?;
+        find_unknown(cx, &mut execution)?;
     }
     Ok(execution)
 }
 
 /// Effects and volatile calls that are written as started and not in flight here: what is known of
 /// them is in their rows, and of those without a row nobody knows anything (C-41).
-fn find_unknown(shared: &Shared, execution: &mut Execution) -> Result<(), LoadError> {
+fn find_unknown(cx: &Context<'_>, execution: &mut Execution) -> Result<(), LoadError> {
     let key = execution.journal.key().clone();
     let started: Vec<_> = execution
         .journal
@@ -193,7 +198,7 @@ fn find_unknown(shared: &Shared, execution: &mut Execution) -> Result<(), LoadEr
         .collect();
     for child in started {
         let effect = unresolved::Effect { key: key.clone(), child };
-        match unresolved::get(&shared.store, &effect)?.value {
+        match unresolved::get(&cx.reads, &effect)?.value {
             None => {
                 execution.lost.insert(child);
             }
@@ -207,7 +212,7 @@ fn find_unknown(shared: &Shared, execution: &mut Execution) -> Result<(), LoadEr
 
 /// The place of an execution in the stored queue: what could run has one.
 fn find_queued(
-    shared: &Shared,
+    cx: &Context<'_>,
     row: &Row,
     journal: &Journal,
     waits: bool,
@@ -218,24 +223,24 @@ fn find_queued(
         _ => false,
     };
     let entry = queue::Entry { ticket: ticket(row), key: row.key.clone() };
-    let queued = could_run && row.held.is_none() && queue::holds(&shared.store, &entry)?;
+    let queued = could_run && row.held.is_none() && queue::holds(&cx.reads, &entry)?;
     Ok(queued.then_some(entry.ticket))
 }
 
 /// The place in the stored queue that an execution has whenever it has one: the oldest go first,
 /// and its row alone says which it is.
-pub(super) fn ticket(row: &Row) -> u64 {
+pub(crate) fn ticket(row: &Row) -> u64 {
     row.created_at.as_micros()
 }
 
 /// A journal from the store, and the inputs of the calls that may be started.
-fn read(shared: &Shared, key: &JournalKey) -> Result<(Journal, Inputs), LoadError> {
+fn read(cx: &Context<'_>, key: &JournalKey) -> Result<(Journal, Inputs), LoadError> {
     let mut journal = Journal::new(key.clone());
     let mut inputs = Inputs::default();
     let mut again = BTreeSet::new();
     let mut next = Some(0);
     while let Some(from) = next {
-        let page = journals::read(&shared.store, key, from, ROWS_MAX)?.value;
+        let page = journals::read(&cx.reads, key, from, ROWS_MAX)?.value;
         for record in page.records {
             match &record.event {
                 Event::InvokeScheduled { promise_id, kind, input, retry_policy, .. } => {

@@ -8,11 +8,11 @@ use indelible_journal::{
     Waiting,
 };
 
-use super::Tree;
-use super::calls::Stopped;
-use super::execution::{Phase, number};
-use crate::guest::host::{Got, Settled, Want};
-use crate::shared::Shared;
+use crate::Tree;
+use crate::calls::Stopped;
+use crate::context::Context;
+use crate::execution::{Phase, number};
+use crate::guest::{Got, Settled, Want};
 
 /// How many bytes the result has that was taken from a set.
 fn result_bytes(entry: &Entry) -> usize {
@@ -24,9 +24,9 @@ fn result_bytes(entry: &Entry) -> usize {
 
 impl Tree {
     /// The guest waits.
-    pub(super) fn wait(
+    pub(crate) fn wait(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         want: &Want,
     ) -> Result<Poll<Got>, Stopped> {
@@ -43,25 +43,23 @@ impl Tree {
             Want::One(_) | Want::Any(_) | Want::All(_) => {}
         }
         match want {
-            Want::One(promise) => self.promises(shared, key, &Wait::One(own.child(*promise)), &[]),
-            Want::Any(numbers) => self.promises(shared, key, &Wait::Any(set(numbers)?), &[]),
-            Want::All(numbers) => self.promises(shared, key, &Wait::All(set(numbers)?), numbers),
-            Want::Signal(name) => self.promises(shared, key, &Wait::Signal(signal(name)?), &[]),
+            Want::One(promise) => self.promises(cx, key, &Wait::One(own.child(*promise)), &[]),
+            Want::Any(numbers) => self.promises(cx, key, &Wait::Any(set(numbers)?), &[]),
+            Want::All(numbers) => self.promises(cx, key, &Wait::All(set(numbers)?), numbers),
+            Want::Signal(name) => self.promises(cx, key, &Wait::Signal(signal(name)?), &[]),
             Want::SignalOr(name, numbers) => {
                 let wait = Wait::SignalOr(signal(name)?, set(numbers)?);
-                self.promises(shared, key, &wait, &[])
+                self.promises(cx, key, &wait, &[])
             }
-            Want::Next(join_set) => self.next(shared, key, &JoinSetId::at(own.child(*join_set))),
-            Want::TakeAll(join_set) => {
-                self.take_all(shared, key, &JoinSetId::at(own.child(*join_set)))
-            }
+            Want::Next(join_set) => self.next_result(cx, key, &JoinSetId::at(own.child(*join_set))),
+            Want::TakeAll(join_set) => self.take_all(cx, key, &JoinSetId::at(own.child(*join_set))),
         }
     }
 
     /// A wait for promises or a signal. `all`: the promises in the order of the guest's list.
     fn promises(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         wait: &Wait,
         all: &[u32],
@@ -79,7 +77,7 @@ impl Tree {
                 Awaited::Signal(payload) => Got::Signal(payload.clone()),
                 Awaited::Cancelled => self.cancelled(key),
                 Awaited::Pending => {
-                    if self.blocks(shared, key, wait)? {
+                    if self.blocks(cx, key, wait)? {
                         return Ok(Poll::Pending);
                     }
                     continue;
@@ -90,9 +88,9 @@ impl Tree {
     }
 
     /// The next result of a join set (J-91).
-    fn next(
+    fn next_result(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         join_set: &JoinSetId,
     ) -> Result<Poll<Got>, Stopped> {
@@ -104,20 +102,17 @@ impl Tree {
                     Got::Settled(Settled { promise: number(&promise), outcome })
                 }
                 Next::Ready => {
-                    let entry = journal.take_next(shared.clock.now(), join_set)?;
+                    let entry = journal.take_next(cx.now, join_set)?;
                     self.weighs(entry.as_ref().map_or(0, result_bytes));
                     self.written(key, entry);
                     // All of a large set are taken in one call.
                     if self.is_full() {
-                        self.commit(shared);
-                        if self.find(key).is_none() {
-                            return Err(Stopped::Doomed);
-                        }
+                        self.seal();
                     }
                     continue;
                 }
                 Next::Pending(wait) => {
-                    if self.blocks(shared, key, &wait)? {
+                    if self.blocks(cx, key, &wait)? {
                         return Ok(Poll::Pending);
                     }
                     continue;
@@ -133,18 +128,18 @@ impl Tree {
     /// (J-85).
     fn take_all(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         join_set: &JoinSetId,
     ) -> Result<Poll<Got>, Stopped> {
         let rest = WaitSet::rest_of(join_set).expect("it is a child of this execution");
-        match self.promises(shared, key, &Wait::All(rest), &[])? {
+        match self.promises(cx, key, &Wait::All(rest), &[])? {
             Poll::Ready(Got::All(_)) => {}
             other => return Ok(other),
         }
         let mut all = Vec::new();
         loop {
-            match self.next(shared, key, join_set)? {
+            match self.next_result(cx, key, join_set)? {
                 Poll::Ready(Got::Settled(settled)) => all.push(settled),
                 Poll::Ready(Got::Exhausted) => return Ok(Poll::Ready(Got::All(all))),
                 // They are all there: nothing is left to wait for, or to be told of.
@@ -154,9 +149,9 @@ impl Tree {
     }
 
     /// Writes down a wait that nothing has satisfied. False: a signal was there, so ask again.
-    fn blocks(&mut self, shared: &Shared, key: &JournalKey, wait: &Wait) -> Result<bool, Stopped> {
+    fn blocks(&mut self, cx: &Context<'_>, key: &JournalKey, wait: &Wait) -> Result<bool, Stopped> {
         let journal = &mut self.execution(key).journal;
-        match journal.wait(shared.clock.now(), wait)? {
+        match journal.wait(cx.now, wait)? {
             Waiting::Received(entry) => {
                 self.written(key, [entry]);
                 Ok(false)
@@ -182,14 +177,14 @@ impl Tree {
 
     /// Something happened to an execution: if that ends its wait, it goes on. While it is being
     /// cancelled its waits are not written, so its guest looks for itself (C-22).
-    pub(super) fn wake(&mut self, shared: &Shared, key: &JournalKey) {
+    pub(crate) fn wake(&mut self, cx: &Context<'_>, key: &JournalKey) {
         let execution = self.execution(key);
         match execution.journal.status() {
             Some(Status::Blocked { .. }) if execution.journal.can_wake() => {
-                match execution.journal.wake(shared.clock.now()) {
+                match execution.journal.wake(cx.now) {
                     Ok(entries) => self.written(key, entries),
                     Err(violation) => {
-                        return self.breaks(shared, key, &violation);
+                        return self.breaks(key, &violation);
                     }
                 }
             }

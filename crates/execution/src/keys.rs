@@ -2,8 +2,6 @@
 //! records that say what the first request led to. A key is looked up before any id is made, and no id
 //! contains it.
 
-use std::sync::Arc;
-
 use indelible_idempotency::{IdempotencyKey, Limits, RequestHash, canonicalize};
 use indelible_journal::{Codec, DeliveryId, Namespace, OperationId, Payload, RootHash, Timestamp};
 use indelible_records::idempotency_keys::{Answer, Cancelling, KeyRecord, LedTo};
@@ -11,51 +9,53 @@ use indelible_records::windows::{self, Id, Windowed};
 use indelible_store::ReadError;
 use sha2::{Digest as _, Sha256};
 
-use crate::key_locks::KeyLock;
-use crate::operation::{self, Change};
-use crate::shared::Shared;
+use crate::context::Context;
+use crate::operation::Change;
 
 /// The deepest input that is taken for JSON.
 const DEPTH_MAX: usize = 128;
 
 /// A start under a caller's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Keyed {
-    pub(crate) key: IdempotencyKey,
+pub struct Keyed {
+    /// The key.
+    pub key: IdempotencyKey,
     /// What must not differ in a repetition (C-6, C-31): what is called, and the input's codec and
     /// canonical form. The version of the component is not in it.
-    pub(crate) hash: RequestHash,
+    pub hash: RequestHash,
 }
 
 impl Keyed {
-    pub(crate) fn new(key: &IdempotencyKey, called: &str, input: &Payload) -> Self {
+    /// A start of this function with this input.
+    pub fn new(key: &IdempotencyKey, called: &str, input: &Payload) -> Self {
         let hash = Requested(Sha256::new()).text(called).payload(input).hash();
         Self { key: key.clone(), hash }
     }
 }
 
 /// What must not differ in the repetition of a request, part by part.
-pub(crate) struct Requested(Sha256);
+pub struct Requested(Sha256);
 
 impl Requested {
     /// A request of this kind that is not a start.
-    pub(crate) fn new(kind: &str) -> Self {
+    pub fn new(kind: &str) -> Self {
         Self(Sha256::new()).text(kind)
     }
 
     /// A text; its length keeps it apart from what follows.
-    pub(crate) fn text(self, text: &str) -> Self {
+    pub fn text(self, text: &str) -> Self {
         self.bytes(text.as_bytes())
     }
 
-    pub(crate) fn bytes(mut self, bytes: &[u8]) -> Self {
+    /// Bytes, in the same way.
+    pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.update((bytes.len() as u64).to_be_bytes());
         self.0.update(bytes);
         self
     }
 
     /// A payload, which is the last part.
-    pub(crate) fn payload(mut self, payload: &Payload) -> Self {
+    pub fn payload(mut self, payload: &Payload) -> Self {
         self.0.update([payload.codec.number()]);
         match canonical(payload) {
             Some(canonical) => self.0.update(canonical),
@@ -65,7 +65,8 @@ impl Requested {
         self
     }
 
-    pub(crate) fn hash(self) -> RequestHash {
+    /// The hash of all parts.
+    pub fn hash(self) -> RequestHash {
         RequestHash::from_bytes(self.0.finalize().into())
     }
 }
@@ -80,84 +81,69 @@ fn canonical(input: &Payload) -> Option<Vec<u8>> {
     canonicalize(text, &limits).ok()
 }
 
-/// A request under a key that nothing is known of. Its holder is alone at the key.
+/// A request under a key that nothing is known of. Whoever asks is alone at the key until what it asks
+/// for is accepted: the next request under it comes after that, and finds the record.
 #[derive(Debug, Clone)]
-pub(crate) struct UnderKey {
-    pub(crate) id: Id,
-    pub(crate) hash: RequestHash,
+pub struct UnderKey {
+    /// The key's record.
+    pub id: Id,
+    /// What must not differ in a repetition.
+    pub hash: RequestHash,
     /// What the request changes: a tree, or the server.
-    pub(crate) target: RootHash,
+    pub target: RootHash,
     /// What the key's slot has noted, if the target is in another one.
-    pub(crate) note: Option<Windowed<KeyRecord>>,
-    /// Held until what was asked for is accepted: the next request under the key comes after that,
-    /// and finds the record.
-    pub(crate) _lock: Arc<KeyLock>,
+    pub note: Option<Windowed<KeyRecord>>,
 }
 
 impl UnderKey {
     /// The change that makes, or renews, the note of a request whose target is in another slot.
-    pub(crate) fn noted(&self, shared: &Shared) -> Change<KeyRecord> {
+    /// It is renewed with each attempt: its window, and the answer's, begin when the change is made.
+    pub fn noted(&self, expires_at: Timestamp) -> Change<KeyRecord> {
         let record = KeyRecord { hash: self.hash, led_to: LedTo::Target(self.target) };
-        // Renewed with each attempt: its window, and the answer's, begin when the change is made.
-        let expires_at = Some(operation::expires_at(shared, None));
-        let after = Windowed { expires_at, record };
+        let after = Windowed { expires_at: Some(expires_at), record };
         Change { id: self.id.clone(), before: self.note.clone(), after }
     }
 
     /// Where the answer is, if the target is in another slot than the key.
-    pub(crate) fn answer_id(&self) -> Id {
+    pub fn answer_id(&self) -> Id {
         Id::answer(&self.id.namespace, &self.target, &self.id.name)
     }
 }
 
 /// Something that is answered under a key, and can be told again.
-pub(crate) trait Answered: Sized {
-    fn answer(&self) -> Answer;
-    /// None: it is the answer to another kind of request.
+pub trait Answered: Sized {
+    /// What was answered. None: it is the answer to another kind of request.
     fn told(answer: Answer) -> Option<Self>;
 }
 
 impl Answered for () {
-    fn answer(&self) -> Answer {
-        Answer::Done
-    }
-
     fn told(answer: Answer) -> Option<Self> {
         (answer == Answer::Done).then_some(())
     }
 }
 
 impl Answered for DeliveryId {
-    fn answer(&self) -> Answer {
-        Answer::Delivered(*self)
-    }
-
     fn told(answer: Answer) -> Option<Self> {
         if let Answer::Delivered(delivery) = answer { Some(delivery) } else { None }
     }
 }
 
 impl Answered for Cancelling {
-    fn answer(&self) -> Answer {
-        Answer::Cancelling(*self)
-    }
-
     fn told(answer: Answer) -> Option<Self> {
         if let Answer::Cancelling(cancelling) = answer { Some(cancelling) } else { None }
     }
 }
 
 /// The record of a key, in its own namespace.
-pub(crate) fn id_of(key: &IdempotencyKey) -> Id {
+pub fn id_of(key: &IdempotencyKey) -> Id {
     let namespace = Namespace::new(key.namespace().as_str());
     let namespace = namespace.expect("a consumer's namespace is a short word of few letters");
     Id::idempotency_key(&namespace, key.value())
 }
 
-/// What was asked for under the key is done: its record stays for its window.
-pub(crate) fn done(shared: &Shared, under: &UnderKey, answer: Answer) -> Change<KeyRecord> {
+/// What was asked for under the key is done: its record stays for its window, which ends at this time.
+pub fn done(mut expires_at: Timestamp, under: &UnderKey, answer: Answer) -> Change<KeyRecord> {
     let record = KeyRecord { hash: under.hash, led_to: LedTo::Answer(answer) };
-    let mut expires_at = operation::expires_at(shared, None);
     let id = match &under.note {
         None => under.id.clone(),
         Some(note) => {
@@ -184,7 +170,7 @@ pub(crate) fn begun(
 
 /// What the operation led to is over: the key's record stays for its window.
 pub(crate) fn ended(
-    shared: &Shared,
+    cx: &Context<'_>,
     pending: Option<Change<KeyRecord>>,
     namespace: &Namespace,
     key: &str,
@@ -193,7 +179,7 @@ pub(crate) fn ended(
     let id = Id::idempotency_key(namespace, key);
     let pending = match pending {
         Some(pending) => Some(pending),
-        None => windows::get(&shared.store, &id)?.value.map(|before| Change::of(id, before)),
+        None => windows::get(&cx.reads, &id)?.value.map(|before| Change::of(id, before)),
     };
     // Before the operation's own record, whose time this is.
     let earlier = Timestamp::from_micros(expires_at.as_micros().saturating_sub(1));

@@ -6,31 +6,31 @@
 //! while one is in flight. A volatile root leaves its first and its last event when it ends, as an
 //! ordinary execution that is over.
 
-use std::sync::atomic::Ordering;
-
 use indelible_journal::{
     Attempt, Attempts, Durability, Ending, Event, ExecutionId, Failure, Idempotency, InvokeKind,
     Journal, JournalKey, OpenInvoke, Payload, RetryCause, RetryPolicy, Timestamp, Violation,
 };
+use indelible_machine::Asker;
 use indelible_records::timers::Timer;
 
-use super::Tree;
-use super::calls::Stopped;
-use super::command::Start;
-use super::execution::{Phase, number};
-use crate::shared::Shared;
+use crate::Tree;
+use crate::calls::Stopped;
+use crate::context::Context;
+use crate::execution::{Phase, number};
+use crate::input::Start;
+use crate::output::Notice;
 
 /// So often a volatile call may be lost with its process. Each attempt is new, so that nobody could
 /// tell that it is what kills one process after another (C-25).
 const LOST_MAX: u32 = 10;
 
 /// Whether a function is volatile.
-pub(super) fn is_volatile(policy: &RetryPolicy) -> bool {
+pub(crate) fn is_volatile(policy: &RetryPolicy) -> bool {
     policy.class.durability == Durability::Volatile
 }
 
 /// Whether nobody knows how a call ended that another process had in flight (C-41).
-pub(super) fn is_unknown_when_lost(kind: InvokeKind, policy: &RetryPolicy) -> bool {
+pub(crate) fn is_unknown_when_lost(kind: InvokeKind, policy: &RetryPolicy) -> bool {
     match kind {
         InvokeKind::Http => true,
         InvokeKind::Function => is_volatile(policy),
@@ -38,14 +38,28 @@ pub(super) fn is_unknown_when_lost(kind: InvokeKind, policy: &RetryPolicy) -> bo
 }
 
 /// Whether a call was lost so often that it may be what kills the process: only a guest can.
-pub(super) fn kills(open: &OpenInvoke, lost: Attempt) -> bool {
+pub(crate) fn kills(open: &OpenInvoke, lost: Attempt) -> bool {
     let before = lost.get().saturating_sub(open.retries_counted);
     open.kind == InvokeKind::Function && before >= LOST_MAX
 }
 
+/// The journal under which a root begins that is not in memory. None: it was lost with another
+/// process, and doing it again is not safe (V-25, V-33, V-35).
+pub(crate) fn begins_at(start: &Start) -> Option<JournalKey> {
+    let execution = ExecutionId::root_of(start.request.root);
+    let Some(attempt) = start.again else { return Some(JournalKey::first(execution)) };
+    let class = start.started.retry_policy.as_ref()?.class;
+    if class.idempotency != Idempotency::Idem {
+        return None;
+    }
+    // The attempt that was lost: what failed before it counts (V-26, V-32, V-34).
+    let attempts = Attempts::new(&[attempt])?;
+    JournalKey::new(execution, attempts).ok()
+}
+
 impl Tree {
     /// The guest of an execution wants to do what a volatile one may not.
-    pub(super) fn not_volatile(&mut self, key: &JournalKey, what: &str) -> Result<(), Stopped> {
+    pub(crate) fn not_volatile(&mut self, key: &JournalKey, what: &str) -> Result<(), Stopped> {
         if self.execution(key).volatile {
             return Err(Stopped::Mistake(format!(
                 "a volatile function may not {what}: only HTTP, time, randomness, logs and sleeps"
@@ -55,61 +69,33 @@ impl Tree {
     }
 
     /// The last attempt at an execution that is in memory.
-    pub(super) fn in_memory(&self, id: &ExecutionId) -> Option<JournalKey> {
+    pub(crate) fn in_memory(&self, id: &ExecutionId) -> Option<JournalKey> {
         self.executions.keys().filter(|key| key.execution_id() == id).max().cloned()
     }
 
     /// Whether an execution goes on in memory alone.
-    pub(super) fn is_live_in_memory(&self, id: &ExecutionId) -> bool {
+    pub(crate) fn is_live_in_memory(&self, id: &ExecutionId) -> bool {
         let own = self.in_memory(id).and_then(|key| self.executions.get(&key));
         own.is_some_and(|own| own.volatile && !matches!(own.phase, Phase::Ended))
     }
 
-    /// The journal under which a root begins that is not in memory. None: it was lost with another
-    /// process, and doing it again is not safe (V-25, V-33, V-35).
-    pub(super) fn begins_at(&self, start: &Start) -> Option<JournalKey> {
-        let execution = ExecutionId::root_of(start.request.root);
-        let Some(attempt) = start.again else { return Some(JournalKey::first(execution)) };
-        let class = start.started.retry_policy.as_ref()?.class;
-        if class.idempotency != Idempotency::Idem {
-            return None;
-        }
-        // The attempt that was lost: what failed before it counts (V-26, V-32, V-34).
-        let attempts = Attempts::new(&[attempt])?;
-        JournalKey::new(execution, attempts).ok()
-    }
-
     /// A start goes on at once, unless the guest of what it would find is on a worker and on its way
     /// out: then when that has gone, because they share a journal's key.
-    pub(super) fn begins_now(&mut self, start: Start) -> Option<Start> {
+    pub(crate) fn begins_now(&mut self, asker: Asker, start: Start) -> Option<Start> {
         if self.leaving.is_none() {
             return Some(start);
         }
-        self.after_leaving.push(start);
+        self.after_leaving.push((asker, start));
         None
-    }
-
-    /// The root of this tree has begun.
-    pub(super) fn root_begins(&mut self, shared: &Shared, key: &JournalKey, kept: bool) {
-        let execution = self.execution(key);
-        if execution.volatile {
-            execution.run = shared.volatile_runs.fetch_add(1, Ordering::Relaxed) + 1;
-        }
-        self.kept = kept;
-    }
-
-    /// The root is not released when nobody waits for it any more.
-    pub(super) fn keep_root(&mut self) {
-        self.kept = true;
     }
 
     /// Nobody waits any more for the root of this tree. A persist one goes on (V-19, C-24). A
     /// volatile one is released (V-13, V-18): its guest goes, and what it has in flight is abandoned
     /// as a crash would. Its record stays, and says what it would say then: asked again, it runs
     /// again if it is `idem` (V-26, V-32), and is refused if not (V-33).
-    pub(super) fn release_root(&mut self, shared: &Shared, id: &ExecutionId) {
-        // A volatile call is its caller's. Those who came meanwhile have watched before they asked.
-        if !id.is_root() || self.kept || shared.watchers.is_watched(id) {
+    pub(crate) fn release_root(&mut self, id: &ExecutionId) {
+        // A volatile call is its caller's.
+        if !id.is_root() || self.kept {
             return;
         }
         let Some(key) = self.in_memory(id) else { return };
@@ -125,26 +111,23 @@ impl Tree {
         // With attempts before it, which are over. Nothing else is in the tree of a volatile root.
         self.executions.clear();
         self.work.clear();
-        self.changes.dirty.clear();
-        self.changes.volatile_timers.clear();
-        // What has not left does not leave.
-        self.changes.outgoing.clear();
-        shared.timers.forget_in_memory(id.root());
+        self.drop_pending();
+        self.notices.push(Notice::VolatileGone);
     }
 
     /// The guest of an execution that was forgotten has stopped: what waited for that goes on.
-    pub(super) fn guest_left(&mut self, shared: &Shared, key: &JournalKey) {
+    pub(crate) fn guest_left(&mut self, cx: &Context<'_>, key: &JournalKey) {
         if self.leaving.as_ref() != Some(key) {
             return;
         }
         self.leaving = None;
-        for start in std::mem::take(&mut self.after_leaving) {
-            self.begin(shared, start);
+        for (asker, start) in std::mem::take(&mut self.after_leaving) {
+            self.begin(cx, asker, start);
         }
     }
 
     /// A volatile call is in flight: what it was given is kept for another attempt.
-    pub(super) fn fly(
+    pub(crate) fn fly(
         &mut self,
         caller: &JournalKey,
         child: u32,
@@ -157,7 +140,7 @@ impl Tree {
     }
 
     /// A call is over. Of one that is not volatile nothing is kept.
-    pub(super) fn land(&mut self, caller: &JournalKey, child: u32) {
+    pub(crate) fn land(&mut self, caller: &JournalKey, child: u32) {
         let execution = self.execution(caller);
         execution.in_flight.remove(&child);
         execution.requests.remove(&child);
@@ -165,9 +148,9 @@ impl Tree {
 
     /// An attempt at a volatile call came to nothing: the next begins when its time has come, and
     /// has no journal before that.
-    pub(super) fn retry_volatile(
+    pub(crate) fn retry_volatile(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         caller: &JournalKey,
         key: &JournalKey,
         failure: Failure,
@@ -176,7 +159,7 @@ impl Tree {
         let promise = key.execution_id().as_promise();
         let child = number(promise);
         let execution = self.execution(caller);
-        let (now, cause) = (shared.clock.now(), RetryCause::Failed);
+        let (now, cause) = (cx.now, RetryCause::Failed);
         let entry = execution.journal.retry_invoke(now, promise, cause, failure, retry_at)?;
         execution.in_flight.remove(&child);
         self.written(caller, [entry]);
@@ -185,16 +168,16 @@ impl Tree {
     }
 
     /// The time of a volatile call's next attempt has come.
-    pub(super) fn begin_again(&mut self, shared: &Shared, caller: &JournalKey, open: &OpenInvoke) {
+    pub(crate) fn begin_again(&mut self, cx: &Context<'_>, caller: &JournalKey, open: &OpenInvoke) {
         let requests = &self.execution(caller).requests;
         let Some(input) = requests.get(&number(&open.promise_id)).cloned() else { return };
-        if let Some(key) = self.begin_call(shared, caller, open, input) {
+        if let Some(key) = self.begin_call(cx, caller, open, input) {
             self.ready(&key);
         }
     }
 
     /// A timer of a volatile execution is due. It was told once, and is nowhere any more.
-    pub(super) fn due_in_memory(&mut self, shared: &Shared, timer: &Timer) {
+    pub(crate) fn due_in_memory(&mut self, cx: &Context<'_>, timer: &Timer) {
         let Some(execution) = self.find(&timer.key) else { return };
         // It may be of an earlier run, which was released when this was on its way.
         let promise = timer.child.map(|child| timer.key.execution_id().child(child));
@@ -203,14 +186,14 @@ impl Tree {
             return;
         }
         match timer.child {
-            None => self.own_time(shared, timer),
-            Some(child) => self.child_time(shared, timer, child),
+            None => self.own_time(cx, timer),
+            Some(child) => self.child_time(cx, timer, child),
         };
     }
 
     /// A volatile root has ended: how it began and how it ended is what remains of it, so that its
     /// outcome can be told again (V-31, V-37).
-    pub(super) fn leave_end(&mut self, key: &JournalKey) -> Result<(), Violation> {
+    pub(crate) fn leave_end(&mut self, key: &JournalKey) -> Result<(), Violation> {
         let execution = self.execution(key);
         let old = &execution.journal;
         let (Some(started), Some(ending)) = (old.started(), old.ending()) else { return Ok(()) };

@@ -6,11 +6,11 @@ use indelible_journal::{
 };
 use indelible_records::timers::Timer;
 
-use super::Tree;
-use super::execution::{Execution, Phase, caller, number};
-use super::volatile::is_volatile;
-use crate::shared::Shared;
-use crate::world::Purpose;
+use crate::Tree;
+use crate::context::Context;
+use crate::context::Purpose;
+use crate::execution::{Execution, Phase, caller, number};
+use crate::volatile::is_volatile;
 
 /// The most bytes of signals that a next attempt gets: they are in one commit with its start.
 const CARRIED_BYTES_MAX: usize = 32 << 20;
@@ -18,7 +18,7 @@ const CARRIED_BYTES_MAX: usize = 32 << 20;
 impl Tree {
     /// What a failed attempt came to. If it had called something of which nobody can know whether
     /// it happened, that is so of the attempt, too, and there is no other (C-32).
-    pub(super) fn known_or_not(&mut self, key: &JournalKey, failure: Failure) -> Failure {
+    pub(crate) fn known_or_not(&mut self, key: &JournalKey, failure: Failure) -> Failure {
         if !self.execution(key).journal.has_indeterminate() {
             return failure;
         }
@@ -28,9 +28,9 @@ impl Tree {
     }
 
     /// When the next attempt is due; or why there is none.
-    pub(super) fn retry_at(
+    pub(crate) fn retry_at(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         failure: &Failure,
     ) -> Result<Timestamp, &'static str> {
@@ -48,12 +48,12 @@ impl Tree {
             return Err("its signals are too large to be carried over");
         }
         let effect_started = journal.effect_started();
-        let tries = self.tries(shared, key, failure.kind);
+        let tries = self.tries(cx, key, failure.kind);
         let (policy, retries, since) = tries.ok_or("it was tried as often as it may be")?;
         if effect_started && policy.class.idempotency != Idempotency::Idem {
             return Err("it had made calls, and is not idem");
         }
-        let retry_at = shared.clock.now().saturating_add(backoff(shared, key, &policy, retries));
+        let retry_at = cx.now.saturating_add(backoff(cx, key, &policy, retries));
         match policy.deadline {
             Some(deadline) if retry_at > since.saturating_add(deadline) => {
                 Err("its deadline has passed")
@@ -66,7 +66,7 @@ impl Tree {
     /// its policy allows no more.
     fn tries(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         error: ErrorKind,
     ) -> Option<(RetryPolicy, u32, Timestamp)> {
@@ -78,33 +78,33 @@ impl Tree {
                 RetryBound::Bounded(most) => retries < most,
                 RetryBound::Unbounded => retries < u32::MAX - 1,
             };
-            let since = self.operation_accepted_at(shared, key);
+            let since = self.operation_accepted_at(cx, key);
             return left.then_some((policy, retries, since));
         };
-        self.load(shared, &caller).ok()?;
+        self.load(cx, &caller).ok()?;
         let open = self.execution(&caller).journal.open_invoke(key.execution_id().as_promise())?;
         let left = open.may_retry(RetryCause::Failed, error);
         left.then(|| ((*open.retry_policy).clone(), open.retries_counted, open.scheduled_time))
     }
 
     /// Begins the next attempt's journal; it runs when its time has come.
-    pub(super) fn next_attempt(
+    pub(crate) fn next_attempt(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         failure: Failure,
         retry_at: Timestamp,
     ) -> Result<(), Violation> {
-        let now = shared.clock.now();
+        let now = cx.now;
         let (volatile, run) = (self.execution(key).volatile, self.execution(key).run);
         if let (true, Some(caller)) = (volatile, caller(key)) {
-            return self.retry_volatile(shared, &caller, key, failure, retry_at);
+            return self.retry_volatile(cx, &caller, key, failure, retry_at);
         }
         let (next, entries) = match self.execution(key).journal.next_attempt(now) {
             Ok(next) => next,
             Err(error) => {
                 let outcome = Failure::new(failure.kind, format!("{} ({error})", failure.message));
-                self.tell_caller(shared, key, outcome.into());
+                self.tell_caller(cx, key, outcome.into());
                 return Ok(());
             }
         };
@@ -117,7 +117,7 @@ impl Tree {
         match caller(key) {
             None => {
                 self.put_timer(Timer { due: retry_at, key: next_key.clone(), child: None });
-                self.operation_retried(shared, &next_key);
+                self.operation_retried(cx, &next_key);
             }
             Some(caller) => {
                 let promise = key.execution_id().as_promise();
@@ -133,7 +133,7 @@ impl Tree {
     }
 
     /// The time of a call's next attempt has come: it is started, and its guest runs.
-    pub(super) fn retry_child(&mut self, shared: &Shared, timer: &Timer, child: u32) {
+    pub(crate) fn retry_child(&mut self, cx: &Context<'_>, timer: &Timer, child: u32) {
         let caller = &timer.key;
         let promise = caller.execution_id().child(child);
         let journal = &mut self.execution(caller).journal;
@@ -144,31 +144,31 @@ impl Tree {
             return;
         }
         if is_volatile(&open.retry_policy) {
-            return self.begin_again(shared, caller, &open);
+            return self.begin_again(cx, caller, &open);
         }
         let Some(next) = failed.next() else { return };
         let key = super::execution::callee(caller, &promise, next);
-        if let Err(error) = self.load(shared, &key) {
+        if let Err(error) = self.load(cx, &key) {
             let why = format!("the next attempt at {promise:#} cannot be loaded: {error}");
-            return self.hold(shared, caller, why);
+            return self.hold(caller, why);
         }
-        let now = shared.clock.now();
+        let now = cx.now;
         match self.execution(caller).journal.start_invoke(now, &promise) {
             Ok((_, entry)) => {
                 self.written(caller, [entry]);
-                self.run_rested(shared, &key);
+                self.run_rested(cx, &key);
             }
             Err(violation) => {
-                self.breaks(shared, caller, &violation);
+                self.breaks(caller, &violation);
             }
         }
     }
 
     /// An attempt whose time has come.
-    pub(super) fn run_rested(&mut self, shared: &Shared, key: &JournalKey) {
+    pub(crate) fn run_rested(&mut self, cx: &Context<'_>, key: &JournalKey) {
         self.execution(key).rests_until = None;
         if self.execution(key).journal.cancel_requested().is_some() {
-            self.limit_cleanup(shared, key);
+            self.limit_cleanup(cx, key);
         }
         self.ready(key);
         self.touch(key);
@@ -177,8 +177,8 @@ impl Tree {
 
 /// How long to wait before the next attempt (O-22): doubled for every retry made, give or take a
 /// tenth, so that what failed together does not come back together.
-pub(super) fn backoff(
-    shared: &Shared,
+pub(crate) fn backoff(
+    cx: &Context<'_>,
     key: &JournalKey,
     policy: &RetryPolicy,
     retries: u32,
@@ -186,7 +186,7 @@ pub(super) fn backoff(
     let doubled = 1_u64.checked_shl(retries).and_then(|n| policy.backoff.base.get().checked_mul(n));
     let wait = doubled.unwrap_or(u64::MAX).min(policy.backoff.cap.get());
     let mut random = [0; 4];
-    shared.entropy.fill(Purpose::Jitter(key), &mut random);
+    cx.surroundings.fill(Purpose::Jitter(key), &mut random);
     jittered(wait, u32::from_le_bytes(random)).min(policy.backoff.cap)
 }
 

@@ -24,7 +24,8 @@ pub struct UnresolvedEffect {
 }
 
 impl UnresolvedEffect {
-    pub(crate) fn new(effect: Effect, known: Unresolved) -> Self {
+    /// An effect as it is stored.
+    pub fn new(effect: Effect, known: Unresolved) -> Self {
         let Effect { key, child } = effect;
         Self {
             promise: key.execution_id().child(child),

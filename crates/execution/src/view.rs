@@ -6,18 +6,19 @@ use indelible_records::executions::{self, Execution as Row};
 use indelible_records::timers;
 use indelible_store::ReadError;
 
-use super::Tree;
-use super::execution::{Execution, Phase, caller};
-use super::load::{self, LoadError};
-use crate::shared::Shared;
-use crate::view::{Resting, View, Waits};
+use crate::Tree;
+use crate::context::Context;
+use crate::execution::{Execution, Phase, caller};
+use crate::load::{self, LoadError};
+use crate::shown::{Resting, View, Waits};
 
 /// Among so many timers, the next to be due, that of a resting root is looked for: they go by time,
 /// and by nothing else.
 const TIMERS_LOOKED_AT_MAX: usize = 1_000;
 
 /// What a tree shows of an execution.
-pub(crate) enum Viewed {
+#[derive(Debug)]
+pub enum Viewed {
     /// It is in memory, or not over.
     Live(Box<View>),
     /// It is over: whoever asked reads what is left of it.
@@ -29,31 +30,31 @@ pub(crate) enum Viewed {
 impl Tree {
     /// What is known of the last attempt at an execution. Without an answer it cannot be read, and
     /// why is told.
-    pub(super) fn view(&self, shared: &Shared, id: &ExecutionId) -> Result<Viewed, LoadError> {
-        let stored = executions::latest(&shared.store, id)?.value;
+    pub(crate) fn view(&self, cx: &Context<'_>, id: &ExecutionId) -> Result<Viewed, LoadError> {
+        let stored = executions::latest(&cx.reads, id)?.value;
         let in_memory = self.in_memory(id);
         // What is in memory may be ahead of the store, by this turn's changes, or volatile.
         let is_latest = |key: &JournalKey| stored.as_ref().is_none_or(|row| *key >= row.key);
         if let Some(execution) =
             in_memory.filter(is_latest).and_then(|key| self.executions.get(&key))
         {
-            return Ok(Viewed::Live(Box::new(self.shown(shared, execution)?)));
+            return Ok(Viewed::Live(Box::new(self.shown(cx, execution)?)));
         }
         match stored {
             None => Ok(Viewed::Absent),
             Some(row) if row.standing.is_terminal() => Ok(Viewed::Over(Box::new(row))),
             Some(row) => {
-                let execution = load::stored(shared, &row.key, None)?;
-                Ok(Viewed::Live(Box::new(self.shown(shared, &execution)?)))
+                let execution = load::stored(cx, &row.key, None)?;
+                Ok(Viewed::Live(Box::new(self.shown(cx, &execution)?)))
             }
         }
     }
 
-    fn shown(&self, shared: &Shared, execution: &Execution) -> Result<View, LoadError> {
+    fn shown(&self, cx: &Context<'_>, execution: &Execution) -> Result<View, LoadError> {
         let journal = &execution.journal;
         let started = journal.started().expect("what is in memory has started");
         let resting = match execution.phase {
-            Phase::Resting => Some(Resting { until: self.rests_until(shared, execution)? }),
+            Phase::Resting => Some(Resting { until: self.rests_until(cx, execution)? }),
             _ => None,
         };
         Ok(View {
@@ -68,18 +69,18 @@ impl Tree {
     /// When the time of a resting attempt comes, as far as that can be found.
     fn rests_until(
         &self,
-        shared: &Shared,
+        cx: &Context<'_>,
         execution: &Execution,
     ) -> Result<Option<Timestamp>, LoadError> {
         let key = execution.journal.key();
         if execution.rests_until.is_some() {
             return Ok(execution.rests_until);
         }
-        let Some(caller) = caller(key) else { return Ok(root_timer(shared, key)?) };
+        let Some(caller) = caller(key) else { return Ok(root_timer(cx, key)?) };
         let promise = key.execution_id().as_promise();
         let open = match self.executions.get(&caller) {
             Some(caller) => caller.journal.open_invoke(promise),
-            None => load::stored(shared, &caller, None)?.journal.open_invoke(promise),
+            None => load::stored(cx, &caller, None)?.journal.open_invoke(promise),
         };
         Ok(match open.map(|open| open.phase) {
             Some(InvokePhase::Retrying { retry_at, .. }) => Some(retry_at),
@@ -88,16 +89,16 @@ impl Tree {
     }
 
     /// The operation of its root, as far as that is in memory.
-    pub(super) fn root_operation(&self) -> Option<OperationKey> {
+    pub(crate) fn root_operation(&self) -> Option<OperationKey> {
         let roots = self.executions.iter().filter(|(key, _)| key.execution_id().is_root());
         let mut started = roots.filter_map(|(_, root)| root.journal.started());
         started.find_map(|started| started.idempotency_key.clone())
     }
 }
 
-fn root_timer(shared: &Shared, key: &JournalKey) -> Result<Option<Timestamp>, ReadError> {
+fn root_timer(cx: &Context<'_>, key: &JournalKey) -> Result<Option<Timestamp>, ReadError> {
     // One that was put in this very turn is not there yet.
-    let next = timers::next(&shared.store, None, TIMERS_LOOKED_AT_MAX)?.value;
+    let next = timers::next(&cx.reads, None, TIMERS_LOOKED_AT_MAX)?.value;
     let mut own = next.into_iter().filter_map(timers::Row::tree);
     let own = own.find(|timer| timer.key == *key && timer.child.is_none());
     Ok(own.map(|timer| timer.due))

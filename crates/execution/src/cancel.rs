@@ -7,52 +7,54 @@ use indelible_journal::{
 };
 use indelible_records::timers::Timer;
 
-use super::execution::{Phase, Verdict, callee, caller, number};
-use super::volatile::is_volatile;
-use super::{Tree, Work};
-use crate::shared::Shared;
+use crate::Tree;
+use crate::context::Context;
+use crate::execution::{Phase, Verdict, callee, caller, number};
+use crate::output::Event;
+use crate::tree::Work;
+use crate::volatile::is_volatile;
 
 /// Why a call that never began is over.
-pub(super) const NOT_BEGUN: &str = "it was cancelled before it began";
+pub(crate) const NOT_BEGUN: &str = "it was cancelled before it began";
 
 impl Tree {
     /// Somebody asks to cancel an execution that is in memory. False if it is over, or was asked
     /// before.
-    pub(super) fn request_cancel(
+    pub(crate) fn request_cancel(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         reason: &str,
     ) -> bool {
         let execution = self.execution(key);
         let resting = matches!(execution.phase, Phase::Resting);
-        let entry = match execution.journal.request_cancel(shared.clock.now(), reason) {
+        let entry = match execution.journal.request_cancel(cx.now, reason) {
             Ok(Some(entry)) => entry,
             // An attempt that inherited the request and has not begun need not begin.
             Ok(None) if resting => {
-                self.abandon(shared, key, reason);
+                self.abandon(cx, key, reason);
                 return true;
             }
             Ok(None) => return false,
             Err(violation) => {
-                self.breaks(shared, key, &violation);
+                self.breaks(key, &violation);
                 return false;
             }
         };
         self.written(key, [entry]);
         if resting {
-            self.abandon(shared, key, reason);
+            self.abandon(cx, key, reason);
             return true;
         }
-        self.limit_cleanup(shared, key);
+        self.limit_cleanup(cx, key);
         self.cascade(key);
-        self.wake(shared, key);
+        self.wake(cx, key);
         true
     }
 
     /// A cancel reaches what the execution had in flight when it was asked for. What it calls
     /// from then on is its cleaning up.
-    pub(super) fn cascade(&mut self, key: &JournalKey) {
+    pub(crate) fn cascade(&mut self, key: &JournalKey) {
         let journal = &self.execution(key).journal;
         let Some((requested_at, reason)) = journal.cancel_requested() else { return };
         let work: Vec<_> = journal
@@ -64,9 +66,9 @@ impl Tree {
     }
 
     /// A cancel reaches a call: one that runs is asked, one that does not is over.
-    pub(super) fn cancel_child(
+    pub(crate) fn cancel_child(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         caller: &JournalKey,
         child: u32,
         reason: &str,
@@ -82,7 +84,7 @@ impl Tree {
             return match open.phase {
                 InvokePhase::Started { .. } => {}
                 InvokePhase::Scheduled if dropped => {}
-                _ => self.settle_unbegun(shared, caller, child, NOT_BEGUN),
+                _ => self.settle_unbegun(cx, caller, child, NOT_BEGUN),
             };
         }
         let volatile = is_volatile(&open.retry_policy);
@@ -92,53 +94,53 @@ impl Tree {
         }
         let attempt = match open.phase {
             InvokePhase::Retrying { .. } if volatile => {
-                return self.settle_unbegun(shared, caller, child, NOT_BEGUN);
+                return self.settle_unbegun(cx, caller, child, NOT_BEGUN);
             }
             InvokePhase::Scheduled => {
                 // What is not in the list was dropped when its caller came to its end (C-40).
                 if execution.unstarted.remove(&child).is_none() {
                     return;
                 }
-                return self.settle_cancelled(shared, caller, &promise, NOT_BEGUN);
+                return self.settle_cancelled(cx, caller, &promise, NOT_BEGUN);
             }
             InvokePhase::Started { attempt, .. } => attempt,
             InvokePhase::Retrying { failed, .. } => match failed.next() {
                 Some(next) => next,
-                None => return self.settle_cancelled(shared, caller, &promise, NOT_BEGUN),
+                None => return self.settle_cancelled(cx, caller, &promise, NOT_BEGUN),
             },
         };
         let key = callee(caller, &promise, attempt);
-        match self.load(shared, &key) {
+        match self.load(cx, &key) {
             Ok(()) => {
-                self.request_cancel(shared, &key, reason);
+                self.request_cancel(cx, &key, reason);
             }
             Err(error) => {
                 let why = format!("its call {promise:#} cannot be loaded: {error}");
-                self.hold(shared, caller, why);
+                self.hold(caller, why);
             }
         }
     }
 
     /// An attempt whose time has not come will not begin: it is cancelled, and so is the call.
-    fn abandon(&mut self, shared: &Shared, key: &JournalKey, reason: &str) {
+    fn abandon(&mut self, cx: &Context<'_>, key: &JournalKey, reason: &str) {
         let execution = self.execution(key);
         execution.phase = Phase::Ended;
         if let Some(due) = execution.rests_until.take() {
             self.delete_timer(Timer { due, key: key.clone(), child: None });
         }
         let journal = &mut self.execution(key).journal;
-        match journal.cancel(shared.clock.now(), reason) {
+        match journal.cancel(cx.now, reason) {
             Ok(entry) => self.written(key, [entry]),
             Err(violation) => {
-                return self.breaks(shared, key, &violation);
+                return self.breaks(key, &violation);
             }
         }
         let Some(caller) = caller(key) else {
             let failure = Failure::new(ErrorKind::Cancelled, reason);
-            return self.tell_caller(shared, key, failure.into());
+            return self.tell_caller(cx, key, failure.into());
         };
-        if let Err(error) = self.load(shared, &caller) {
-            return self.hold(shared, key, format!("its caller cannot be loaded: {error}"));
+        if let Err(error) = self.load(cx, &caller) {
+            return self.hold(key, format!("its caller cannot be loaded: {error}"));
         }
         let promise = key.execution_id().as_promise().clone();
         let open = self.execution(&caller).journal.open_invoke(&promise);
@@ -147,44 +149,44 @@ impl Tree {
             self.delete_timer(Timer { due: retry_at, key: caller.clone(), child });
         }
         let ending = self.execution(key).journal.ending().cloned().expect("it was cancelled");
-        self.changes.ended.push((key.clone(), ending));
-        self.settle_cancelled(shared, &caller, &promise, reason);
+        self.pending.events.push(Event::Ended(key.clone(), ending));
+        self.settle_cancelled(cx, &caller, &promise, reason);
     }
 
     /// A call that is not in flight is over as cancelled.
-    pub(super) fn settle_cancelled(
+    pub(crate) fn settle_cancelled(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         caller: &JournalKey,
         promise: &PromiseId,
         reason: &str,
     ) {
-        self.settle_open(shared, caller, promise, Failure::new(ErrorKind::Cancelled, reason));
+        self.settle_open(cx, caller, promise, Failure::new(ErrorKind::Cancelled, reason));
     }
 
     /// A call that is not in flight is over as this.
-    pub(super) fn settle_open(
+    pub(crate) fn settle_open(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         caller: &JournalKey,
         promise: &PromiseId,
         failure: Failure,
     ) {
         let journal = &mut self.execution(caller).journal;
-        match journal.settle_invoke(shared.clock.now(), promise, failure.into()) {
+        match journal.settle_invoke(cx.now, promise, failure.into()) {
             Ok(entries) => {
                 self.written(caller, entries);
-                self.child_ended(shared, caller, number(promise));
+                self.child_ended(cx, caller, number(promise));
             }
             Err(violation) => {
-                self.breaks(shared, caller, &violation);
+                self.breaks(caller, &violation);
             }
         }
     }
 
     /// Cleaning up takes so long at most.
-    pub(super) fn limit_cleanup(&mut self, shared: &Shared, key: &JournalKey) {
-        let due = shared.clock.now().saturating_add(shared.options.cleanup_max);
+    pub(crate) fn limit_cleanup(&mut self, cx: &Context<'_>, key: &JournalKey) {
+        let due = cx.now.saturating_add(cx.limits.cleanup_max);
         if let Some(old) = self.execution(key).cleanup_due.replace(due) {
             self.delete_timer(Timer { due: old, key: key.clone(), child: None });
         }
@@ -193,9 +195,9 @@ impl Tree {
 
     /// The time to clean up is over. True: the timer's row stays until the end is written. If the
     /// process dies before that, nothing else remembers that this execution is to end.
-    pub(super) fn cleanup_is_over(
+    pub(crate) fn cleanup_is_over(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         due: Timestamp,
     ) -> bool {
@@ -213,7 +215,7 @@ impl Tree {
             }
             Phase::Ready | Phase::Waiting => {
                 execution.cleanup_due = Some(due);
-                self.end(shared, key, Verdict::OutOfTime);
+                self.end(cx, key, Verdict::OutOfTime);
                 true
             }
             // It was told before, and what it left is not settled yet: the row stays for the reason

@@ -7,11 +7,9 @@ use indelible_journal::{
     Attempt, Entry, ExecutionId, Failure, Journal, JournalKey, Payload, PromiseId, Replay, Status,
     Timestamp,
 };
+use indelible_machine::Guard;
 use indelible_records::executions::{Execution as Row, Standing};
 use indelible_records::unresolved::Unresolved;
-
-use crate::parking::Parked;
-use crate::recovery::UnderWay;
 
 /// How far an execution is from running.
 #[derive(Debug)]
@@ -70,9 +68,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Execution {
     pub(crate) journal: Journal,
     pub(crate) phase: Phase,
-    /// The guest, while it is parked or ready to go on.
-    pub(crate) guest: Option<Parked>,
-    /// The guest's place in the journal; there as long as the guest is.
+    /// Its guest's place in the journal, as long as it has a guest: one that runs, or is kept.
     pub(crate) replay: Option<Replay>,
     /// Calls that are scheduled and not started, with their inputs.
     pub(crate) unstarted: BTreeMap<u32, Payload>,
@@ -97,10 +93,8 @@ pub(crate) struct Execution {
     pub(crate) blocked_since: Option<Timestamp>,
     /// When its time to clean up is over, if this engine has set that.
     pub(crate) cleanup_due: Option<Timestamp>,
-    /// Its guest is noted with the witness, and has not come to a stop (C-25).
-    pub(crate) noted: bool,
     /// It is on its way from another process, until it runs.
-    pub(crate) under_way: Option<UnderWay>,
+    pub(crate) under_way: Guard,
     /// Why the guest was stopped in the middle of a call: it goes nowhere.
     pub(crate) stuck: Option<String>,
 
@@ -120,7 +114,6 @@ impl Execution {
             began: journal.last_timestamp(),
             journal,
             phase,
-            guest: None,
             replay: None,
             unstarted: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -132,8 +125,7 @@ impl Execution {
             rests_until: None,
             blocked_since: None,
             cleanup_due: None,
-            noted: false,
-            under_way: None,
+            under_way: Guard::NOTHING,
             stuck: None,
             row: None,
             fresh: Vec::new(),
@@ -164,7 +156,7 @@ impl Execution {
     /// queue, which only memory knows by its execution.
     pub(crate) fn is_stored_whole(&self) -> bool {
         !self.volatile
-            && self.guest.is_none()
+            && self.replay.is_none()
             && self.ticket.is_none()
             && !self.dirty
             && self.in_flight.is_empty()
@@ -210,12 +202,6 @@ impl Execution {
     pub(crate) fn guest_place(&mut self) -> (&mut Journal, &mut Replay) {
         let replay = self.replay.as_mut().expect("a guest that asks has a place");
         (&mut self.journal, replay)
-    }
-
-    /// Forgets the guest: it runs again over the journal when it is wanted.
-    pub(crate) fn drop_guest(&mut self) {
-        self.guest = None;
-        self.replay = None;
     }
 }
 

@@ -8,10 +8,11 @@ use indelible_journal::{
 };
 use indelible_records::timers::Timer;
 
-use super::execution::{Phase, Verdict, caller, number};
-use super::{Tree, Work};
-use crate::shared::Shared;
-use crate::world::Then;
+use crate::Tree;
+use crate::context::Context;
+use crate::execution::{Phase, Verdict, caller, number};
+use crate::output::{Event, Notice, Then};
+use crate::tree::Work;
 
 /// How many timers are deleted with their execution: a batch has a bound. Further ones mean nothing
 /// when they are due, and go then.
@@ -26,9 +27,9 @@ const ENDED: &str = "its caller has ended";
 impl Tree {
     /// A guest is over, or is made to be. Calls that were not started are dropped, those that run
     /// are cancelled and awaited.
-    pub(super) fn end(&mut self, shared: &Shared, key: &JournalKey, verdict: Verdict) {
+    pub(crate) fn end(&mut self, cx: &Context<'_>, key: &JournalKey, verdict: Verdict) {
+        self.drop_guest(key);
         let execution = self.execution(key);
-        execution.drop_guest();
         execution.unstarted.clear();
         let begun = |open: &OpenInvoke| open.phase != InvokePhase::Scheduled;
         let open: Vec<_> = execution.journal.open_invokes().filter(begun).collect();
@@ -37,7 +38,7 @@ impl Tree {
         self.execution(key).phase = Phase::Ending { verdict, left };
         self.touch(key);
         if settled {
-            return self.conclude(shared, key);
+            return self.conclude(cx, key);
         }
         for open in open {
             let child = number(&open.promise_id);
@@ -56,7 +57,7 @@ impl Tree {
 
     /// The caller of an effect ends: one in flight is awaited, one that waits for its next attempt
     /// has none, and of one of which nobody knows, nobody will (C-40).
-    pub(super) fn close_effect(&mut self, shared: &Shared, key: &JournalKey, child: u32) {
+    pub(crate) fn close_effect(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32) {
         let promise = key.execution_id().child(child);
         let Some(execution) = self.find(key) else { return };
         if !matches!(execution.phase, Phase::Ending { .. }) {
@@ -64,36 +65,36 @@ impl Tree {
         }
         let Some(open) = execution.journal.open_invoke(&promise) else { return };
         if execution.unresolved.contains_key(&child) {
-            self.close_unresolved(shared, key, child);
+            self.close_unresolved(cx, key, child);
         } else if matches!(open.phase, InvokePhase::Retrying { .. }) {
-            self.settle_unbegun(shared, key, child, ENDED);
+            self.settle_unbegun(cx, key, child, ENDED);
         } else if execution.lost.contains(&child) {
             self.work.push_back(Work::Lost(key.clone(), child));
         }
     }
 
     /// A call of an execution is over.
-    pub(super) fn child_ended(&mut self, shared: &Shared, key: &JournalKey, child: u32) {
+    pub(crate) fn child_ended(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32) {
         let execution = self.execution(key);
         match &mut execution.phase {
             Phase::Ending { left, .. } => {
                 left.remove(&child);
                 if left.is_empty() {
-                    self.conclude(shared, key);
+                    self.conclude(cx, key);
                 }
             }
-            _ => self.wake(shared, key),
+            _ => self.wake(cx, key),
         }
     }
 
     /// Nothing is in flight any more: the terminal event, or another attempt.
-    fn conclude(&mut self, shared: &Shared, key: &JournalKey) {
+    fn conclude(&mut self, cx: &Context<'_>, key: &JournalKey) {
         // Its end and what that means to its caller are one commit: without the caller there is
         // no end.
         if let Some(caller) = caller(key)
-            && let Err(error) = self.load(shared, &caller)
+            && let Err(error) = self.load(cx, &caller)
         {
-            return self.hold(shared, key, format!("its caller cannot be loaded: {error}"));
+            return self.hold(key, format!("its caller cannot be loaded: {error}"));
         }
         let execution = self.execution(key);
         let Phase::Ending { verdict, .. } = std::mem::replace(&mut execution.phase, Phase::Ended)
@@ -112,19 +113,19 @@ impl Tree {
             self.delete_timer(Timer { due, key: key.clone(), child: None });
         }
         let ended = match verdict {
-            Verdict::Broken(failure) => self.attempt_failed(shared, key, failure),
+            Verdict::Broken(failure) => self.attempt_failed(cx, key, failure),
             Verdict::Returned { result: Err(failure), told_cancelled: false }
                 if failure.kind == ErrorKind::Transient =>
             {
-                self.attempt_failed(shared, key, failure)
+                self.attempt_failed(cx, key, failure)
             }
-            verdict => self.final_event(shared, key, verdict).map(Some),
+            verdict => self.final_event(cx, key, verdict).map(Some),
         };
         match ended {
-            Ok(Some(outcome)) => self.tell_caller(shared, key, outcome),
+            Ok(Some(outcome)) => self.tell_caller(cx, key, outcome),
             Ok(None) => {}
             Err(violation) => {
-                self.breaks(shared, key, &violation);
+                self.breaks(key, &violation);
             }
         }
     }
@@ -132,22 +133,22 @@ impl Tree {
     /// An attempt came to nothing: another follows, or that is the outcome (C-28, C-32).
     fn attempt_failed(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         failure: Failure,
     ) -> Result<Option<Outcome>, Violation> {
         let failure = self.known_or_not(key, failure);
-        let retry_at = self.retry_at(shared, key, &failure);
+        let retry_at = self.retry_at(cx, key, &failure);
         let then = match retry_at {
-            Ok(at) => Then::Again(at.saturating_since(shared.clock.now())),
+            Ok(at) => Then::Again(at.saturating_since(cx.now)),
             Err(why) => Then::Over(why),
         };
-        shared.observer.attempt_failed(key, &failure, then);
-        let entry = self.execution(key).journal.fail(shared.clock.now(), failure.clone())?;
+        self.notices.push(Notice::AttemptFailed(key.clone(), failure.clone(), then));
+        let entry = self.execution(key).journal.fail(cx.now, failure.clone())?;
         self.terminal(key, entry);
         match retry_at {
             Ok(retry_at) => {
-                self.next_attempt(shared, key, failure, retry_at)?;
+                self.next_attempt(cx, key, failure, retry_at)?;
                 Ok(None)
             }
             Err(_) => Ok(Some(failure.into())),
@@ -157,11 +158,11 @@ impl Tree {
     /// The terminal event of an execution that is over for good, and what its caller gets.
     fn final_event(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         verdict: Verdict,
     ) -> Result<Outcome, Violation> {
-        let now = shared.clock.now();
+        let now = cx.now;
         let journal = &mut self.execution(key).journal;
         let asked = journal.cancel_requested().map(|(_, reason)| reason.to_owned());
         // A cancelled execution of which something in flight may have happened is not just
@@ -221,18 +222,18 @@ impl Tree {
 
     /// The outcome goes into the caller's journal, in the same commit; a root's to whoever waits
     /// for it.
-    pub(super) fn tell_caller(&mut self, shared: &Shared, key: &JournalKey, outcome: Outcome) {
+    pub(crate) fn tell_caller(&mut self, cx: &Context<'_>, key: &JournalKey, outcome: Outcome) {
         let journal = &self.execution(key).journal;
         let ending = journal.ending().cloned().expect("it has just ended");
-        self.changes.ended.push((key.clone(), ending.clone()));
+        self.pending.events.push(Event::Ended(key.clone(), ending.clone()));
         let Some(caller) = caller(key) else {
             if self.execution(key).volatile
                 && let Err(violation) = self.leave_end(key)
             {
-                return self.breaks(shared, key, &violation);
+                return self.breaks(key, &violation);
             }
             self.answer_asker(key, &ending);
-            self.operation_ended(shared, key);
+            self.operation_ended(cx, key);
             return;
         };
         self.land(&caller, number(key.execution_id().as_promise()));
@@ -241,15 +242,15 @@ impl Tree {
             Outcome::Err(_) => 0,
         };
         let promise = key.execution_id().as_promise();
-        let now = shared.clock.now();
+        let now = cx.now;
         match self.execution(&caller).journal.complete_invoke(now, promise, outcome) {
             Ok(entry) => {
                 self.written(&caller, [entry]);
                 self.weighs(weight);
-                self.child_ended(shared, &caller, number(promise));
+                self.child_ended(cx, &caller, number(promise));
             }
             Err(violation) => {
-                self.breaks(shared, &caller, &violation);
+                self.breaks(&caller, &violation);
             }
         }
     }

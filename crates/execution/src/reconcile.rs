@@ -9,28 +9,28 @@ use indelible_journal::{
     Attempt, ComponentDigest, Ending, Event, ExecutionId, JournalKey, Namespace, OpenInvoke,
     OperationId, OperationKey, Payload, RootHash, Started,
 };
+use indelible_machine::Asker;
 use indelible_operations::Binding;
 use indelible_records::operations::{self, Operation};
 use indelible_records::{executions, journals};
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 
-use super::Tree;
-use super::command::{Command, Reconciled, Start};
-use super::effects::{idempotency_key, minted};
-use crate::effects::Outgoing;
-use crate::operation;
-use crate::shared::Shared;
+use crate::Tree;
+use crate::context::Context;
+use crate::effects::{idempotency_key, minted};
+use crate::input::{Input, Reconciled, Request as Asking, Start};
+use crate::operation::OperationRequest;
+use crate::output::Outgoing;
 
 /// The namespace of questions. Nobody else starts anything in it.
-pub(crate) const NAMESPACE: &str = indelible_slots::RECONCILE_NAMESPACE;
+pub const NAMESPACE: &str = indelible_slots::RECONCILE_NAMESPACE;
 
 /// The header that keys are sent in.
 const KEY_HEADER: &str = "idempotency-key";
 
 /// What a reconciler said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answered {
+pub enum Answered {
     /// It happened, and this was, or would have been, the answer.
     Happened(Response),
     /// It did not.
@@ -40,9 +40,9 @@ pub(crate) enum Answered {
 }
 
 /// What a question came to.
-pub(super) enum Asked {
-    /// It is asked by this command to this tree.
-    Begins(RootHash, Box<Command>),
+pub(crate) enum Asked {
+    /// It is asked by this word to this tree.
+    Begins(RootHash, Box<Input>),
     /// It was asked, and is not answered.
     UnderWay,
     /// It was answered before, or there is nobody to ask.
@@ -50,11 +50,11 @@ pub(super) enum Asked {
 }
 
 /// Which question it is.
-pub(super) struct Which<'a> {
-    pub(super) key: &'a JournalKey,
-    pub(super) child: u32,
-    pub(super) attempt: Attempt,
-    pub(super) question: u32,
+pub(crate) struct Which<'a> {
+    pub(crate) key: &'a JournalKey,
+    pub(crate) child: u32,
+    pub(crate) attempt: Attempt,
+    pub(crate) question: u32,
 }
 
 /// A question, as a reconciler gets it.
@@ -128,7 +128,7 @@ fn shown(parts: &[Part]) -> Vec<u8> {
 
 /// The operation id of a question: child, attempt, its number, whose effect it is about, and the
 /// slot of the execution that asks, in which it is answered (C-77).
-pub(super) fn operation_id(which: &Which<'_>) -> OperationId {
+pub(crate) fn operation_id(which: &Which<'_>) -> OperationId {
     let Which { key, child, attempt, question } = which;
     let whose = minted(["reconcile", &key.to_string()]);
     let slot = key.execution_id().root().slot();
@@ -137,13 +137,13 @@ pub(super) fn operation_id(which: &Which<'_>) -> OperationId {
 }
 
 /// The child that a question is about.
-pub(super) fn child_of(operation_id: &OperationId) -> Option<u32> {
+pub(crate) fn child_of(operation_id: &OperationId) -> Option<u32> {
     operation_id.as_str().split('.').next()?.parse().ok()
 }
 
 /// Asks, or finds what was answered.
-pub(super) fn ask(
-    shared: &Shared,
+pub(crate) fn ask(
+    cx: &Context<'_>,
     own: ComponentDigest,
     open: &OpenInvoke,
     which: &Which<'_>,
@@ -151,9 +151,9 @@ pub(super) fn ask(
 ) -> Result<Asked, String> {
     let namespace = Namespace::new(NAMESPACE).expect("it is a name");
     let operation = OperationKey { namespace, operation_id: operation_id(which) };
-    let known = operations::get(&shared.store, &operation).map_err(|error| error.to_string())?;
+    let known = operations::get(&cx.reads, &operation).map_err(|error| error.to_string())?;
     if let Some(known) = known.value {
-        return found(shared, &known.record);
+        return found(cx, &known.record);
     }
     let nobody = Asked::Answered(Answered::NotKnownYet);
     let Some(reconciler) = &open.retry_policy.reconciler else { return Ok(nobody) };
@@ -171,41 +171,39 @@ pub(super) fn ask(
         body: Body::of(shown(&request.body)),
     };
     let input = Payload::json(serde_json::to_vec(&asked).expect("texts and numbers are JSON"));
-    if input.bytes.len() > shared.guests.options().payload_bytes_max {
+    if input.bytes.len() > cx.limits.payload_bytes_max {
         // Its JSON is larger than the request was, and than a function may be given.
         return Ok(nobody);
     }
-    let functions = shared.components.functions(&own).map_err(|error| error.to_string())?;
     let name = reconciler.function.as_str();
-    let spec = functions.as_ref().and_then(|functions| functions.function(name));
-    let Some(spec) = spec else { return Ok(nobody) };
+    let Some((function_name, retry_policy)) = cx.surroundings.function(&own, name)? else {
+        return Ok(nobody);
+    };
     let asker = which.key.execution_id();
     let root = RootHash::derive(&own, Some(asker), &operation);
     let first = JournalKey::first(ExecutionId::root_of(root));
     // Its record may be forgotten, and its execution not.
-    let stored = executions::latest(&shared.store, first.execution_id());
+    let stored = executions::latest(&cx.reads, first.execution_id());
     if let Some(row) = stored.map_err(|error| error.to_string())?.value {
-        return stands(shared, &row);
+        return stands(cx, &row);
     }
     let binding = Binding::of(name, &input);
     let started = Started {
         component_digest: own,
-        function_name: spec.name.clone(),
+        function_name,
         input,
         parent_id: Some(asker.clone()),
         idempotency_key: Some(operation.clone()),
         attempts: first.attempts().clone(),
-        limits: shared.guests.options().limits,
-        retry_policy: Some(std::sync::Arc::clone(&spec.retry_policy)),
+        limits: cx.limits.guest,
+        retry_policy: Some(retry_policy),
         trace_parent: None,
     };
-    let request = operation::Request { operation, root, binding, keyed: None };
+    let request = OperationRequest { operation, root, binding, keyed: None };
+    let start = Start { started, request, again: None, actor: None, kept: true };
     // Nobody waits for this answer: the one that counts comes at its end.
-    let (reply, _) = oneshot::channel();
-    let (again, actor, kept, lock) = (None, None, true, None);
-    let start = Start { started, request, again, actor, kept, lock, reply };
-    let command = Command::Start(Box::new(start));
-    Ok(Asked::Begins(root, Box::new(command)))
+    let start = Input::Asked(Asker::NOBODY, Asking::Start(Box::new(start)));
+    Ok(Asked::Begins(root, Box::new(start)))
 }
 
 /// The `Idempotency-Key` that a request was sent with: its own, if it has one.
@@ -218,11 +216,11 @@ fn key_sent(request: &Request, open: &OpenInvoke) -> String {
 }
 
 /// What became of a question that was asked before.
-fn found(shared: &Shared, record: &Operation) -> Result<Asked, String> {
+fn found(cx: &Context<'_>, record: &Operation) -> Result<Asked, String> {
     let execution = record.execution_id();
-    let row = executions::latest(&shared.store, &execution).map_err(|error| error.to_string())?;
+    let row = executions::latest(&cx.reads, &execution).map_err(|error| error.to_string())?;
     match row.value {
-        Some(row) => stands(shared, &row),
+        Some(row) => stands(cx, &row),
         // Retention has taken its tree, and left the end to its record.
         None => Ok(Asked::Answered(match record.ending() {
             Some(Ending::Completed(result)) => read(&result),
@@ -232,12 +230,12 @@ fn found(shared: &Shared, record: &Operation) -> Result<Asked, String> {
 }
 
 /// What a question came to that stands like this.
-fn stands(shared: &Shared, row: &executions::Execution) -> Result<Asked, String> {
+fn stands(cx: &Context<'_>, row: &executions::Execution) -> Result<Asked, String> {
     if !row.standing.is_terminal() {
         return Ok(Asked::UnderWay);
     }
     let last = row.length.saturating_sub(1);
-    let page = journals::read(&shared.store, &row.key, last, 1).map_err(|e| e.to_string())?;
+    let page = journals::read(&cx.reads, &row.key, last, 1).map_err(|e| e.to_string())?;
     let answered = match page.value.records.into_iter().last().map(|record| record.event) {
         Some(Event::ExecutionCompleted { result }) => read(&result),
         _ => Answered::NotKnownYet,
@@ -267,7 +265,7 @@ fn read(result: &Payload) -> Answered {
 
 impl Tree {
     /// Whether the tree of an execution is a question about an effect.
-    pub(super) fn reconciles(&mut self, shared: &Shared, key: &JournalKey) -> bool {
+    pub(crate) fn reconciles(&mut self, cx: &Context<'_>, key: &JournalKey) -> bool {
         if let Some(known) = self.reconciles {
             return known;
         }
@@ -278,7 +276,7 @@ impl Tree {
         };
         let known = match self.find(&root).and_then(|root| root.journal.started()) {
             Some(started) => is_question(started),
-            None => match journals::read(&shared.store, &root, 0, 1) {
+            None => match journals::read(&cx.reads, &root, 0, 1) {
                 Ok(page) => page.value.records.iter().any(|record| match &record.event {
                     Event::ExecutionStarted(started) => is_question(started),
                     _ => false,
@@ -293,7 +291,7 @@ impl Tree {
 
     /// A root has ended. If it was a question, whoever asked is told when that is durable; if the
     /// process dies before that, whoever asked asks again.
-    pub(super) fn answer_asker(&mut self, key: &JournalKey, ending: &Ending) {
+    pub(crate) fn answer_asker(&mut self, key: &JournalKey, ending: &Ending) {
         let Some(started) = self.execution(key).journal.started() else { return };
         let (Some(asker), Some(operation)) = (&started.parent_id, &started.idempotency_key) else {
             return;
@@ -308,8 +306,8 @@ impl Tree {
         };
         let root = *asker.root();
         let answer = Reconciled { execution: asker, operation_id, answered };
-        let command = Command::Reconciled(Box::new(answer));
-        self.changes.outgoing.push(Outgoing::Tell(root, command));
+        let word = Input::Reconciled(Box::new(answer));
+        self.pending.outgoing.push(Outgoing::Tell(root, word));
     }
 }
 

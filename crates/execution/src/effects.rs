@@ -13,18 +13,21 @@ use indelible_journal::{
     InvokePhase, JournalKey, Micros, OnUnknown, OpenInvoke, Outcome, Payload, PromiseId,
     RetryCause, RetryPolicy, SpanId, Started, TraceContext,
 };
+use indelible_machine::Guard;
 use indelible_operations::effect::{self, Ended, Next, Situation, Unknown};
 use indelible_records::timers::Timer;
 
-use super::calls::Stopped;
-use super::cancel::NOT_BEGUN;
-use super::command::EffectEnded;
-use super::execution::{Phase, number};
-use super::retry::backoff;
-use super::volatile::{is_volatile, kills};
-use super::{LoadError, Tree, Work};
-use crate::effects::{Outgoing, Sending};
-use crate::shared::Shared;
+use crate::Tree;
+use crate::calls::Stopped;
+use crate::cancel::NOT_BEGUN;
+use crate::context::Context;
+use crate::execution::{Phase, number};
+use crate::input::EffectEnded;
+use crate::load::LoadError;
+use crate::output::{Notice, Outgoing, Place, Sending};
+use crate::retry::backoff;
+use crate::tree::Work;
+use crate::volatile::{is_volatile, kills};
 
 /// How long an attempt may take, if its effect does not say.
 const TIMEOUT: Micros = Micros::from_secs(30);
@@ -36,7 +39,7 @@ const LEFT_MIN: Micros = Micros::from_millis(100);
 const KEYS_OF: &str = "indelible";
 
 /// How an attempt came to its end, as far as the engine knows.
-pub(super) enum Came {
+pub(crate) enum Came {
     /// As its sender said.
     To(End),
     /// Another process started it: nobody knows.
@@ -57,7 +60,7 @@ impl Came {
     }
 
     /// For people.
-    pub(super) fn why(&self) -> String {
+    pub(crate) fn why(&self) -> String {
         match self {
             Self::To(End::Answered(response)) => format!("it was answered {}", response.status),
             Self::To(End::TooLarge(response)) => {
@@ -78,7 +81,7 @@ impl Came {
     }
 
     /// A failure of this kind, with what was answered, if anything was.
-    pub(super) fn failure(&self, kind: ErrorKind) -> Failure {
+    pub(crate) fn failure(&self, kind: ErrorKind) -> Failure {
         let detail = self.response().map(|response| Payload::new(Codec::HTTP, response.encode()));
         Failure { kind, message: self.why(), detail }
     }
@@ -86,9 +89,9 @@ impl Came {
 
 impl Tree {
     /// The guest wants a request to be sent.
-    pub(super) fn http(
+    pub(crate) fn http(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         request: &Request,
         policy: Result<RetryPolicy, String>,
@@ -98,19 +101,19 @@ impl Tree {
         let (journal, replay) = self.execution(key).guest_place();
         let (promise, found) = replay.invoke(journal, InvokeKind::Http, &label, &input)?;
         if found == Found::Absent {
-            let (bytes, max) = (input.bytes.len(), shared.guests.options().payload_bytes_max);
+            let (bytes, max) = (input.bytes.len(), cx.limits.payload_bytes_max);
             if bytes > max {
                 let message = format!("a request has {bytes} bytes; at most {max} are allowed");
                 return Err(Stopped::Mistake(message));
             }
-            let policy = policy.and_then(|policy| self.may_send(shared, key, policy));
+            let policy = policy.and_then(|policy| self.may_send(cx, key, policy));
             let (retry_policy, refused) = match policy {
                 Ok(policy) => (Arc::new(policy), None),
                 Err(why) => (Arc::default(), Some(why)),
             };
             let kind = InvokeKind::Http;
             let invoke = Invoke { kind, function_name: label, input, retry_policy };
-            self.schedule_invoke(shared, key, &promise, invoke, refused)?;
+            self.schedule_invoke(cx, key, &promise, invoke, refused)?;
         }
         Ok(number(&promise))
     }
@@ -118,7 +121,7 @@ impl Tree {
     /// Whether an execution may send under this policy.
     fn may_send(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         mut policy: RetryPolicy,
     ) -> Result<RetryPolicy, String> {
@@ -126,14 +129,13 @@ impl Tree {
         if self.execution(key).volatile {
             policy.on_unknown = OnUnknown::Indeterminate;
         }
-        if policy.class.idempotency == Idempotency::NonIdem && self.reconciles(shared, key) {
+        if policy.class.idempotency == Idempotency::NonIdem && self.reconciles(cx, key) {
             return Err("a reconciler may send only what is idem".to_owned());
         }
         if let Some(reconciler) = &policy.reconciler {
             let own = self.execution(key).journal.component_digest().copied();
-            let functions = own.and_then(|own| shared.components.functions(&own).ok().flatten());
             let name = reconciler.function.as_str();
-            let function = functions.as_ref().and_then(|functions| functions.function(name));
+            let function = own.and_then(|own| cx.surroundings.function(&own, name).ok().flatten());
             match function {
                 None => {
                     return Err(format!(
@@ -141,7 +143,7 @@ impl Tree {
                     ));
                 }
                 // Whether it was asked, and what it said, must be found again.
-                Some(function) if is_volatile(&function.retry_policy) => {
+                Some((_, policy)) if is_volatile(&policy) => {
                     return Err(format!("its reconciler {name:?} is volatile"));
                 }
                 Some(_) => {}
@@ -150,57 +152,69 @@ impl Tree {
         Ok(policy)
     }
 
-    /// An attempt at an effect begins, the first or one that is due: it is written as started, and
-    /// leaves when that is durable (D2). False: there is no room now, and it is told again.
-    pub(super) fn start_effect(&mut self, shared: &Shared, key: &JournalKey, child: u32) -> bool {
-        let Some(execution) = self.find(key) else { return true };
+    /// An attempt at an effect is due, the first or another: it begins when there is room for it.
+    pub(crate) fn want_effect(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32) {
+        let Some(open) = self.may_begin(cx, key, child) else { return };
+        let Some(attempt) = next_attempt(&open) else { return };
+        let own = *self.execution(key).journal.component_digest().expect("it has started");
+        let names = cx.surroundings.names_of(&own);
+        let component = names.first().map_or("", String::as_str).into();
+        let label = open.function_name.as_str().into();
+        let place = Place { key: key.clone(), child, attempt, component, label };
+        self.notices.push(Notice::RoomWanted(place));
+    }
+
+    /// An effect of which an attempt may begin. One that was cancelled before is over.
+    fn may_begin(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32) -> Option<OpenInvoke> {
+        let execution = self.find(key)?;
         // What is held is left as it is, and an end drops what has not begun (C-40).
         if matches!(execution.phase, Phase::Held { .. } | Phase::Ending { .. } | Phase::Ended) {
-            return true;
+            return None;
         }
-        let promise = key.execution_id().child(child);
-        let Some(open) = execution.journal.open_invoke(&promise) else { return true };
-        let timer = match open.phase {
-            InvokePhase::Started { .. } => return true,
-            InvokePhase::Scheduled => None,
-            InvokePhase::Retrying { retry_at, .. } => {
-                Some(Timer { due: retry_at, key: key.clone(), child: Some(child) })
-            }
-        };
+        let open = execution.journal.open_invoke(&key.execution_id().child(child))?;
+        if matches!(open.phase, InvokePhase::Started { .. }) {
+            return None;
+        }
         let cancelled = execution.journal.cancel_requested().map(|(at, _)| at);
         if cancelled.is_some_and(|at| open.scheduled_at < at) {
-            self.settle_unbegun(shared, key, child, NOT_BEGUN);
-            return true;
+            self.settle_unbegun(cx, key, child, NOT_BEGUN);
+            return None;
         }
+        Some(open)
+    }
+
+    /// An attempt at an effect begins: it is written as started, and leaves when that is durable (D2).
+    pub(crate) fn start_effect(
+        &mut self,
+        cx: &Context<'_>,
+        key: &JournalKey,
+        child: u32,
+        permit: Guard,
+    ) {
+        let Some(open) = self.may_begin(cx, key, child) else { return };
+        let promise = open.promise_id.clone();
         let execution = self.execution(key);
         let own = *execution.journal.component_digest().expect("it has started");
         let trace_parent = trace_parent(execution.journal.started(), &promise);
-        let Some(next) = next_attempt(&open) else { return true };
-        let components = shared.components.names_of(&own);
-        let lane = (components.first().map_or("", String::as_str), open.function_name.as_str());
-        let Some(permit) = shared.effects.begin(lane, key, child, next) else { return false };
         let request = match execution.unstarted.remove(&child) {
             Some(request) => execution.requests.entry(child).insert_entry(request).get().clone(),
             None => match execution.requests.get(&child) {
                 Some(request) => request.clone(),
                 // It was dropped with its caller's end.
-                None => return true,
+                None => return,
             },
         };
-        let now = shared.clock.now();
+        let now = cx.now;
         let attempt = match execution.journal.start_invoke(now, &promise) {
             Ok((attempt, entry)) => {
                 execution.in_flight.insert(child, attempt);
                 self.written(key, [entry]);
                 attempt
             }
-            Err(violation) => {
-                self.breaks(shared, key, &violation);
-                return true;
-            }
+            Err(violation) => return self.breaks(key, &violation),
         };
-        if let Some(timer) = timer {
-            self.delete_timer(timer);
+        if let InvokePhase::Retrying { retry_at, .. } = open.phase {
+            self.delete_timer(Timer { due: retry_at, key: key.clone(), child: Some(child) });
         }
         let sending = Sending {
             key: key.clone(),
@@ -210,32 +224,31 @@ impl Tree {
             request,
             idempotency_key: idempotency_key(&promise),
             trace_parent,
-            components,
+            components: cx.surroundings.names_of(&own),
             timeout: timeout(&open, now.saturating_since(open.scheduled_time)),
-            response_bytes_max: shared.guests.options().payload_bytes_max,
+            response_bytes_max: cx.limits.payload_bytes_max,
             idem: open.retry_policy.class.idempotency == Idempotency::Idem,
             permit,
         };
-        self.changes.outgoing.push(Outgoing::Send(Box::new(sending)));
-        true
+        self.pending.outgoing.push(Outgoing::Send(Box::new(sending)));
     }
 
     /// Whether this attempt at an effect is the next to begin.
-    pub(super) fn is_next(&mut self, key: &JournalKey, child: u32, attempt: Attempt) -> bool {
+    pub(crate) fn is_next(&mut self, key: &JournalKey, child: u32, attempt: Attempt) -> bool {
         let promise = key.execution_id().child(child);
         let open = self.find(key).and_then(|execution| execution.journal.open_invoke(&promise));
         open.is_some_and(|open| next_attempt(&open) == Some(attempt))
     }
 
     /// An attempt has ended, or a late answer came.
-    pub(super) fn effect_ended(&mut self, shared: &Shared, ended: EffectEnded) {
-        let EffectEnded { key, run, child, attempt, end, permit } = ended;
-        match self.load(shared, &key) {
+    pub(crate) fn effect_ended(&mut self, cx: &Context<'_>, ended: EffectEnded) {
+        let EffectEnded { key, run, child, attempt, end } = ended;
+        match self.load(cx, &key) {
             Ok(()) => {}
             // An answer that came late, to what was volatile or is swept.
             Err(LoadError::Absent) => return,
             Err(error) => {
-                return shared.trouble(&format!("{key:#} does not hear of its request: {error}"));
+                return self.trouble(format!("{key:#} does not hear of its request: {error}"));
             }
         }
         let execution = self.execution(&key);
@@ -244,36 +257,35 @@ impl Tree {
             return;
         }
         if execution.in_flight.get(&child) != Some(&attempt) {
-            return self.late_answer(shared, &key, child, attempt, end);
+            return self.late_answer(cx, &key, child, attempt, end);
         }
         execution.in_flight.remove(&child);
-        self.settle_effect(shared, &key, child, &Came::To(end));
-        drop(permit);
+        self.settle_effect(cx, &key, child, &Came::To(end));
     }
 
     /// An attempt that another process started, at an effect or a volatile call: nobody knows how it
     /// ended (C-41).
-    pub(super) fn effect_lost(&mut self, shared: &Shared, key: &JournalKey, child: u32) {
+    pub(crate) fn effect_lost(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32) {
         let Some(execution) = self.find(key) else { return };
         if execution.lost.remove(&child) {
             self.touch(key);
-            self.settle_effect(shared, key, child, &Came::EngineLost);
+            self.settle_effect(cx, key, child, &Came::EngineLost);
         }
     }
 
     /// What follows an attempt that is over.
-    fn settle_effect(&mut self, shared: &Shared, key: &JournalKey, child: u32, came: &Came) {
+    fn settle_effect(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32, came: &Came) {
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);
         let Some(open) = execution.journal.open_invoke(&promise) else { return };
         let InvokePhase::Started { attempt, .. } = open.phase else { return };
         let closing = matches!(execution.phase, Phase::Ending { .. });
-        let now = shared.clock.now();
+        let now = cx.now;
         let asked = came.response().and_then(|response| response.retry_after(now.as_micros()));
         let asked = Micros::new(
             asked.map_or(0, |wait| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX)),
         );
-        let wait = backoff(shared, key, &open.retry_policy, open.retries_counted).max(asked);
+        let wait = backoff(cx, key, &open.retry_policy, open.retries_counted).max(asked);
         let retry_at = now.saturating_add(wait);
         let deadline = open.retry_policy.deadline;
         let situation = Situation {
@@ -287,23 +299,23 @@ impl Tree {
             Next::Answer => {
                 let response = came.response().expect("it was answered");
                 let payload = Payload::new(Codec::HTTP, response.encode());
-                self.complete_effect(shared, key, child, Outcome::Ok(payload));
+                self.complete_effect(cx, key, child, Outcome::Ok(payload));
             }
             Next::TooLarge => {
                 let failure = came.failure(ErrorKind::Uncategorized);
-                self.complete_effect(shared, key, child, failure.into());
+                self.complete_effect(cx, key, child, failure.into());
             }
             Next::Fail(kind) => {
                 let failure = came.failure(kind);
-                self.complete_effect(shared, key, child, failure.into());
+                self.complete_effect(cx, key, child, failure.into());
             }
             Next::Indeterminate => {
                 let failure = came.failure(ErrorKind::Indeterminate);
-                self.complete_effect(shared, key, child, failure.into());
+                self.complete_effect(cx, key, child, failure.into());
             }
             Next::Again { cause: RetryCause::EngineLost, error } if kills(&open, attempt) => {
                 let failure = came.failure(error);
-                self.complete_effect(shared, key, child, failure.into());
+                self.complete_effect(cx, key, child, failure.into());
             }
             Next::Again { cause, error } => {
                 let failure = Failure::new(error, came.why());
@@ -314,18 +326,18 @@ impl Tree {
                         let (key, child) = (key.clone(), Some(child));
                         self.put_timer(Timer { due: retry_at, key, child });
                     }
-                    Err(violation) => self.breaks(shared, key, &violation),
+                    Err(violation) => self.breaks(key, &violation),
                 }
             }
-            Next::Ask => self.unknown(shared, key, &open, attempt, came.why(), true),
-            Next::Hold => self.unknown(shared, key, &open, attempt, came.why(), false),
+            Next::Ask => self.unknown(cx, key, &open, attempt, came.why(), true),
+            Next::Hold => self.unknown(cx, key, &open, attempt, came.why(), false),
         }
     }
 
     /// An effect has an outcome.
-    pub(super) fn complete_effect(
+    pub(crate) fn complete_effect(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         child: u32,
         outcome: Outcome,
@@ -337,21 +349,21 @@ impl Tree {
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);
         execution.requests.remove(&child);
-        match execution.journal.complete_invoke(shared.clock.now(), &promise, outcome) {
+        match execution.journal.complete_invoke(cx.now, &promise, outcome) {
             Ok(entry) => {
                 self.written(key, [entry]);
                 self.weighs(weight);
-                self.child_ended(shared, key, child);
+                self.child_ended(cx, key, child);
             }
-            Err(violation) => self.breaks(shared, key, &violation),
+            Err(violation) => self.breaks(key, &violation),
         }
     }
 
     /// An effect that is not in flight, and will not be, is over: as cancelled, unless an attempt
     /// before may have happened and must not happen twice.
-    pub(super) fn settle_unbegun(
+    pub(crate) fn settle_unbegun(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         child: u32,
         reason: &str,
@@ -372,12 +384,12 @@ impl Tree {
         } else {
             Failure::new(ErrorKind::Cancelled, reason)
         };
-        self.settle_open(shared, key, &promise, failure);
+        self.settle_open(cx, key, &promise, failure);
     }
 
     /// Retries that were due while their execution was held begin.
-    pub(super) fn begin_due(&mut self, shared: &Shared, key: &JournalKey) {
-        let now = shared.clock.now();
+    pub(crate) fn begin_due(&mut self, cx: &Context<'_>, key: &JournalKey) {
+        let now = cx.now;
         let due = |open: &OpenInvoke| match open.phase {
             InvokePhase::Retrying { retry_at, .. } => retry_at <= now,
             _ => false,
@@ -391,9 +403,9 @@ impl Tree {
 
     /// The time of an effect's next attempt, or of the next question to its reconciler, has come.
     /// True: the timer's row stays.
-    pub(super) fn effect_time(
+    pub(crate) fn effect_time(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         timer: &Timer,
         open: &OpenInvoke,
         child: u32,
@@ -403,9 +415,12 @@ impl Tree {
             // It is begun when its execution is released.
             InvokePhase::Retrying { .. } if held => true,
             InvokePhase::Retrying { retry_at, .. } if retry_at == timer.due => {
-                !self.start_effect(shared, &timer.key, child)
+                self.want_effect(cx, &timer.key, child);
+                // It goes when the attempt begins; if that has not to begin any more, it has gone.
+                let open = self.execution(&timer.key).journal.open_invoke(&open.promise_id);
+                open.is_some()
             }
-            InvokePhase::Started { .. } => self.question_time(shared, timer, open, child),
+            InvokePhase::Started { .. } => self.question_time(cx, timer, open, child),
             _ => false,
         }
     }
@@ -422,7 +437,7 @@ fn timeout(open: &OpenInvoke, since: Micros) -> Duration {
 
 /// What every attempt at an effect sends as its `Idempotency-Key`: minted from the promise, which
 /// all attempts share, also those of its caller (I-2, C-29, C-32).
-pub(super) fn idempotency_key(promise: &PromiseId) -> String {
+pub(crate) fn idempotency_key(promise: &PromiseId) -> String {
     minted([&promise.to_string()])
 }
 
@@ -435,7 +450,7 @@ fn trace_parent(started: Option<&Started>, promise: &PromiseId) -> Option<String
 }
 
 /// A name made of parts, none of which is blank.
-pub(super) fn minted<const N: usize>(parts: [&str; N]) -> String {
+pub(crate) fn minted<const N: usize>(parts: [&str; N]) -> String {
     let namespace = ConsumerNamespace::new(KEYS_OF).expect("it is a name");
     let key = KeyMinter::new(namespace).mint(parts);
     key.expect("no part is blank").value().to_owned()
@@ -451,7 +466,7 @@ fn next_attempt(open: &OpenInvoke) -> Option<Attempt> {
 }
 
 /// The attempt in flight, as the journal has it.
-pub(super) fn attempt_of(open: &OpenInvoke) -> Option<Attempt> {
+pub(crate) fn attempt_of(open: &OpenInvoke) -> Option<Attempt> {
     match open.phase {
         InvokePhase::Started { attempt, .. } => Some(attempt),
         _ => None,

@@ -16,23 +16,14 @@ use indelible_journal::{
 
 use indelible_records::timers::Timer;
 
-use super::execution::{Phase, number};
-use super::{Tree, Work};
-use crate::cell::Cell;
-use crate::component::Callee;
-use crate::guest::host::{Context, Got, Host, Level, Refusal, Want};
-use crate::shared::Shared;
-use crate::world::{LogLine, Purpose};
-
-/// What one guest asks of its tree.
-pub(crate) struct GuestCalls {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) cell: Arc<Cell>,
-    pub(crate) key: JournalKey,
-}
+use crate::Tree;
+use crate::context::{Context, Purpose};
+use crate::execution::{Phase, number};
+use crate::guest::{Got, Refusal, Want};
+use crate::tree::Work;
 
 /// Why a call has no answer, in this module's words.
-pub(super) enum Stopped {
+pub(crate) enum Stopped {
     /// The guest's mistake: it traps.
     Mistake(String),
     /// It goes nowhere: the execution is held with this (C-25).
@@ -57,38 +48,97 @@ impl From<Violation> for Stopped {
     }
 }
 
-impl GuestCalls {
+/// What a running guest can ask of its tree: one method for each function of `interface host`.
+pub struct GuestCalls<'a> {
+    tree: &'a mut Tree,
+    cx: &'a Context<'a>,
+    key: &'a JournalKey,
+}
+
+impl GuestCalls<'_> {
+    /// It calls a function: a promise, or (inner Err) a failure that it can handle.
+    pub fn call(self, function: &str, input: Payload) -> Result<Result<u32, Failure>, Refusal> {
+        self.with(|tree, cx, key| tree.call(cx, key, function, input))
+    }
+
+    /// It wants a request to be sent. Err of `policy`: why it makes no sense.
+    pub fn http(
+        self,
+        request: &Request,
+        policy: Result<RetryPolicy, String>,
+    ) -> Result<u32, Refusal> {
+        self.with(|tree, cx, key| tree.http(cx, key, request, policy))
+    }
+
+    /// It starts a timer.
+    pub fn start_timer(self, duration: Micros) -> Result<u32, Refusal> {
+        self.with(|tree, cx, key| tree.start_timer(cx, key, duration))
+    }
+
+    /// It waits. After `Pending`, the same wait is asked for again at every resume.
+    pub fn wait(self, want: &Want) -> Result<Poll<Got>, Refusal> {
+        self.with(|tree, cx, key| tree.wait(cx, key, want))
+    }
+
+    /// It creates a join set.
+    pub fn create_join_set(self) -> Result<u32, Refusal> {
+        self.with(Tree::create_join_set)
+    }
+
+    /// It puts a call into a join set.
+    pub fn submit(self, join_set: u32, promise: u32) -> Result<(), Refusal> {
+        self.with(|tree, cx, key| tree.submit(cx, key, join_set, promise))
+    }
+
+    /// It wants the time.
+    pub fn now(self) -> Result<Timestamp, Refusal> {
+        self.with(Tree::now)
+    }
+
+    /// It wants random bytes.
+    pub fn random(self, length: usize) -> Result<Bytes, Refusal> {
+        self.with(|tree, cx, key| tree.random(cx, key, length))
+    }
+
     /// Does something with the tree and the guest's execution, if it may go on at all.
     fn with<T>(
-        &self,
-        call: impl FnOnce(&mut Tree, &Shared, &JournalKey) -> Result<T, Stopped>,
+        self,
+        call: impl FnOnce(&mut Tree, &Context<'_>, &JournalKey) -> Result<T, Stopped>,
     ) -> Result<T, Refusal> {
-        let mut tree = self.cell.tree();
-        let result = match tree.may_go_on(&self.key, self.shared.options.journal_events_max) {
-            Ok(()) => call(&mut tree, &self.shared, &self.key),
-            Err(stopped) => Err(stopped),
-        };
-        if tree.is_full() || self.shared.in_lockstep() {
-            tree.commit(&self.shared);
-        }
-        result.map_err(|stopped| match stopped {
+        let Self { tree, cx, key } = self;
+        let may = tree.may_go_on(key, cx.limits.journal_events_max);
+        may.and_then(|()| call(tree, cx, key)).map_err(|stopped| match stopped {
             Stopped::Mistake(message) => Refusal::Trap(message),
             Stopped::Doomed => Refusal::Stop,
             Stopped::Stuck(why) => {
-                if let Some(execution) = tree.find(&self.key) {
+                if let Some(execution) = tree.find(key) {
                     execution.stuck = Some(why);
                 }
                 Refusal::Stop
             }
         })
     }
+}
 
-    /// Something about the guest's place in its journal.
-    fn at(&self, place: impl FnOnce(&Replay, &Journal) -> bool) -> bool {
-        let mut tree = self.cell.tree();
-        let Some(execution) = tree.find(&self.key) else { return false };
-        let journal = &execution.journal;
-        execution.replay.as_ref().is_some_and(|replay| place(replay, journal))
+impl Tree {
+    /// What the guest of this execution can ask for, while it runs.
+    pub fn guest<'a>(&'a mut self, cx: &'a Context<'a>, key: &'a JournalKey) -> GuestCalls<'a> {
+        GuestCalls { tree: self, cx, key }
+    }
+
+    /// Something about a guest's place in its journal: [`Replay::is_new`], [`Replay::is_live`].
+    pub fn guest_is(
+        &self,
+        key: &JournalKey,
+        place: impl FnOnce(&Replay, &Journal) -> bool,
+    ) -> bool {
+        let Some(execution) = self.executions.get(key) else { return false };
+        execution.replay.as_ref().is_some_and(|replay| place(replay, &execution.journal))
+    }
+
+    /// The function that an execution runs.
+    pub fn function(&self, key: &JournalKey) -> Option<&FunctionName> {
+        Some(&self.executions.get(key)?.journal.started()?.function_name)
     }
 }
 
@@ -112,7 +162,7 @@ impl Tree {
     /// The guest calls a function.
     fn call(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         name: &str,
         input: Payload,
@@ -136,13 +186,13 @@ impl Tree {
         if found == Found::Absent {
             // Only what is new, and by a trap: a limit that was another when this ran before
             // must not lead a replay elsewhere (D6).
-            let (bytes, max) = (input.bytes.len(), shared.guests.options().payload_bytes_max);
+            let (bytes, max) = (input.bytes.len(), cx.limits.payload_bytes_max);
             if bytes > max {
                 let message =
                     format!("the input of a call has {bytes} bytes; at most {max} are allowed");
                 return Err(Stopped::Mistake(message));
             }
-            self.schedule_call(shared, key, &promise, function, input)?;
+            self.schedule_call(cx, key, &promise, function, input)?;
         }
         Ok(Ok(number(&promise)))
     }
@@ -150,7 +200,7 @@ impl Tree {
     /// Writes down a new call. One that no component has is refused.
     fn schedule_call(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         promise: &PromiseId,
         function_name: FunctionName,
@@ -158,32 +208,32 @@ impl Tree {
     ) -> Result<(), Stopped> {
         let journal = &self.execution(key).journal;
         let own = *journal.component_digest().expect("it has started");
-        let mut callee = shared.components.callee(&own, &function_name);
-        if let Ok(Callee { retry_policy, .. }) = &callee
+        let mut callee = cx.surroundings.callee(&own, &function_name);
+        if let Ok(retry_policy) = &callee
             && retry_policy.class.idempotency != Idempotency::Idem
-            && self.reconciles(shared, key)
+            && self.reconciles(cx, key)
         {
             callee = Err("a reconciler may call only what is idem".to_owned());
         }
         let (retry_policy, refused) = match callee {
-            Ok(Callee { retry_policy, .. }) => (retry_policy, None),
+            Ok(retry_policy) => (retry_policy, None),
             Err(why) => (Arc::default(), Some(why)),
         };
         let invoke = Invoke { kind: InvokeKind::Function, function_name, input, retry_policy };
-        self.schedule_invoke(shared, key, promise, invoke, refused)
+        self.schedule_invoke(cx, key, promise, invoke, refused)
     }
 
     /// Writes down a new call or effect. One that is refused is over at once: its guest learns it when
     /// it waits, live and replayed alike. The others start when it is their turn.
-    pub(super) fn schedule_invoke(
+    pub(crate) fn schedule_invoke(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         promise: &PromiseId,
         invoke: Invoke,
         refused: Option<String>,
     ) -> Result<(), Stopped> {
-        let now = shared.clock.now();
+        let now = cx.now;
         let input = invoke.input.clone();
         let bytes = input.bytes.len();
         let journal = &mut self.execution(key).journal;
@@ -207,7 +257,7 @@ impl Tree {
 
     fn start_timer(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         duration: Micros,
     ) -> Result<u32, Stopped> {
@@ -215,7 +265,7 @@ impl Tree {
         let (promise, recorded) = replay.timer(journal, duration)?;
         let child = number(&promise);
         if recorded == Recorded::Absent {
-            let (_, entry) = journal.schedule_timer(shared.clock.now(), duration)?;
+            let (_, entry) = journal.schedule_timer(cx.now, duration)?;
             let due = entry.timestamp().saturating_add(duration);
             self.written(key, [entry]);
             self.put_timer(Timer { due, key: key.clone(), child: Some(child) });
@@ -223,13 +273,13 @@ impl Tree {
         Ok(child)
     }
 
-    fn create_join_set(&mut self, shared: &Shared, key: &JournalKey) -> Result<u32, Stopped> {
+    fn create_join_set(&mut self, cx: &Context<'_>, key: &JournalKey) -> Result<u32, Stopped> {
         self.not_volatile(key, "use join sets")?;
         let (journal, replay) = self.execution(key).guest_place();
         let (join_set, recorded) = replay.join_set(journal)?;
         let child = number(join_set.place());
         if recorded == Recorded::Absent {
-            let (_, entry) = journal.create_join_set(shared.clock.now())?;
+            let (_, entry) = journal.create_join_set(cx.now)?;
             self.written(key, [entry]);
         }
         Ok(child)
@@ -237,7 +287,7 @@ impl Tree {
 
     fn submit(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         join_set: u32,
         promise: u32,
@@ -246,7 +296,7 @@ impl Tree {
         let (join_set, promise) = (JoinSetId::at(own.child(join_set)), own.child(promise));
         let (journal, replay) = self.execution(key).guest_place();
         if replay.submit(journal, &join_set, &promise)? == Recorded::Absent {
-            let entry = journal.submit(shared.clock.now(), &join_set, &promise)?;
+            let entry = journal.submit(cx.now, &join_set, &promise)?;
             // A submission takes no number: the run has seen it when it has asked again.
             replay.submit(journal, &join_set, &promise)?;
             self.written(key, [entry]);
@@ -254,19 +304,19 @@ impl Tree {
         Ok(())
     }
 
-    fn now(&mut self, shared: &Shared, key: &JournalKey) -> Result<Timestamp, Stopped> {
+    fn now(&mut self, cx: &Context<'_>, key: &JournalKey) -> Result<Timestamp, Stopped> {
         let (journal, replay) = self.execution(key).guest_place();
         if let Some(time) = replay.now(journal)? {
             return Ok(time);
         }
-        let (time, entry) = journal.record_time(shared.clock.now())?;
+        let (time, entry) = journal.record_time(cx.now)?;
         self.written(key, [entry]);
         Ok(time)
     }
 
     fn random(
         &mut self,
-        shared: &Shared,
+        cx: &Context<'_>,
         key: &JournalKey,
         length: usize,
     ) -> Result<Bytes, Stopped> {
@@ -275,87 +325,20 @@ impl Tree {
             return Ok(bytes.clone());
         }
         let mut bytes = vec![0; length];
-        shared.entropy.fill(Purpose::Guest(&journal.next_promise()), &mut bytes);
+        cx.surroundings.fill(Purpose::Guest(&journal.next_promise()), &mut bytes);
         let bytes = Bytes::from(bytes);
-        let (_, entry) = journal.generate_random(shared.clock.now(), bytes.clone())?;
+        let (_, entry) = journal.generate_random(cx.now, bytes.clone())?;
         self.written(key, [entry]);
         self.weighs(length);
         Ok(bytes)
     }
 
     /// How a promise that is resolved ended.
-    pub(super) fn outcome(&mut self, key: &JournalKey, promise: &PromiseId) -> Outcome {
+    pub(crate) fn outcome(&mut self, key: &JournalKey, promise: &PromiseId) -> Outcome {
         match self.execution(key).journal.result(promise) {
             Some(outcome) => outcome.clone(),
             // A timer.
             None => Outcome::Ok(Payload::empty()),
         }
-    }
-}
-
-impl Host for GuestCalls {
-    fn call(&mut self, function: &str, input: Payload) -> Result<Result<u32, Failure>, Refusal> {
-        self.with(|tree, shared, key| tree.call(shared, key, function, input))
-    }
-
-    fn http(
-        &mut self,
-        request: Request,
-        policy: Result<RetryPolicy, String>,
-    ) -> Result<u32, Refusal> {
-        self.with(|tree, shared, key| tree.http(shared, key, &request, policy))
-    }
-
-    fn start_timer(&mut self, duration: Micros) -> Result<u32, Refusal> {
-        self.with(|tree, shared, key| tree.start_timer(shared, key, duration))
-    }
-
-    fn wait(&mut self, want: &Want) -> Result<Poll<Got>, Refusal> {
-        self.with(|tree, shared, key| tree.wait(shared, key, want))
-    }
-
-    fn create_join_set(&mut self) -> Result<u32, Refusal> {
-        self.with(Tree::create_join_set)
-    }
-
-    fn submit(&mut self, join_set: u32, promise: u32) -> Result<(), Refusal> {
-        self.with(|tree, shared, key| tree.submit(shared, key, join_set, promise))
-    }
-
-    fn now(&mut self) -> Result<Timestamp, Refusal> {
-        self.with(Tree::now)
-    }
-
-    fn random(&mut self, length: u32) -> Result<Bytes, Refusal> {
-        self.with(|tree, shared, key| tree.random(shared, key, length as usize))
-    }
-
-    fn context(&mut self) -> Context {
-        let mut tree = self.cell.tree();
-        let started = tree.find(&self.key).and_then(|execution| execution.journal.started());
-        Context {
-            execution_id: self.key.execution_id().to_string(),
-            attempt: self.key.attempts().own().get(),
-            parent_id: self.key.execution_id().parent().map(|parent| parent.to_string()),
-            function: started.map(|s| s.function_name.to_string()).unwrap_or_default(),
-        }
-    }
-
-    /// What was logged before is not logged again.
-    fn log(
-        &mut self,
-        level: Level,
-        message: String,
-        fields: Vec<(String, String)>,
-    ) -> Result<(), Refusal> {
-        if self.at(Replay::is_new) {
-            let line = LogLine { key: &self.key, level, message: &message, fields: &fields };
-            self.shared.observer.logged(line);
-        }
-        Ok(())
-    }
-
-    fn is_live(&mut self) -> bool {
-        self.at(Replay::is_live)
     }
 }

@@ -10,7 +10,7 @@ use indelible_journal::{
 use indelible_records::executions::Execution as Row;
 use indelible_records::unresolved::{Effect, Unresolved};
 
-use crate::unresolved::UnresolvedEffect;
+use crate::unresolved_effect::UnresolvedEffect;
 
 /// The most of what an execution has open, or waits for, that a view lists. The rest is counted: an
 /// execution may have a million calls open.
@@ -161,7 +161,7 @@ pub enum OperationView {
 
 impl View {
     /// What is known of an execution from how it began.
-    pub(crate) fn new(execution: Row, started: &Started) -> Self {
+    pub fn new(execution: Row, started: &Started) -> Self {
         Self {
             execution,
             volatile: false,

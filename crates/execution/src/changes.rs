@@ -1,0 +1,262 @@
+//! What changed in a tree since the last time, as one batch: it is on disk whole, or not at all
+//! (D1, D7).
+
+use indelible_journal::{Entry, JournalKey, OperationKey, Timestamp};
+use indelible_machine::{Asker, Changes, TimerChange};
+use indelible_records::executions::{self, AdvanceError};
+use indelible_records::idempotency_keys::KeyRecord;
+use indelible_records::operations::Operation;
+use indelible_records::timers::{self, Timer};
+use indelible_records::{audit, queue, unresolved};
+use indelible_slots::SlotSet;
+use indelible_store::Batch;
+
+use crate::Tree;
+use crate::execution::{Execution, Phase};
+use crate::input::Reply;
+use crate::load::ticket;
+use crate::operation::Change;
+use crate::output::{Event, Outgoing};
+
+/// What the next commit holds beside the executions' own rows.
+#[derive(Default)]
+pub(crate) struct Pending {
+    dirty: Vec<JournalKey>,
+    /// About how many bytes the events have that are not in a batch.
+    bytes: usize,
+    timers: Vec<(Timer, TimerChange)>,
+    /// Those of volatile executions: no row has them (C-39).
+    pub(crate) volatile_timers: Vec<(Timer, TimerChange)>,
+    pub(crate) operation: Option<Change<Operation>>,
+    pub(crate) key: Option<Change<KeyRecord>>,
+    /// Records of the keys that what was done from outside came under.
+    pub(crate) keys: Vec<Change<KeyRecord>>,
+    pub(crate) audit: Vec<audit::Entry>,
+    /// Rows of unresolved effects to write; `None` deletes the row.
+    pub(crate) unresolved: Vec<(unresolved::Effect, Option<unresolved::Unresolved>)>,
+    /// What leaves when it is durable.
+    pub(crate) outgoing: Vec<Outgoing>,
+    pub(crate) events: Vec<Event>,
+    replies: Vec<(Asker, Reply)>,
+}
+
+/// When so many executions have changed, they are submitted before anything else changes: a batch
+/// has a bound on its preconditions, and each execution brings one.
+const CHANGED_MAX: usize = 1_000;
+
+/// The same for bytes of events: the largest single change is a few payloads more, and a batch has
+/// room for that.
+const UNSUBMITTED_BYTES_MAX: usize = 4 << 20;
+
+/// The same for rows of timers, of effects, of keys and of the audit record.
+const ROWS_MAX: usize = 5_000;
+
+/// About how many bytes an event has beside its payload.
+const EVENT_BYTES_GUESS: usize = 64;
+
+impl Tree {
+    /// Adds events that an execution's journal accepted to the next commit.
+    pub(crate) fn written(&mut self, key: &JournalKey, entries: impl IntoIterator<Item = Entry>) {
+        let execution = self.executions.get_mut(key).expect("its journal has just accepted them");
+        if execution.volatile {
+            // Its journal alone has them (C-39).
+            entries.into_iter().for_each(drop);
+        } else {
+            let before = execution.fresh.len();
+            execution.fresh.extend(entries);
+            let count = execution.fresh.len() - before;
+            self.pending.bytes += count * EVENT_BYTES_GUESS;
+        }
+        mark(execution, &mut self.pending.dirty);
+    }
+
+    /// The payload of an event counts too.
+    pub(crate) fn weighs(&mut self, bytes: usize) {
+        self.pending.bytes += bytes;
+    }
+
+    /// Marks an execution for the next commit though it has no new events.
+    pub(crate) fn touch(&mut self, key: &JournalKey) {
+        let execution = self.executions.get_mut(key).expect("it is being changed");
+        mark(execution, &mut self.pending.dirty);
+    }
+
+    pub(crate) fn put_timer(&mut self, timer: Timer) {
+        self.change_timer(timer, TimerChange::Put);
+    }
+
+    pub(crate) fn delete_timer(&mut self, timer: Timer) {
+        self.change_timer(timer, TimerChange::Delete);
+    }
+
+    /// The row of a timer that was told stays.
+    pub(crate) fn keep_timer(&mut self, timer: Timer) {
+        self.pending.timers.push((timer, TimerChange::Keep));
+    }
+
+    fn change_timer(&mut self, timer: Timer, change: TimerChange) {
+        match self.executions.get(&timer.key) {
+            Some(execution) if execution.volatile => {
+                self.pending.volatile_timers.push((timer, change));
+            }
+            _ => self.pending.timers.push((timer, change)),
+        }
+    }
+
+    /// Somebody is answered after the next commit: what was refused depends on what was read, and so
+    /// on all that this tree has stored.
+    pub(crate) fn answer(&mut self, asker: Asker, reply: Reply) {
+        self.pending.replies.push((asker, reply));
+    }
+
+    /// Nothing that was pending of executions counts: they are gone.
+    pub(crate) fn drop_pending(&mut self) {
+        self.pending.dirty.clear();
+        self.pending.volatile_timers.clear();
+        // What has not left does not leave.
+        self.pending.outgoing.clear();
+    }
+
+    /// The operation of which the next commit changes the record.
+    pub(crate) fn operation_of(&mut self, root: &JournalKey) -> Option<OperationKey> {
+        self.find(root)?.journal.started()?.idempotency_key.clone()
+    }
+
+    /// Whether what changed has to be submitted before anything else changes.
+    pub fn is_full(&self) -> bool {
+        let rows = self.pending.timers.len() + self.pending.unresolved.len();
+        self.pending.dirty.len() >= CHANGED_MAX
+            || self.pending.bytes > UNSUBMITTED_BYTES_MAX
+            || rows + self.pending.audit.len() >= ROWS_MAX
+            // Each brings a precondition.
+            || self.pending.keys.len() >= CHANGED_MAX
+    }
+
+    /// What is pending is a commit of its own: there is more to come than one has room for.
+    pub(crate) fn seal(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let rows = self.rows();
+        let Pending {
+            dirty,
+            timers,
+            volatile_timers,
+            unresolved,
+            outgoing,
+            mut events,
+            replies,
+            ..
+        } = std::mem::take(&mut self.pending);
+        events.extend(unresolved.into_iter().map(|(effect, _)| Event::Changed(effect.key)));
+        events.extend(dirty.into_iter().map(Event::Changed));
+        let changes = Changes { rows, timers, volatile_timers, events, replies, outgoing };
+        self.sealed.push_back(changes);
+    }
+
+    /// The rows of what is pending. From here on memory takes them for stored.
+    fn rows(&mut self) -> Result<Batch, AdvanceError> {
+        let mut batch = Batch::in_slots(self.slots());
+        for key in &self.pending.dirty {
+            let Some(execution) = self.executions.get_mut(key) else { continue };
+            execution.dirty = false;
+            if !execution.volatile {
+                advance(&mut batch, execution)?;
+            }
+            let gone = match execution.phase {
+                Phase::Ended => true,
+                Phase::Waiting => execution.is_stored_whole(),
+                _ => false,
+            };
+            // What is over, and what waits without a guest, is in the store.
+            if gone {
+                self.executions.remove(key);
+            }
+        }
+        for (timer, change) in &self.pending.timers {
+            match change {
+                TimerChange::Put => timers::put(&mut batch, timer),
+                TimerChange::Delete => timers::delete(&mut batch, timer),
+                TimerChange::Keep => {}
+            }
+        }
+        if let Some(operation) = &self.pending.operation {
+            operation.put(&mut batch);
+        }
+        for change in self.pending.key.iter().chain(&self.pending.keys) {
+            change.put(&mut batch);
+        }
+        for (effect, known) in &self.pending.unresolved {
+            match known {
+                Some(known) => unresolved::put(&mut batch, effect, known),
+                None => unresolved::delete(&mut batch, effect),
+            }
+        }
+        for entry in &self.pending.audit {
+            audit::put(&mut batch, entry);
+        }
+        Ok(batch)
+    }
+
+    /// The tree's own slot, and those of the keys that commands came under (D13).
+    fn slots(&self) -> SlotSet {
+        let Pending { dirty, timers, unresolved, operation, keys, audit, .. } = &self.pending;
+        let slot_of = |key: &JournalKey| key.execution_id().root().slot();
+        let execution = dirty.first().map(slot_of);
+        let timer = timers.first().map(|(timer, _)| slot_of(&timer.key));
+        let effect = unresolved.first().map(|(effect, _)| slot_of(&effect.key));
+        let own = execution.or(timer).or(effect);
+        let own = own.or_else(|| audit.first().map(audit::Entry::slot));
+        let own = own.or_else(|| operation.as_ref().map(|change| change.id.slot()));
+        own.into_iter().chain(keys.iter().map(|change| change.id.slot())).collect()
+    }
+}
+
+/// The rows of an execution: itself, its events, its place in the stored queue.
+fn advance(batch: &mut Batch, execution: &mut Execution) -> Result<(), AdvanceError> {
+    let row = execution.row_now();
+    executions::advance(batch, execution.row.as_ref(), &row, &execution.fresh)?;
+    execution.fresh.clear();
+    match (execution.has_work(), execution.ticket) {
+        (true, None) => {
+            let ticket = ticket(&row);
+            queue::put(batch, &queue::Entry { ticket, key: row.key.clone() });
+            execution.ticket = Some(ticket);
+        }
+        (false, Some(ticket)) => {
+            queue::delete(batch, &queue::Entry { ticket, key: row.key.clone() });
+            execution.ticket = None;
+        }
+        _ => {}
+    }
+    execution.row = Some(row);
+    Ok(())
+}
+
+fn mark(execution: &mut Execution, dirty: &mut Vec<JournalKey>) {
+    if !execution.dirty {
+        execution.dirty = true;
+        dirty.push(execution.journal.key().clone());
+    }
+}
+
+impl Pending {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.dirty.is_empty()
+            && self.timers.is_empty()
+            && self.volatile_timers.is_empty()
+            && self.operation.is_none()
+            && self.key.is_none()
+            && self.keys.is_empty()
+            && self.audit.is_empty()
+            && self.unresolved.is_empty()
+            && self.outgoing.is_empty()
+            && self.replies.is_empty()
+    }
+}
+
+/// The time of a timer that is due at the earliest.
+pub fn earliest(timers: &[(Timer, TimerChange)]) -> Option<Timestamp> {
+    let put = timers.iter().filter(|(_, change)| *change == TimerChange::Put);
+    put.map(|(timer, _)| timer.due).min()
+}

@@ -1,0 +1,103 @@
+//! What a running guest asks of its tree, and what is answered: the Rust side of `interface host` in
+//! `crates/sdk/wit/guest.wit`, in the journal's words.
+
+use indelible_journal::{ComponentDigest, Failure, JournalKey, Limits, Outcome, Payload};
+
+/// Why a call of the guest's has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The guest made a mistake: it traps with this message.
+    Trap(String),
+    /// The guest cannot go on: the engine knows why (it diverged from its journal, its tree is
+    /// being dropped). It ends without an outcome.
+    Stop,
+}
+
+/// A promise and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// Its number.
+    pub promise: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// What a guest waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Want {
+    /// One promise.
+    One(u32),
+    /// The first of these.
+    Any(Vec<u32>),
+    /// All of these.
+    All(Vec<u32>),
+    /// A signal.
+    Signal(String),
+    /// A signal, or the first of these.
+    SignalOr(String, Vec<u32>),
+    /// The next result of a join set.
+    Next(u32),
+    /// All results of a join set that were not taken.
+    TakeAll(u32),
+}
+
+/// What a wait came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Got {
+    /// One promise, or the winner: for `One`, `Any`, `SignalOr`, `Next`.
+    Settled(Settled),
+    /// All of them, in the order of the promises (`All`) or of arrival (`TakeAll`).
+    All(Vec<Settled>),
+    /// The signal: for `Signal`, `SignalOr`.
+    Signal(Payload),
+    /// All were taken: for `Next`.
+    Exhausted,
+    /// The execution is being cancelled, for this reason (C-22).
+    Cancelled(String),
+}
+
+/// A guest that is to run until its next stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Of which execution.
+    pub key: JournalKey,
+    /// How it begins; none: it goes on from where it stopped.
+    pub begins: Option<Begins>,
+}
+
+/// How a guest begins, for the first time or over what is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begins {
+    /// The version of the code.
+    pub component: ComponentDigest,
+    /// What it may use.
+    pub limits: Limits,
+    /// Which function.
+    pub function: String,
+    /// What that is given.
+    pub input: Payload,
+    /// It runs over what is stored.
+    pub replays: bool,
+}
+
+/// Why a guest came back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// It waits. If it is not kept, it begins again when it is wanted.
+    Waiting {
+        /// It is kept.
+        kept: bool,
+    },
+    /// Its slice of time is over. It is kept.
+    Yielded,
+    /// It returned.
+    Returned(Result<Payload, Failure>),
+    /// It trapped, or its CPU budget was used up.
+    Trapped(Failure),
+    /// A call of its was refused with [`Refusal::Stop`].
+    Refused,
+    /// Every place for a guest is taken: it has not begun, and stays ready.
+    NoPlace,
+    /// It cannot run here: its component is not there, or cannot be loaded (J-93).
+    CannotRun(String),
+}
