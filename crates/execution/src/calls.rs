@@ -17,7 +17,7 @@ use indelible_journal::{
 use indelible_records::timers::Timer;
 
 use crate::Tree;
-use crate::context::{Context, Purpose};
+use crate::context::{Cx, Purpose};
 use crate::execution::{Phase, number};
 use crate::guest::{Got, Refusal, Want};
 use crate::tree::Work;
@@ -51,7 +51,7 @@ impl From<Violation> for Stopped {
 /// What a running guest can ask of its tree: one method for each function of `interface host`.
 pub struct GuestCalls<'a> {
     tree: &'a mut Tree,
-    cx: &'a Context<'a>,
+    cx: Cx<'a>,
     key: &'a JournalKey,
 }
 
@@ -103,7 +103,7 @@ impl GuestCalls<'_> {
     /// Does something with the tree and the guest's execution, if it may go on at all.
     fn with<T>(
         self,
-        call: impl FnOnce(&mut Tree, &Context<'_>, &JournalKey) -> Result<T, Stopped>,
+        call: impl FnOnce(&mut Tree, Cx<'_>, &JournalKey) -> Result<T, Stopped>,
     ) -> Result<T, Refusal> {
         let Self { tree, cx, key } = self;
         let may = tree.may_go_on(key, cx.limits.journal_events_max);
@@ -122,7 +122,7 @@ impl GuestCalls<'_> {
 
 impl Tree {
     /// What the guest of this execution can ask for, while it runs.
-    pub fn guest<'a>(&'a mut self, cx: &'a Context<'a>, key: &'a JournalKey) -> GuestCalls<'a> {
+    pub fn guest<'a>(&'a mut self, cx: Cx<'a>, key: &'a JournalKey) -> GuestCalls<'a> {
         GuestCalls { tree: self, cx, key }
     }
 
@@ -162,7 +162,7 @@ impl Tree {
     /// The guest calls a function.
     fn call(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         name: &str,
         input: Payload,
@@ -200,7 +200,7 @@ impl Tree {
     /// Writes down a new call. One that no component has is refused.
     fn schedule_call(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         promise: &PromiseId,
         function_name: FunctionName,
@@ -227,7 +227,7 @@ impl Tree {
     /// it waits, live and replayed alike. The others start when it is their turn.
     pub(crate) fn schedule_invoke(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         promise: &PromiseId,
         invoke: Invoke,
@@ -257,7 +257,7 @@ impl Tree {
 
     fn start_timer(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         duration: Micros,
     ) -> Result<u32, Stopped> {
@@ -273,7 +273,7 @@ impl Tree {
         Ok(child)
     }
 
-    fn create_join_set(&mut self, cx: &Context<'_>, key: &JournalKey) -> Result<u32, Stopped> {
+    fn create_join_set(&mut self, cx: Cx<'_>, key: &JournalKey) -> Result<u32, Stopped> {
         self.not_volatile(key, "use join sets")?;
         let (journal, replay) = self.execution(key).guest_place();
         let (join_set, recorded) = replay.join_set(journal)?;
@@ -287,7 +287,7 @@ impl Tree {
 
     fn submit(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         join_set: u32,
         promise: u32,
@@ -304,7 +304,7 @@ impl Tree {
         Ok(())
     }
 
-    fn now(&mut self, cx: &Context<'_>, key: &JournalKey) -> Result<Timestamp, Stopped> {
+    fn now(&mut self, cx: Cx<'_>, key: &JournalKey) -> Result<Timestamp, Stopped> {
         let (journal, replay) = self.execution(key).guest_place();
         if let Some(time) = replay.now(journal)? {
             return Ok(time);
@@ -314,12 +314,7 @@ impl Tree {
         Ok(time)
     }
 
-    fn random(
-        &mut self,
-        cx: &Context<'_>,
-        key: &JournalKey,
-        length: usize,
-    ) -> Result<Bytes, Stopped> {
+    fn random(&mut self, cx: Cx<'_>, key: &JournalKey, length: usize) -> Result<Bytes, Stopped> {
         let (journal, replay) = self.execution(key).guest_place();
         if let Some(bytes) = replay.random(journal, length)? {
             return Ok(bytes.clone());

@@ -8,7 +8,7 @@ use indelible_journal::{
 use indelible_records::timers::Timer;
 
 use crate::Tree;
-use crate::context::Context;
+use crate::context::Cx;
 use crate::execution::{Phase, Verdict, callee, caller, number};
 use crate::output::Event;
 use crate::tree::Work;
@@ -20,12 +20,7 @@ pub(crate) const NOT_BEGUN: &str = "it was cancelled before it began";
 impl Tree {
     /// Somebody asks to cancel an execution that is in memory. False if it is over, or was asked
     /// before.
-    pub(crate) fn request_cancel(
-        &mut self,
-        cx: &Context<'_>,
-        key: &JournalKey,
-        reason: &str,
-    ) -> bool {
+    pub(crate) fn request_cancel(&mut self, cx: Cx<'_>, key: &JournalKey, reason: &str) -> bool {
         let execution = self.execution(key);
         let resting = matches!(execution.phase, Phase::Resting);
         let entry = match execution.journal.request_cancel(cx.now, reason) {
@@ -68,7 +63,7 @@ impl Tree {
     /// A cancel reaches a call: one that runs is asked, one that does not is over.
     pub(crate) fn cancel_child(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         caller: &JournalKey,
         child: u32,
         reason: &str,
@@ -122,7 +117,7 @@ impl Tree {
     }
 
     /// An attempt whose time has not come will not begin: it is cancelled, and so is the call.
-    fn abandon(&mut self, cx: &Context<'_>, key: &JournalKey, reason: &str) {
+    fn abandon(&mut self, cx: Cx<'_>, key: &JournalKey, reason: &str) {
         let execution = self.execution(key);
         execution.phase = Phase::Ended;
         if let Some(due) = execution.rests_until.take() {
@@ -156,7 +151,7 @@ impl Tree {
     /// A call that is not in flight is over as cancelled.
     pub(crate) fn settle_cancelled(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         caller: &JournalKey,
         promise: &PromiseId,
         reason: &str,
@@ -167,7 +162,7 @@ impl Tree {
     /// A call that is not in flight is over as this.
     pub(crate) fn settle_open(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         caller: &JournalKey,
         promise: &PromiseId,
         failure: Failure,
@@ -185,7 +180,7 @@ impl Tree {
     }
 
     /// Cleaning up takes so long at most.
-    pub(crate) fn limit_cleanup(&mut self, cx: &Context<'_>, key: &JournalKey) {
+    pub(crate) fn limit_cleanup(&mut self, cx: Cx<'_>, key: &JournalKey) {
         let due = cx.now.saturating_add(cx.limits.cleanup_max);
         if let Some(old) = self.execution(key).cleanup_due.replace(due) {
             self.delete_timer(Timer { due: old, key: key.clone(), child: None });
@@ -195,12 +190,7 @@ impl Tree {
 
     /// The time to clean up is over. True: the timer's row stays until the end is written. If the
     /// process dies before that, nothing else remembers that this execution is to end.
-    pub(crate) fn cleanup_is_over(
-        &mut self,
-        cx: &Context<'_>,
-        key: &JournalKey,
-        due: Timestamp,
-    ) -> bool {
+    pub(crate) fn cleanup_is_over(&mut self, cx: Cx<'_>, key: &JournalKey, due: Timestamp) -> bool {
         let execution = self.execution(key);
         // The time at which an attempt began is a timer of the same kind, and may be told again.
         let is_another = execution.cleanup_due.is_some_and(|own| own != due);

@@ -2,20 +2,22 @@
 //! a position; whoever asked waits until that is durable (D2).
 
 use indelible_journal::{
-    AwaitKind, ErrorKind, Event, ExecutionId, Failure, InvokeKind, Journal, JournalKey, Started,
-    Status,
+    Attempt, Attempts, AwaitKind, ErrorKind, ExecutionId, Failure, InvokeKind, Journal, JournalKey,
+    RetryClass, Status,
 };
 use indelible_machine::Asker;
-use indelible_operations::id;
+use indelible_operations::retention::Age;
+use indelible_operations::state::Decision;
 use indelible_records::executions::{self, Standing};
 use indelible_records::idempotency_keys::{Answer, Cancelling};
+use indelible_records::operations;
 use indelible_records::timers::Timer;
-use indelible_records::{journals, operations};
 use indelible_store::ReadError;
 
 use crate::Tree;
 use crate::audit::{About, Actor};
-use crate::context::Context;
+use crate::context::Cx;
+use crate::duplicates::{Asked, Known, Progress, decide};
 use crate::execution::{Execution, Phase, Verdict};
 use crate::input::{Begun, Cancel, How, Input, NotDone, Reply, Request, Settle, Signal, Start};
 use crate::keys::{self, UnderKey};
@@ -23,11 +25,11 @@ use crate::load::LoadError;
 use crate::operation::{Change, OperationRequest};
 use crate::output::Notice;
 use crate::tree::Work;
-use crate::volatile::{begins_at, is_volatile};
+use crate::volatile::is_volatile;
 
 impl Tree {
     /// Does what came from outside.
-    pub(crate) fn obey(&mut self, cx: &Context<'_>, input: Input) {
+    pub(crate) fn obey(&mut self, cx: Cx<'_>, input: Input) {
         match input {
             Input::Asked(asker, request) => self.asked(cx, asker, request),
             Input::Due(timer) => self.due(cx, timer),
@@ -49,7 +51,7 @@ impl Tree {
         }
     }
 
-    fn asked(&mut self, cx: &Context<'_>, asker: Asker, request: Request) {
+    fn asked(&mut self, cx: Cx<'_>, asker: Asker, request: Request) {
         let (done, under) = match request {
             Request::Start(start) => return self.begin(cx, asker, *start),
             Request::View(execution) => {
@@ -81,7 +83,7 @@ impl Tree {
     /// was refused leaves none (I-11).
     fn answer_under(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         asker: Asker,
         under: Option<UnderKey>,
         done: Result<Answer, NotDone>,
@@ -92,47 +94,43 @@ impl Tree {
         self.answer(asker, Reply::Done(done));
     }
 
-    /// Starts the root of this tree; its first run and its start are one commit (D1).
-    pub(crate) fn begin(&mut self, cx: &Context<'_>, asker: Asker, start: Start) {
+    /// Starts the root of this tree; its first run and its start are one commit (D1), and the store
+    /// takes that only if its operation has no record: then somebody else was quicker.
+    pub(crate) fn begin(&mut self, cx: Cx<'_>, asker: Asker, start: Start) {
         let Some(mut start) = self.begins_now(asker, start) else { return };
         let execution = ExecutionId::root_of(start.request.root);
-        // A next attempt at a volatile one is nowhere else.
-        if let Some(root) = self.in_memory(&execution) {
-            self.kept |= start.kept;
-            let root = self.execution(&root);
-            // Under a record requests were compared, by their canonical form.
-            let same = start.again.is_some()
-                || root.journal.started().is_some_and(|started| is_same(started, &start.started));
-            let begun = if same { Begun::Already(execution) } else { Begun::Conflict };
-            return self.answer(asker, Reply::Begun(begun));
-        }
-        // It may have begun and be waiting: whoever waits without a guest is not in memory. One that
-        // is volatile may have ended, whichever attempt it was; so may one whose record is forgotten,
-        // if its id carries no time. Any other is looked for in the cheaper way.
-        let timeless = id::created_at(&start.request.operation.operation_id).is_none();
-        let stored = if start.again.is_some() || timeless {
-            executions::latest(&cx.reads, &execution)
-        } else {
-            executions::get(&cx.reads, &JournalKey::first(execution.clone()))
-        };
-        match stored.and_then(|stored| stands(cx, &start, stored.value)) {
-            Ok(None) => {}
-            Ok(Some(begun)) => return self.answer(asker, Reply::Begun(begun)),
-            Err(error) => {
-                let why = format!("{execution:#}: {error}");
-                if !error.is_damage() {
-                    self.trouble(why.clone());
-                }
-                return self.answer(asker, Reply::Unreadable { why, damage: error.is_damage() });
+        let attempt = match start.again {
+            // In this very turn: whoever asks looks again when that is accepted. It may have been
+            // released since, and not be in memory any more.
+            None if self.in_memory(&execution).is_some() || self.pending.operation.is_some() => {
+                return self.answer(asker, Reply::Begun(Begun::Raced));
             }
-        }
-        // It began and was released in this very turn, by what is not submitted yet.
-        if start.again.is_none() && self.pending.operation.is_some() {
-            return self.answer(asker, Reply::Begun(Begun::Raced));
-        }
-        let Some(key) = begins_at(&start) else {
-            return self.answer(asker, Reply::Begun(Begun::Indeterminate));
+            None => Attempt::FIRST,
+            Some(attempt) => match self.meets(cx, &start) {
+                Ok(Decision::RunAgain) => attempt,
+                Ok(Decision::Attach) => {
+                    self.kept |= start.kept;
+                    return self.answer(asker, Reply::Begun(Begun::Already(execution)));
+                }
+                Ok(Decision::Refuse(_)) => {
+                    return self.answer(asker, Reply::Begun(Begun::Indeterminate));
+                }
+                // It has ended since whoever asks has looked.
+                Ok(Decision::Replay(()) | Decision::Start) => {
+                    return self.answer(asker, Reply::Begun(Begun::Raced));
+                }
+                Err(error) => {
+                    let why = format!("{execution:#}: {error}");
+                    let damage = error.is_damage();
+                    if !damage {
+                        self.trouble(why.clone());
+                    }
+                    return self.answer(asker, Reply::Unreadable { why, damage });
+                }
+            },
         };
+        let attempts = Attempts::new(&[attempt]).expect("one attempt is not too many");
+        let key = JournalKey::new(execution.clone(), attempts).expect("a root has one attempt");
         start.started.attempts = key.attempts().clone();
         let bytes = start.started.input.bytes.len();
         let volatile = start.started.retry_policy.as_deref().is_some_and(is_volatile);
@@ -166,12 +164,32 @@ impl Tree {
         self.answer(asker, Reply::Begun(Begun::New(execution)));
     }
 
+    /// What a request meets whose operation is volatile and has a record. Only its tree knows whether it
+    /// goes on: nothing of it is stored before its end.
+    fn meets(&self, cx: Cx<'_>, start: &Start) -> Result<Decision<()>, ReadError> {
+        let OperationRequest { operation, root, binding, .. } = &start.request;
+        let stored = match &self.pending.operation {
+            Some(change) => Some(change.after.clone()),
+            None => operations::get(&cx.reads, operation)?.value,
+        };
+        // The record of what goes on does not expire: it ended, and its record is gone since.
+        let Some(stored) = stored else { return Ok(Decision::Start) };
+        let class = start.started.retry_policy.as_ref().map(|policy| policy.class);
+        let progress = if !stored.is_in_progress() {
+            Progress::Ended
+        } else if self.is_live_in_memory(&ExecutionId::root_of(*root)) {
+            Progress::GoesOn
+        } else {
+            Progress::NotInMemory
+        };
+        let class = class.unwrap_or(RetryClass::PERSIST);
+        // Requests were compared by whoever found the record.
+        let known = Known { binding: *binding, class, progress };
+        Ok(decide(Some(&known), &Asked { binding: *binding, age: Age::Fresh }))
+    }
+
     /// Loads the last attempt at an execution: the one that things are sent to.
-    pub(crate) fn latest(
-        &mut self,
-        cx: &Context<'_>,
-        id: &ExecutionId,
-    ) -> Result<JournalKey, NotDone> {
+    pub(crate) fn latest(&mut self, cx: Cx<'_>, id: &ExecutionId) -> Result<JournalKey, NotDone> {
         let broken = |error: LoadError| match error.is_damage() {
             true => NotDone::Damaged(error.to_string()),
             false => NotDone::Broken(error.to_string()),
@@ -197,14 +215,14 @@ impl Tree {
     }
 
     /// The guest looks for itself, and waits again if there is nothing.
-    fn nudge(&mut self, cx: &Context<'_>, id: &ExecutionId) {
+    fn nudge(&mut self, cx: Cx<'_>, id: &ExecutionId) {
         let Ok(key) = self.latest(cx, id) else { return };
         if matches!(self.execution(&key).phase, Phase::Waiting) {
             self.ready(&key);
         }
     }
 
-    fn signal(&mut self, cx: &Context<'_>, signal: &Signal) -> Result<Answer, NotDone> {
+    fn signal(&mut self, cx: Cx<'_>, signal: &Signal) -> Result<Answer, NotDone> {
         let key = self.latest(cx, &signal.execution)?;
         if self.execution(&key).volatile {
             return Err(NotDone::Volatile);
@@ -246,7 +264,7 @@ impl Tree {
         Ok(Answer::Delivered(delivery))
     }
 
-    fn cancel(&mut self, cx: &Context<'_>, cancel: &Cancel) -> Result<Answer, NotDone> {
+    fn cancel(&mut self, cx: Cx<'_>, cancel: &Cancel) -> Result<Answer, NotDone> {
         let key = self.latest(cx, &cancel.execution)?;
         let standing = self.execution(&key).standing();
         if standing.is_terminal() {
@@ -261,7 +279,7 @@ impl Tree {
 
     /// A timer is due: a sleep is over, a call is tried again, an attempt begins, or the time to
     /// clean up is over. Some come too late and mean nothing.
-    fn due(&mut self, cx: &Context<'_>, timer: Timer) {
+    fn due(&mut self, cx: Cx<'_>, timer: Timer) {
         let over = |key| {
             executions::get(&cx.reads, key)
                 .is_ok_and(|row| row.value.is_some_and(|row| row.standing.is_terminal()))
@@ -289,7 +307,7 @@ impl Tree {
     }
 
     /// True: the timer's row stays.
-    pub(crate) fn own_time(&mut self, cx: &Context<'_>, timer: &Timer) -> bool {
+    pub(crate) fn own_time(&mut self, cx: Cx<'_>, timer: &Timer) -> bool {
         match self.execution(&timer.key).phase {
             Phase::Resting => {
                 self.run_rested(cx, &timer.key);
@@ -300,7 +318,7 @@ impl Tree {
     }
 
     /// True: the timer's row stays.
-    pub(crate) fn child_time(&mut self, cx: &Context<'_>, timer: &Timer, child: u32) -> bool {
+    pub(crate) fn child_time(&mut self, cx: Cx<'_>, timer: &Timer, child: u32) -> bool {
         let key = &timer.key;
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);
@@ -330,7 +348,7 @@ impl Tree {
     }
 
     /// A person decides about a held execution (C-25).
-    fn settle(&mut self, cx: &Context<'_>, settle: &Settle) -> Result<Answer, NotDone> {
+    fn settle(&mut self, cx: Cx<'_>, settle: &Settle) -> Result<Answer, NotDone> {
         let key = self.latest(cx, &settle.execution)?;
         let execution = self.execution(&key);
         if execution.standing().is_terminal() {
@@ -369,7 +387,7 @@ impl Tree {
         Ok(Answer::Done)
     }
 
-    fn audit(&mut self, cx: &Context<'_>, actor: &Actor, key: &JournalKey, did: &str, why: &str) {
+    fn audit(&mut self, cx: Cx<'_>, actor: &Actor, key: &JournalKey, did: &str, why: &str) {
         let about = About::Execution(key.clone());
         self.pending.audit.push(crate::audit::entry(
             cx.surroundings,
@@ -380,37 +398,6 @@ impl Tree {
             why,
         ));
     }
-}
-
-/// What a start finds that its tree has a row of already.
-fn stands(
-    cx: &Context<'_>,
-    start: &Start,
-    stored: Option<executions::Execution>,
-) -> Result<Option<Begun>, ReadError> {
-    let Some(row) = stored else { return Ok(None) };
-    // It is written with the row: whoever looks again finds it.
-    if operations::get(&cx.reads, &start.request.operation)?.value.is_some() {
-        return Ok(Some(Begun::Raced));
-    }
-    // The record of an id that carries no time may be forgotten, and its execution not (C-3): then
-    // that says what was asked for.
-    let first = journals::read(&cx.reads, &row.key, 0, 1)?.value.records.into_iter().next();
-    let execution = row.key.execution_id().clone();
-    Ok(Some(match first.map(|record| record.event) {
-        Some(Event::ExecutionStarted(started)) if is_same(&started, &start.started) => {
-            let over = row.standing.is_terminal();
-            if over { Begun::Over(execution) } else { Begun::Already(execution) }
-        }
-        Some(_) => Begun::Conflict,
-        // Retention has taken it meanwhile.
-        None => Begun::Raced,
-    }))
-}
-
-/// Whether two roots were begun by the same request.
-fn is_same(one: &Started, other: &Started) -> bool {
-    one.function_name == other.function_name && one.input == other.input
 }
 
 fn over(standing: Standing) -> NotDone {

@@ -21,6 +21,9 @@ pub struct Context<'a> {
     pub limits: &'a Limits,
 }
 
+/// How a context is handed on.
+pub(crate) type Cx<'a> = &'a Context<'a>;
+
 impl Context<'_> {
     /// Until when a record stays that is of something which is over now. The record is purged by the
     /// retention clock, so its window does not begin before what that says: a wall clock that is

@@ -20,7 +20,7 @@ use indelible_records::timers::Timer;
 use crate::Tree;
 use crate::calls::Stopped;
 use crate::cancel::NOT_BEGUN;
-use crate::context::Context;
+use crate::context::Cx;
 use crate::execution::{Phase, number};
 use crate::input::EffectEnded;
 use crate::load::LoadError;
@@ -91,7 +91,7 @@ impl Tree {
     /// The guest wants a request to be sent.
     pub(crate) fn http(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         request: &Request,
         policy: Result<RetryPolicy, String>,
@@ -121,7 +121,7 @@ impl Tree {
     /// Whether an execution may send under this policy.
     fn may_send(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         mut policy: RetryPolicy,
     ) -> Result<RetryPolicy, String> {
@@ -153,7 +153,7 @@ impl Tree {
     }
 
     /// An attempt at an effect is due, the first or another: it begins when there is room for it.
-    pub(crate) fn want_effect(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32) {
+    pub(crate) fn want_effect(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32) {
         let Some(open) = self.may_begin(cx, key, child) else { return };
         let Some(attempt) = next_attempt(&open) else { return };
         let own = *self.execution(key).journal.component_digest().expect("it has started");
@@ -165,7 +165,7 @@ impl Tree {
     }
 
     /// An effect of which an attempt may begin. One that was cancelled before is over.
-    fn may_begin(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32) -> Option<OpenInvoke> {
+    fn may_begin(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32) -> Option<OpenInvoke> {
         let execution = self.find(key)?;
         // What is held is left as it is, and an end drops what has not begun (C-40).
         if matches!(execution.phase, Phase::Held { .. } | Phase::Ending { .. } | Phase::Ended) {
@@ -184,13 +184,7 @@ impl Tree {
     }
 
     /// An attempt at an effect begins: it is written as started, and leaves when that is durable (D2).
-    pub(crate) fn start_effect(
-        &mut self,
-        cx: &Context<'_>,
-        key: &JournalKey,
-        child: u32,
-        permit: Guard,
-    ) {
+    pub(crate) fn start_effect(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32, permit: Guard) {
         let Some(open) = self.may_begin(cx, key, child) else { return };
         let promise = open.promise_id.clone();
         let execution = self.execution(key);
@@ -241,7 +235,7 @@ impl Tree {
     }
 
     /// An attempt has ended, or a late answer came.
-    pub(crate) fn effect_ended(&mut self, cx: &Context<'_>, ended: EffectEnded) {
+    pub(crate) fn effect_ended(&mut self, cx: Cx<'_>, ended: EffectEnded) {
         let EffectEnded { key, run, child, attempt, end } = ended;
         match self.load(cx, &key) {
             Ok(()) => {}
@@ -265,7 +259,7 @@ impl Tree {
 
     /// An attempt that another process started, at an effect or a volatile call: nobody knows how it
     /// ended (C-41).
-    pub(crate) fn effect_lost(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32) {
+    pub(crate) fn effect_lost(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32) {
         let Some(execution) = self.find(key) else { return };
         if execution.lost.remove(&child) {
             self.touch(key);
@@ -274,7 +268,7 @@ impl Tree {
     }
 
     /// What follows an attempt that is over.
-    fn settle_effect(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32, came: &Came) {
+    fn settle_effect(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32, came: &Came) {
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);
         let Some(open) = execution.journal.open_invoke(&promise) else { return };
@@ -337,7 +331,7 @@ impl Tree {
     /// An effect has an outcome.
     pub(crate) fn complete_effect(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         child: u32,
         outcome: Outcome,
@@ -363,7 +357,7 @@ impl Tree {
     /// before may have happened and must not happen twice.
     pub(crate) fn settle_unbegun(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         child: u32,
         reason: &str,
@@ -388,7 +382,7 @@ impl Tree {
     }
 
     /// Retries that were due while their execution was held begin.
-    pub(crate) fn begin_due(&mut self, cx: &Context<'_>, key: &JournalKey) {
+    pub(crate) fn begin_due(&mut self, cx: Cx<'_>, key: &JournalKey) {
         let now = cx.now;
         let due = |open: &OpenInvoke| match open.phase {
             InvokePhase::Retrying { retry_at, .. } => retry_at <= now,
@@ -405,7 +399,7 @@ impl Tree {
     /// True: the timer's row stays.
     pub(crate) fn effect_time(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         timer: &Timer,
         open: &OpenInvoke,
         child: u32,

@@ -9,7 +9,7 @@ use indelible_journal::{
 use indelible_records::timers::Timer;
 
 use crate::Tree;
-use crate::context::Context;
+use crate::context::Cx;
 use crate::execution::{Phase, Verdict, caller, number};
 use crate::output::{Event, Notice, Then};
 use crate::tree::Work;
@@ -27,7 +27,7 @@ const ENDED: &str = "its caller has ended";
 impl Tree {
     /// A guest is over, or is made to be. Calls that were not started are dropped, those that run
     /// are cancelled and awaited.
-    pub(crate) fn end(&mut self, cx: &Context<'_>, key: &JournalKey, verdict: Verdict) {
+    pub(crate) fn end(&mut self, cx: Cx<'_>, key: &JournalKey, verdict: Verdict) {
         self.drop_guest(key);
         let execution = self.execution(key);
         execution.unstarted.clear();
@@ -57,7 +57,7 @@ impl Tree {
 
     /// The caller of an effect ends: one in flight is awaited, one that waits for its next attempt
     /// has none, and of one of which nobody knows, nobody will (C-40).
-    pub(crate) fn close_effect(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32) {
+    pub(crate) fn close_effect(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32) {
         let promise = key.execution_id().child(child);
         let Some(execution) = self.find(key) else { return };
         if !matches!(execution.phase, Phase::Ending { .. }) {
@@ -74,7 +74,7 @@ impl Tree {
     }
 
     /// A call of an execution is over.
-    pub(crate) fn child_ended(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32) {
+    pub(crate) fn child_ended(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32) {
         let execution = self.execution(key);
         match &mut execution.phase {
             Phase::Ending { left, .. } => {
@@ -88,7 +88,7 @@ impl Tree {
     }
 
     /// Nothing is in flight any more: the terminal event, or another attempt.
-    fn conclude(&mut self, cx: &Context<'_>, key: &JournalKey) {
+    fn conclude(&mut self, cx: Cx<'_>, key: &JournalKey) {
         // Its end and what that means to its caller are one commit: without the caller there is
         // no end.
         if let Some(caller) = caller(key)
@@ -133,7 +133,7 @@ impl Tree {
     /// An attempt came to nothing: another follows, or that is the outcome (C-28, C-32).
     fn attempt_failed(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         failure: Failure,
     ) -> Result<Option<Outcome>, Violation> {
@@ -158,7 +158,7 @@ impl Tree {
     /// The terminal event of an execution that is over for good, and what its caller gets.
     fn final_event(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         verdict: Verdict,
     ) -> Result<Outcome, Violation> {
@@ -222,7 +222,7 @@ impl Tree {
 
     /// The outcome goes into the caller's journal, in the same commit; a root's to whoever waits
     /// for it.
-    pub(crate) fn tell_caller(&mut self, cx: &Context<'_>, key: &JournalKey, outcome: Outcome) {
+    pub(crate) fn tell_caller(&mut self, cx: Cx<'_>, key: &JournalKey, outcome: Outcome) {
         let journal = &self.execution(key).journal;
         let ending = journal.ending().cloned().expect("it has just ended");
         self.pending.events.push(Event::Ended(key.clone(), ending.clone()));

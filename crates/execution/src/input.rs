@@ -112,12 +112,8 @@ pub struct Start {
 pub enum Begun {
     /// It has begun.
     New(ExecutionId),
-    /// The tree is there already, begun by the same request.
+    /// It goes on, by this request or by the first.
     Already(ExecutionId),
-    /// It is there already, begun by the same request, and over: its record is forgotten.
-    Over(ExecutionId),
-    /// It is there already, begun by another request under the same id.
-    Conflict,
     /// It was volatile and lost with its process, and doing it again is not safe.
     Indeterminate,
     /// Somebody else was quicker: look again.

@@ -9,7 +9,7 @@ use indelible_records::windows::{self, Id, Windowed};
 use indelible_store::ReadError;
 use sha2::{Digest as _, Sha256};
 
-use crate::context::Context;
+use crate::context::Cx;
 use crate::operation::Change;
 
 /// The deepest input that is taken for JSON.
@@ -170,7 +170,7 @@ pub(crate) fn begun(
 
 /// What the operation led to is over: the key's record stays for its window.
 pub(crate) fn ended(
-    cx: &Context<'_>,
+    cx: Cx<'_>,
     pending: Option<Change<KeyRecord>>,
     namespace: &Namespace,
     key: &str,

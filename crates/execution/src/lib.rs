@@ -11,7 +11,8 @@
 //! - `calls`, `waits`: what guests ask for. `effects`: HTTP requests. `unresolved`, `reconcile`: those
 //!   of which nobody knows whether they happened.
 //! - `ending`, `retry`, `cancel`: how executions end. `volatile`: those that are in memory alone.
-//! - `operation`, `keys`, `audit`: the records that change with a tree.
+//! - `duplicates`: what a repeated request meets. `operation`, `keys`, `audit`: the records that change
+//!   with a tree.
 //! - `load`, `changes`: from and to the store. `view`: what is shown.
 
 mod audit;
@@ -20,6 +21,7 @@ mod cancel;
 mod changes;
 mod commands;
 pub mod context;
+pub mod duplicates;
 mod effects;
 mod ending;
 mod execution;

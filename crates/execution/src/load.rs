@@ -11,7 +11,7 @@ use indelible_records::{journals, queue, unresolved};
 use indelible_store::ReadError;
 
 use crate::Tree;
-use crate::context::Context;
+use crate::context::Cx;
 use crate::execution::{Execution, Phase, number};
 use crate::output::Notice;
 use crate::tree::Work;
@@ -59,14 +59,14 @@ impl LoadError {
 impl Tree {
     /// Makes sure that an execution is in memory. What the stored queue says is to be done with
     /// it is put into the list of work.
-    pub(crate) fn load(&mut self, cx: &Context<'_>, key: &JournalKey) -> Result<(), LoadError> {
+    pub(crate) fn load(&mut self, cx: Cx<'_>, key: &JournalKey) -> Result<(), LoadError> {
         self.load_queued(cx, key, None)
     }
 
     /// The same for one whose place in the stored queue may be known.
     pub(crate) fn load_queued(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         ticket: Option<u64>,
     ) -> Result<(), LoadError> {
@@ -88,7 +88,7 @@ impl Tree {
 
     /// An execution that is in memory has a place in the stored queue, which whoever loaded it did
     /// not know: it goes on as if it had been loaded with it.
-    pub(crate) fn adopt(&mut self, cx: &Context<'_>, key: &JournalKey, ticket: u64) {
+    pub(crate) fn adopt(&mut self, cx: Cx<'_>, key: &JournalKey, ticket: u64) {
         let execution = self.execution(key);
         execution.ticket = Some(ticket);
         if matches!(execution.phase, Phase::Resting) {
@@ -98,7 +98,7 @@ impl Tree {
     }
 
     /// What is to be done with an execution that was loaded.
-    fn goes_on(&mut self, cx: &Context<'_>, key: &JournalKey) {
+    fn goes_on(&mut self, cx: Cx<'_>, key: &JournalKey) {
         let execution = self.execution(key);
         let runs = matches!(execution.phase, Phase::Waiting)
             && matches!(execution.journal.status(), Some(Status::Running | Status::Cancelling));
@@ -138,7 +138,7 @@ impl Tree {
 /// An execution as the store has it. Its place in the stored queue may be known. A journal that breaks
 /// a rule is noted as damage here; rows that do not decode were noted by the store.
 pub(crate) fn stored(
-    cx: &Context<'_>,
+    cx: Cx<'_>,
     key: &JournalKey,
     ticket: Option<u64>,
 ) -> Result<Execution, LoadError> {
@@ -149,7 +149,7 @@ pub(crate) fn stored(
     })
 }
 
-fn decode(cx: &Context<'_>, key: &JournalKey, ticket: Option<u64>) -> Result<Execution, LoadError> {
+fn decode(cx: Cx<'_>, key: &JournalKey, ticket: Option<u64>) -> Result<Execution, LoadError> {
     let row = executions::get(&cx.reads, key)?.value.ok_or(LoadError::Absent)?;
     let (journal, Inputs { unstarted, requests, awaiting_since }) = read(cx, key)?;
     let ticket = match ticket {
@@ -187,7 +187,7 @@ fn decode(cx: &Context<'_>, key: &JournalKey, ticket: Option<u64>) -> Result<Exe
 
 /// Effects and volatile calls that are written as started and not in flight here: what is known of
 /// them is in their rows, and of those without a row nobody knows anything (C-41).
-fn find_unknown(cx: &Context<'_>, execution: &mut Execution) -> Result<(), LoadError> {
+fn find_unknown(cx: Cx<'_>, execution: &mut Execution) -> Result<(), LoadError> {
     let key = execution.journal.key().clone();
     let started: Vec<_> = execution
         .journal
@@ -212,7 +212,7 @@ fn find_unknown(cx: &Context<'_>, execution: &mut Execution) -> Result<(), LoadE
 
 /// The place of an execution in the stored queue: what could run has one.
 fn find_queued(
-    cx: &Context<'_>,
+    cx: Cx<'_>,
     row: &Row,
     journal: &Journal,
     waits: bool,
@@ -234,7 +234,7 @@ pub(crate) fn ticket(row: &Row) -> u64 {
 }
 
 /// A journal from the store, and the inputs of the calls that may be started.
-fn read(cx: &Context<'_>, key: &JournalKey) -> Result<(Journal, Inputs), LoadError> {
+fn read(cx: Cx<'_>, key: &JournalKey) -> Result<(Journal, Inputs), LoadError> {
     let mut journal = Journal::new(key.clone());
     let mut inputs = Inputs::default();
     let mut again = BTreeSet::new();

@@ -9,7 +9,7 @@ use indelible_records::windows::{self, Id, RecordBody, Windowed};
 use indelible_store::Batch;
 
 use crate::Tree;
-use crate::context::Context;
+use crate::context::Cx;
 use crate::keys::{self, Keyed};
 
 /// A request to start something, under its id.
@@ -67,7 +67,7 @@ impl Change<Operation> {
 impl Tree {
     /// The root is over: its record stays for its window, and until its id is recognized as expired
     /// (V-56, V-58, C-3).
-    pub(crate) fn operation_ended(&mut self, cx: &Context<'_>, root: &JournalKey) {
+    pub(crate) fn operation_ended(&mut self, cx: Cx<'_>, root: &JournalKey) {
         let operation = self.operation_of(root);
         let made = operation.and_then(|operation| id::created_at(&operation.operation_id));
         let expires_at = cx.expires_at(made);
@@ -85,14 +85,14 @@ impl Tree {
     }
 
     /// The root is tried again (C-32).
-    pub(crate) fn operation_retried(&mut self, cx: &Context<'_>, next: &JournalKey) {
+    pub(crate) fn operation_retried(&mut self, cx: Cx<'_>, next: &JournalKey) {
         let attempt = next.attempts().own();
         self.change_operation(cx, next, |after| after.record.attempt = attempt);
     }
 
     fn change_operation(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         root: &JournalKey,
         change: impl FnOnce(&mut Windowed<Operation>),
     ) {
@@ -114,11 +114,7 @@ impl Tree {
     }
 
     /// When the root's operation was accepted; for one without a record, when this attempt began.
-    pub(crate) fn operation_accepted_at(
-        &mut self,
-        cx: &Context<'_>,
-        root: &JournalKey,
-    ) -> Timestamp {
+    pub(crate) fn operation_accepted_at(&mut self, cx: Cx<'_>, root: &JournalKey) -> Timestamp {
         if let Some(change) = &self.pending.operation {
             return change.after.record.accepted_at;
         }

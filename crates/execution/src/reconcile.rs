@@ -16,7 +16,7 @@ use indelible_records::{executions, journals};
 use serde::{Deserialize, Serialize};
 
 use crate::Tree;
-use crate::context::Context;
+use crate::context::Cx;
 use crate::effects::{idempotency_key, minted};
 use crate::input::{Input, Reconciled, Request as Asking, Start};
 use crate::operation::OperationRequest;
@@ -143,7 +143,7 @@ pub(crate) fn child_of(operation_id: &OperationId) -> Option<u32> {
 
 /// Asks, or finds what was answered.
 pub(crate) fn ask(
-    cx: &Context<'_>,
+    cx: Cx<'_>,
     own: ComponentDigest,
     open: &OpenInvoke,
     which: &Which<'_>,
@@ -216,7 +216,7 @@ fn key_sent(request: &Request, open: &OpenInvoke) -> String {
 }
 
 /// What became of a question that was asked before.
-fn found(cx: &Context<'_>, record: &Operation) -> Result<Asked, String> {
+fn found(cx: Cx<'_>, record: &Operation) -> Result<Asked, String> {
     let execution = record.execution_id();
     let row = executions::latest(&cx.reads, &execution).map_err(|error| error.to_string())?;
     match row.value {
@@ -230,7 +230,7 @@ fn found(cx: &Context<'_>, record: &Operation) -> Result<Asked, String> {
 }
 
 /// What a question came to that stands like this.
-fn stands(cx: &Context<'_>, row: &executions::Execution) -> Result<Asked, String> {
+fn stands(cx: Cx<'_>, row: &executions::Execution) -> Result<Asked, String> {
     if !row.standing.is_terminal() {
         return Ok(Asked::UnderWay);
     }
@@ -265,7 +265,7 @@ fn read(result: &Payload) -> Answered {
 
 impl Tree {
     /// Whether the tree of an execution is a question about an effect.
-    pub(crate) fn reconciles(&mut self, cx: &Context<'_>, key: &JournalKey) -> bool {
+    pub(crate) fn reconciles(&mut self, cx: Cx<'_>, key: &JournalKey) -> bool {
         if let Some(known) = self.reconciles {
             return known;
         }

@@ -7,7 +7,7 @@ use indelible_journal::{
 use indelible_records::timers::Timer;
 
 use crate::Tree;
-use crate::context::Context;
+use crate::context::Cx;
 use crate::context::Purpose;
 use crate::execution::{Execution, Phase, caller, number};
 use crate::volatile::is_volatile;
@@ -30,7 +30,7 @@ impl Tree {
     /// When the next attempt is due; or why there is none.
     pub(crate) fn retry_at(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         failure: &Failure,
     ) -> Result<Timestamp, &'static str> {
@@ -66,7 +66,7 @@ impl Tree {
     /// its policy allows no more.
     fn tries(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         error: ErrorKind,
     ) -> Option<(RetryPolicy, u32, Timestamp)> {
@@ -90,7 +90,7 @@ impl Tree {
     /// Begins the next attempt's journal; it runs when its time has come.
     pub(crate) fn next_attempt(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         failure: Failure,
         retry_at: Timestamp,
@@ -133,7 +133,7 @@ impl Tree {
     }
 
     /// The time of a call's next attempt has come: it is started, and its guest runs.
-    pub(crate) fn retry_child(&mut self, cx: &Context<'_>, timer: &Timer, child: u32) {
+    pub(crate) fn retry_child(&mut self, cx: Cx<'_>, timer: &Timer, child: u32) {
         let caller = &timer.key;
         let promise = caller.execution_id().child(child);
         let journal = &mut self.execution(caller).journal;
@@ -165,7 +165,7 @@ impl Tree {
     }
 
     /// An attempt whose time has come.
-    pub(crate) fn run_rested(&mut self, cx: &Context<'_>, key: &JournalKey) {
+    pub(crate) fn run_rested(&mut self, cx: Cx<'_>, key: &JournalKey) {
         self.execution(key).rests_until = None;
         if self.execution(key).journal.cancel_requested().is_some() {
             self.limit_cleanup(cx, key);
@@ -177,12 +177,7 @@ impl Tree {
 
 /// How long to wait before the next attempt (O-22): doubled for every retry made, give or take a
 /// tenth, so that what failed together does not come back together.
-pub(crate) fn backoff(
-    cx: &Context<'_>,
-    key: &JournalKey,
-    policy: &RetryPolicy,
-    retries: u32,
-) -> Micros {
+pub(crate) fn backoff(cx: Cx<'_>, key: &JournalKey, policy: &RetryPolicy, retries: u32) -> Micros {
     let doubled = 1_u64.checked_shl(retries).and_then(|n| policy.backoff.base.get().checked_mul(n));
     let wait = doubled.unwrap_or(u64::MAX).min(policy.backoff.cap.get());
     let mut random = [0; 4];

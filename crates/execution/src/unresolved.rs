@@ -13,7 +13,7 @@ use indelible_records::unresolved::{Asking, Effect, State, Unresolved};
 
 use crate::Tree;
 use crate::audit::{About, Actor};
-use crate::context::Context;
+use crate::context::Cx;
 use crate::effects::{Came, attempt_of};
 use crate::execution::{Phase, number};
 use crate::input::{NotDone, Reconciled, Resolution, Resolve};
@@ -35,7 +35,7 @@ impl Tree {
     /// Nobody knows how an attempt ended, and its effect is not `idem`.
     pub(crate) fn unknown(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         open: &OpenInvoke,
         attempt: Attempt,
@@ -85,7 +85,7 @@ impl Tree {
     /// The time of the next question has come. True: the timer's row stays until it is answered.
     pub(crate) fn question_time(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         timer: &Timer,
         open: &OpenInvoke,
         child: u32,
@@ -121,7 +121,7 @@ impl Tree {
     }
 
     /// A reconciler has answered.
-    pub(crate) fn reconciled(&mut self, cx: &Context<'_>, answer: Reconciled) {
+    pub(crate) fn reconciled(&mut self, cx: Cx<'_>, answer: Reconciled) {
         let Reconciled { execution, operation_id, answered } = answer;
         // It may be over meanwhile.
         let Ok(key) = self.latest(cx, &execution) else { return };
@@ -139,7 +139,7 @@ impl Tree {
     /// What follows an answer of the reconciler's.
     fn answered(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         child: u32,
         asking: Asking,
@@ -208,7 +208,7 @@ impl Tree {
     /// Nobody is left to ask.
     fn unanswered(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         child: u32,
         open: &OpenInvoke,
@@ -229,7 +229,7 @@ impl Tree {
     }
 
     /// Its caller ends, and nobody has said whether it happened: nobody will (C-40).
-    pub(crate) fn close_unresolved(&mut self, cx: &Context<'_>, key: &JournalKey, child: u32) {
+    pub(crate) fn close_unresolved(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32) {
         let Some(unresolved) = self.take_unresolved(key, child) else { return };
         let message = format!("{}; its caller has ended", unresolved.why);
         let failure = Failure::new(ErrorKind::Indeterminate, message);
@@ -239,7 +239,7 @@ impl Tree {
     /// Another attempt at an effect of which nobody knew.
     fn again(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         child: u32,
         cause: RetryCause,
@@ -258,11 +258,7 @@ impl Tree {
     }
 
     /// A person says how an effect ended (C-38).
-    pub(crate) fn resolve(
-        &mut self,
-        cx: &Context<'_>,
-        resolve: &Resolve,
-    ) -> Result<Answer, NotDone> {
+    pub(crate) fn resolve(&mut self, cx: Cx<'_>, resolve: &Resolve) -> Result<Answer, NotDone> {
         let Some(execution) = resolve.promise.parent() else { return Err(NotDone::Unknown) };
         let key = self.latest(cx, &execution)?;
         let child = number(&resolve.promise);
@@ -320,7 +316,7 @@ impl Tree {
     /// otherwise it changes nothing, and is put on record.
     pub(crate) fn late_answer(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         child: u32,
         attempt: Attempt,
@@ -352,7 +348,7 @@ impl Tree {
 
     fn audit_effect(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         actor: &Actor,
         key: &JournalKey,
         promise: &PromiseId,

@@ -7,7 +7,7 @@ use indelible_records::timers;
 use indelible_store::ReadError;
 
 use crate::Tree;
-use crate::context::Context;
+use crate::context::Cx;
 use crate::execution::{Execution, Phase, caller};
 use crate::load::{self, LoadError};
 use crate::shown::{Resting, View, Waits};
@@ -30,7 +30,7 @@ pub enum Viewed {
 impl Tree {
     /// What is known of the last attempt at an execution. Without an answer it cannot be read, and
     /// why is told.
-    pub(crate) fn view(&self, cx: &Context<'_>, id: &ExecutionId) -> Result<Viewed, LoadError> {
+    pub(crate) fn view(&self, cx: Cx<'_>, id: &ExecutionId) -> Result<Viewed, LoadError> {
         let stored = executions::latest(&cx.reads, id)?.value;
         let in_memory = self.in_memory(id);
         // What is in memory may be ahead of the store, by this turn's changes, or volatile.
@@ -50,7 +50,7 @@ impl Tree {
         }
     }
 
-    fn shown(&self, cx: &Context<'_>, execution: &Execution) -> Result<View, LoadError> {
+    fn shown(&self, cx: Cx<'_>, execution: &Execution) -> Result<View, LoadError> {
         let journal = &execution.journal;
         let started = journal.started().expect("what is in memory has started");
         let resting = match execution.phase {
@@ -69,7 +69,7 @@ impl Tree {
     /// When the time of a resting attempt comes, as far as that can be found.
     fn rests_until(
         &self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         execution: &Execution,
     ) -> Result<Option<Timestamp>, LoadError> {
         let key = execution.journal.key();
@@ -96,7 +96,7 @@ impl Tree {
     }
 }
 
-fn root_timer(cx: &Context<'_>, key: &JournalKey) -> Result<Option<Timestamp>, ReadError> {
+fn root_timer(cx: Cx<'_>, key: &JournalKey) -> Result<Option<Timestamp>, ReadError> {
     // One that was put in this very turn is not there yet.
     let next = timers::next(&cx.reads, None, TIMERS_LOOKED_AT_MAX)?.value;
     let mut own = next.into_iter().filter_map(timers::Row::tree);

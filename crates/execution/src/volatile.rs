@@ -7,15 +7,16 @@
 //! ordinary execution that is over.
 
 use indelible_journal::{
-    Attempt, Attempts, Durability, Ending, Event, ExecutionId, Failure, Idempotency, InvokeKind,
-    Journal, JournalKey, OpenInvoke, Payload, RetryCause, RetryPolicy, Timestamp, Violation,
+    Attempt, Durability, Ending, Event, ExecutionId, Failure, InvokeKind, Journal, JournalKey,
+    OpenInvoke, Payload, RetryCause, RetryPolicy, Timestamp, Violation,
 };
 use indelible_machine::Asker;
 use indelible_records::timers::Timer;
 
 use crate::Tree;
 use crate::calls::Stopped;
-use crate::context::Context;
+use crate::context::Cx;
+use crate::duplicates::is_released_by_nobody;
 use crate::execution::{Phase, number};
 use crate::input::Start;
 use crate::output::Notice;
@@ -41,20 +42,6 @@ pub(crate) fn is_unknown_when_lost(kind: InvokeKind, policy: &RetryPolicy) -> bo
 pub(crate) fn kills(open: &OpenInvoke, lost: Attempt) -> bool {
     let before = lost.get().saturating_sub(open.retries_counted);
     open.kind == InvokeKind::Function && before >= LOST_MAX
-}
-
-/// The journal under which a root begins that is not in memory. None: it was lost with another
-/// process, and doing it again is not safe (V-25, V-33, V-35).
-pub(crate) fn begins_at(start: &Start) -> Option<JournalKey> {
-    let execution = ExecutionId::root_of(start.request.root);
-    let Some(attempt) = start.again else { return Some(JournalKey::first(execution)) };
-    let class = start.started.retry_policy.as_ref()?.class;
-    if class.idempotency != Idempotency::Idem {
-        return None;
-    }
-    // The attempt that was lost: what failed before it counts (V-26, V-32, V-34).
-    let attempts = Attempts::new(&[attempt])?;
-    JournalKey::new(execution, attempts).ok()
 }
 
 impl Tree {
@@ -101,7 +88,9 @@ impl Tree {
         let Some(key) = self.in_memory(id) else { return };
         let execution = self.execution(&key);
         // One that has ended is told again for ever, also if that is not submitted yet.
-        if !execution.volatile || matches!(execution.phase, Phase::Ended) {
+        let policy = execution.journal.started().and_then(|started| started.retry_policy.as_ref());
+        let released = policy.is_some_and(|policy| is_released_by_nobody(policy.class));
+        if !released || matches!(execution.phase, Phase::Ended) {
             return;
         }
         if matches!(execution.phase, Phase::Running { .. }) {
@@ -116,7 +105,7 @@ impl Tree {
     }
 
     /// The guest of an execution that was forgotten has stopped: what waited for that goes on.
-    pub(crate) fn guest_left(&mut self, cx: &Context<'_>, key: &JournalKey) {
+    pub(crate) fn guest_left(&mut self, cx: Cx<'_>, key: &JournalKey) {
         if self.leaving.as_ref() != Some(key) {
             return;
         }
@@ -150,7 +139,7 @@ impl Tree {
     /// has no journal before that.
     pub(crate) fn retry_volatile(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         caller: &JournalKey,
         key: &JournalKey,
         failure: Failure,
@@ -168,7 +157,7 @@ impl Tree {
     }
 
     /// The time of a volatile call's next attempt has come.
-    pub(crate) fn begin_again(&mut self, cx: &Context<'_>, caller: &JournalKey, open: &OpenInvoke) {
+    pub(crate) fn begin_again(&mut self, cx: Cx<'_>, caller: &JournalKey, open: &OpenInvoke) {
         let requests = &self.execution(caller).requests;
         let Some(input) = requests.get(&number(&open.promise_id)).cloned() else { return };
         if let Some(key) = self.begin_call(cx, caller, open, input) {
@@ -177,7 +166,7 @@ impl Tree {
     }
 
     /// A timer of a volatile execution is due. It was told once, and is nowhere any more.
-    pub(crate) fn due_in_memory(&mut self, cx: &Context<'_>, timer: &Timer) {
+    pub(crate) fn due_in_memory(&mut self, cx: Cx<'_>, timer: &Timer) {
         let Some(execution) = self.find(&timer.key) else { return };
         // It may be of an earlier run, which was released when this was on its way.
         let promise = timer.child.map(|child| timer.key.execution_id().child(child));

@@ -10,7 +10,7 @@ use indelible_journal::{
 
 use crate::Tree;
 use crate::calls::Stopped;
-use crate::context::Context;
+use crate::context::Cx;
 use crate::execution::{Phase, number};
 use crate::guest::{Got, Settled, Want};
 
@@ -26,7 +26,7 @@ impl Tree {
     /// The guest waits.
     pub(crate) fn wait(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         want: &Want,
     ) -> Result<Poll<Got>, Stopped> {
@@ -59,7 +59,7 @@ impl Tree {
     /// A wait for promises or a signal. `all`: the promises in the order of the guest's list.
     fn promises(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         wait: &Wait,
         all: &[u32],
@@ -90,7 +90,7 @@ impl Tree {
     /// The next result of a join set (J-91).
     fn next_result(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         join_set: &JoinSetId,
     ) -> Result<Poll<Got>, Stopped> {
@@ -128,7 +128,7 @@ impl Tree {
     /// (J-85).
     fn take_all(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         key: &JournalKey,
         join_set: &JoinSetId,
     ) -> Result<Poll<Got>, Stopped> {
@@ -149,7 +149,7 @@ impl Tree {
     }
 
     /// Writes down a wait that nothing has satisfied. False: a signal was there, so ask again.
-    fn blocks(&mut self, cx: &Context<'_>, key: &JournalKey, wait: &Wait) -> Result<bool, Stopped> {
+    fn blocks(&mut self, cx: Cx<'_>, key: &JournalKey, wait: &Wait) -> Result<bool, Stopped> {
         let journal = &mut self.execution(key).journal;
         match journal.wait(cx.now, wait)? {
             Waiting::Received(entry) => {
@@ -177,7 +177,7 @@ impl Tree {
 
     /// Something happened to an execution: if that ends its wait, it goes on. While it is being
     /// cancelled its waits are not written, so its guest looks for itself (C-22).
-    pub(crate) fn wake(&mut self, cx: &Context<'_>, key: &JournalKey) {
+    pub(crate) fn wake(&mut self, cx: Cx<'_>, key: &JournalKey) {
         let execution = self.execution(key);
         match execution.journal.status() {
             Some(Status::Blocked { .. }) if execution.journal.can_wake() => {

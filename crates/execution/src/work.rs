@@ -11,7 +11,7 @@ use indelible_records::queue::{self, Entry};
 
 use crate::Tree;
 use crate::cancel::NOT_BEGUN;
-use crate::context::{Context, function_of};
+use crate::context::{Cx, function_of};
 use crate::execution::{Execution, Phase, Verdict, callee, number};
 use crate::guest::{Begins, Run, Stop};
 use crate::load::LoadError;
@@ -21,7 +21,7 @@ use crate::volatile::is_volatile;
 impl Tree {
     /// Does what can be done under the lock, up to the next guest that is to run, or until so much
     /// has changed that it has to be submitted.
-    pub fn next(&mut self, cx: &Context<'_>) -> Option<Run> {
+    pub fn next(&mut self, cx: Cx<'_>) -> Option<Run> {
         while !self.is_full()
             && let Some(work) = self.work.pop_front()
         {
@@ -110,12 +110,7 @@ impl Tree {
 
     /// A call begins: its attempt in the caller's journal, and a journal of its own, in one
     /// commit. None if it is not to begin any more.
-    fn start_child(
-        &mut self,
-        cx: &Context<'_>,
-        caller: &JournalKey,
-        child: u32,
-    ) -> Option<JournalKey> {
+    fn start_child(&mut self, cx: Cx<'_>, caller: &JournalKey, child: u32) -> Option<JournalKey> {
         let execution = self.find(caller)?;
         let input = execution.unstarted.remove(&child)?;
         let promise = caller.execution_id().child(child);
@@ -131,7 +126,7 @@ impl Tree {
     /// The same for a call that may begin now: its first attempt, or a volatile one's next.
     pub(crate) fn begin_call(
         &mut self,
-        cx: &Context<'_>,
+        cx: Cx<'_>,
         caller: &JournalKey,
         open: &OpenInvoke,
         input: Payload,
@@ -180,7 +175,7 @@ impl Tree {
     }
 
     /// A guest came back, or did not begin.
-    pub(crate) fn stopped(&mut self, cx: &Context<'_>, key: &JournalKey, stop: Stop) {
+    pub(crate) fn stopped(&mut self, cx: Cx<'_>, key: &JournalKey, stop: Stop) {
         // The tree was not locked meanwhile: its end may have been decided, or it was forgotten.
         let Some(execution) = self.find(key) else { return self.guest_left(cx, key) };
         let (woken, doomed) = match &mut execution.phase {
@@ -222,7 +217,7 @@ impl Tree {
 
     /// A guest is over: what it ran over must be all that is recorded (C-25). A guest that traps
     /// where it did not before has diverged, too.
-    fn returned(&mut self, cx: &Context<'_>, key: &JournalKey, verdict: Verdict) {
+    fn returned(&mut self, cx: Cx<'_>, key: &JournalKey, verdict: Verdict) {
         let execution = self.execution(key);
         let (journal, replay) = execution.guest_place();
         if let Err(divergence) = replay.finish(journal) {
@@ -249,7 +244,7 @@ impl Tree {
     }
 
     /// An execution that the stored queue names.
-    pub(crate) fn recover(&mut self, cx: &Context<'_>, entry: &Entry, under_way: Guard) {
+    pub(crate) fn recover(&mut self, cx: Cx<'_>, entry: &Entry, under_way: Guard) {
         let key = &entry.key;
         // Something else may have brought it into memory, and not have known of this place.
         let unaware = self.find(key).is_some_and(|execution| {
@@ -279,6 +274,6 @@ impl Tree {
 }
 
 /// Whether the stored queue has this entry.
-fn holds(cx: &Context<'_>, entry: &Entry) -> bool {
+fn holds(cx: Cx<'_>, entry: &Entry) -> bool {
     queue::holds(&cx.reads, entry).unwrap_or(false)
 }

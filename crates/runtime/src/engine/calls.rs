@@ -3,21 +3,24 @@
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
+use indelible_execution::duplicates::{Asked, Known, Progress, decide};
 use indelible_execution::input::{self, Begun};
 use indelible_execution::keys::{self, Keyed};
 use indelible_execution::operation::OperationRequest;
 use indelible_execution::{Actor, RECONCILE_NAMESPACE, Reply, Request};
 use indelible_idempotency::IdempotencyKey;
 use indelible_journal::{
-    Attempt, ComponentDigest, Durability, Ending, ExecutionId, FunctionName, JournalKey, Namespace,
-    OperationId, OperationKey, Payload, RootHash, Started, TraceParent,
+    Attempt, ComponentDigest, Durability, Ending, Event, ExecutionId, FunctionName, JournalKey,
+    Namespace, OperationId, OperationKey, Payload, RetryClass, RootHash, Started, TraceParent,
 };
 use indelible_operations::Binding;
 use indelible_operations::id;
 use indelible_operations::retention::Age;
+use indelible_operations::state::Decision;
 use indelible_records::idempotency_keys::{KeyRecord, LedTo};
 use indelible_records::operations::{self, Operation};
-use indelible_records::windows::{self, Id};
+use indelible_records::windows::{self, Id, Windowed};
+use indelible_records::{executions, journals};
 use indelible_slots::Slot;
 use indelible_store::Position;
 
@@ -91,9 +94,9 @@ pub enum Verdict {
     Prior,
 }
 
-/// How often a start may find that somebody else was quicker: once is enough, because then there
-/// is a record.
-const RACES_MAX: usize = 4;
+/// How often the records of a request are looked at: once more when its start has lost a race, because
+/// then there is a record, and once more for a purge between two looks.
+const LOOKS_MAX: usize = 3;
 
 /// What a start came to.
 struct BegunStart {
@@ -102,6 +105,14 @@ struct BegunStart {
     position: Position,
     /// Whoever waits has watched since before it began.
     interest: Option<Interest>,
+}
+
+/// What was found of an operation.
+struct Found {
+    known: Known,
+    execution: ExecutionId,
+    /// It is volatile and no outcome is on record: its attempt, and what that is started with.
+    volatile: Option<(Attempt, Started, RootHash)>,
 }
 
 /// Whether somebody waits for what is started.
@@ -160,7 +171,7 @@ impl Engine {
         let key_id = start.idempotency_key.as_ref().map(keys::id_of);
         let slot = key_id.as_ref().map(Id::slot);
         let new = start.operation_id.clone().unwrap_or_else(|| mint(shared, slot));
-        for _ in 0..RACES_MAX {
+        for _ in 0..LOOKS_MAX {
             let room = self.shared.room(flow).await?;
             // Before an id is made or a version looked at: neither makes an old request new. What
             // comes under the same key meanwhile waits until this is accepted.
@@ -178,54 +189,48 @@ impl Engine {
                 let started = StartedExecution { execution_id, operation_id, verdict };
                 Ok(BegunStart { started, position, interest })
             };
-            let mut lost = None;
             let stored = operations::get(&shared.store, &operation).map_err(EngineError::from)?;
-            if let Some(stored) = stored.value {
-                let (in_progress, record) = (stored.is_in_progress(), stored.record);
-                let position = shared.store.accepted();
-                // V-9. A known key has compared the requests, by their canonical form.
-                if record.binding != binding && known.is_none() {
-                    return self.refuse(StartRefused::Conflict).await;
+            let found = match stored.value {
+                Some(stored) => Some(self.recorded(start, &operation, &stored)?),
+                // A purge is at both: the key's record goes first.
+                None if known.is_some() => continue,
+                None => self.forgotten(start, &operation)?,
+            };
+            let position = shared.store.accepted();
+            let asked = match &found {
+                // The key has compared the requests, by their canonical form.
+                Some(found) if known.is_some() => {
+                    Asked { binding: found.known.binding, age: Age::Fresh }
                 }
-                // What is volatile has no row before its end: its tree knows whether it goes on.
-                if in_progress {
-                    lost = self.volatile(start, &operation, &record)?;
+                // What the engine made itself is new.
+                _ if start.operation_id.is_none() => Asked { binding, age: Age::Fresh },
+                _ => Asked { binding, age: shared.age(&operation) },
+            };
+            let decision = decide(found.as_ref().map(|found| &found.known), &asked);
+            let (again, started, root) = match (decision, found) {
+                (Decision::Refuse(refusal), _) => return self.refuse(refusal.into()).await,
+                (Decision::Replay(()), Some(Found { execution, .. })) => {
+                    return begun(execution, Verdict::Prior, position, None);
                 }
-                if lost.is_none() {
-                    // V-30, V-31: whether it goes on or is over, it is waited for.
-                    let verdict = if in_progress { Verdict::InFlight } else { Verdict::Prior };
-                    return begun(record.execution_id(), verdict, position, None);
+                (_, Some(Found { execution, volatile: None, .. })) => {
+                    return begun(execution, Verdict::InFlight, position, None);
                 }
-            } else if known.is_some() {
-                // The key's record goes before the operation's: if only this one is left, both are
-                // going.
-                continue;
-            } else if start.operation_id.is_some() {
-                // V-59, C-3: never Absent because it was forgotten. What the engine made itself is
-                // new.
-                match shared.age(&operation) {
-                    Age::Fresh => {}
-                    Age::Expired => return self.refuse(StartRefused::Expired).await,
-                    Age::TooFarAhead => return self.refuse(StartRefused::FromTheFuture).await,
+                // Nothing of it is stored before its end: its tree knows whether it goes on.
+                (_, Some(Found { volatile: Some((attempt, started, root)), .. })) => {
+                    (Some(attempt), started, root)
                 }
-            }
-            let (again, started, root) = match lost {
-                Some((attempt, started, root)) => (Some(attempt), started, root),
-                None => {
-                    let (started, root) = match self.started(start, &operation) {
-                        Ok(begins) => begins,
-                        // What it says of a component must be durable too.
-                        Err(refused) => return self.refuse(refused).await,
-                    };
-                    (None, started, root)
-                }
+                (_, None) => match self.started(start, &operation) {
+                    Ok((started, root)) => (None, started, root),
+                    // What it says of a component must be durable too.
+                    Err(refused) => return self.refuse(refused).await,
+                },
             };
             let execution = ExecutionId::root_of(root);
             // Before anything happens to it: its end is not missed, and a volatile one that somebody
             // else leaves is not released.
             let mut interest = (waits == Waits::Yes).then(|| {
                 let mut interest = Interest::idle(Arc::clone(shared), &execution);
-                interest.watch(is_volatile(&started));
+                interest.watch(class(&started).durability == Durability::Volatile);
                 interest
             });
             let (operation, keyed) = (operation.clone(), keyed.clone());
@@ -245,10 +250,6 @@ impl Engine {
                 Begun::Already(execution) => {
                     return begun(execution, Verdict::InFlight, position, interest);
                 }
-                Begun::Over(execution) => {
-                    return begun(execution, Verdict::Prior, position, interest);
-                }
-                Begun::Conflict => Some(StartRefused::Conflict),
                 Begun::Indeterminate => Some(StartRefused::Indeterminate),
                 Begun::Raced => None,
             };
@@ -304,20 +305,62 @@ impl Engine {
         self.started_by(start, operation, digest)
     }
 
-    /// The same for a volatile operation whose record says that it goes on, with the attempt: the
-    /// version that it was admitted with is part of its root (D6). None for a persist one, which
-    /// goes on by itself.
-    fn volatile(
+    /// What the record of an operation says.
+    fn recorded(
         &self,
         start: &Start,
         operation: &OperationKey,
-        record: &Operation,
-    ) -> Result<Option<(Attempt, Started, RootHash)>, StartRefused> {
+        stored: &Windowed<Operation>,
+    ) -> Result<Found, StartRefused> {
+        let Operation { root, binding, attempt, .. } = stored.record;
+        let found = |class, progress, volatile| {
+            let known = Known { binding, class, progress };
+            Found { known, execution: ExecutionId::root_of(root), volatile }
+        };
+        if !stored.is_in_progress() {
+            return Ok(found(RetryClass::PERSIST, Progress::Ended, None));
+        }
+        // The version that it was admitted with is part of its root (D6).
         let mut versions = self.shared.components.versions(&start.component).into_iter();
-        let admitted = |digest: &_| RootHash::derive(digest, None, operation) == record.root;
-        let Some(digest) = versions.find(admitted) else { return Ok(None) };
+        let admitted = |digest: &_| RootHash::derive(digest, None, operation) == root;
+        let goes_on = found(RetryClass::PERSIST, Progress::GoesOn, None);
+        let Some(digest) = versions.find(admitted) else { return Ok(goes_on) };
         let (started, root) = self.started_by(start, operation, digest)?;
-        Ok(is_volatile(&started).then_some((record.attempt, started, root)))
+        Ok(match class(&started) {
+            class if class.durability == Durability::Volatile => {
+                found(class, Progress::GoesOn, Some((attempt, started, root)))
+            }
+            _ => goes_on,
+        })
+    }
+
+    /// What is left of an operation whose id carries no time, if its record is forgotten and its
+    /// execution not (C-3): that says what was asked for.
+    fn forgotten(
+        &self,
+        start: &Start,
+        operation: &OperationKey,
+    ) -> Result<Option<Found>, EngineError> {
+        if start.operation_id.as_ref().is_none_or(|id| id::created_at(id).is_some()) {
+            return Ok(None);
+        }
+        let store = &self.shared.store;
+        let Some(digest) = self.shared.components.active(&start.component) else { return Ok(None) };
+        let execution = ExecutionId::root_of(RootHash::derive(&digest, None, operation));
+        let Some(row) = executions::latest(store, &execution)?.value else { return Ok(None) };
+        let first = journals::read(store, &row.key, 0, 1)?.value.records.into_iter().next();
+        let Some(Event::ExecutionStarted(first)) = first.map(|record| record.event) else {
+            // Retention has taken it meanwhile.
+            return Ok(None);
+        };
+        let called = format!("{}/{}", start.component, first.function_name);
+        let over = row.standing.is_terminal();
+        let known = Known {
+            binding: Binding::of(&called, &first.input),
+            class: RetryClass::PERSIST,
+            progress: if over { Progress::Ended } else { Progress::GoesOn },
+        };
+        Ok(Some(Found { known, execution, volatile: None }))
     }
 
     fn started_by(
@@ -353,9 +396,8 @@ impl Engine {
     }
 }
 
-fn is_volatile(started: &Started) -> bool {
-    let class = started.retry_policy.as_ref().map(|policy| policy.class.durability);
-    class == Some(Durability::Volatile)
+fn class(started: &Started) -> RetryClass {
+    started.retry_policy.as_ref().map_or(RetryClass::PERSIST, |policy| policy.class)
 }
 
 /// Calls of the same function take turns with those of others.

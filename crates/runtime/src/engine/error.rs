@@ -3,6 +3,7 @@
 
 use indelible_journal::ExecutionId;
 use indelible_operations::retention::TooShort;
+use indelible_operations::state::Refusal;
 use indelible_store::{Lost, ReadError, SubmitError};
 
 use crate::component::{ComponentError, ComponentNameError};
@@ -124,6 +125,17 @@ impl From<ComponentError> for EngineError {
             ComponentError::Read(error) => error.into(),
             ComponentError::Submit(error) => error.into(),
             error @ ComponentError::Malformed(..) => Self::Malformed(error.to_string()),
+        }
+    }
+}
+
+impl From<Refusal> for StartRefused {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Conflict => Self::Conflict,
+            Refusal::Expired => Self::Expired,
+            Refusal::TooFarAhead => Self::FromTheFuture,
+            Refusal::Indeterminate => Self::Indeterminate,
         }
     }
 }
