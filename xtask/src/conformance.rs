@@ -99,7 +99,7 @@ fn cited(sources: &[(String, Scan)], spec: &Spec, problems: &mut Vec<Problem>) -
             match citation.place {
                 Place::Test => drop(cited.tests.insert(id)),
                 Place::Code if is_code => drop(cited.code.insert(id)),
-                Place::Code | Place::Elsewhere => {}
+                Place::Code | Place::Elsewhere | Place::Reference => {}
             }
         }
     }

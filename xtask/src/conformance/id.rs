@@ -87,6 +87,16 @@ pub(crate) fn find(text: &str) -> Vec<(usize, Id)> {
     found
 }
 
+/// Whether an id behind `text` is a reference: the text ends in `see`, or it joins the id to a list
+/// that began behind one.
+pub(crate) fn leads_to_reference(text: &str, is_list: bool) -> bool {
+    // Ids can be quoted, and a list can go on in the next line of a comment.
+    let text = text.trim_matches(|it: char| it.is_whitespace() || "`!*".contains(it));
+    let last = text.rsplit(|it| !is_word(it)).next().unwrap_or(text);
+    last.eq_ignore_ascii_case("see")
+        || (is_list && [",", "and", ", and", "..", "/", "//", "///"].contains(&text))
+}
+
 fn is_word(it: char) -> bool {
     it.is_alphanumeric() || it == '_' || it == '-'
 }

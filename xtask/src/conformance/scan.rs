@@ -12,6 +12,8 @@ pub(crate) enum Place {
     Code,
     /// In test code, where it proves nothing.
     Elsewhere,
+    /// Behind `see`: it points to a requirement that other code carries out.
+    Reference,
 }
 
 /// An id in a source.
@@ -53,10 +55,10 @@ struct Pending {
 }
 
 #[derive(Default, Clone, Copy)]
-struct Attributes {
-    is_test: bool,
+pub(crate) struct Attributes {
+    pub(crate) is_test: bool,
     is_ignored: bool,
-    is_cfg_test: bool,
+    pub(crate) is_cfg_test: bool,
 }
 
 #[derive(Default)]
@@ -68,6 +70,8 @@ struct Scanner {
     test_module: Option<usize>,
     /// `#![cfg(test)]` at the top of the file.
     is_test_file: bool,
+    /// The comment before ended in a list behind `see`, which can go on in the next line.
+    is_reference: bool,
 }
 
 impl Scanner {
@@ -185,24 +189,32 @@ impl Scanner {
 
     fn close(&mut self, docs: Place, others: Place) {
         let pending = std::mem::take(&mut self.pending);
+        self.is_reference = false;
         for token in &pending.docs {
             self.cite(token, docs);
         }
+        self.is_reference = false;
         for token in &pending.others {
             self.cite(token, others);
         }
     }
 
     fn cite(&mut self, token: &Token, place: Place) {
+        let mut end = 0;
         for (offset, id) in id::find(&token.text) {
+            let is_reference = id::leads_to_reference(&token.text[end..offset], self.is_reference);
             let line = token.line + token.text[..offset].matches('\n').count();
+            let place = if is_reference { Place::Reference } else { place };
             self.scan.citations.push(Citation { id, line, place });
+            self.is_reference = is_reference;
+            end = offset + id.to_string().len();
         }
+        self.is_reference = id::leads_to_reference(&token.text[end..], self.is_reference);
     }
 }
 
 /// The number of tokens up to and with the bracket that closes the attribute.
-fn attribute_length(rest: &[Token]) -> usize {
+pub(crate) fn attribute_length(rest: &[Token]) -> usize {
     let mut depth = 0_usize;
     for (index, token) in rest.iter().enumerate() {
         if token.is_punct("[") {
@@ -218,7 +230,7 @@ fn attribute_length(rest: &[Token]) -> usize {
 }
 
 /// What the tokens of an attribute, without its opening, say about tests.
-fn attributes(body: &[Token]) -> Attributes {
+pub(crate) fn attributes(body: &[Token]) -> Attributes {
     let path_end = body.iter().position(|it| it.kind != Kind::Word && !it.is_punct(":"));
     let (path, arguments) = body.split_at(path_end.unwrap_or(body.len()));
     let Some(name) = path.last() else { return Attributes::default() };
@@ -226,6 +238,6 @@ fn attributes(body: &[Token]) -> Attributes {
     Attributes {
         is_test: name.is_word("test"),
         is_ignored: name.is_word("ignore"),
-        is_cfg_test: name.is_word("cfg") && has("test") && !has("not"),
+        is_cfg_test: name.is_word("cfg") && has("test") && !has("not") && !has("any"),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::id::{Id, find, ranges};
 use super::report::Report;
-use super::scan::scan;
+use super::scan::{Place, scan};
 use super::spec::{Level, Spec};
 use super::{Cited, Problem, cited};
 
@@ -115,6 +115,38 @@ fn comments_and_strings_cite_but_code_does_not() {
             "J-11 7 Code",
             "J-12 7 Code",
             "J-13 7 Code",
+        ],
+    );
+}
+
+#[test]
+fn an_id_behind_see_is_a_reference() {
+    let check = |text: &str, expected: &[&str]| {
+        for source in
+            [format!("// {text}"), format!("/* {text} */"), format!("/// {text}\nfn f() {{}}")]
+        {
+            let found = scan(&source).citations;
+            let references: Vec<String> = found
+                .iter()
+                .filter(|it| it.place == Place::Reference)
+                .map(|it| it.id.to_string())
+                .collect();
+            assert_eq!(references, expected, "{source}");
+        }
+    };
+    check("J-1 (see J-2) J-3", &["J-2"]);
+    check("See J-1, `J-2` and J-3..J-4/J-5: J-6", &["J-1", "J-2", "J-3", "J-4", "J-5"]);
+    check("SEE J-1. J-2 and J-3", &["J-1"]);
+    check("see J-1 for J-2; sees J-3, over-see J-4, see: J-5, see the rule J-6", &["J-1"]);
+    check_scan(
+        "// x, see\n// J-1,\n// J-2\n// J-3\n/// see J-4,\n/// J-5\n#[test] fn t() { \"J-6\" }",
+        &[
+            "J-1 2 Reference",
+            "J-2 3 Reference",
+            "J-3 4 Code",
+            "J-4 5 Reference",
+            "J-5 6 Reference",
+            "J-6 7 Code",
         ],
     );
 }
