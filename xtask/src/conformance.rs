@@ -4,11 +4,13 @@
 
 mod id;
 mod lexer;
+mod modules;
+mod reach;
 mod report;
 mod scan;
 mod spec;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::io::Write;
@@ -16,12 +18,26 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
+use modules::Module;
+use reach::Roots;
 use report::Report;
 use scan::{Place, Scan};
 use spec::Spec;
 
 /// Its examples cite ids that do not exist, so this tool does not look at itself.
 const SELF: [&str; 2] = ["xtask/src/conformance.rs", "xtask/src/conformance/"];
+
+/// What code must be reached from to count: the binary, and the libraries that services and guests
+/// link themselves.
+const ROOTS: Roots<'_> = Roots {
+    binaries: &["crates/cli/src/main.rs"],
+    libraries: &[
+        "crates/client/src/lib.rs",
+        "crates/idempotency/src/lib.rs",
+        "crates/sdk/src/lib.rs",
+        "crates/sdk-macros/src/lib.rs",
+    ],
+};
 
 /// How the report is printed.
 #[derive(Clone, Copy)]
@@ -41,6 +57,20 @@ pub(crate) struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+/// The sources of the tree, by path: what each cites, and its modules.
+#[derive(Debug, Default)]
+struct Sources {
+    scans: Vec<(String, Scan)>,
+    modules: Vec<(String, BTreeMap<modules::Path, Module>)>,
+}
+
+impl Sources {
+    fn add(&mut self, path: &str, source: &str) {
+        self.scans.push((path.to_owned(), scan::scan(source)));
+        self.modules.push((path.to_owned(), modules::modules(source)));
     }
 }
 
@@ -65,7 +95,7 @@ pub(crate) fn run(
     ensure!(!spec.requirements.is_empty(), "no requirements below {}/docs/spec", root.display());
 
     let mut problems = std::mem::take(&mut spec.problems);
-    let cited = cited(&sources(root)?, &spec, &mut problems);
+    let cited = cited(&sources(root)?, &ROOTS, &spec, &mut problems);
     let report = Report::new(&spec, &cited.code, &cited.tests);
     match format {
         Format::Table => report.write_table(out)?,
@@ -82,12 +112,15 @@ pub(crate) fn run(
     Ok(problems.is_empty())
 }
 
-/// Sorts the citations of all sources by place, and reports those of ids that nobody defined.
-fn cited(sources: &[(String, Scan)], spec: &Spec, problems: &mut Vec<Problem>) -> Cited {
+/// Sorts the citations of all sources by place. Reports those of ids that nobody defined, and the ids
+/// that are carried out only by code that nothing reaches.
+fn cited(sources: &Sources, roots: &Roots<'_>, spec: &Spec, problems: &mut Vec<Problem>) -> Cited {
     let test_paths: Vec<String> =
-        sources.iter().flat_map(|(path, scan)| test_module_paths(path, scan)).collect();
+        sources.scans.iter().flat_map(|(path, scan)| test_module_paths(path, scan)).collect();
+    let reached = reach::reached(&sources.modules, roots);
     let mut cited = Cited::default();
-    for (path, scan) in sources {
+    let mut unreached = BTreeMap::new();
+    for (path, scan) in &sources.scans {
         let is_code = is_below_src(path) && !is_test_file(path, &test_paths);
         for citation in &scan.citations {
             let id = citation.id;
@@ -98,11 +131,21 @@ fn cited(sources: &[(String, Scan)], spec: &Spec, problems: &mut Vec<Problem>) -
             }
             match citation.place {
                 Place::Test => drop(cited.tests.insert(id)),
-                Place::Code if is_code => drop(cited.code.insert(id)),
+                Place::Code if is_code && reached.contains(path.as_str()) => {
+                    cited.code.insert(id);
+                }
+                Place::Code if is_code => {
+                    unreached.entry(id).or_insert((path, citation.line));
+                }
                 Place::Code | Place::Elsewhere | Place::Reference => {}
             }
         }
     }
+    unreached.retain(|id, _| !cited.code.contains(id));
+    problems.extend(unreached.into_iter().map(|(id, (path, line))| {
+        let message = format!("{id} has code only in modules that no binary reaches");
+        Problem { path: path.clone(), line, message }
+    }));
     cited
 }
 
@@ -127,13 +170,12 @@ fn is_test_file(path: &str, test_paths: &[String]) -> bool {
     })
 }
 
-fn sources(root: &Path) -> anyhow::Result<Vec<(String, Scan)>> {
-    let mut sources = Vec::new();
+fn sources(root: &Path) -> anyhow::Result<Sources> {
+    let mut sources = Sources::default();
     for folder in ["crates", "xtask"] {
         for path in files(root, Path::new(folder), "rs")? {
             if !SELF.iter().any(|it| path.starts_with(it)) {
-                let scan = scan::scan(&read(root, &path)?);
-                sources.push((path, scan));
+                sources.add(&path, &read(root, &path)?);
             }
         }
     }

@@ -94,7 +94,7 @@ pub(crate) fn leads_to_reference(text: &str, is_list: bool) -> bool {
     let text = text.trim_matches(|it: char| it.is_whitespace() || "`!*".contains(it));
     let last = text.rsplit(|it| !is_word(it)).next().unwrap_or(text);
     last.eq_ignore_ascii_case("see")
-        || (is_list && [",", "and", ", and", "..", "/", "//", "///"].contains(&text))
+        || (is_list && [",", "and", ", and", "to", "..", "/", "//", "///"].contains(&text))
 }
 
 fn is_word(it: char) -> bool {

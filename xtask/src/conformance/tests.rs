@@ -1,10 +1,11 @@
 //! What the tool makes of small specifications and sources.
 
 use super::id::{Id, find, ranges};
+use super::reach::Roots;
 use super::report::Report;
 use super::scan::{Place, scan};
 use super::spec::{Level, Spec};
-use super::{Cited, Problem, cited};
+use super::{Cited, Problem, Sources, cited};
 
 fn id(text: &str) -> Id {
     text.parse().expect("an id")
@@ -213,10 +214,11 @@ fn a_test_module_ends_at_its_brace() {
 fn cite(files: &[(&str, &str)]) -> (Cited, Vec<String>) {
     let spec =
         spec("- **J-1** [must] a\n- **J-2** [must] b\n- **J-3** [must] c\n- **J-4** [must] d\n");
-    let sources: Vec<_> =
-        files.iter().map(|(path, source)| ((*path).to_owned(), scan(source))).collect();
+    let mut sources = Sources::default();
+    files.iter().for_each(|(path, source)| sources.add(path, source));
+    let roots = Roots { binaries: &["crates/a/src/lib.rs"], libraries: &[] };
     let mut problems = Vec::new();
-    let cited = cited(&sources, &spec, &mut problems);
+    let cited = cited(&sources, &roots, &spec, &mut problems);
     (cited, messages(&problems))
 }
 
@@ -233,6 +235,20 @@ fn code_is_what_stands_below_src_outside_test_modules() {
     assert_eq!(cited.code.into_iter().collect::<Vec<_>>(), ids("J-1"));
     assert_eq!(cited.tests.into_iter().collect::<Vec<_>>(), ids("J-3 J-4"));
     assert_eq!(problems, Vec::<String>::new());
+}
+
+#[test]
+fn code_that_nothing_reaches_does_not_count() {
+    let (cited, problems) = cite(&[
+        ("crates/a/src/c.rs", "//! J-1\n//! J-2, see J-3\n// J-2"),
+        ("crates/a/src/lib.rs", "mod c;\nmod d; // J-1\nfn f() { d::g() }"),
+        ("crates/a/src/d.rs", "// J-4"),
+    ]);
+    assert_eq!(cited.code.into_iter().collect::<Vec<_>>(), ids("J-1 J-4"));
+    assert_eq!(
+        problems,
+        ["crates/a/src/c.rs:2: J-2 has code only in modules that no binary reaches"]
+    );
 }
 
 #[test]

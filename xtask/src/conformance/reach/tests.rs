@@ -1,0 +1,151 @@
+//! What is reached in small workspaces.
+
+use super::super::modules::modules;
+use super::{Roots, reached};
+
+const MAIN: &str = "crates/cli/src/main.rs";
+const A: &str = "crates/a/src/lib.rs";
+
+/// Checks which files of a workspace with these sources are not reached, by their modules' names.
+#[track_caller]
+fn check(main: &str, others: &[(&str, &str)], expected: &[&str]) {
+    let files: Vec<_> = [(MAIN, main)]
+        .iter()
+        .chain(others)
+        .map(|(path, source)| ((*path).to_owned(), modules(source)))
+        .collect();
+    let roots = Roots { binaries: &[MAIN], libraries: &["crates/linked-lib/src/lib.rs"] };
+    let reached = reached(&files, &roots);
+    let missed: Vec<&str> =
+        files.iter().map(|(path, _)| path.as_str()).filter(|it| !reached.contains(it)).collect();
+    assert_eq!(missed, expected, "{main}");
+}
+
+/// Checks what code in `main` reaches of a crate with a module behind each kind of name.
+#[track_caller]
+fn check_names(main: &str, expected: &[&str]) {
+    let found = [
+        (
+            A,
+            "pub mod open; mod one; mod two; pub use one::{One, make as build}; pub use self::two::Two;",
+        ),
+        ("crates/a/src/one.rs", ""),
+        ("crates/a/src/two.rs", ""),
+        ("crates/a/src/open/mod.rs", "pub mod deep;"),
+        ("crates/a/src/open/deep.rs", ""),
+    ];
+    let expected: Vec<String> = expected.iter().map(|it| format!("crates/a/src/{it}.rs")).collect();
+    check(main, &found, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_path_into_a_module_reaches_it() {
+    const ALL: [&str; 5] = ["lib", "one", "two", "open/mod", "open/deep"];
+    check_names("fn main() { deep(); one(); \"indelible_a::One\"; } // indelible_a::One", &ALL);
+    check_names("use indelible_a as a;", &ALL[1..]);
+    check_names("use indelible_a::open::{self, deep as d};", &["one", "two"]);
+    check_names("fn f() { indelible_a::open::deep::X::new(); }", &["one", "two"]);
+    check_names("fn f() { indelible_a::open::f(); }", &["one", "two", "open/deep"]);
+    check_names("use indelible_a as a; fn f() { a::open::deep::g() }", &["one", "two"]);
+    check_names("use indelible_a::open; fn f() { open::deep::g::<u8>() }", &["one", "two"]);
+    check_names("use indelible_a::*;", &[]);
+    check_names(
+        "macro_rules! m { () => { $crate::x(); ::indelible_a::open::f() } }",
+        &["one", "two", "open/deep"],
+    );
+}
+
+#[test]
+fn a_re_export_leads_to_the_module_that_defines() {
+    check_names("use indelible_a::One;", &["two", "open/mod", "open/deep"]);
+    check_names("use indelible_a::build;", &["two", "open/mod", "open/deep"]);
+    check_names("fn f(x: &indelible_a::Two) {}", &["one", "open/mod", "open/deep"]);
+    check_names("use indelible_a::{Two as T, One};", &["open/mod", "open/deep"]);
+    check_names("pub use indelible_a::One;", &["lib", "one", "two", "open/mod", "open/deep"]);
+    check_names("pub use indelible_a::One; fn f(x: One) {}", &["two", "open/mod", "open/deep"]);
+}
+
+#[test]
+fn test_code_reaches_nothing() {
+    const ALL: [&str; 5] = ["lib", "one", "two", "open/mod", "open/deep"];
+    check_names("#[cfg(test)] mod tests { use indelible_a::One; } #[cfg(test)] mod more;", &ALL);
+    check_names("#[cfg(test)] use indelible_a::{One, Two};", &ALL);
+    check_names("#[test] #[should_panic] fn t() { indelible_a::f(); }", &ALL);
+    check_names(
+        "struct S { #[cfg(test)] a: indelible_a::One, b: indelible_a::Two }",
+        &["one", "open/mod", "open/deep"],
+    );
+    check_names("#[cfg(not(test))] use indelible_a::open;", &["one", "two", "open/deep"]);
+    check_names("#[cfg(any(test, unix))] use indelible_a::open;", &["one", "two", "open/deep"]);
+}
+
+#[test]
+fn modules_name_each_other() {
+    check(
+        "mod x; mod y; mod z; mod inner { fn f() { super::x::f() } }",
+        &[
+            ("crates/cli/src/x.rs", "use super::y::Y; fn f() { let z = 1; z }"),
+            ("crates/cli/src/y.rs", "mod w; #[serde(with = \"w\")] struct Y;"),
+            ("crates/cli/src/y/w.rs", "mod inline { use super::V; } mod v; pub use v::V;"),
+            ("crates/cli/src/y/w/v.rs", "use foo::foo; fn f() { foo::foo() }"),
+            ("crates/cli/src/z.rs", ""),
+        ],
+        &["crates/cli/src/z.rs"],
+    );
+    // Imports in a circle, each by the other.
+    check(
+        "mod x; mod y; use x::A;",
+        &[
+            ("crates/cli/src/x.rs", "pub use crate::y::*;"),
+            ("crates/cli/src/y.rs", "pub use crate::x::*;"),
+        ],
+        &[],
+    );
+}
+
+/// Methods are called without a path: an `impl` for a type of another module is reached with that
+/// type, one for a type or trait of its own only when that is named.
+#[test]
+fn an_impl_is_reached_with_what_it_is_for() {
+    let check_impl = |source: &str, expected: &[&str]| {
+        check(
+            "mod t; mod i; mod u; fn f(t: t::T) {}",
+            &[
+                ("crates/cli/src/t.rs", "pub struct T;"),
+                ("crates/cli/src/i.rs", source),
+                ("crates/cli/src/u.rs", "pub trait U {}"),
+            ],
+            expected,
+        );
+    };
+    const I: &str = "crates/cli/src/i.rs";
+    const U: &str = "crates/cli/src/u.rs";
+    check_impl("use std::fmt; use crate::t::T; impl<X> fmt::Display for T where X: Copy {}", &[U]);
+    check_impl("impl super::t::T {}", &[U]);
+    check_impl("use super::*; impl t::T {}", &[U]);
+    check_impl("use crate::t::T; struct Own; impl From<T> for Own {}", &[I, U]);
+    check_impl("use crate::t::T; trait Own {} impl Own for T {}", &[I, U]);
+    check_impl("use crate::t::T; use crate::u::U; impl U for T {}", &[I, U]);
+    check_impl("fn f(x: impl Fn()) -> impl Copy {}", &[I, U]);
+    check_impl(
+        "const C: &str = concat!(\"\"); fn f() { vec![1]; } macro_rules! m { () => {} }",
+        &[I, U],
+    );
+    check_impl("implement! { T }", &[U]);
+}
+
+#[test]
+fn a_linked_library_is_reached_where_it_is_public() {
+    check(
+        "",
+        &[
+            ("crates/linked-lib/src/lib.rs", "pub mod a; mod b; mod c; pub use b::B;"),
+            ("crates/linked-lib/src/a.rs", "pub(crate) mod d; mod e;"),
+            ("crates/linked-lib/src/a/d.rs", ""),
+            ("crates/linked-lib/src/a/e.rs", ""),
+            ("crates/linked-lib/src/b.rs", ""),
+            ("crates/linked-lib/src/c.rs", ""),
+        ],
+        &["crates/linked-lib/src/a/e.rs", "crates/linked-lib/src/c.rs"],
+    );
+}
