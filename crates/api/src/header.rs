@@ -4,7 +4,8 @@
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The caller's own id for an operation, a UUIDv7 (V).
 pub const OPERATION_ID: &str = "indelible-operation-id";
-/// What to do if the operation goes on already: `attach` (unless said otherwise) or `conflict` (C-2).
+/// What to do if the operation goes on already (see C-2): `attach` (unless said otherwise) or
+/// `conflict`.
 pub const IF_IN_FLIGHT: &str = "indelible-if-in-flight";
 /// What a request met: the words of [`Verdict`](crate::call::Verdict).
 pub const VERDICT: &str = "indelible-verdict";

@@ -66,7 +66,7 @@ impl<In: Serialize + ?Sized, Out: DeserializeOwned> Function<In, Out> {
     }
 
     fn invocation<How>(&self, input: &In) -> Invocation<Out, How> {
-        // Once: every attempt sends the same bytes, or it would be another request (V-9).
+        // Once: every attempt sends the same bytes, or it would be another request (see V-9).
         let body = serde_json::to_vec(input)
             .map_err(|error| Invalid(format!("the input is not JSON: {error}")));
         Invocation {
@@ -83,10 +83,10 @@ impl<In: Serialize + ?Sized, Out: DeserializeOwned> Function<In, Out> {
     }
 }
 
-/// What to do if the operation goes on already (C-2).
+/// What to do if the operation goes on already (see C-2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IfInFlight {
-    /// Wait with it (V-30).
+    /// Wait with it (see V-30).
     #[default]
     Attach,
     /// Say so at once.

@@ -131,7 +131,8 @@ impl Client {
         Backup::begin(self.clone()).await
     }
 
-    /// What is known of an operation of the namespace. [`Error::Expired`]: nothing any more (V-59).
+    /// What is known of an operation of the namespace. [`Error::Expired`]: nothing any more (see
+    /// V-59).
     pub async fn operation(&self, operation_id: &str) -> Result<Operation, Error> {
         self.read(&["operations", operation_id], &self.scoped(Vec::new())).await
     }

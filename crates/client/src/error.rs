@@ -31,16 +31,16 @@ pub enum CallError<Out> {
     /// It returned, but not what the caller's type takes.
     #[error("the function returned something else than expected: {0}")]
     Output(String),
-    /// The operation id was used before, for another request (V-9).
+    /// The operation id was used before, for another request (see V-9).
     #[error("the operation id was used for another request: {}", .0.detail)]
     Conflict(Box<Problem>),
     /// The idempotency key was used before, for another request.
     #[error("the idempotency key was used for another request: {}", .0.detail)]
     Mismatch(Box<Problem>),
-    /// The operation id is too old: it may have been executed and forgotten (V-59).
+    /// The operation id is too old: it may have been executed and forgotten (see V-59).
     #[error("the operation id is too old: {}", .0.detail)]
     Expired(Box<Problem>),
-    /// The operation goes on, and the caller said that it does not want to be attached (C-2).
+    /// The operation goes on, and the caller said that it does not want to be attached (see C-2).
     #[error(transparent)]
     InFlight(InFlight),
     /// Refused for another reason: nothing was started; or, if the problem names an execution, that
@@ -83,19 +83,20 @@ impl<Out> fmt::Debug for CallError<Out> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The operation lived in memory alone and is gone: nobody knows whether it happened (V-33).
+    /// The operation lived in memory alone and is gone (see V-33): nobody knows whether it
+    /// happened.
     #[error("nobody knows whether it happened: {}", .0.detail)]
     Indeterminate(Box<Problem>),
-    /// The operation id was used before, for another request (V-9).
+    /// The operation id was used before, for another request (see V-9).
     #[error("the operation id was used for another request: {}", .0.detail)]
     Conflict(Box<Problem>),
     /// The idempotency key was used before, for another request.
     #[error("the idempotency key was used for another request: {}", .0.detail)]
     Mismatch(Box<Problem>),
-    /// The operation id is too old: it may have been executed and forgotten (V-59).
+    /// The operation id is too old: it may have been executed and forgotten (see V-59).
     #[error("the operation id is too old: {}", .0.detail)]
     Expired(Box<Problem>),
-    /// The operation goes on, and the caller said that it does not want to be attached (C-2).
+    /// The operation goes on, and the caller said that it does not want to be attached (see C-2).
     #[error(transparent)]
     InFlight(InFlight),
     /// Refused for another reason: nothing was started.
@@ -136,7 +137,7 @@ pub enum Error {
     /// The idempotency key was used before, for another request.
     #[error("the idempotency key was used for another request: {}", .0.detail)]
     Mismatch(Box<Problem>),
-    /// The operation id is too old: nothing is known of it any more (V-59).
+    /// The operation id is too old: nothing is known of it any more (see V-59).
     #[error("the operation id is too old: {}", .0.detail)]
     Expired(Box<Problem>),
     /// Refused for another reason: nothing has changed.

@@ -103,8 +103,8 @@ impl<Out: DeserializeOwned> Handle<Out> {
     /// `Location`, which could lead the token elsewhere.
     ///
     /// An execution that is not found is asked for by its operation: retention may have taken it, and
-    /// its outcome is remembered under its name (V-31). Who is told only that there is none could do
-    /// it again under another one.
+    /// its outcome is remembered under its name (see V-31). Who is told only that there is none
+    /// could do it again under another one.
     pub(crate) async fn wait_until(
         &self,
         deadline: Option<Instant>,

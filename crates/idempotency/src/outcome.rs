@@ -50,7 +50,7 @@ pub enum InFlight {
         remaining: Duration,
     },
     /// Its owner's lease ended this long ago without a word. Whether the work was done, nobody can
-    /// know here (C-34): look, then take it over or leave it.
+    /// know here (see C-34): look, then take it over or leave it.
     Indeterminate {
         /// Since when.
         lapsed: Duration,

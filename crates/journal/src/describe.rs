@@ -125,7 +125,7 @@ impl fmt::Display for Start<'_> {
         let Started { function_name, input, component_digest, .. } = self.0;
         write!(f, "{}, {}, component={component_digest:#}", Clip(function_name), Clip(input))?;
         match &self.0.parent_id {
-            // Only a root has a key (C-31), and whoever started a root is in another tree.
+            // Only a root has a key (see C-31), and whoever started a root is in another tree.
             Some(parent) if self.0.idempotency_key.is_some() => write!(f, ", parent={parent:#}")?,
             Some(parent) => write!(f, ", parent={}", Id(parent.as_promise()))?,
             None => {}

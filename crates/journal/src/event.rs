@@ -31,7 +31,7 @@ pub enum Event {
         /// What went wrong.
         error: Box<Failure>,
     },
-    /// J-12: somebody asked to cancel; cleaning up is allowed from here on (J-80).
+    /// J-12: somebody asked to cancel; cleaning up is allowed from here on (see J-80).
     CancelRequested {
         /// Why, for people.
         reason: String,
@@ -183,9 +183,9 @@ pub struct Started {
     pub input: Payload,
     /// The caller; for a root, whoever started it, if that was an execution.
     pub parent_id: Option<ExecutionId>,
-    /// For a root: what its hash is made from (C-31).
+    /// For a root: what its hash is made from (see C-31).
     pub idempotency_key: Option<OperationKey>,
-    /// Which attempt, and at which attempt of each caller (C-32).
+    /// Which attempt, and at which attempt of each caller (see C-32).
     pub attempts: Attempts,
     /// What the guest may use.
     pub limits: Limits,

@@ -89,12 +89,12 @@ name_newtype! {
     SignalName
 }
 name_newtype! {
-    /// Within it, operation ids are unique (C-31).
+    /// Within it, operation ids are unique (see C-31).
     Namespace
 }
 name_newtype! {
     /// The identity of one logical operation: the client's own, or one minted at admission. Never
-    /// a caller's idempotency key (C-31).
+    /// a caller's idempotency key (see C-31).
     OperationId
 }
 

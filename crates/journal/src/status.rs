@@ -30,7 +30,7 @@ pub enum Status {
 
 impl Status {
     /// The status after an event (J-32). Seven events change it, the other 13 do not. No
-    /// `ExecutionAwaiting` or `ExecutionResumed` follows a `CancelRequested` (C-22), so
+    /// `ExecutionAwaiting` or `ExecutionResumed` follows a `CancelRequested` (see C-22), so
     /// Cancelling lasts.
     #[must_use]
     pub fn after(self, event: &Event) -> Self {

@@ -140,7 +140,7 @@ impl WaitSet {
     }
 
     /// One promise, whosever child it is; a root, which is nobody's, makes an empty set. The
-    /// journal refuses to wait for what is not its own (C-26).
+    /// journal refuses to wait for what is not its own (see C-26).
     pub(crate) fn of_one(promise: &PromiseId) -> Self {
         let number = promise.path().last().copied();
         let execution_id = promise.parent().unwrap_or_else(|| promise.execution_root());

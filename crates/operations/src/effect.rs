@@ -1,7 +1,7 @@
 //! What follows an attempt at an effect of a workflow that has ended (D5, C-29, C-38, C-40).
 //!
-//! An effect is what is unknown after a crash (C-41): an HTTP request, or a volatile function. A
-//! persist function is none: its own journal goes on.
+//! An effect is what is unknown after a crash (see C-41): an HTTP request, or a volatile function.
+//! A persist function is none: its own journal goes on.
 
 use indelible_journal::{ErrorKind, Idempotency, OnUnknown, RetryBound, RetryCause, RetryPolicy};
 

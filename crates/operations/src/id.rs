@@ -1,6 +1,6 @@
 //! Operation ids: who makes them, where each is unique, and what time it carries.
 //!
-//! | where | the id | unique within | how it expires (C-3) |
+//! | where | the id | unique within | how it expires (see C-3) |
 //! |---|---|---|---|
 //! | over HTTP | a UUIDv7 | a namespace | by the time in it |
 //! | in a session | a number from 1 | the session (V-7) | by the session's watermark |

@@ -27,7 +27,7 @@ pub enum Standing {
     Blocked = 2,
     /// Somebody asked to cancel; the guest may clean up.
     Cancelling = 3,
-    /// It does not go on by itself: stuck (C-25), or an outcome that a person has to settle.
+    /// It does not go on by itself: stuck (see C-25), or an outcome that a person has to settle.
     Held = 4,
     /// The function returned. Terminal.
     Completed = 5,

@@ -24,7 +24,7 @@ pub struct Operation {
     pub binding: Binding,
     /// When it was accepted: its deadline counts from there.
     pub accepted_at: Timestamp,
-    /// The attempt that goes on, or ended it (C-32).
+    /// The attempt that goes on, or ended it (see C-32).
     pub attempt: Attempt,
     /// The caller's key that led to it: the key's record goes a moment before this one.
     pub key: Option<String>,

@@ -33,7 +33,8 @@ pub enum Kind {
     Operation = 1,
     /// By a caller's idempotency key.
     IdempotencyKey = 2,
-    /// What was answered under a key of another slot, by what it was done to and the key (C-80).
+    /// What was answered under a key of another slot (see C-80), by what it was done to and the
+    /// key.
     Answer = 3,
 }
 
@@ -75,7 +76,7 @@ impl Id {
     }
 
     /// The answer to a request under a key of another slot, that changed this tree, or the
-    /// [server](crate::idempotency_keys::SERVER) (C-80).
+    /// [server](crate::idempotency_keys::SERVER) (see C-80).
     pub fn answer(namespace: &Namespace, target: &RootHash, key: &str) -> Self {
         let (namespace, name) = (namespace.clone(), format!("{target}:{key}"));
         Self { kind: Kind::Answer, namespace, name }
@@ -121,7 +122,8 @@ pub struct Windowed<R> {
 }
 
 impl<R> Windowed<R> {
-    /// No outcome is on record: what it is about goes on or, if it is volatile, was lost (C-39).
+    /// No outcome is on record: what it is about goes on or, if it is volatile, was lost (see
+    /// C-39).
     pub fn is_in_progress(&self) -> bool {
         self.expires_at.is_none()
     }

@@ -201,7 +201,7 @@ impl Asked {
         Ok(named)
     }
 
-    /// The caller's key (I-6).
+    /// The caller's key (see I-6).
     pub(crate) fn key(
         &self,
         namespace: &ConsumerNamespace,

@@ -391,7 +391,7 @@ impl Spans {
     }
 
     /// The wait is over, and not by the signal: a delivery that comes later is for another await,
-    /// which may well have the same child number (C-37).
+    /// which may well have the same child number (see C-37).
     fn abandon_signal(&mut self, at: u64) {
         if let Some(promise) = self.awaited.take() {
             self.end(&promise, End::Abandoned, at);

@@ -42,7 +42,7 @@ pub enum LayerError {
     /// The body of the response broke off; what the handler did is rolled back.
     #[error("the body of the response broke off")]
     ResponseBody(#[source] BoxError),
-    /// The recorded response cannot be read (I-17).
+    /// The recorded response cannot be read (see I-17).
     #[error("the recorded response does not fit this version; drain or migrate it")]
     IncompatibleState(#[source] DecodeError),
     /// Somebody else recorded an error under the key: the middleware records none.

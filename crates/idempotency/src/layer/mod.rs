@@ -57,7 +57,7 @@
 //!   without a transaction; without the header too, unless it is
 //!   [required](IdempotencyLayer::required).
 //! - The key is bare or a quoted string: `abc` and `"abc"` are one key. It is text in UTF-8, not
-//!   blank, at most 255 characters, without control characters, and there once (I-6).
+//!   blank, at most 255 characters, without control characters, and there once (see I-6).
 //! - [`Scope`] says whose key it is. Put the layer inside of what authenticates.
 //! - A repetition is the same request if method, path, query and body are the same. A body that says
 //!   it is JSON, and is, is compared by its value; any other by its bytes and its content type. Other
@@ -102,11 +102,11 @@
 //! | 400 | `key-required`, `key-invalid`, `request-unreadable` | |
 //! | 403 | `scope-unknown` | the scope's function says none |
 //! | 409 | `in-progress` | with `Retry-After` |
-//! | 409 | `indeterminate` | begun by other code, in two transactions, and never ended (C-34) |
+//! | 409 | `indeterminate` | begun by other code, in two transactions, and never ended (see C-34) |
 //! | 413 | `request-too-large` | nothing was begun |
-//! | 422 | `mismatch` | the key stands for another request (I-12) |
+//! | 422 | `mismatch` | the key stands for another request (see I-12) |
 //! | 500 | `recorded-failure` | other code has recorded an error under the key |
-//! | 500 | `incompatible-state` | what is recorded is no response of a known version (I-17) |
+//! | 500 | `incompatible-state` | what is recorded is no response of a known version (see I-17) |
 //! | 500 | `response-too-large`, `response-unreadable`, `transaction-held` | nothing is recorded, what the handler did is undone |
 //! | 500 | `attempt-lost` | the handler ended the transaction itself |
 //! | 500 | `internal` | the database refuses: the handler ignored an error in its transaction, or a constraint does not hold |
@@ -134,7 +134,7 @@
 //! - **Bodies given on.** The inner service gets [`GuardedBody`] as its request's body. axum's routes
 //!   take any; a service that insists on one type needs the body mapped.
 //! - **Expired records** are replayed until somebody
-//!   [purges](crate::store::RawIdempotencyStore::purge_expired) them (I-19).
+//!   [purges](crate::store::RawIdempotencyStore::purge_expired) them (see I-19).
 
 mod body;
 mod config;

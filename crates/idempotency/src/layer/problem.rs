@@ -18,7 +18,7 @@ const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 pub(super) enum Problem {
     /// There is no key, and one is required.
     KeyRequired,
-    /// The key cannot be one (I-6).
+    /// The key cannot be one (see I-6).
     KeyInvalid(String),
     /// Whose key it is cannot be told.
     ScopeUnknown,
@@ -26,15 +26,15 @@ pub(super) enum Problem {
     RequestUnreadable,
     /// The request's body is beyond the bound.
     RequestTooLarge { bytes_max: usize },
-    /// Somebody is at it (I-13).
+    /// Somebody is at it (see I-13).
     InProgress { retry_after: Duration },
-    /// Somebody was at it, and nobody knows what became of it (C-34).
+    /// Somebody was at it, and nobody knows what became of it (see C-34).
     Indeterminate,
-    /// The key stands for another request (I-12).
+    /// The key stands for another request (see I-12).
     Mismatch,
     /// What is recorded is an error, and not of this middleware.
     RecordedFailure,
-    /// What is recorded does not fit this version (I-17).
+    /// What is recorded does not fit this version (see I-17).
     IncompatibleState,
     /// The handler's response is beyond the bound.
     ResponseTooLarge,

@@ -31,7 +31,7 @@ pub enum StoreError {
         /// The store's namespace.
         store: ConsumerNamespace,
     },
-    /// Another owner has taken over (C-34): whatever was done in this transaction must not be
+    /// Another owner has taken over (see C-34): whatever was done in this transaction must not be
     /// committed.
     #[error("the attempt at {key} was taken over by another owner: roll back")]
     Superseded {

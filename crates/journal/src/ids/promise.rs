@@ -84,7 +84,7 @@ impl PromiseId {
     }
 
     /// The root of the tree that this belongs to (J-3). It finds the tree, not the journal:
-    /// each call of a function has a journal of its own (C-32).
+    /// each call of a function has a journal of its own (see C-32).
     pub fn execution_root(&self) -> ExecutionId {
         ExecutionId::new(Self::root_of(self.root)).expect("a root is not deep")
     }

@@ -122,7 +122,7 @@ impl Journal {
     /// deadline passes between two attempts, a request may not be sent at all. Where none is in
     /// flight, the attempt that is due is started first, because nothing completes unstarted
     /// (SE-2): both entries belong into one commit, or a crash between them would make unknown
-    /// what never happened. It counts as started from then on (C-32).
+    /// what never happened. It counts as started from then on (see C-32).
     pub fn settle_invoke(
         &mut self,
         now: Timestamp,

@@ -61,7 +61,7 @@ pub(crate) struct InvokeState {
     pub(crate) scheduled_time: Timestamp,
     pub(crate) kind: InvokeKind,
     pub(crate) function_name: FunctionName,
-    /// What a replay's call must match (C-25); the input itself is in the event.
+    /// What a replay's call must match (see C-25); the input itself is in the event.
     pub(crate) input: InputHash,
     pub(crate) retry_policy: Arc<RetryPolicy>,
     pub(crate) phase: Phase,
@@ -171,7 +171,7 @@ pub struct OpenInvoke {
 
 impl OpenInvoke {
     /// Whether there may be another attempt after one that is over for this cause with this error;
-    /// if not, the journal refuses it (SE-5, C-28, C-29, C-41).
+    /// if not, the journal refuses it (see SE-5, C-28, C-29, C-41).
     pub fn may_retry(&self, cause: RetryCause, error: ErrorKind) -> bool {
         let (policy, counted) = (&self.retry_policy, self.retries_counted);
         retry_refusal(self.kind, policy, counted, cause, error).is_none()
@@ -183,7 +183,7 @@ impl OpenInvoke {
 pub enum InvokePhase {
     /// Nothing has left yet.
     Scheduled,
-    /// This attempt is, or was, in flight: after a crash its outcome may be unknown (C-41).
+    /// This attempt is, or was, in flight: after a crash its outcome may be unknown (see C-41).
     Started {
         /// Which attempt.
         attempt: Attempt,
@@ -245,7 +245,7 @@ impl JoinSet {
     }
 }
 
-/// Stands for a call's input when a replay asks for the same call again (C-25). It lives in
+/// Stands for a call's input when a replay asks for the same call again (see C-25). It lives in
 /// memory only, and guards against mistakes, not against somebody who can write the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InputHash(u128);

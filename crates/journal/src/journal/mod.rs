@@ -47,7 +47,7 @@ pub struct Journal {
     /// Every child by its number: the allocated children of J-8, and the replay index of J-72.
     children: Vec<Child>,
     /// Deliveries in the order of their arrival, consumed or not: a next attempt gets them all
-    /// (C-32).
+    /// (see C-32).
     deliveries: Vec<Delivery>,
     /// The payloads of those that were not consumed, in bytes.
     unread_bytes: usize,
@@ -61,7 +61,8 @@ pub struct Journal {
     /// come past it repeats what was done before.
     awaited_at: Option<Sequence>,
     cancel: Option<Cancel>,
-    /// Whether any InvokeStarted was written: what a retry of this attempt may depend on (C-32).
+    /// Whether any InvokeStarted was written: what a retry of this attempt may depend on (see
+    /// C-32).
     effect_started: bool,
     ending: Option<Ending>,
 }
@@ -150,7 +151,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// What it is stored under (C-32).
+    /// What it is stored under (see C-32).
     pub fn key(&self) -> &JournalKey {
         &self.key
     }
@@ -217,8 +218,8 @@ impl Journal {
     }
 
     /// The calls that are scheduled and not completed, each with its last attempt, if one was
-    /// started. What has to be settled before the end (C-40), and where recovery looks for
-    /// unknown outcomes (C-41).
+    /// started. What has to be settled before the end (see C-40), and where recovery looks for
+    /// unknown outcomes (see C-41).
     pub fn open_invokes(&self) -> impl Iterator<Item = OpenInvoke> + '_ {
         self.children.iter().enumerate().filter_map(|(number, child)| {
             let Child::Invoke(invoke) = child else { return None };

@@ -117,7 +117,7 @@ impl Journal {
     ) -> Result<Entry, Violation> {
         let delivery_id = self.signals.next_receipt(name);
         let oldest = self.signals.oldest(name).map(|index| &self.deliveries[index].payload);
-        // Without a delivery the check refuses (CF-2), whatever the payload.
+        // Without a delivery the check refuses (see CF-2), whatever the payload.
         let payload = oldest.cloned().unwrap_or_else(crate::Payload::empty);
         let (promise_id, signal_name) = (self.next_promise(), name.clone());
         self.stamp(now, Event::SignalReceived { promise_id, signal_name, payload, delivery_id })

@@ -19,7 +19,7 @@ use crate::wait::AwaitKind;
 /// Appends the line of one event, with its line break.
 ///
 /// [`super::parse_line`] gives back an equal key and record, provided that a wait set belongs to
-/// the execution of `key`; a journal accepts no other (C-26).
+/// the execution of `key`; a journal accepts no other (see C-26).
 pub fn write_line(key: &JournalKey, record: &Record, out: &mut Vec<u8>) {
     let line = Writer { key, record, out };
     match &record.event {

@@ -5,7 +5,8 @@
 //! from then on the tree is gone for whoever asks, then those of what it called; then its journals.
 //! As long as anything of it is left, an entry says that it is being swept: a crash in between leaves
 //! that entry, and the next step goes on, whatever is to be kept by then; and no root begins anew
-//! over what is left of it. Records of operations and keys stay; they have windows of their own (C-3).
+//! over what is left of it. Records of operations and keys stay; they have windows of their
+//! own (see C-3).
 //!
 //! - `background`: all of this by itself, now and then.
 
