@@ -72,7 +72,7 @@ fn a_folder_that_others_can_write_is_told() {
     until("it is told", || server.said().contains("others can write to").then_some(()));
 }
 
-/// C-25: a list of replays that cannot be read does not keep the server down. It is put aside, that
+/// C-85: a list of replays that cannot be read does not keep the server down. It is put aside, that
 /// is told, and everything that was accepted is there.
 #[test]
 fn a_torn_list_of_replays_is_put_aside() {
