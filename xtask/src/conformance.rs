@@ -131,7 +131,7 @@ fn cited(sources: &Sources, roots: &Roots<'_>, spec: &Spec, problems: &mut Vec<P
             }
             match citation.place {
                 Place::Test => drop(cited.tests.insert(id)),
-                Place::Code if is_code && reached.contains(path.as_str()) => {
+                Place::Code if is_code && reach::contains(&reached, path, citation.line) => {
                     cited.code.insert(id);
                 }
                 Place::Code if is_code => {
@@ -143,7 +143,7 @@ fn cited(sources: &Sources, roots: &Roots<'_>, spec: &Spec, problems: &mut Vec<P
     }
     unreached.retain(|id, _| !cited.code.contains(id));
     problems.extend(unreached.into_iter().map(|(id, (path, line))| {
-        let message = format!("{id} has code only in modules that no binary reaches");
+        let message = format!("{id} has code only where no binary reaches it");
         Problem { path: path.clone(), line, message }
     }));
     cited

@@ -1,5 +1,5 @@
-//! The modules of one source file: what each brings into scope, which paths its code names, and for
-//! what it has `impl`s. Test code is left out. Nothing here knows of other files.
+//! The modules of one source file: what each brings into scope, its items, and which paths their code
+//! names. Test code is left out. Nothing here knows of other files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,32 +19,54 @@ pub(crate) struct Import {
     pub(crate) is_public: bool,
 }
 
+/// When the code of an item can run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// When its module is reached: a macro, an alias, or no item at all.
+    #[default]
+    Always,
+    /// When somebody names it.
+    Named,
+    /// An `impl`: when everything in its header is reached. A macro call could implement anything,
+    /// and a symbol for the linker needs no name: their header is empty.
+    For(Vec<Path>),
+}
+
+/// An item of a module, with the comments and attributes before it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Item {
+    /// Empty for an `impl`, and for a macro call.
+    pub(crate) name: String,
+    pub(crate) usage: Use,
+    /// The paths in its code, single words among them.
+    pub(crate) paths: BTreeSet<Path>,
+    /// From behind the item before it to its own last line.
+    pub(crate) lines: (usize, usize),
+}
+
 /// One module: a file without its inline modules, or one of those.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Module {
     pub(crate) imports: Vec<Import>,
+    /// The strings of attributes that may be paths, such as `#[serde(with = "wire")]`: a derive can
+    /// use everything there.
+    pub(crate) derived: BTreeSet<Path>,
     /// The names of its `pub mod`, with any visibility.
     pub(crate) public_modules: Vec<String>,
-    /// The names of its `mod` with a body.
-    pub(crate) inline_modules: Vec<String>,
-    /// The paths in its code, single words among them.
-    pub(crate) paths: BTreeSet<Path>,
-    /// The types and traits that it defines.
-    pub(crate) types: BTreeSet<String>,
-    /// The paths in the header of each `impl`. An empty header stands for what could implement
-    /// anything: a macro call among the items, or a symbol that the linker sees.
-    pub(crate) impls: Vec<Vec<Path>>,
+    pub(crate) items: Vec<Item>,
 }
 
 /// The modules of a file by their path below it; the file itself has the empty path.
 pub(crate) fn modules(source: &str) -> BTreeMap<Path, Module> {
     let code = without_tests(tokens(source));
     let mut reader = Reader::default();
-    reader.modules.entry(Path::new()).or_default();
+    // What a file says of itself stands before its first item and is not of it.
+    reader.close(code.first().map_or(0, |it| it.line - 1));
     let mut at = 0;
     while at < code.len() {
-        at += reader.step(at.checked_sub(1).map(|it| &code[it]), &code[at..]);
+        at += reader.step(&code[at..]);
     }
+    reader.close(usize::MAX);
     reader.modules
 }
 
@@ -53,51 +75,50 @@ struct Reader {
     modules: BTreeMap<Path, Module>,
     /// The inline modules around the present token, and the depth outside each.
     inside: Vec<(String, usize)>,
+    /// How many brackets of any kind are open.
     depth: usize,
+    item: Item,
+    /// It is settled what the item is.
+    is_known: bool,
     is_public: bool,
 }
 
 impl Reader {
     /// Reads the first token of `rest`, or the few that belong together; returns how many.
-    fn step(&mut self, before: Option<&Token>, rest: &[Token]) -> usize {
+    fn step(&mut self, rest: &[Token]) -> usize {
         let is_public = std::mem::take(&mut self.is_public);
-        let next = rest.get(1);
-        let begins_item = before.is_none_or(|it| {
-            it.is_word("unsafe") || (it.kind == Kind::Punct && "{};]".contains(&it.text))
-        });
+        let is_top = self.depth == self.inside.last().map_or(0, |(_, depth)| depth + 1);
+        let next = |text| rest.get(1).is_some_and(|it| it.text == text);
         match (rest[0].kind, rest[0].text.as_str()) {
-            (Kind::Punct, "{") => self.depth += 1,
-            (Kind::Punct, "}") => {
-                self.depth = self.depth.saturating_sub(1);
-                self.inside.pop_if(|(_, depth)| *depth == self.depth);
+            (Kind::Punct, "{" | "(" | "[") => self.depth += 1,
+            (Kind::Punct, ")" | "]") => self.depth = self.depth.saturating_sub(1),
+            (Kind::Punct, "}") => self.close_brace(rest[0].line),
+            (Kind::Punct, ";") if is_top => self.close(rest[0].line),
+            (Kind::Punct, "#") if next("[") => self.attribute(rest),
+            // What a format string has in braces is code.
+            (Kind::Text, text) => {
+                let parts = text.split('{').skip(1).filter_map(|it| it.split('}').next());
+                self.item.paths.extend(parts.flat_map(|it| paths(&tokens(it))));
             }
-            (Kind::Punct, "#") if next.is_some_and(|it| it.is_punct("[")) => self.attribute(rest),
             (Kind::Word, "pub") => {
                 self.is_public = true;
-                if next.is_some_and(|it| it.is_punct("(")) {
+                if next("(") {
                     return rest.iter().position(|it| it.is_punct(")")).map_or(1, |it| it + 1);
                 }
             }
-            (Kind::Word, "use") if !next.is_some_and(|it| it.is_punct("<")) => {
+            (Kind::Word, "use") if !next("<") => {
                 return 1 + read_use(&rest[1..], &[], is_public, &mut self.module().imports);
             }
-            (Kind::Word, "mod") => self.declaration(rest, is_public),
-            (Kind::Word, "struct" | "enum" | "union" | "trait" | "type") => {
-                self.module().types.extend(next.map(|it| it.text.clone()));
-            }
-            (Kind::Word, "impl") if begins_item => {
-                let end = rest.iter().position(|it| it.is_punct("{")).unwrap_or(rest.len());
-                self.module().impls.push(paths(&rest[1..end]));
-            }
+            (Kind::Word, "mod") if is_top => return self.declaration(rest, is_public),
             (Kind::Word, word) => {
                 let path = path(rest);
                 let length = path_length(&path);
-                let is_macro = begins_item && rest.get(length).is_some_and(|it| it.is_punct("!"));
-                let level = self.inside.last().map_or(0, |(_, depth)| depth + 1);
-                if is_macro && word != "macro_rules" && self.depth == level {
-                    self.module().impls.push(Vec::new());
+                if is_top && !self.is_known {
+                    let has_mark = rest.get(length).is_some_and(|it| it.is_punct("!"));
+                    let is_call = has_mark && word != "macro_rules";
+                    self.keyword(if is_call { "!" } else { word }, &rest[1..]);
                 }
-                self.module().paths.insert(path);
+                self.item.paths.insert(path);
                 return length;
             }
             _ => {}
@@ -110,32 +131,71 @@ impl Reader {
         self.modules.entry(path).or_default()
     }
 
-    fn declaration(&mut self, rest: &[Token], is_public: bool) {
-        let [_, name, open, ..] = rest else { return };
+    /// The item ends on this line, and the next one begins.
+    fn close(&mut self, line: usize) {
+        let next = Item { lines: (line.saturating_add(1), 0), ..Item::default() };
+        let mut item = std::mem::replace(&mut self.item, next);
+        item.lines.1 = line;
+        self.is_known = false;
+        self.module().items.push(item);
+    }
+
+    fn close_brace(&mut self, line: usize) {
+        self.depth = self.depth.saturating_sub(1);
+        let level = self.inside.last().map_or(0, |(_, depth)| depth + 1);
+        if self.depth <= level {
+            self.close(line);
+        }
+        self.inside.pop_if(|(_, depth)| *depth == self.depth);
+    }
+
+    fn declaration(&mut self, rest: &[Token], is_public: bool) -> usize {
+        let [_, name, open, ..] = rest else { return 1 };
         if is_public {
             self.module().public_modules.push(name.text.clone());
         }
+        self.close(open.line);
         if open.is_punct("{") {
-            self.module().inline_modules.push(name.text.clone());
             self.inside.push((name.text.clone(), self.depth));
-            self.module();
+            self.depth += 1;
         }
+        3
     }
 
-    /// Some derives take a path in a string: `#[serde(with = "wire")]`.
     fn attribute(&mut self, rest: &[Token]) {
         for token in &rest[..attribute_length(rest)] {
             let is_path = |it: char| it.is_alphanumeric() || it == '_' || it == ':';
-            if token.kind == Kind::Text && token.text.chars().all(is_path) {
-                let mut path: Path = token.text.split("::").map(str::to_owned).collect();
-                if path.len() == 1 {
-                    path.insert(0, "self".to_owned());
-                }
-                self.module().paths.insert(path);
-            } else if token.is_word("no_mangle") || token.is_word("global_allocator") {
-                self.module().impls.push(Vec::new());
+            let is_text = token.kind == Kind::Text && !token.text.is_empty();
+            if is_text && token.text.chars().all(is_path) {
+                let path = token.text.split("::").map(str::to_owned).collect();
+                self.module().derived.insert(path);
+            }
+            if token.is_word("no_mangle") || token.is_word("global_allocator") {
+                self.item.usage = Use::For(Vec::new());
+                self.is_known = true;
             }
         }
+    }
+
+    /// Notes what the item is if this word says so; `!` stands for a macro call. An alias is always
+    /// used: who uses what it stands for need not name it.
+    fn keyword(&mut self, word: &str, rest: &[Token]) {
+        let mut words = rest.iter().filter(|it| it.kind == Kind::Word && it.text != "mut");
+        let name = words.next().map_or("", |it| it.text.as_str());
+        let header = || rest.split(|it| it.is_punct("{")).next().unwrap_or(rest);
+        let (usage, name) = match (word, name) {
+            ("!", _) => (Use::For(Vec::new()), ""),
+            ("impl", _) => (Use::For(paths(header())), ""),
+            ("const", "fn" | "async" | "unsafe" | "extern") => return,
+            ("type" | "macro_rules", _) | ("const", "_") => (Use::Always, name),
+            ("fn" | "struct" | "enum" | "union" | "trait" | "const" | "static", _) => {
+                (Use::Named, name)
+            }
+            _ => return,
+        };
+        self.item.usage = usage;
+        self.item.name = name.to_owned();
+        self.is_known = true;
     }
 }
 

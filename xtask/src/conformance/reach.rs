@@ -1,12 +1,12 @@
-//! Which source files the binaries reach. A module is reached when code of a reached module names a
-//! path that leads into it. A crate's root does not reach what it declares or re-exports: only who
-//! names an item there reaches the module that defines it.
+//! Which code the binaries reach. An item is reached when reached code names a path that leads to it,
+//! an `impl` when all that its header names is. A crate's root does not reach what it declares or
+//! re-exports: only who names something there reaches it.
 //!
-//! Where the text alone leaves a doubt, a module counts as reached: an error here should be true.
+//! Where the text alone leaves a doubt, code counts as reached: an error here should be true.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::modules::{Module, Path};
+use super::modules::{Item, Module, Path, Use};
 
 /// Where execution begins, as files.
 pub(crate) struct Roots<'a> {
@@ -15,23 +15,42 @@ pub(crate) struct Roots<'a> {
     pub(crate) libraries: &'a [&'a str],
 }
 
-/// The paths among `files` whose modules are reached.
+/// The reached lines of each file, as first and last.
+pub(crate) type Lines<'a> = BTreeMap<&'a str, Vec<(usize, usize)>>;
+
+/// The lines of the reached items of these files.
 pub(crate) fn reached<'a>(
     files: &'a [(String, BTreeMap<Path, Module>)],
     roots: &Roots<'_>,
-) -> BTreeSet<&'a str> {
+) -> Lines<'a> {
     let mut reach = Reach::default();
+    let mut paths = BTreeMap::new();
     for (path, modules) in files {
         let Some(file) = module_of(path) else { continue };
         for (below, module) in modules {
-            reach.modules.insert([&file[..], below].concat(), module);
+            let name = [&file[..], below].concat();
+            paths.insert(name.clone(), path.as_str());
+            reach.modules.insert(name, module);
         }
     }
-    roots.binaries.iter().filter_map(|it| module_of(it)).for_each(|it| reach.enter(&it));
-    roots.libraries.iter().filter_map(|it| module_of(it)).for_each(|it| reach.export(&it));
+    for module in roots.binaries.iter().filter_map(|it| module_of(it)) {
+        reach.enter(&(module, Some("main".to_owned())));
+    }
+    for module in roots.libraries.iter().filter_map(|it| module_of(it)) {
+        reach.export(&module);
+    }
     reach.run();
-    let is_reached = |path: &&str| module_of(path).is_some_and(|it| reach.reached.contains(&it));
-    files.iter().map(|(path, _)| path.as_str()).filter(is_reached).collect()
+    let mut lines = Lines::new();
+    for (name, index) in &reach.items {
+        lines.entry(paths[name]).or_default().push(reach.modules[name].items[*index].lines);
+    }
+    lines
+}
+
+/// Whether a line of a file is among them.
+pub(crate) fn contains(lines: &Lines<'_>, path: &str, line: usize) -> bool {
+    let mut ranges = lines.get(path).into_iter().flatten();
+    ranges.any(|(first, last)| (*first..=*last).contains(&line))
 }
 
 /// `crates/http-peer/src/a/mod.rs` is `indelible_http_peer::a`.
@@ -46,6 +65,9 @@ fn module_of(path: &str) -> Option<Path> {
     Some(module)
 }
 
+/// Where a path leads: a module, or a name in one.
+type Target = (Path, Option<String>);
+
 /// The imports that led to where a path is being resolved, by module and index. Each is taken once:
 /// imports can go round in a circle.
 type Taken = BTreeSet<(Path, usize)>;
@@ -53,103 +75,168 @@ type Taken = BTreeSet<(Path, usize)>;
 #[derive(Default)]
 struct Reach<'a> {
     modules: BTreeMap<Path, &'a Module>,
-    reached: BTreeSet<Path>,
+    /// The reached items, by module and index.
+    items: BTreeSet<(Path, usize)>,
+    /// Modules in which something is reached.
+    entered: BTreeSet<Path>,
+    /// Modules of which a named item or an `impl` is reached, so that imports are needed.
+    used: BTreeSet<Path>,
     exported: BTreeSet<Path>,
     /// Reached, and what they name not yet followed.
-    open: Vec<Path>,
+    open: Vec<(Path, usize)>,
 }
 
 impl Reach<'_> {
     fn run(&mut self) {
         loop {
-            while let Some(name) = self.open.pop() {
-                self.follow(&name);
+            while let Some((name, index)) = self.open.pop() {
+                let module = self.modules[&name];
+                for path in &module.items[index].paths {
+                    self.resolve_in_code(&name, path).iter().for_each(|it| self.enter(it));
+                }
             }
-            let unnamed: Vec<Path> = self
-                .modules
-                .iter()
-                .filter(|(name, it)| !self.reached.contains(*name) && self.serves(name, it))
-                .map(|(name, _)| name.clone())
-                .collect();
-            if unnamed.is_empty() {
+            let impls = self.new_impls();
+            if impls.is_empty() {
                 return;
             }
-            unnamed.iter().for_each(|name| self.enter(name));
-        }
-    }
-
-    /// Reaches a module, and those above it: their macros are in scope without a path.
-    fn enter(&mut self, name: &[String]) {
-        for length in 1..=name.len() {
-            let name = name[..length].to_vec();
-            if self.modules.contains_key(&name) && self.reached.insert(name.clone()) {
-                self.open.push(name);
+            for (name, index) in impls {
+                self.enter(&(name.clone(), None));
+                self.reach(&name, index);
             }
         }
     }
 
-    /// Reaches a module and all that others can name through it.
+    /// The `impl`s that can run by now: methods are called without a path.
+    fn new_impls(&self) -> Vec<(Path, usize)> {
+        let is_new = |name: &Path, index: usize, item: &Item| {
+            let Use::For(header) = &item.usage else { return false };
+            let is_known = |path: &Path| {
+                let targets = self.resolve_in_code(name, path);
+                targets.is_empty() || targets.iter().any(|it| self.is_reached(it))
+            };
+            self.entered.contains(&name[..1])
+                && !self.items.contains(&(name.clone(), index))
+                && header.iter().all(is_known)
+        };
+        let mut found = Vec::new();
+        for (name, module) in &self.modules {
+            let new =
+                module.items.iter().enumerate().filter(|(index, it)| is_new(name, *index, it));
+            found.extend(new.map(|(index, _)| (name.clone(), index)));
+        }
+        found
+    }
+
+    fn is_reached(&self, (module, name): &Target) -> bool {
+        let named = name.as_deref().map_or(Vec::new(), |name| self.items_of(module, name));
+        let is_item = |index| self.items.contains(&(module.clone(), index));
+        self.entered.contains(module) && (named.is_empty() || named.into_iter().any(is_item))
+    }
+
+    /// The indexes of the items with this name: a function and a type may share one.
+    fn items_of(&self, module: &[String], name: &str) -> Vec<usize> {
+        let items = self.modules.get(module).into_iter().flat_map(|it| it.items.iter().enumerate());
+        items.filter(|(_, it)| it.name == name).map(|(index, _)| index).collect()
+    }
+
+    /// Reaches a module or an item. What needs no name is reached with its module, and so are the
+    /// modules above it: their macros are in scope without a path.
+    fn enter(&mut self, (module, name): &Target) {
+        for length in 1..=module.len() {
+            let above = module[..length].to_vec();
+            if self.modules.contains_key(&above) && self.entered.insert(above.clone()) {
+                for (index, item) in self.modules[&above].items.iter().enumerate() {
+                    if item.usage == Use::Always {
+                        self.open_item(&above, index);
+                    }
+                }
+            }
+        }
+        let Some(name) = name else { return };
+        let named = self.items_of(module, name);
+        if named.is_empty() {
+            // A macro made it.
+            self.reach_all(module);
+        }
+        named.into_iter().for_each(|index| self.reach(module, index));
+    }
+
+    /// Reaches an item, or a module with all in it.
+    fn enter_all(&mut self, target: &Target) {
+        match target {
+            (module, None) => self.export(module),
+            _ => self.enter(target),
+        }
+    }
+
+    fn reach_all(&mut self, module: &Path) {
+        let count = self.modules.get(module).map_or(0, |it| it.items.len());
+        (0..count).for_each(|index| self.reach(module, index));
+    }
+
+    /// Reaches an item, and what its module imports: a trait need not be named to be used. A
+    /// re-export imports nothing.
+    fn reach(&mut self, name: &Path, index: usize) {
+        self.open_item(name, index);
+        if !self.used.insert(name.clone()) {
+            return;
+        }
+        let module = self.modules[name];
+        for path in &module.derived {
+            let targets = &self.resolve(name, path) | &self.resolve_in_code(name, path);
+            targets.iter().for_each(|it| self.enter_all(it));
+        }
+        for import in &module.imports {
+            let targets = self.resolve(name, &import.path);
+            if import.name == "*" {
+                targets.iter().for_each(|it| self.enter_all(it));
+            } else if !import.is_public {
+                targets.iter().for_each(|it| self.enter(it));
+            }
+        }
+    }
+
+    fn open_item(&mut self, name: &Path, index: usize) {
+        if self.items.insert((name.clone(), index)) {
+            self.open.push((name.clone(), index));
+        }
+    }
+
+    /// Reaches all of a module, and what others can name through it.
     fn export(&mut self, name: &Path) {
         let Some(&module) = self.modules.get(name) else { return };
         if !self.exported.insert(name.clone()) {
             return;
         }
-        self.enter(name);
+        self.enter(&(name.clone(), None));
+        self.reach_all(name);
         for import in module.imports.iter().filter(|it| it.is_public) {
-            self.resolve(name, &import.path).iter().for_each(|it| self.export(it));
+            self.resolve(name, &import.path).iter().for_each(|it| self.enter_all(it));
         }
         for child in &module.public_modules {
-            self.export(&[&name[..], &[child.clone()]].concat());
+            self.export(&[&name[..], std::slice::from_ref(child)].concat());
         }
     }
 
-    /// Reaches what the code of a module names. A re-export names nothing by itself. A file is
-    /// reached as a whole, so what is inline is too.
-    fn follow(&mut self, name: &Path) {
-        let module = self.modules[name];
-        for child in &module.inline_modules {
-            self.enter(&[&name[..], &[child.clone()]].concat());
-        }
-        for import in &module.imports {
-            let targets = self.resolve(name, &import.path);
-            if import.name == "*" {
-                targets.iter().for_each(|it| self.export(it));
-            } else if !import.is_public {
-                targets.iter().for_each(|it| self.enter(it));
-            }
-        }
-        for path in &module.paths {
-            self.resolve_in_code(name, path).iter().for_each(|it| self.enter(it));
-        }
-    }
-
-    /// Whether code that names nothing of a module can run its `impl`s: those whose header has only
-    /// types and traits of reached modules, and none that the module itself defines.
-    fn serves(&self, name: &Path, module: &Module) -> bool {
-        let is_known = |path: &Path| {
-            let is_own = path.len() == 1 && module.types.contains(&path[0]);
-            let targets = self.resolve_in_code(name, path);
-            let is_foreign = targets.is_empty();
-            !is_own && (is_foreign || targets.iter().any(|it| self.reached.contains(it)))
-        };
-        let is_crate_reached = self.reached.contains(&name[..1]);
-        is_crate_reached && module.impls.iter().any(|header| header.iter().all(is_known))
-    }
-
-    /// A single word in code can be an import; it never is a module: `state` is a variable.
-    fn resolve_in_code(&self, from: &Path, path: &Path) -> BTreeSet<Path> {
-        match &path[..] {
+    /// A single word in code can be an item or an import; it never is a module: `state` is a
+    /// variable.
+    fn resolve_in_code(&self, from: &Path, path: &Path) -> BTreeSet<Target> {
+        let mut found = match &path[..] {
             [_] => self.imported(from, path, &mut Taken::new()),
             _ => self.resolve(from, path),
+        };
+        if !self.items_of(from, &path[0]).is_empty() {
+            found.insert((from.clone(), Some(path[0].clone())));
         }
+        found
     }
 
-    /// The modules into which a path leads from a module; none when it leaves the workspace.
-    fn resolve(&self, from: &[String], path: &[String]) -> BTreeSet<Path> {
+    /// Where a path leads from a module; nowhere when it leaves the workspace.
+    fn resolve(&self, from: &[String], path: &[String]) -> BTreeSet<Target> {
         self.resolve_by(from, path, &mut Taken::new())
     }
 
-    fn resolve_by(&self, from: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Path> {
+    fn resolve_by(&self, from: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
         match path[0].as_str() {
             "crate" => self.member(&from[..1], &path[1..], taken),
             "self" | "super" => self.member(from, path, taken),
@@ -161,31 +248,27 @@ impl Reach<'_> {
         }
     }
 
-    /// The modules into which a path leads from within a module. A name that the module has neither
-    /// from a child nor from an import is an item of its own.
-    fn member(&self, module: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Path> {
+    /// Where a path leads from within a module. A name that the module has neither from a child nor
+    /// from an import is an item of its own.
+    fn member(&self, module: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
         let Some((first, rest)) = path.split_first() else {
-            return BTreeSet::from([module.to_vec()]);
+            return BTreeSet::from([(module.to_vec(), None)]);
         };
         match first.as_str() {
             "self" => self.member(module, rest, taken),
             "super" => self.member(&module[..module.len().max(2) - 1], rest, taken),
             _ => {
                 let mut found = self.named(module, path, taken);
-                let has_glob = self
-                    .modules
-                    .get(module)
-                    .is_some_and(|it| it.imports.iter().any(|it| it.name == "*"));
-                if found.is_empty() || has_glob {
-                    found.insert(module.to_vec());
+                if found.is_empty() || !self.items_of(module, first).is_empty() {
+                    found.insert((module.to_vec(), Some(first.clone())));
                 }
                 found
             }
         }
     }
 
-    /// The modules into which a path leads by a child or an import of a module.
-    fn named(&self, module: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Path> {
+    /// Where a path leads by a child or an import of a module.
+    fn named(&self, module: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
         let mut found = self.imported(module, path, taken);
         let child = [module, &path[..1]].concat();
         if self.modules.contains_key(&child) {
@@ -194,7 +277,7 @@ impl Reach<'_> {
         found
     }
 
-    fn imported(&self, from: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Path> {
+    fn imported(&self, from: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
         let mut found = BTreeSet::new();
         let Some(module) = self.modules.get(from) else { return found };
         for (index, import) in module.imports.iter().enumerate() {
@@ -204,10 +287,10 @@ impl Reach<'_> {
                 continue;
             }
             if is_glob {
-                for target in self.resolve_by(from, &import.path, taken) {
+                for (target, _) in self.resolve_by(from, &import.path, taken) {
                     found.extend(self.named(&target, path, taken));
-                    if self.modules.get(&target).is_some_and(|it| it.types.contains(&path[0])) {
-                        found.insert(target);
+                    if !self.items_of(&target, &path[0]).is_empty() {
+                        found.insert((target, Some(path[0].clone())));
                     }
                 }
             } else {

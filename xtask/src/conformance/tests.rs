@@ -216,7 +216,7 @@ fn cite(files: &[(&str, &str)]) -> (Cited, Vec<String>) {
         spec("- **J-1** [must] a\n- **J-2** [must] b\n- **J-3** [must] c\n- **J-4** [must] d\n");
     let mut sources = Sources::default();
     files.iter().for_each(|(path, source)| sources.add(path, source));
-    let roots = Roots { binaries: &["crates/a/src/lib.rs"], libraries: &[] };
+    let roots = Roots { binaries: &[], libraries: &["crates/a/src/lib.rs"] };
     let mut problems = Vec::new();
     let cited = cited(&sources, &roots, &spec, &mut problems);
     (cited, messages(&problems))
@@ -245,10 +245,7 @@ fn code_that_nothing_reaches_does_not_count() {
         ("crates/a/src/d.rs", "// J-4"),
     ]);
     assert_eq!(cited.code.into_iter().collect::<Vec<_>>(), ids("J-1 J-4"));
-    assert_eq!(
-        problems,
-        ["crates/a/src/c.rs:2: J-2 has code only in modules that no binary reaches"]
-    );
+    assert_eq!(problems, ["crates/a/src/c.rs:2: J-2 has code only where no binary reaches it"]);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! What is reached in small workspaces.
 
 use super::super::modules::modules;
-use super::{Roots, reached};
+use super::{Roots, contains, reached};
 
 const MAIN: &str = "crates/cli/src/main.rs";
 const A: &str = "crates/a/src/lib.rs";
 
-/// Checks which files of a workspace with these sources are not reached, by their modules' names.
+const ROOTS: Roots<'_> = Roots { binaries: &[MAIN], libraries: &["crates/linked-lib/src/lib.rs"] };
+
+/// Checks of which files of a workspace with these sources nothing is reached.
 #[track_caller]
 fn check(main: &str, others: &[(&str, &str)], expected: &[&str]) {
     let files: Vec<_> = [(MAIN, main)]
@@ -14,11 +16,23 @@ fn check(main: &str, others: &[(&str, &str)], expected: &[&str]) {
         .chain(others)
         .map(|(path, source)| ((*path).to_owned(), modules(source)))
         .collect();
-    let roots = Roots { binaries: &[MAIN], libraries: &["crates/linked-lib/src/lib.rs"] };
-    let reached = reached(&files, &roots);
-    let missed: Vec<&str> =
-        files.iter().map(|(path, _)| path.as_str()).filter(|it| !reached.contains(it)).collect();
+    let reached = reached(&files, &ROOTS);
+    let missed: Vec<&str> = files
+        .iter()
+        .map(|(path, _)| path.as_str())
+        .filter(|it| !reached.contains_key(it))
+        .collect();
     assert_eq!(missed, expected, "{main}");
+}
+
+/// Checks which lines of a file with one item in each are reached from a `main` that is one of them.
+#[track_caller]
+fn check_lines(source: &str, expected: &[usize]) {
+    let files = [(MAIN.to_owned(), modules(source))];
+    let reached = reached(&files, &ROOTS);
+    let lines: Vec<usize> =
+        (1..=source.lines().count()).filter(|line| contains(&reached, MAIN, *line)).collect();
+    assert_eq!(lines, expected, "{source}");
 }
 
 /// Checks what code in `main` reaches of a crate with a module behind each kind of name.
@@ -79,14 +93,61 @@ fn test_code_reaches_nothing() {
     check_names("#[cfg(any(test, unix))] use indelible_a::open;", &["one", "two", "open/deep"]);
 }
 
+/// Between any two items is a line that belongs to the second.
+#[test]
+fn an_item_is_reached_when_it_is_named() {
+    check_lines(
+        "//! x\nfn main() { f() }\n\nfn f() {}\n\nfn g() { f() }\n\nfn h() {}\n",
+        &[1, 2, 3, 4],
+    );
+    check_lines(
+        "fn main() { S::new(A[0]) }\n\nstruct S;\n\nimpl S {}\n\nconst A: [u8; 1] = [0];",
+        &[1, 2, 3, 4, 5, 6, 7],
+    );
+    check_lines(
+        "fn main() { S }\n\nimpl Drop for S {}\n\nstruct S;\n\nimpl From<T> for S {}\n\nstruct T;",
+        &[1, 2, 3, 4, 5],
+    );
+    check_lines(
+        "fn main() { format!(\"{W}{:>X$}\") }\n\nconst W: u8 = 1;\n\nstatic mut X: u8 = 1;\n\nconst fn y() {}",
+        &[1, 2, 3, 4, 5],
+    );
+    check_lines(
+        "fn main() {}\n\n#[unsafe(no_mangle)]\n\nextern \"C\" fn f() { g() }\n\nconst _: () = h();\n\nfn g() {}\n\nfn h() {}\n\nfn i() {}",
+        &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    );
+    check_lines(
+        "fn main() {}\n\nmacro_rules! m { () => { f() } }\n\ntype A = fn(B);\n\nfn f() {}\n\nstruct B;\n\ntrait C {}\n\n",
+        &[1, 2, 3, 4, 5, 6, 7, 8, 9, 12],
+    );
+    check_lines(
+        "fn main() { a::f() }\n\nmod a {\n\npub fn f() { super::g() }\n\nfn h() {}\n\n}\n\nfn g() {}\n\nfn i() {}",
+        &[1, 2, 3, 4, 5, 8, 9, 10, 11],
+    );
+}
+
+#[test]
+fn strings_of_attributes_can_be_paths() {
+    let source = |attribute: &str| {
+        format!("fn main() {{ S }}\n{attribute} struct S;\nfn f() {{}}\nmod m {{\nfn g() {{}}\n}}")
+    };
+    check_lines(&source("#[serde(rename = \"kind\", alias = \"\")]"), &[1, 2, 4]);
+    check_lines(&source("#[serde(default = \"f\")]"), &[1, 2, 3, 4]);
+    check_lines(&source("#[serde(with = \"m\")]"), &[1, 2, 4, 5, 6]);
+    check_lines(&source("#[serde(with = \"self::m::g\")]"), &[1, 2, 4, 5, 6]);
+}
+
 #[test]
 fn modules_name_each_other() {
     check(
-        "mod x; mod y; mod z; mod inner { fn f() { super::x::f() } }",
+        "mod x; mod y; mod z; fn main() { inner::f() } mod inner { pub fn f() { super::x::f() } }",
         &[
             ("crates/cli/src/x.rs", "use super::y::Y; fn f() { let z = 1; z }"),
             ("crates/cli/src/y.rs", "mod w; #[serde(with = \"w\")] struct Y;"),
-            ("crates/cli/src/y/w.rs", "mod inline { use super::V; } mod v; pub use v::V;"),
+            (
+                "crates/cli/src/y/w.rs",
+                "fn read() { inline::f() } mod inline { pub fn f() { super::V } } mod v; pub use v::V;",
+            ),
             ("crates/cli/src/y/w/v.rs", "use foo::foo; fn f() { foo::foo() }"),
             ("crates/cli/src/z.rs", ""),
         ],
