@@ -25,7 +25,7 @@ pub(crate) struct Pending {
     /// About how many bytes the events have that are not in a batch.
     bytes: usize,
     timers: Vec<(Timer, TimerChange)>,
-    /// Those of volatile executions: no row has them (C-39).
+    /// Those of volatile executions: no row has them (see C-39).
     pub(crate) volatile_timers: Vec<(Timer, TimerChange)>,
     pub(crate) operation: Option<Change<Operation>>,
     pub(crate) key: Option<Change<KeyRecord>>,
@@ -59,7 +59,7 @@ impl Tree {
     pub(crate) fn written(&mut self, key: &JournalKey, entries: impl IntoIterator<Item = Entry>) {
         let execution = self.executions.get_mut(key).expect("its journal has just accepted them");
         if execution.volatile {
-            // Its journal alone has them (C-39).
+            // Its journal alone has them (see C-39).
             entries.into_iter().for_each(drop);
         } else {
             let before = execution.fresh.len();

@@ -14,7 +14,7 @@ use indelible_records::unresolved::Unresolved;
 /// How far an execution is from running.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// It is a next attempt that waits for its time (C-32).
+    /// It is a next attempt that waits for its time (see C-32).
     Resting,
     /// It is in the tree's list of work.
     Ready,
@@ -27,7 +27,7 @@ pub(crate) enum Phase {
     },
     /// Its guest waits, parked or dropped.
     Waiting,
-    /// Its guest is over, and what it left in flight is being settled (C-40).
+    /// Its guest is over, and what it left in flight is being settled (see C-40).
     Ending {
         /// What will be written then.
         verdict: Verdict,
@@ -57,9 +57,9 @@ pub(crate) enum Verdict {
     },
     /// The attempt came to nothing: a trap, or its CPU budget.
     Broken(Failure),
-    /// Its time to clean up is over (C-22).
+    /// Its time to clean up is over (see C-22).
     OutOfTime,
-    /// A person ended it (C-25).
+    /// A person ended it (see C-25).
     Failed(Failure),
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Execution {
     pub(crate) lost: BTreeSet<u32>,
     /// Effects of which nobody knows whether they happened, and what is being done about it.
     pub(crate) unresolved: BTreeMap<u32, Unresolved>,
-    /// It is in memory alone: nothing of it is stored before its end (C-39).
+    /// It is in memory alone: nothing of it is stored before its end (see C-39).
     pub(crate) volatile: bool,
     /// Which run of a volatile root it is: what an earlier one has in flight is not its own. 0 for
     /// all others.

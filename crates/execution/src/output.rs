@@ -69,9 +69,9 @@ pub enum Notice {
     VolatileGone,
     /// A person lets this execution go on: it has as many lives as a new one.
     Released(JournalKey),
-    /// An attempt at an execution came to nothing (C-32).
+    /// An attempt at an execution came to nothing (see C-32).
     AttemptFailed(JournalKey, Failure, Then),
-    /// An execution does not go on by itself: it is stuck (C-25), and somebody should look.
+    /// An execution does not go on by itself: it is stuck (see C-25), and somebody should look.
     Held(JournalKey, String),
     /// Something is not as it should be.
     Trouble(String),

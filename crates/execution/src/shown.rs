@@ -22,7 +22,7 @@ pub const WAITS_MAX: usize = 1_000;
 pub struct View {
     /// Its row: which attempt, function, component, standing, times, why it is held.
     pub execution: Row,
-    /// Whether it is in memory alone (C-39): its row is not stored, and it has no events to read.
+    /// Whether it is in memory alone (see C-39): its row is not stored, and it has no events to read.   [over 100 columns: rewrap]
     pub volatile: bool,
     /// The operation of its tree's root: namespace and operation id. None only if the root is gone.
     pub operation: Option<OperationKey>,
@@ -34,7 +34,7 @@ pub struct View {
     pub input: Payload,
     /// How it ended, if it is over.
     pub ending: Option<Ending>,
-    /// It is a next attempt that has not begun, until its time comes (C-32).
+    /// It is a next attempt that has not begun, until its time comes (see C-32).
     pub resting: Option<Resting>,
     /// What it waits for.
     pub waits: Waits,
@@ -53,7 +53,7 @@ pub struct Resting {
 #[non_exhaustive]
 pub struct Waits {
     /// What its guest waits for. None while it runs, and while it is being cancelled: then waits are
-    /// not written (C-22).
+    /// not written (see C-22).
     pub guest: Option<GuestWait>,
     /// What it has begun that is not over, whether its guest waits for it or not, in the order in
     /// which it was begun, timers last: at most [`WAITS_MAX`].
@@ -145,7 +145,7 @@ pub enum OperationView {
     Known {
         /// Its execution.
         execution_id: ExecutionId,
-        /// No outcome is on record: it goes on or, if it is volatile, was lost (C-39).
+        /// No outcome is on record: it goes on or, if it is volatile, was lost (see C-39).
         in_progress: bool,
         /// When it was accepted.
         accepted_at: Timestamp,
@@ -153,9 +153,9 @@ pub enum OperationView {
     /// Nobody asked for it, or its id carries no time and it was forgotten.
     Unknown,
     /// It is unknown, and older than operations are remembered: whether it was executed nobody can
-    /// know (V-59, C-3).
+    /// know (see V-59, C-3).
     Expired,
-    /// It is unknown, and its id was made in the future, by more than clocks may differ (C-3).
+    /// It is unknown, and its id was made in the future, by more than clocks may differ (see C-3).
     FromTheFuture,
 }
 

@@ -22,7 +22,7 @@ use crate::input::Start;
 use crate::output::Notice;
 
 /// So often a volatile call may be lost with its process. Each attempt is new, so that nobody could
-/// tell that it is what kills one process after another (C-25).
+/// tell that it is what kills one process after another (C-85).
 const LOST_MAX: u32 = 10;
 
 /// Whether a function is volatile.

@@ -1,5 +1,5 @@
 //! A process that one of its executions kills, for the test of what becomes of such an execution
-//! (C-25): whoever draws a random number takes the process along, at the same place every time.
+//! (C-85): whoever draws a random number takes the process along, at the same place every time.
 //!
 //! `dying FOLDER COMPONENT PROGRAM`: opens the engine, starts what is to run if it is not there
 //! yet, the program that is to kill it among others, and says what becomes of each.

@@ -29,7 +29,7 @@ pub(crate) struct Hosted {
     /// Given back when what comes of an input is accepted.
     guards: Vec<Guard>,
     /// Something of it was loaded, and nothing was submitted since: whoever runs may be what killed
-    /// another process (C-25).
+    /// another process (C-85).
     loaded: bool,
     /// Those that run because of that, and have not come to a stop.
     noted: Vec<JournalKey>,
@@ -45,7 +45,7 @@ pub(crate) struct Job {
     pub(crate) noted: Noted,
 }
 
-/// Whether the witness has to know that a guest runs (C-25).
+/// Whether the witness has to know that a guest runs (C-85).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Noted {
     /// It follows from nothing that a process could have died of.

@@ -26,7 +26,7 @@ pub struct Options {
     pub signals_buffered_max: usize,
     /// The most bytes of signals that it buffers: past it, the same.
     pub signals_buffered_bytes_max: usize,
-    /// How long the record of an operation stays after its end (C-3).
+    /// How long the record of an operation stays after its end (see C-3).
     pub operation_window: Micros,
     /// The most commands that are under way, and a quarter of it for the calls of one function:
     /// past it, whoever asks waits.

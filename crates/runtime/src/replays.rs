@@ -1,4 +1,4 @@
-//! Which guests may be about to kill the process, as the witness has to know (C-25).
+//! Which guests may be about to kill the process, as the witness has to know (C-85).
 //!
 //! Only what is stored can kill one process after another. So a guest that runs in a tree which
 //! was loaded from the store is noted before it runs, whether its execution is stored or follows

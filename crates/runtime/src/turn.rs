@@ -88,7 +88,7 @@ enum Ran {
 }
 
 /// Runs a guest until it waits, yields or ends; the witness knows of it if it may kill the process
-/// (C-25).
+/// (C-85).
 fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
     let key = job.key.clone();
     let among_others = || shared.witness.has_suspects().then(|| shared.replays.among_others());

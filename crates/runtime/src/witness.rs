@@ -1,4 +1,4 @@
-//! A file that remembers, when the process is gone, which executions were being replayed (C-25).
+//! A file that remembers, when the process is gone, which executions were being replayed (C-85).
 //!
 //! It is written without waiting for the disk: what a process wrote is there when it has died,
 //! and when the whole machine died it was not a guest that did it. So power loss can leave a file
@@ -286,7 +286,7 @@ mod tests {
         JournalKey::first(ExecutionId::root_of(RootHash::from_bytes([number; 32])))
     }
 
-    /// C-25: what was being replayed when the process died has died once more; what survived has
+    /// C-85: what was being replayed when the process died has died once more; what survived has
     /// not died at all; what did not get its turn is as it was.
     #[test]
     fn deaths_in_a_row_are_counted() {

@@ -34,7 +34,7 @@ pub trait Observer: Send + Sync + 'static {
         let _ = line;
     }
 
-    /// An attempt at an execution came to nothing (C-32).
+    /// An attempt at an execution came to nothing (see C-32).
     fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: Then) {
         let _ = (key, failure, then);
     }
@@ -44,7 +44,7 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (key, standing);
     }
 
-    /// An execution does not go on by itself: it is stuck (C-25), and somebody should look.
+    /// An execution does not go on by itself: it is stuck (see C-25), and somebody should look.
     fn held(&self, key: &JournalKey, why: &str) {
         let _ = (key, why);
     }
@@ -62,11 +62,11 @@ pub trait Observer: Send + Sync + 'static {
     }
 }
 
-/// How often in a row a process may die of an execution before that is held (C-25).
+/// How often in a row a process may die of an execution before that is held (C-85).
 pub const DEATHS_MAX: u32 = 3;
 
 /// Remembers, when the process has died, which executions were being replayed: one that takes the
-/// process with it three times in a row is held (C-25).
+/// process with it three times in a row is held (C-85).
 pub trait Witness: Send + Sync + 'static {
     /// How often in a row the process died while this was being replayed.
     fn deaths(&self, key: &JournalKey) -> u32 {

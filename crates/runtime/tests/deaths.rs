@@ -1,4 +1,4 @@
-//! An execution that kills the process whenever it is replayed, in a process that it kills (C-25).
+//! An execution that kills the process whenever it is replayed, in a process that it kills (C-85).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 #![allow(clippy::disallowed_methods, reason = "the test starts processes")]
 
@@ -24,7 +24,7 @@ fn dying() -> PathBuf {
     path.join("examples").join("dying")
 }
 
-/// C-25: one execution cannot crash-loop the server: after its third death it is held, the others
+/// C-85: one execution cannot crash-loop the server: after its third death it is held, the others
 /// complete, and the process lives.
 #[test]
 fn an_execution_that_kills_the_process_is_held_after_the_third_time() {
@@ -33,7 +33,7 @@ fn an_execution_that_kills_the_process_is_held_after_the_third_time() {
     check_deadly(deadly, "", 4);
 }
 
-/// C-25: it is the same with one that is called by what is replayed, and never itself stored.
+/// C-85: it is the same with one that is called by what is replayed, and never itself stored.
 #[test]
 fn a_call_that_kills_the_process_is_held() {
     let deadly =
@@ -42,7 +42,7 @@ fn a_call_that_kills_the_process_is_held() {
     check_deadly(deadly, ".1", 8);
 }
 
-/// C-25: and with one that goes on in the same breath, after what it called has ended.
+/// C-85: and with one that goes on in the same breath, after what it called has ended.
 #[test]
 fn a_caller_that_kills_the_process_is_held() {
     let deadly = r#"[{"timer":["t",200]},{"await":"t"},{"call":["c","main",[]]},{"await":"c"},{"random":4}]"#;
@@ -124,7 +124,7 @@ fn check_clean_up(pass: u64) {
     assert_eq!(reason, "enough (its time to clean up is over)");
 }
 
-/// C-25: a person lets it go on, and it has three lives again; whatever survives is forgotten.
+/// C-85: a person lets it go on, and it has three lives again; whatever survives is forgotten.
 #[test]
 fn a_released_one_has_its_lives_back() {
     let mut house = House::new(by_hand(Parking::Drop));

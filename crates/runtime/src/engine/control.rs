@@ -95,7 +95,7 @@ pub enum ControlError {
         /// What the wall clock says.
         wall: Timestamp,
     },
-    /// The same idempotency key was used for another request (I-12, C-31).
+    /// The same idempotency key was used for another request (see I-12, C-31).
     #[error("the idempotency key was used before, for another request")]
     Mismatch,
     /// The engine cannot do anything now.

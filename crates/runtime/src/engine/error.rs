@@ -25,7 +25,7 @@ pub enum OpenError {
     /// No thread could be started.
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),
-    /// Operations would be forgotten while callers still repeat their requests (C-3).
+    /// Operations would be forgotten while callers still repeat their requests (see C-3).
     #[error("operation_window is shorter than retry_horizon: {0}")]
     Window(#[from] TooShort),
 }
@@ -165,17 +165,17 @@ pub enum StartRefused {
         /// The most.
         max: usize,
     },
-    /// The same operation id was used for another request (V-9, C-6).
+    /// The same operation id was used for another request (see V-9, C-6).
     #[error("the operation id was used before, for another component, function or input")]
     Conflict,
     /// The operation id is unknown, and older than operations are remembered: whether it was
-    /// executed nobody can know (V-59, C-3).
+    /// executed nobody can know (see V-59, C-3).
     #[error(
         "the operation id is unknown, and older than operations are remembered: it may have been \
          executed. Something new takes a new id"
     )]
     Expired,
-    /// The operation id is unknown, and was made in the future (C-3).
+    /// The operation id is unknown, and was made in the future (see C-3).
     #[error(
         "the operation id was made in the future, by more than clocks may differ: the clock of \
          whoever made it is wrong, or this one"
@@ -183,13 +183,13 @@ pub enum StartRefused {
     FromTheFuture,
     /// The operation was volatile and not `idem`, and the process that ran it has ended, or it was
     /// released when nobody waited for it any more: nobody knows whether it happened, and it is not
-    /// done again (V-33, V-35).
+    /// done again (see V-33, V-35).
     #[error(
         "nobody knows whether the operation happened: it was lost with its process, or released \
          when its callers had gone"
     )]
     Indeterminate,
-    /// The same idempotency key was used for another request (I-12, C-31).
+    /// The same idempotency key was used for another request (see I-12, C-31).
     #[error("the idempotency key was used before, for another component, function or input")]
     Mismatch,
     /// A request has one name: a key under which the engine finds its id, or an id.
@@ -213,7 +213,7 @@ pub enum DeployRefused {
     /// It cannot be called this.
     #[error(transparent)]
     Name(#[from] ComponentNameError),
-    /// The same idempotency key was used for another request (I-12, C-31).
+    /// The same idempotency key was used for another request (see I-12, C-31).
     #[error("the idempotency key was used before, for another request")]
     Mismatch,
     /// It is not a guest that can be run.

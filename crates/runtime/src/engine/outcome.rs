@@ -25,7 +25,7 @@ pub(super) enum Standing {
     /// There is none.
     Absent,
     GoesOn {
-        /// In memory alone (C-39).
+        /// In memory alone (see C-39).
         volatile: bool,
     },
     Ended(Ending),
@@ -93,7 +93,7 @@ impl Shared {
         read.await
     }
 
-    /// Whether an execution goes on in memory alone (C-39).
+    /// Whether an execution goes on in memory alone (see C-39).
     async fn is_volatile(&self, execution: &ExecutionId) -> Result<bool, EngineError> {
         match self.ask(execution.root(), Request::IsVolatile(execution.clone())).await? {
             Reply::Volatile(volatile) => Ok(volatile),

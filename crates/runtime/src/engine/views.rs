@@ -61,7 +61,7 @@ enum Stored {
 impl Engine {
     /// A page of executions, the newest first, at most `limit` (and
     /// [`PAGE_MAX`](indelible_records::listing::PAGE_MAX)) of them. Executions that are in memory
-    /// alone are in no list before their end (C-39).
+    /// alone are in no list before their end (see C-39).
     pub async fn list(
         &self,
         filter: &Filter,
@@ -144,7 +144,7 @@ impl Engine {
         if stored.is_some() || !self.is_in_memory(root) {
             return Ok(stored);
         }
-        // A root that is volatile is in memory alone (C-39).
+        // A root that is volatile is in memory alone (see C-39).
         match self.shared.ask(root, Request::RootOperation).await? {
             Reply::Operation(Some(operation)) => Ok(Some(operation)),
             // It may have ended since it was looked up.

@@ -209,7 +209,7 @@ fn attempts_that_fail_are_tried_again() {
     }
 }
 
-/// C-25: a volatile call that is lost with one process after another is not begun for ever: each of
+/// C-85: a volatile call that is lost with one process after another is not begun for ever: each of
 /// its attempts is new, and one may be what kills them.
 #[test]
 fn a_call_that_is_always_lost_ends() {
