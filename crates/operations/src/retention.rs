@@ -6,7 +6,7 @@
 
 use indelible_journal::{Durability, Micros, OperationId, Timestamp};
 
-use crate::id::{self, SessionOperationId};
+use crate::id;
 use crate::state::{Operation, State};
 
 /// How far ahead of ours the clock of a client may be.
@@ -84,7 +84,7 @@ impl Retention {
         created: Option<Timestamp>,
         since: Timestamp,
     ) -> Option<Timestamp> {
-        if !goes_with_its_session(operation) {
+        if !may_go(operation) {
             return None;
         }
         self.after(created, since)
@@ -97,43 +97,13 @@ impl Retention {
     }
 }
 
-/// Whether the record of an operation may go when its session has ended cleanly (V-7). What may
-/// not, time alone does not take away either.
-pub fn goes_with_its_session<O>(operation: &Operation<O>) -> bool {
+/// Whether the record of an operation may go at all.
+fn may_go<O>(operation: &Operation<O>) -> bool {
     match &operation.state {
         // V-57.
         State::Live(_) => false,
         State::Sealed(_) | State::Released(_) => true,
         // V-58: as long as nobody has said what became of it, somebody may: it waits for that.
         State::Indeterminate(class) => class.durability == Durability::Volatile,
-    }
-}
-
-/// Up to where the records of a session have gone (C-3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Watermark(u64);
-
-impl Watermark {
-    /// What this id means now if it has no record: at or below the watermark, nobody can know
-    /// whether it had one.
-    pub fn age(self, id: SessionOperationId) -> Age {
-        if id.get() <= self.0 { Age::Expired } else { Age::Fresh }
-    }
-
-    /// The record of this id goes, in the same commit. Those below it without a record are as old as it is, or older:
-    /// they are refused from now on. Those below it with one are found as before.
-    #[must_use]
-    pub fn raised(self, gone: SessionOperationId) -> Self {
-        Self(self.0.max(gone.get()))
-    }
-
-    /// Its number: of the highest id whose record has gone; 0 if there is none.
-    pub const fn get(self) -> u64 {
-        self.0
-    }
-
-    /// One that was stored.
-    pub const fn new(number: u64) -> Self {
-        Self(number)
     }
 }

@@ -1,12 +1,12 @@
 //! How long records live, and that an id whose record has gone is never executed again.
 
 use indelible_journal::{Micros, OperationId, Payload, RetryClass, Timestamp};
-use indelible_operations::id::{self, SessionIds, SessionOperationId};
-use indelible_operations::retention::{AHEAD_MAX, Age, Retention, Watermark};
+use indelible_operations::Binding;
+use indelible_operations::id;
+use indelible_operations::retention::{AHEAD_MAX, Age, Retention};
 use indelible_operations::state::{
     self, Attempt, Decision, Input, Interest, Operation, Refusal, Resolution, State,
 };
-use indelible_operations::{Binding, retention};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -83,9 +83,6 @@ fn what_may_go() {
     ] {
         let operation = in_state(state);
         assert_eq!(kept.until(&operation, None, since), expected, "{operation:?}");
-        // V-7: the clean end of its session is the end of its window.
-        let goes = retention::goes_with_its_session(&operation);
-        assert_eq!(goes, expected.is_some(), "{operation:?}");
     }
     // V-56, C-3: if its id was made by a clock that is ahead of ours, it stays for that longer.
     let sealed = in_state(State::Sealed(()));
@@ -96,19 +93,6 @@ fn what_may_go() {
     assert_eq!(kept.until(&sealed, Some(Timestamp::MAX), since), None);
     let forever = Retention::new(Micros::new(u64::MAX), DAY, AHEAD_MAX).expect("long enough");
     assert_eq!(forever.until(&sealed, None, since), None);
-}
-
-/// C-3: in a session, what is at or below the watermark and unknown is Expired. It never sinks.
-#[test]
-fn a_watermark_rises() {
-    let id = |number| SessionOperationId::new(number).expect("it is not 0");
-    let none = Watermark::default();
-    assert_eq!(none.age(SessionOperationId::FIRST), Age::Fresh);
-    let five = none.raised(id(5));
-    assert_eq!((five.age(id(4)), five.age(id(5))), (Age::Expired, Age::Expired));
-    assert_eq!(five.age(id(6)), Age::Fresh);
-    assert_eq!(five.raised(id(2)), five);
-    assert_eq!(Watermark::new(five.get()), five);
 }
 
 /// What can happen to a number of operations, and to time.
@@ -260,47 +244,6 @@ proptest! {
                     let until = intention.record.as_ref()
                         .and_then(|(operation, since)| kept.until(operation, created, *since));
                     sweep(intention, until, now);
-                },
-            }
-        }
-    }
-
-    /// V-7, V-57, V-58, V-59, C-3: the same in a session, by its watermark.
-    #[test]
-    fn a_forgotten_number_is_refused(window in (0u64..7).prop_map(|grains| grains * GRAIN), happenings in happenings()) {
-        let kept = Retention::new(Micros::from_millis(window), Micros::ZERO, AHEAD_MAX)
-            .expect("nobody retries");
-        let mut millis = 0u64;
-        let mut ids = SessionIds::default();
-        let mut watermark = Watermark::default();
-        let mut intentions: Vec<Intention<SessionOperationId>> = Vec::new();
-        for happens in happenings {
-            let now = at(millis);
-            match happens {
-                Happens::Time(by) => millis += by,
-                Happens::New { class, clock } => {
-                    let id = ids.mint().expect("there are more");
-                    let mut new =
-                        Intention { id, class, record: None, starts: 0, swept: false };
-                    // Some attempts arrive later than those that were made after them.
-                    if clock >= 0 {
-                        ask(&mut new, watermark.age(id), now)?;
-                        prop_assert_eq!(new.starts, 1, "a new number is new");
-                    }
-                    intentions.push(new);
-                }
-                Happens::Again(which) => if let Some(intention) = intentions.get_mut(which) {
-                    ask(intention, watermark.age(intention.id), now)?;
-                },
-                Happens::Ends(which, how) => if let Some(intention) = intentions.get_mut(which) {
-                    end(intention, how, now);
-                },
-                Happens::Sweep => for intention in &mut intentions {
-                    let until = intention.record.as_ref()
-                        .and_then(|(operation, since)| kept.until(operation, None, *since));
-                    if sweep(intention, until, now) {
-                        watermark = watermark.raised(intention.id);
-                    }
                 },
             }
         }
