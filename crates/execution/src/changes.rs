@@ -1,7 +1,7 @@
 //! What changed in a tree since the last time, as one batch: it is on disk whole, or not at all
 //! (D1, D7).
 
-use indelible_journal::{Entry, JournalKey, OperationKey, Timestamp};
+use indelible_journal::{Entry, JournalKey, OperationKey};
 use indelible_machine::{Asker, Changes, TimerChange};
 use indelible_records::executions::{self, AdvanceError};
 use indelible_records::idempotency_keys::KeyRecord;
@@ -253,10 +253,4 @@ impl Pending {
             && self.outgoing.is_empty()
             && self.replies.is_empty()
     }
-}
-
-/// The time of a timer that is due at the earliest.
-pub fn earliest(timers: &[(Timer, TimerChange)]) -> Option<Timestamp> {
-    let put = timers.iter().filter(|(_, change)| *change == TimerChange::Put);
-    put.map(|(timer, _)| timer.due).min()
 }

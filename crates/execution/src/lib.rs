@@ -44,7 +44,6 @@ mod work;
 
 pub use self::audit::{AUDIT_TEXT_BYTES_MAX, Actor, entry as audit_entry};
 pub use self::calls::GuestCalls;
-pub use self::changes::earliest;
 pub use self::context::{Context, Limits, Purpose, Surroundings};
 pub use self::input::{Input, Reply, Request};
 pub use self::load::LoadError;

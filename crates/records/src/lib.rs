@@ -44,7 +44,7 @@ pub mod windows;
 
 pub use self::component_name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
 pub use self::plain::{components, settings};
-pub use self::room::Room;
+pub use self::room::{BROUGHT_MIN, Room, RoomKey};
 use indelible_slots::Slot;
 use indelible_store::{Shape, Table};
 

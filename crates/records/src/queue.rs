@@ -3,6 +3,7 @@
 //! ```text
 //! queue   ticket (8) ‖ room (1) ‖ the room's key
 //! tree    01 ‖ journal key
+//! brought along   80 to ff ‖ length of the key (2) ‖ key
 //! ```
 
 use std::ops::Bound;
@@ -11,7 +12,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::JournalKey;
 use indelible_store::{Batch, Read, ReadError, Scan, Seen};
 
-use super::{QUEUE, Room, codec, keys, room};
+use super::{QUEUE, Room, RoomKey, codec, keys, room};
 
 /// An execution that is to be run, and when it is its turn. Tickets are made so that they rise.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,8 @@ pub struct Entry {
 pub enum Row {
     /// An execution.
     Tree(Entry),
+    /// A machine of a room that was brought along, and its ticket.
+    Room(u64, RoomKey),
     /// The key of a row whose room this version does not know. It is noted as damage.
     UnknownRoom(Bytes),
 }
@@ -40,6 +43,7 @@ impl Row {
     fn key(&self) -> Bytes {
         match self {
             Self::Tree(entry) => encode(entry),
+            Self::Room(ticket, key) => encode_room(*ticket, key),
             Self::UnknownRoom(key) => key.clone(),
         }
     }
@@ -53,6 +57,16 @@ pub fn put(batch: &mut Batch, entry: &Entry) {
 /// Adds to a batch: this is no longer to be run.
 pub fn delete(batch: &mut Batch, entry: &Entry) {
     batch.delete(QUEUE, encode(entry));
+}
+
+/// Adds to a batch: this machine of a room that was brought along is to be run.
+pub fn put_room(batch: &mut Batch, ticket: u64, key: &RoomKey) {
+    batch.put(QUEUE, encode_room(ticket, key), Bytes::new());
+}
+
+/// Adds to a batch: it is no longer to be run.
+pub fn delete_room(batch: &mut Batch, ticket: u64, key: &RoomKey) {
+    batch.delete(QUEUE, encode_room(ticket, key));
 }
 
 /// Whether this is to be run.
@@ -71,7 +85,7 @@ pub fn next(
         scan.range.0 = Bound::Excluded(after.key());
     }
     room::rows(read, &scan, decode, |row| match row {
-        Row::Tree(_) => None,
+        Row::Tree(_) | Row::Room(..) => None,
         Row::UnknownRoom(key) => Some(key),
     })
 }
@@ -84,11 +98,19 @@ fn encode(entry: &Entry) -> Bytes {
     out.freeze()
 }
 
+fn encode_room(ticket: u64, key: &RoomKey) -> Bytes {
+    let mut out = BytesMut::with_capacity(64);
+    out.put_u64(ticket);
+    key.put(&mut out);
+    out.freeze()
+}
+
 pub(crate) fn decode(key: &Bytes) -> Result<Row, ReadError> {
     codec::parse(&QUEUE, key, key, |reader| {
         let ticket = reader.u64()?;
         Ok(match Room::read(reader)? {
             Some(Room::Tree) => Row::Tree(Entry { ticket, key: keys::read_journal_key(reader)? }),
+            Some(Room::Brought(room)) => Row::Room(ticket, RoomKey::read(room, reader)?),
             None => {
                 reader.rest();
                 Row::UnknownRoom(key.clone())

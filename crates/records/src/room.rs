@@ -2,16 +2,51 @@
 //! room before that room's key, so that every room has timers and recovery by the same two tables.
 
 use bytes::{BufMut, Bytes};
+use indelible_slots::Slot;
 use indelible_store::{Page, Read, ReadError, Scan, Seen};
 
 use super::codec::{self, Malformed, Reader};
 
 /// A room. Numbers are in rows: none is ever used for another room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
 pub enum Room {
     /// Trees of executions. Keys are journal keys.
-    Tree = 1,
+    Tree,
+    /// A room that whoever opens the engine brings along, by its number, from [`BROUGHT_MIN`] on.
+    Brought(u8),
+}
+
+/// The first number of a room that is brought along. Those below are the engine's own.
+pub const BROUGHT_MIN: u8 = 128;
+
+/// A machine of a room that was brought along. Its key begins with its slot: the 12 bits, and four
+/// that are zero. At most 64 KiB.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoomKey {
+    /// The number of its room.
+    pub room: u8,
+    /// Which machine of that room.
+    pub key: Bytes,
+}
+
+impl RoomKey {
+    /// The slot that everything of this machine is in.
+    pub fn slot(&self) -> Slot {
+        Slot::at_start_of(&self.key)
+    }
+
+    pub(crate) fn put(&self, out: &mut impl BufMut) {
+        Room::Brought(self.room).put(out);
+        out.put_u16(u16::try_from(self.key.len()).expect("keys of rooms are below 64 KiB"));
+        out.put_slice(&self.key);
+    }
+
+    /// Behind the number of its room.
+    pub(crate) fn read(room: u8, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let length = reader.u16()?;
+        let key = Bytes::copy_from_slice(reader.take(length.into())?);
+        Ok(Self { room, key })
+    }
 }
 
 impl Room {
@@ -19,12 +54,16 @@ impl Room {
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
             1 => Some(Self::Tree),
+            BROUGHT_MIN.. => Some(Self::Brought(number)),
             _ => None,
         }
     }
 
     pub(crate) fn put(self, out: &mut impl BufMut) {
-        out.put_u8(self as u8);
+        out.put_u8(match self {
+            Self::Tree => 1,
+            Self::Brought(number) => number,
+        });
     }
 
     /// None: no room that is known.

@@ -21,6 +21,8 @@ pub(crate) fn behind<const BYTES: usize>(key: &[u8]) -> Slot {
 pub(crate) fn room(key: &[u8]) -> Slot {
     match key.get(8).and_then(|room| Room::from_number(*room)) {
         Some(Room::Tree) => behind::<9>(key),
+        // The length of its key comes first.
+        Some(Room::Brought(_)) => behind::<11>(key),
         None => Slot::SERVER,
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! timers   due (8) ‖ room (1) ‖ the room's key
 //! tree     01 ‖ journal key ‖ 00, or 01 ‖ child (4)
+//! brought along   80 to ff ‖ length of the key (2) ‖ key ‖ what is to happen
 //! ```
 
 use std::ops::Bound;
@@ -12,7 +13,7 @@ use indelible_journal::{JournalKey, Timestamp};
 use indelible_store::{Batch, Read, ReadError, Scan, Seen};
 
 use super::codec::{self, Malformed};
-use super::{Room, TIMERS, keys, room};
+use super::{Room, RoomKey, TIMERS, keys, room};
 
 /// A timer of an execution.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,11 +27,24 @@ pub struct Timer {
     pub child: Option<u32>,
 }
 
+/// A timer of a machine of a room that was brought along.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoomTimer {
+    /// When.
+    pub due: Timestamp,
+    /// Whose.
+    pub key: RoomKey,
+    /// What is to happen.
+    pub what: Bytes,
+}
+
 /// A row, by its room.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Row {
     /// A timer of an execution.
     Tree(Timer),
+    /// A timer of a room that was brought along.
+    Room(RoomTimer),
     /// A row whose room this version does not know. It is noted as damage.
     UnknownRoom {
         /// When something was to happen.
@@ -49,6 +63,7 @@ impl Row {
     fn key(&self) -> Bytes {
         match self {
             Self::Tree(timer) => encode(timer),
+            Self::Room(timer) => encode_room(timer),
             Self::UnknownRoom { key, .. } => key.clone(),
         }
     }
@@ -57,6 +72,7 @@ impl Row {
     pub fn due(&self) -> Timestamp {
         match self {
             Self::Tree(timer) => timer.due,
+            Self::Room(timer) => timer.due,
             Self::UnknownRoom { due, .. } => *due,
         }
     }
@@ -70,6 +86,16 @@ pub fn put(batch: &mut Batch, timer: &Timer) {
 /// Adds to a batch: this is not to happen any more.
 pub fn delete(batch: &mut Batch, timer: &Timer) {
     batch.delete(TIMERS, encode(timer));
+}
+
+/// Adds to a batch: this is to happen in a room that was brought along.
+pub fn put_room(batch: &mut Batch, timer: &RoomTimer) {
+    batch.put(TIMERS, encode_room(timer), Bytes::new());
+}
+
+/// Adds to a batch: this is not to happen there any more.
+pub fn delete_room(batch: &mut Batch, timer: &RoomTimer) {
+    batch.delete(TIMERS, encode_room(timer));
 }
 
 /// The next rows after one, at most so many.
@@ -94,7 +120,7 @@ pub fn from(read: &impl Read, time: Timestamp, limit: usize) -> Result<Seen<Vec<
 
 fn rows(read: &impl Read, scan: &Scan) -> Result<Seen<Vec<Row>>, ReadError> {
     room::rows(read, scan, decode, |row| match row {
-        Row::Tree(_) => None,
+        Row::Tree(_) | Row::Room(_) => None,
         Row::UnknownRoom { key, .. } => Some(key),
     })
 }
@@ -114,11 +140,24 @@ fn encode(timer: &Timer) -> Bytes {
     out.freeze()
 }
 
+fn encode_room(timer: &RoomTimer) -> Bytes {
+    let mut out = BytesMut::with_capacity(64);
+    out.put_u64(timer.due.as_micros());
+    timer.key.put(&mut out);
+    out.put_slice(&timer.what);
+    out.freeze()
+}
+
 pub(crate) fn decode(key: &Bytes) -> Result<Row, ReadError> {
     codec::parse(&TIMERS, key, key, |reader| {
         let due = reader.timestamp()?;
         match Room::read(reader)? {
             Some(Room::Tree) => {}
+            Some(Room::Brought(room)) => {
+                let key = RoomKey::read(room, reader)?;
+                let what = Bytes::copy_from_slice(reader.rest());
+                return Ok(Row::Room(RoomTimer { due, key, what }));
+            }
             None => {
                 reader.rest();
                 return Ok(Row::UnknownRoom { due, key: key.clone() });

@@ -7,16 +7,15 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use indelible_journal::RootHash;
-
 use crate::command::Command;
-use crate::hosted::Hosted;
+use crate::hosted::{Hosted, MachineId};
+use crate::rooms::Rooms;
 use crate::run_queue::Flow;
 use crate::shared::lock;
 
 /// A tree's place in memory.
 pub(crate) struct Cell {
-    pub(crate) root: RootHash,
+    pub(crate) id: MachineId,
     home: Flow,
     busy: AtomicBool,
     inbox: Mutex<Inbox>,
@@ -42,10 +41,16 @@ pub(crate) enum Left {
 }
 
 impl Cell {
-    pub(crate) fn new(root: RootHash, home: Flow) -> Self {
+    pub(crate) fn new(id: MachineId, hosted: Hosted, home: Flow) -> Self {
         let busy = AtomicBool::new(false);
-        let hosted = Mutex::new(Hosted::new(root));
-        Self { root, home, busy, inbox: Mutex::default(), hosted }
+        Self { id, home, busy, inbox: Mutex::default(), hosted: Mutex::new(hosted) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_tree(root: indelible_journal::RootHash, home: Flow) -> Self {
+        let id = MachineId::Tree(root);
+        let hosted = Hosted::new(&id, &Rooms::default()).expect("trees are always there");
+        Self::new(id, hosted, home)
     }
 
     /// Whose turns it takes.
@@ -60,9 +65,10 @@ impl Cell {
     }
 
     /// Nobody is answered any more, and what is in memory is dropped.
-    pub(crate) fn clear(&self) {
+    pub(crate) fn clear(&self, rooms: &Rooms) {
         let commands = std::mem::take(&mut lock(&self.inbox).commands);
-        let hosted = std::mem::replace(&mut *self.hosted(), Hosted::new(self.root));
+        let empty = Hosted::new(&self.id, rooms).expect("it was made before");
+        let hosted = std::mem::replace(&mut *self.hosted(), empty);
         // Dropped without a lock: guests that are dropped hold on to this cell.
         drop((commands, hosted));
     }
@@ -122,8 +128,9 @@ mod tests {
     /// Whoever leaves last is told so: it alone can see that nothing of the tree is needed.
     #[test]
     fn the_last_to_leave_knows_it() {
-        let cell = Cell::new(RootHash::from_bytes([7; 32]), Flow::GOING_ON);
-        let execution = indelible_journal::ExecutionId::root_of(cell.root);
+        let root = indelible_journal::RootHash::from_bytes([7; 32]);
+        let cell = Cell::of_tree(root, Flow::GOING_ON);
+        let execution = indelible_journal::ExecutionId::root_of(root);
         let key = indelible_journal::JournalKey::first(execution);
         assert!(cell.tell(Command::tell(indelible_execution::Input::Evicted(key))));
         assert!(cell.one_more(2));

@@ -19,10 +19,14 @@ use indelible_execution::output::{Outgoing, Place, Sending};
 use indelible_http::{End, Report, Request, Sender};
 use indelible_journal::{Attempt, JournalKey};
 use indelible_machine::Guard;
-use indelible_store::{Durable, Lost, Position};
+use indelible_records::outbox::{Message, MessageId};
+use indelible_records::{Room, RoomKey};
+use indelible_store::{Durable, Lost, Position, SubmitError};
 
-use crate::command::Command;
+use crate::command::{Command, RoomCommand};
 use crate::effect_room::{EffectRoom, Lane, Shares};
+use crate::engine::EngineError;
+use crate::outbox::{Received, receive};
 use crate::shared::{Shared, lock};
 
 /// What is in flight, what waits for room, and what waits for the disk.
@@ -152,7 +156,7 @@ impl Shared {
     pub(crate) fn flush_effects(&self) {
         for place in self.effects.may_begin() {
             let root = *place.key.execution_id().root();
-            self.send(&root, Command::Room(place));
+            self.send(&root, Command::StartEffect(place));
         }
         if !self.effects.any_out.swap(false, Ordering::AcqRel) {
             return;
@@ -171,6 +175,50 @@ impl Shared {
                 });
             }
         });
+    }
+
+    /// Whoever looks after timers sends messages, and acknowledges them, when this is durable.
+    pub(crate) fn look_when_durable(&self, position: Position) {
+        let way = self.way_in();
+        when_durable(self.store.durable(position).through_pauses(), move |_| {
+            way.enter(|shared| shared.timers.poke());
+        });
+    }
+
+    /// A message was applied at this position: it is acknowledged when that is durable.
+    pub(crate) fn acknowledge(&self, position: Position, id: MessageId) {
+        lock(&self.applied).push((position, id));
+        self.look_when_durable(position);
+    }
+
+    /// Messages leave whose senders' commits are durable, those that are applied are acknowledged, and
+    /// what is over is deleted.
+    pub(crate) fn carry_messages(&self) -> Result<usize, EngineError> {
+        let durable = self.store.durable_now();
+        let over = |(position, _): &mut (Position, _)| *position <= durable;
+        let applied: Vec<_> = lock(&self.applied).extract_if(.., over).collect();
+        for (_, id) in &applied {
+            self.outbox.acknowledged(*id);
+        }
+        let mut untold = Vec::new();
+        let carried = self.outbox.flush(&mut |delivery| {
+            if let Some((_, Message { room: Room::Brought(room), key, .. })) = &delivery.message {
+                let key = RoomKey { room: *room, key: key.clone() };
+                self.send_room(key, RoomCommand::Deliver(delivery));
+            } else if let Ok(Received::Settled(batch)) = receive(&self.store, &delivery) {
+                // It is only cleaning up.
+                if self.store.try_submit(batch).is_err() {
+                    untold.push(delivery.channel);
+                }
+            }
+        })?;
+        untold.into_iter().for_each(|channel| self.outbox.tell_again(channel));
+        let settled = match self.outbox.settle() {
+            // There is no room for it now.
+            Err(EngineError::Submit(SubmitError::Full { .. })) => 0,
+            settled => settled?,
+        };
+        Ok(carried + applied.len() + settled)
     }
 
     fn way_in(&self) -> WayIn {

@@ -23,7 +23,8 @@ pub(crate) struct GuestCalls {
 impl GuestCalls {
     fn with<T>(&self, call: impl FnOnce(Calls<'_>) -> Result<T, Refusal>) -> Result<T, Refusal> {
         let mut hosted = self.cell.hosted();
-        let answer = call(hosted.tree().guest(&self.shared.context(), &self.key));
+        let hosted = hosted.tree();
+        let answer = call(hosted.machine().guest(&self.shared.context(), &self.key));
         hosted.heed(&self.shared);
         if hosted.is_full() || self.shared.in_lockstep() {
             hosted.commit(&self.shared);
@@ -71,7 +72,7 @@ impl Host for GuestCalls {
 
     fn context(&mut self) -> Context {
         let mut hosted = self.cell.hosted();
-        let function = hosted.tree().function(&self.key);
+        let function = hosted.tree().machine().function(&self.key);
         Context {
             execution_id: self.key.execution_id().to_string(),
             attempt: self.key.attempts().own().get(),
@@ -87,7 +88,7 @@ impl Host for GuestCalls {
         message: String,
         fields: Vec<(String, String)>,
     ) -> Result<(), Refusal> {
-        if self.cell.hosted().tree().guest_is(&self.key, Replay::is_new) {
+        if self.cell.hosted().tree().machine().guest_is(&self.key, Replay::is_new) {
             let line = LogLine { key: &self.key, level, message: &message, fields: &fields };
             self.shared.observer.logged(line);
         }
@@ -95,6 +96,6 @@ impl Host for GuestCalls {
     }
 
     fn is_live(&mut self) -> bool {
-        self.cell.hosted().tree().guest_is(&self.key, Replay::is_live)
+        self.cell.hosted().tree().machine().guest_is(&self.key, Replay::is_live)
     }
 }

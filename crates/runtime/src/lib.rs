@@ -35,8 +35,9 @@
 //! - [`Engine`]: what others use.
 //! - [`guest`]: WebAssembly. Nothing else knows wasmtime.
 //! - [`world`]: clock, randomness, and whom to tell: whatever a simulation replaces.
-//! - `hosted`: a tree of executions in its place, and everything that is done for it. What happens to a
-//!   tree is decided in `indelible_execution`.
+//! - `hosted_tree`: a tree of executions in its place, and everything that is done for it. What happens
+//!   to a tree is decided in `indelible_execution`. `hosted`, `hosted_room`, [`rooms`]: the same for
+//!   other machines. [`outbox`]: messages between them.
 //! - `component`: what is deployed. `followers`: who is told when something changes.
 //! - `turn`, `cell`, `command`, `guest_calls`, `run_queue`, `timers`, `ticks`, `watchers`, `parking`:
 //!   trees, threads, time. `effects`, `effect_room`: what leaves them.
@@ -56,6 +57,8 @@ mod followers;
 pub mod guest;
 mod guest_calls;
 mod hosted;
+mod hosted_room;
+mod hosted_tree;
 mod key_locks;
 mod options;
 pub mod outbox;
@@ -65,6 +68,7 @@ mod recovery;
 mod replays;
 mod retention;
 mod retention_clock;
+pub mod rooms;
 mod run_queue;
 mod shared;
 mod ticks;

@@ -267,6 +267,13 @@ impl Outbox {
         }
     }
 
+    /// The receiver could not make use of what is settled: it is told again.
+    pub fn tell_again(&self, channel: Channel) {
+        if let Some(numbers) = lock(&self.channels).get_mut(&channel) {
+            numbers.told = 0;
+        }
+    }
+
     /// The receiver has applied a message, durably.
     pub fn acknowledged(&self, id: MessageId) {
         if let Some(numbers) = lock(&self.channels).get_mut(&id.channel) {
@@ -275,7 +282,9 @@ impl Outbox {
     }
 
     /// Deletes what is over, in a commit for each channel. An error leaves the rest for the next time.
-    pub fn settle(&self) -> Result<(), EngineError> {
+    /// How many channels there were.
+    pub fn settle(&self) -> Result<usize, EngineError> {
+        let mut count = 0;
         let durable = self.store.durable_now();
         // The lock is held over the acceptance: no number may be given out or settled in between.
         for (channel, numbers) in lock(&self.channels).iter_mut() {
@@ -298,8 +307,9 @@ impl Outbox {
             let mut batch = Batch::in_slots(channel.from);
             outbox::settle(&mut batch, *channel, upto, &messages);
             numbers.settle(upto, self.store.try_submit(batch)?);
+            count += 1;
         }
-        Ok(())
+        Ok(count)
     }
 }
 

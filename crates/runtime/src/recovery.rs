@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use indelible_records::queue::{self, Entry, Row};
+use indelible_records::queue::{self, Row};
 use indelible_store::{ReadError, Store};
 
 use crate::shared::lock;
@@ -64,7 +64,7 @@ impl Recovery {
         &self,
         store: &Store,
         runnable: usize,
-    ) -> Result<Vec<(Entry, UnderWay)>, ReadError> {
+    ) -> Result<Vec<(Row, UnderWay)>, ReadError> {
         if self.is_over()
             || self.failed.load(Ordering::Acquire)
             || runnable >= RUNNABLE_MAX
@@ -74,7 +74,7 @@ impl Recovery {
         }
         // Whoever finds another at it has other things to do.
         let Ok(mut read) = self.read.try_lock() else { return Ok(Vec::new()) };
-        let page: Vec<Entry> = loop {
+        let page: Vec<Row> = loop {
             let page = queue::next(store, read.as_ref(), PAGE);
             let page = page.inspect_err(|_| self.failed.store(true, Ordering::Release))?.value;
             self.told.store(false, Ordering::Release);
@@ -83,9 +83,9 @@ impl Recovery {
                 break Vec::new();
             };
             *read = Some(last.clone());
-            // The other rooms' entries are dispatched here, when there are other rooms. A row of an
-            // unknown one was noted as damage, and is left behind.
-            let entries: Vec<_> = page.into_iter().filter_map(Row::tree).collect();
+            // A row of an unknown room was noted as damage, and is left behind.
+            let known = |row: &Row| !matches!(row, Row::UnknownRoom(_));
+            let entries: Vec<_> = page.into_iter().filter(known).collect();
             if !entries.is_empty() {
                 break entries;
             }

@@ -193,13 +193,21 @@ mod tests {
     use indelible_journal::RootHash;
 
     use super::*;
+    use crate::hosted::MachineId;
 
     fn cell(number: u8, flow: Flow) -> Arc<Cell> {
-        Arc::new(Cell::new(RootHash::from_bytes([number; 32]), flow))
+        Arc::new(Cell::of_tree(RootHash::from_bytes([number; 32]), flow))
+    }
+
+    fn number_of(cell: &Cell) -> u8 {
+        match &cell.id {
+            MachineId::Tree(root) => root.as_bytes()[0],
+            MachineId::Room(_) => panic!("it is a tree"),
+        }
     }
 
     fn next(queue: &RunQueue) -> Option<u8> {
-        queue.try_pop().map(|taken| taken.cell.root.as_bytes()[0])
+        queue.try_pop().map(|taken| number_of(&taken.cell))
     }
 
     /// Flows take turns, and within a flow who came first is first.
@@ -256,7 +264,7 @@ mod tests {
         let mut taken: Vec<_> = [10, 3, 99, 0, 1, 1]
             .into_iter()
             .filter_map(|choice| queue.try_pop_at(choice))
-            .map(|taken| taken.cell.root.as_bytes()[0])
+            .map(|taken| number_of(&taken.cell))
             .collect();
         assert_ne!(taken, [0, 1, 2, 3, 4, 5]);
         taken.sort_unstable();

@@ -2,29 +2,35 @@
 //! trees to threads.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use indelible_execution::{Context, Input, Limits, Purpose, Surroundings};
 use indelible_journal::{ComponentDigest, FunctionName, RetryPolicy, RootHash, Timestamp};
 use indelible_machine::Guard;
-use indelible_store::Store;
+use indelible_records::outbox::MessageId;
+use indelible_records::{RoomKey, queue};
+use indelible_store::{Position, Store};
 
 use crate::admission::Admission;
 use crate::cell::Cell;
-use crate::command::Command;
+use crate::command::{Command, RoomCommand};
 use crate::component::Components;
 use crate::effects::Effects;
 use crate::followers::Followers;
 use crate::guest::Guests;
+use crate::hosted::{Hosted, MachineId};
 use crate::key_locks::KeyLocks;
 use crate::options::{Options, Pace};
+use crate::outbox::Outbox;
 use crate::parking::ParkingLot;
 use crate::reader::Reader;
 use crate::recovery::Recovery;
 use crate::replays::Replays;
 use crate::retention::Gone;
 use crate::retention_clock::{RetentionClock, RetentionTime};
+use crate::rooms::Rooms;
 use crate::run_queue::{Flow, RunQueue};
 use crate::timers::Timers;
 use crate::watchers::Watchers;
@@ -61,8 +67,14 @@ pub(crate) struct Shared {
     pub(crate) failed: AtomicBool,
     /// Held by whoever drops what was in memory then.
     pub(crate) stopping: Mutex<()>,
-    /// The trees that are in memory.
-    pub(crate) trees: Mutex<HashMap<RootHash, Arc<Cell>>>,
+    /// The machines that are in memory.
+    pub(crate) trees: Mutex<HashMap<MachineId, Arc<Cell>>>,
+    /// Rooms beside trees.
+    pub(crate) rooms: Rooms,
+    /// Messages between them.
+    pub(crate) outbox: Outbox,
+    /// Those that were applied, to be acknowledged when that is durable.
+    pub(crate) applied: Mutex<Vec<(Position, MessageId)>>,
     /// What retention has taken.
     pub(crate) gone: Gone,
     /// The time by which it does.
@@ -117,13 +129,33 @@ impl Shared {
 
     /// The same; if the tree is made, it takes its turns from this flow.
     pub(crate) fn send_in(&self, flow: Flow, root: &RootHash, command: Command) {
+        self.send_to(flow, MachineId::Tree(*root), command);
+    }
+
+    /// Sends a command to a machine of a room that was brought along.
+    pub(crate) fn send_room(&self, key: RoomKey, command: RoomCommand) {
+        self.send_to(Flow::GOING_ON, MachineId::Room(key), Command::Room(command));
+    }
+
+    fn send_to(&self, flow: Flow, id: MachineId, command: Command) {
         let mut trees = lock(&self.trees);
         // Looked at under the lock: whoever asks after this finds nobody to be answered by.
         if self.failed.load(Ordering::Acquire) {
             drop(trees);
             return drop(command);
         }
-        let cell = trees.entry(*root).or_insert_with(|| Arc::new(Cell::new(*root, flow)));
+        let cell = match trees.entry(id) {
+            Occupied(cell) => cell.into_mut(),
+            Vacant(place) => {
+                let Some(hosted) = Hosted::new(place.key(), &self.rooms) else {
+                    let unknown = format!("{:?} belongs to no room that is known", place.key());
+                    self.store.damage().note(&unknown);
+                    return;
+                };
+                let id = place.key().clone();
+                place.insert(Arc::new(Cell::new(id, hosted, flow)))
+            }
+        };
         // Under the map's lock, so that the tree is not forgotten between finding and telling it.
         if cell.tell(command) {
             self.run_queue.push(Arc::clone(cell));
@@ -163,10 +195,18 @@ impl Shared {
         }
         match self.recovery.more(&self.store, self.run_queue.len()) {
             Ok(page) => {
-                for (entry, under_way) in page {
-                    let root = *entry.key.execution_id().root();
-                    let recover = Input::Recover(entry, Guard::of(under_way));
-                    self.send(&root, Command::tell(recover));
+                for (row, under_way) in page {
+                    let guard = Guard::of(under_way);
+                    match row {
+                        queue::Row::Tree(entry) => {
+                            let root = *entry.key.execution_id().root();
+                            self.send(&root, Command::tell(Input::Recover(entry, guard)));
+                        }
+                        queue::Row::Room(_, key) => {
+                            self.send_room(key, RoomCommand::Recover(guard));
+                        }
+                        queue::Row::UnknownRoom(_) => {}
+                    }
                 }
             }
             Err(error) if self.recovery.is_news() => {
@@ -204,7 +244,7 @@ impl Shared {
         self.run_queue.close();
         self.timers.close();
         for cell in trees {
-            cell.clear();
+            cell.clear(&self.rooms);
         }
         self.watchers.clear();
         self.followers.close();

@@ -30,11 +30,11 @@ pub(crate) struct Timers {
 
 #[derive(Default)]
 struct State {
-    /// Told to their trees, and not yet gone from the store.
-    told: BTreeSet<Timer>,
+    /// Told to their machines, and not yet gone from the store.
+    told: BTreeSet<Row>,
     /// Told, and their rows stay: until the end is written that they led to, or because what
     /// they belong to cannot be read.
-    kept: BTreeSet<Timer>,
+    kept: BTreeSet<Row>,
     /// Of volatile executions: they are in no row.
     in_memory: BTreeSet<Timer>,
     /// Everything before this time was told. What is there no more leaves traces in the store
@@ -60,7 +60,7 @@ impl State {
 
 impl Timers {
     /// A commit put and deleted timers.
-    pub(crate) fn changed(&self, timers: &[(Timer, TimerChange)], earliest: Option<Timestamp>) {
+    pub(crate) fn changed(&self, timers: &[(Row, TimerChange)]) {
         if timers.is_empty() {
             return;
         }
@@ -83,7 +83,8 @@ impl Timers {
             state.full = false;
             self.changed.notify_all();
         }
-        if let Some(earliest) = earliest {
+        let put = timers.iter().filter(|(_, change)| *change == TimerChange::Put);
+        if let Some(earliest) = put.map(|(timer, _)| timer.due()).min() {
             state.from = state.from.min(earliest);
             if state.next.is_none_or(|next| earliest < next) {
                 state.next = Some(earliest);
@@ -121,7 +122,8 @@ impl Timers {
     pub(crate) fn keep_all(&self, root: &RootHash) {
         let mut state = lock(&self.state);
         let of_root = |timer: &Timer| timer.key.execution_id().root() == root;
-        let kept: Vec<_> = state.told.extract_if(.., of_root).collect();
+        let told = |row: &Row| matches!(row, Row::Tree(timer) if of_root(timer));
+        let kept: Vec<_> = state.told.extract_if(.., told).collect();
         state.kept.extend(kept);
         state.in_memory.retain(|timer| !of_root(timer));
     }
@@ -133,7 +135,7 @@ impl Timers {
 
     /// Timers that are due now and were not told; each is told once. As many as there is room
     /// for: the others are due at the next look. Looks at the store only if there may be some.
-    pub(crate) fn due(&self, store: &Store, now: Timestamp) -> Result<Vec<Timer>, ReadError> {
+    pub(crate) fn due(&self, store: &Store, now: Timestamp) -> Result<Vec<Row>, ReadError> {
         let from = {
             let mut state = lock(&self.state);
             if state.next.is_none_or(|next| next > now) {
@@ -169,28 +171,29 @@ impl Timers {
         store: &Store,
         now: Timestamp,
         from: Timestamp,
-    ) -> Result<(Vec<Timer>, Option<Timestamp>), ReadError> {
+    ) -> Result<(Vec<Row>, Option<Timestamp>), ReadError> {
         let mut due = Vec::new();
         let mut page = timers::from(store, from, PAGE)?.value;
         loop {
             let Some(last) = page.last().cloned() else { return Ok((due, None)) };
             let mut state = lock(&self.state);
             for row in page {
-                // The other rooms' timers are dispatched here, when there are other rooms. A row of an
-                // unknown one was noted as damage, and is left behind.
-                let Row::Tree(timer) = row else { continue };
-                if timer.due > now {
-                    return Ok((due, Some(timer.due)));
+                // It was noted as damage, and is left behind.
+                if matches!(row, Row::UnknownRoom { .. }) {
+                    continue;
                 }
-                if state.told.contains(&timer) || state.kept.contains(&timer) {
+                if row.due() > now {
+                    return Ok((due, Some(row.due())));
+                }
+                if state.told.contains(&row) || state.kept.contains(&row) {
                     continue;
                 }
                 if state.told.len() >= TOLD_MAX {
                     state.full = true;
-                    return Ok((due, Some(timer.due)));
+                    return Ok((due, Some(row.due())));
                 }
-                state.told.insert(timer.clone());
-                due.push(timer);
+                state.told.insert(row.clone());
+                due.push(row);
             }
             drop(state);
             page = match timers::next(store, Some(&last), PAGE) {

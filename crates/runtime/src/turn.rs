@@ -12,7 +12,7 @@ use indelible_journal::JournalKey;
 use crate::cell::{Cell, Left};
 use crate::guest::{Guest, StartError, Stop};
 use crate::guest_calls::GuestCalls;
-use crate::hosted::{Job, Noted};
+use crate::hosted_tree::{Job, Noted};
 use crate::shared::{Shared, lock};
 use crate::world::DEATHS_MAX;
 
@@ -104,7 +104,7 @@ fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
             deaths => {
                 let why =
                     format!("the process died {deaths} times in a row while this was replayed");
-                cell.hosted().not_begun(shared, &key, NotBegun::CannotRun(why));
+                cell.hosted().tree().not_begun(shared, &key, NotBegun::CannotRun(why));
                 return Ran::NotAtAll;
             }
         },
@@ -112,8 +112,8 @@ fn run(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job) -> Ran {
     let _others = among_others();
     let ran = run_guest(shared, cell, job, Slice::One);
     match ran {
-        Ran::ToItsStop => cell.hosted().was_noted(&key),
-        Ran::Yielded => cell.hosted().stays_noted(&key),
+        Ran::ToItsStop => cell.hosted().tree().was_noted(&key),
+        Ran::Yielded => cell.hosted().tree().stays_noted(&key),
         Ran::NotAtAll => shared.witness.untouched(&key),
     }
     ran
@@ -160,7 +160,7 @@ fn run_guest(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job, slice: Slice) -> 
                     shared.parking.evict(1);
                     shared.tell_evicted();
                 }
-                cell.hosted().not_begun(shared, &key, why);
+                cell.hosted().tree().not_begun(shared, &key, why);
                 return Ran::NotAtAll;
             }
         },
@@ -172,7 +172,7 @@ fn run_guest(shared: &Arc<Shared>, cell: &Arc<Cell>, job: Job, slice: Slice) -> 
     let ran = if stop == Stop::Yielded { Ran::Yielded } else { Ran::ToItsStop };
     {
         let mut tree = cell.hosted();
-        tree.stopped(shared, &key, guest, stop);
+        tree.tree().stopped(shared, &key, guest, stop);
         tree.keep_pace(shared);
     }
     shared.tell_evicted();
@@ -203,8 +203,8 @@ fn forget(shared: &Shared, cell: &Arc<Cell>) {
     // Nobody can come while the map is locked; somebody may have come and gone before.
     if cell.is_idle()
         && cell.hosted().is_idle()
-        && trees.get(&cell.root).is_some_and(|known| Arc::ptr_eq(known, cell))
+        && trees.get(&cell.id).is_some_and(|known| Arc::ptr_eq(known, cell))
     {
-        trees.remove(&cell.root);
+        trees.remove(&cell.id);
     }
 }

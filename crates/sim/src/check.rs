@@ -19,6 +19,7 @@ impl Run {
     /// What must be true when everything is over, of the process that saw it and of the next.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         self.nothing_is_left()?;
+        self.counters_agree()?;
         let mut trees = Vec::new();
         for (number, root) in &self.ledger.roots {
             let tree = store::tree(self.store(), root).map_err(unreadable)?;

@@ -26,6 +26,7 @@ macro_rules! ensure {
 pub mod agree;
 mod check;
 mod client;
+pub mod counter;
 mod disk;
 mod effects;
 mod guests;
@@ -36,6 +37,7 @@ mod plan;
 pub mod program;
 mod quiet;
 mod rng;
+mod rooms;
 mod run;
 pub mod seeds;
 mod store;

@@ -10,6 +10,7 @@ use indelible_runtime::world::Clock as _;
 use crate::client::{How, Request};
 use crate::disk::Health;
 use crate::program::SIGNALS;
+use crate::rooms::Users;
 use crate::run::{Run, poll_to_end};
 use crate::store;
 
@@ -58,13 +59,14 @@ impl Run {
     }
 
     /// Everything that can be done at this time is done, and on disk.
-    fn rest(&mut self) -> Result<(), String> {
+    pub(crate) fn rest(&mut self) -> Result<(), String> {
         for _ in 0..STEPS_MAX {
             let choice = self.rng.below(8) as usize;
             let worked = self.engine().step_at(choice);
             let written = self.store().step();
             let wired = self.wire();
             let answered = self.poll_all()?;
+            self.users.as_mut().map_or(Ok(()), Users::look)?;
             // A caller that is let in because another was answered has only now asked, and one that was
             // polled may have submitted something by itself.
             let asked = self.engine().readings().runnable > 0
@@ -134,7 +136,7 @@ impl Run {
 
     /// Every program's outcome can be had, and whoever asks again for its start is told of it.
     fn everybody_is_answered(&mut self) -> Result<(), String> {
-        self.rest()?;
+        self.settle_rooms()?;
         let waiting = self.waiting();
         ensure!(waiting.is_empty(), "nobody answers {}", waiting.join(", "));
         for (number, root) in self.ledger.roots.clone() {

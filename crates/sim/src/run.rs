@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use indelible_journal::{ExecutionId, Micros, PromiseId, Timestamp};
-use indelible_records::{TABLES, unresolved};
+use indelible_records::unresolved;
 use indelible_runtime::world::{Clock as _, Silent};
 use indelible_runtime::{Engine, Pace, World};
 use indelible_store::{Store, backend};
@@ -20,9 +20,10 @@ use crate::ledger::Ledger;
 use crate::peer::Peer;
 use crate::plan::{Action, Plan};
 use crate::program::SIGNALS;
+use crate::rooms::Users;
 use crate::transcript::Transcript;
 use crate::world::{SimClock, SimEntropy, Told};
-use crate::{Kit, Rng, store};
+use crate::{Kit, Rng, counter, store};
 
 /// The most requests that wait for an answer at once.
 const CLIENTS_MAX: usize = 12;
@@ -80,6 +81,7 @@ pub(crate) struct Run {
     engine: Option<Arc<Engine>>,
     clients: Vec<Client>,
     pub(crate) ledger: Ledger,
+    pub(crate) users: Option<Users>,
     pub(crate) tick: u64,
     /// What makes signals and cancels different from each other.
     next_value: u64,
@@ -116,6 +118,7 @@ impl Run {
             engine: None,
             clients: Vec::new(),
             ledger: Ledger::default(),
+            users: Users::new(seed),
             tick: 0,
             next_value: 1,
             set_back: false,
@@ -139,6 +142,7 @@ impl Run {
                 self.crash()?;
             }
             self.act(action)?;
+            self.count()?;
             self.is_well()?;
         }
         self.quiet()?;
@@ -187,7 +191,7 @@ impl Run {
         self.disk.connect();
         let backend: Arc<dyn backend::Backend> = self.disk.clone();
         let time = self.clock.clone();
-        let store = Store::start_by_hand_with(backend, &TABLES, self.plan.bounds, time);
+        let store = Store::start_by_hand_with(backend, &counter::tables(), self.plan.bounds, time);
         let store = store.map_err(|error| format!("the store does not start: {error}"))?;
         self.ledger.kept(&store)?;
         if let Some(before) = self.peer.process().checked_sub(1) {
@@ -201,10 +205,17 @@ impl Run {
             witness: Arc::new(Silent),
             guests: Arc::clone(&self.kit.guests),
         };
-        let engine = Engine::open(store, self.plan.options.clone(), world)
+        let options = self.plan.options.clone();
+        let engine = Engine::open_with(store, options, world, counter::room())
             .map_err(|error| format!("the engine does not open: {error}"))?;
         self.engine = Some(Arc::new(engine));
         Ok(())
+    }
+
+    /// Whoever uses counters does so, too.
+    pub(crate) fn count(&mut self) -> Result<(), String> {
+        let engine = Arc::clone(self.engine());
+        self.users.as_mut().map_or(Ok(()), |users| users.act(&engine))
     }
 
     fn act(&mut self, action: Action) -> Result<(), String> {
@@ -402,6 +413,9 @@ impl Run {
     pub(crate) fn end_process(&mut self) {
         for client in self.clients.drain(..) {
             self.transcript.say(format_args!("  nobody answers {:?}", client.request));
+        }
+        if let Some(users) = &mut self.users {
+            users.hang_up();
         }
         let engine = self.engine.take().and_then(Arc::into_inner);
         drop(engine.expect("nobody else has the engine"));

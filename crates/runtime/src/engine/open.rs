@@ -12,21 +12,25 @@ use std::time::{Duration, Instant};
 use indelible_execution::{Input, Limits};
 use indelible_http::{Sender, SendsNothing};
 use indelible_records::queue;
+use indelible_records::timers::Row;
 use indelible_store::Store;
 
 use super::{Engine, EngineError, OpenError};
 use crate::admission::Admission;
 use crate::cell::Cell;
-use crate::command::Command;
+use crate::command::{Command, RoomCommand};
 use crate::component::Components;
 use crate::effects::Effects;
 use crate::guest::Guests;
+use crate::hosted::MachineId;
 use crate::options::Options;
+use crate::outbox::Outbox;
 use crate::parking::ParkingLot;
 use crate::reader::{POOLS, Reader};
 use crate::recovery::Recovery;
 use crate::replays::Replays;
 use crate::retention_clock::RetentionClock;
+use crate::rooms::Rooms;
 use crate::run_queue::Taken;
 use crate::shared::{Shared, lock};
 use crate::ticks::{Running, Ticks};
@@ -68,6 +72,16 @@ impl World {
 impl Engine {
     /// Starts an engine over a store, and goes on with what was left to be done.
     pub fn open(store: Store, options: Options, world: World) -> Result<Self, OpenError> {
+        Self::open_with(store, options, world, Rooms::default())
+    }
+
+    /// The same with rooms beside trees of executions.
+    pub fn open_with(
+        store: Store,
+        options: Options,
+        world: World,
+        rooms: Rooms,
+    ) -> Result<Self, OpenError> {
         let retention = options.retention()?;
         let World { clock, entropy, observer, witness, http, guests } = world;
         store.damage().tell({
@@ -82,6 +96,7 @@ impl Engine {
         let components = Components::open(store.clone(), Arc::clone(&guests))?;
         let retention_clock = RetentionClock::open(&store, clock.as_ref());
         let retention_clock = retention_clock.map_err(OpenError::RetentionClock)?;
+        let outbox = Outbox::open(store.clone())?;
         let places = guests.options().guests_max as usize;
         let limits = Limits {
             guest: guests.options().limits,
@@ -109,6 +124,9 @@ impl Engine {
             followers: Default::default(),
             key_locks: Default::default(),
             askers: AtomicU64::new(0),
+            rooms,
+            outbox,
+            applied: Mutex::default(),
             limits,
             gone: Default::default(),
             retention_clock,
@@ -161,7 +179,7 @@ impl Engine {
         };
         for cell in trees {
             cell.hosted().commit(&self.shared);
-            cell.clear();
+            cell.clear(&self.shared.rooms);
         }
         self.shared.followers.close();
         self.shared.watchers.clear();
@@ -190,11 +208,17 @@ pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
     }
     let due = shared.timers.due(&shared.store, now)?;
     count += due.len();
-    for timer in due {
-        let root = *timer.key.execution_id().root();
-        shared.send(&root, Command::tell(Input::Due(timer)));
+    for row in due {
+        match row {
+            Row::Tree(timer) => {
+                let root = *timer.key.execution_id().root();
+                shared.send(&root, Command::tell(Input::Due(timer)));
+            }
+            Row::Room(timer) => shared.send_room(timer.key.clone(), RoomCommand::Due(timer)),
+            Row::UnknownRoom { .. } => {}
+        }
     }
-    Ok(count)
+    Ok(count + shared.carry_messages()?)
 }
 
 impl Engine {
@@ -268,11 +292,13 @@ fn guarded(shared: &Arc<Shared>, cell: &Arc<Cell>) {
     if catch_unwind(AssertUnwindSafe(|| turn(shared, cell))).is_ok() {
         return;
     }
-    let root = cell.root;
-    shared.trouble(&format!("the engine panicked over {root:#}; it goes on at a restart"));
-    lock(&shared.trees).remove(&root);
-    shared.timers.keep_all(&root);
-    cell.clear();
+    let id = &cell.id;
+    shared.trouble(&format!("the engine panicked over {id:?}; it goes on at a restart"));
+    lock(&shared.trees).remove(id);
+    if let MachineId::Tree(root) = id {
+        shared.timers.keep_all(root);
+    }
+    cell.clear(&shared.rooms);
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {

@@ -1,8 +1,10 @@
 //! What became of executions, and waiting: for their ends, for the disk, for room among the commands
 //! under way.
 
+use bytes::Bytes;
 use indelible_execution::{Reply, Request};
 use indelible_journal::{Ending, ExecutionId, OperationKey, RootHash};
+use indelible_records::RoomKey;
 use indelible_records::executions::Execution as Row;
 use indelible_records::operations::Operation;
 use indelible_records::windows::Windowed;
@@ -14,7 +16,7 @@ use tokio::sync::oneshot;
 use super::submitted::Interest;
 use super::{Engine, EngineError};
 use crate::admission::{Admitted, NotAdmitted};
-use crate::command::{Answer, Command, Waiter};
+use crate::command::{Answer, Command, RoomCommand, Waiter};
 use crate::key_locks::KeyLock;
 use crate::reader::Lane;
 use crate::run_queue::Flow;
@@ -153,11 +155,26 @@ impl Shared {
         what: Request,
         room: Admitted,
         lock: Option<Arc<KeyLock>>,
-    ) -> Result<Answer, EngineError> {
+    ) -> Result<Answer<Reply>, EngineError> {
         let (reply, answer) = oneshot::channel();
         self.send_in(flow, root, Command::Ask(what, Waiter { reply, room, lock }));
         let answer = self.unless_paused(answer).await?.map_err(|_| stopped(self))?;
         answer.map_err(EngineError::Damaged)
+    }
+}
+
+impl Engine {
+    /// Asks a machine of a room that was brought along. What is replied is durable.
+    pub async fn ask_room(&self, key: RoomKey, what: Bytes) -> Result<Bytes, EngineError> {
+        let shared = &self.shared;
+        let room = shared.room(Flow::GOING_ON).await?;
+        let (reply, answer) = oneshot::channel();
+        let waiter = Waiter { reply, room, lock: None };
+        shared.send_room(key, RoomCommand::Ask(what, waiter));
+        let answer = shared.unless_paused(answer).await?.map_err(|_| stopped(shared))?;
+        let Answer { reply, position } = answer.map_err(EngineError::Damaged)?;
+        shared.store.durable(position).await?;
+        Ok(reply)
     }
 }
 

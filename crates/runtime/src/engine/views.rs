@@ -16,6 +16,7 @@ use super::outcome::misanswered;
 use super::reads::Reads;
 use super::{Engine, EngineError};
 use crate::followers::Follow;
+use crate::hosted::MachineId;
 use crate::reader::Lane;
 use crate::shared::lock;
 
@@ -158,7 +159,7 @@ impl Engine {
     }
 
     fn is_in_memory(&self, root: &RootHash) -> bool {
-        lock(&self.shared.trees).contains_key(root)
+        lock(&self.shared.trees).contains_key(&MachineId::Tree(*root))
     }
 
     /// The executions of a tree, all attempts, callers before those that they called: those after

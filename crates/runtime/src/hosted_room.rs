@@ -1,0 +1,167 @@
+//! A machine of a room that was brought along, in its place: what it asks for is done here.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use indelible_machine::{Asker, Guard, TimerChange};
+use indelible_records::outbox::{Channel, Message, MessageId};
+use indelible_records::timers::{self, Row};
+use indelible_records::{Room, RoomKey};
+use indelible_store::{Batch, Position};
+
+use crate::command::{RoomCommand, Waiter};
+use crate::outbox::{self, Delivery, Received};
+use crate::rooms::{AnyRoom, Context, Input, RoomChanges};
+use crate::shared::Shared;
+
+/// A machine, and what its host keeps for it.
+pub(crate) struct HostedRoom {
+    key: RoomKey,
+    machine: Box<dyn AnyRoom>,
+    waiters: Vec<(Asker, Waiter<Bytes>)>,
+    guards: Vec<Guard>,
+    /// The message that was told and is not committed, with the mark that it was.
+    delivered: Option<(MessageId, Batch)>,
+}
+
+impl HostedRoom {
+    pub(crate) fn new(key: RoomKey, machine: Box<dyn AnyRoom>) -> Self {
+        Self { key, machine, waiters: Vec::new(), guards: Vec::new(), delivered: None }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.machine.is_idle()
+    }
+
+    /// Does what came from outside.
+    pub(crate) fn obey(&mut self, shared: &Shared, command: RoomCommand) {
+        match command {
+            RoomCommand::Ask(what, waiter) => {
+                let asker = Asker(shared.askers.fetch_add(1, Ordering::Relaxed) + 1);
+                self.waiters.push((asker, waiter));
+                self.handle(shared, Input::Asked(asker, what));
+            }
+            RoomCommand::Due(timer) => self.handle(shared, Input::Due(timer)),
+            RoomCommand::Recover(guard) => {
+                self.handle(shared, Input::Recover);
+                self.guards.push(guard);
+            }
+            RoomCommand::Deliver(delivery) => self.deliver(shared, &delivery),
+        }
+    }
+
+    fn handle(&mut self, shared: &Shared, input: Input) {
+        let context = Context { now: shared.clock.now(), reads: &shared.store, key: &self.key };
+        self.machine.handle(&context, input);
+        for notice in self.machine.notices() {
+            shared.trouble(&notice);
+        }
+    }
+
+    /// A message arrives, perhaps again. By itself in its commit: another copy of it, in the same turn,
+    /// finds the mark.
+    fn deliver(&mut self, shared: &Shared, delivery: &Delivery) {
+        self.commit(shared);
+        let channel = delivery.channel;
+        match (outbox::receive(&shared.store, delivery), &delivery.message) {
+            (Ok(Received::Fresh(mark)), Some((number, message))) => {
+                self.delivered = Some((MessageId { channel, number: *number }, mark));
+                self.handle(shared, Input::Message(message.payload.clone()));
+                self.commit(shared);
+            }
+            (Ok(Received::Prior(position)), Some((number, _))) => {
+                shared.acknowledge(position, MessageId { channel, number: *number });
+            }
+            (Ok(_), _) => {}
+            // It comes again.
+            (Err(error), _) => shared.trouble(&format!("a message is not applied: {error}")),
+        }
+    }
+
+    /// Submits what changed, and does what follows.
+    pub(crate) fn commit(&mut self, shared: &Shared) {
+        while let Some(changes) = self.changes() {
+            let RoomChanges { rows, timers, replies, outgoing } = changes;
+            let mut batch = rows;
+            batch.touch(self.key.slot());
+            for (timer, change) in &timers {
+                match change {
+                    TimerChange::Put => timers::put_room(&mut batch, timer),
+                    TimerChange::Delete => timers::delete_room(&mut batch, timer),
+                    TimerChange::Keep => {}
+                }
+            }
+            let delivered = self.delivered.take().map(|(id, mark)| {
+                batch.extend(mark);
+                id
+            });
+            let mut unsent = Vec::with_capacity(outgoing.len());
+            for message in outgoing {
+                let channel = Channel { from: self.key.slot(), to: message.to.slot() };
+                let room = Room::Brought(message.to.room);
+                let message = Message { room, key: message.to.key, payload: message.what };
+                match shared.outbox.write(&mut batch, channel, &message) {
+                    Ok(one) => unsent.push(one),
+                    Err(full) => return self.give_up(shared, &full.to_string()),
+                }
+            }
+            let position = match self.submit(shared, batch) {
+                Ok(position) => position,
+                Err(why) => return self.give_up(shared, &why),
+            };
+            if !unsent.is_empty() {
+                unsent.into_iter().for_each(|one| one.accepted(position));
+                shared.look_when_durable(position);
+            }
+            if let Some(id) = delivered {
+                shared.acknowledge(position, id);
+            }
+            let rows: Vec<_> =
+                timers.into_iter().map(|(timer, change)| (Row::Room(timer), change)).collect();
+            shared.timers.changed(&rows);
+            for (asker, reply) in replies {
+                let place = self.waiters.iter().position(|(known, _)| *known == asker);
+                if let Some(place) = place {
+                    self.waiters.swap_remove(place).1.answer(reply, position);
+                }
+            }
+        }
+        self.guards.clear();
+    }
+
+    /// What the machine asks for; a message that changed nothing is marked all the same.
+    fn changes(&mut self) -> Option<RoomChanges> {
+        self.machine.changes().or_else(|| {
+            self.delivered.as_ref().map(|_| RoomChanges {
+                rows: Batch::in_slots(self.key.slot()),
+                timers: Vec::new(),
+                replies: Vec::new(),
+                outgoing: Vec::new(),
+            })
+        })
+    }
+
+    fn submit(&self, shared: &Shared, batch: Batch) -> Result<Position, String> {
+        if batch.writes().is_empty() {
+            return Ok(shared.store.accepted());
+        }
+        let submitted = shared.store.submit_blocking(batch);
+        let position = submitted.map_err(|error| error.to_string())?;
+        if shared.in_lockstep() {
+            // If it is lost, the next submission says so.
+            let _ = shared.store.durable(position).through_pauses().wait();
+        }
+        Ok(position)
+    }
+
+    /// What is in memory cannot be written: it is forgotten, and what is stored counts. Those who wait
+    /// are told nothing, and messages and timers come again.
+    fn give_up(&mut self, shared: &Shared, why: &str) {
+        shared.trouble(&format!("a commit of room {} failed: {why}", self.key.room));
+        if let Some(machine) = shared.rooms.make(self.key.room) {
+            *self = Self::new(self.key.clone(), machine);
+        }
+        shared.outbox.send_again();
+        shared.timers.forget_told();
+    }
+}

@@ -1,0 +1,143 @@
+//! Rooms beside trees of executions: machines that whoever opens the engine brings along (D14). They
+//! have turns, timers, messages and recovery from the same host as trees. `docs/rooms.md` adds one.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use indelible_journal::Timestamp;
+use indelible_machine::{Asker, Machine};
+pub use indelible_records::timers::RoomTimer;
+pub use indelible_records::{BROUGHT_MIN, RoomKey};
+use indelible_store::{Batch, Read};
+
+/// What a machine of such a room may look at.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The time, by the wall clock.
+    pub now: Timestamp,
+    /// What is accepted, its own rows among it.
+    pub reads: &'a dyn Read,
+    /// Which machine it is.
+    pub key: &'a RoomKey,
+}
+
+/// What such a machine can be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// Somebody asks for something, and waits for the reply.
+    Asked(Asker, Bytes),
+    /// A timer is due.
+    Due(RoomTimer),
+    /// A message from another machine. Each is told once.
+    Message(Bytes),
+    /// The stored queue names it: another process left something to be done.
+    Recover,
+}
+
+/// A message to another machine. Whoever causes it puts it among what leaves; it is stored with that,
+/// and applied once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Who is told.
+    pub to: RoomKey,
+    /// What.
+    pub what: Bytes,
+}
+
+/// What follows from what such a machine was told: [`indelible_machine::Changes`].
+pub(crate) struct RoomChanges {
+    pub(crate) rows: Batch,
+    pub(crate) timers: Vec<(RoomTimer, indelible_machine::TimerChange)>,
+    pub(crate) replies: Vec<(Asker, Bytes)>,
+    pub(crate) outgoing: Vec<Message>,
+}
+
+/// A machine, whichever it is.
+pub(crate) trait AnyRoom: Send {
+    fn handle(&mut self, context: &Context<'_>, input: Input);
+    fn changes(&mut self) -> Option<RoomChanges>;
+    fn notices(&mut self) -> Vec<String>;
+    fn is_idle(&self) -> bool;
+}
+
+impl<M> AnyRoom for M
+where
+    M: RoomMachine,
+{
+    fn handle(&mut self, context: &Context<'_>, input: Input) {
+        Machine::handle(self, context, input);
+    }
+
+    fn changes(&mut self) -> Option<RoomChanges> {
+        let changes = Machine::changes(self)?;
+        let (rows, timers) = (changes.rows, changes.timers);
+        Some(RoomChanges { rows, timers, replies: changes.replies, outgoing: changes.outgoing })
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        Machine::notices(self)
+    }
+
+    fn is_idle(&self) -> bool {
+        Machine::is_idle(self)
+    }
+}
+
+/// A machine that the engine can host beside trees. Its notices are told to people as trouble.
+pub trait RoomMachine:
+    Send
+    + for<'a> Machine<
+        Context<'a> = Context<'a>,
+        Input = Input,
+        Rows = Batch,
+        Timer = RoomTimer,
+        Outgoing = Message,
+        Reply = Bytes,
+        Event = Infallible,
+        Notice = String,
+    >
+{
+}
+
+impl<M> RoomMachine for M where
+    M: Send
+        + for<'a> Machine<
+            Context<'a> = Context<'a>,
+            Input = Input,
+            Rows = Batch,
+            Timer = RoomTimer,
+            Outgoing = Message,
+            Reply = Bytes,
+            Event = Infallible,
+            Notice = String,
+        >
+{
+}
+
+type Make = dyn Fn() -> Box<dyn AnyRoom> + Send + Sync;
+
+/// The rooms that an engine is opened with, by their numbers.
+#[derive(Clone, Default)]
+pub struct Rooms(HashMap<u8, Arc<Make>>);
+
+impl Rooms {
+    /// With this room, whose number is [`BROUGHT_MIN`] or above and is used for no other room of the
+    /// same store, ever. `make` makes a machine that has nothing in memory yet.
+    #[must_use]
+    pub fn with<M: RoomMachine + 'static>(
+        mut self,
+        number: u8,
+        make: impl Fn() -> M + Send + Sync + 'static,
+    ) -> Self {
+        assert!(number >= BROUGHT_MIN, "numbers below {BROUGHT_MIN} are the engine's own");
+        self.0.insert(number, Arc::new(move || Box::new(make())));
+        self
+    }
+
+    /// A machine of this room, if there is such a room.
+    pub(crate) fn make(&self, room: u8) -> Option<Box<dyn AnyRoom>> {
+        self.0.get(&room).map(|make| make())
+    }
+}

@@ -1,0 +1,172 @@
+//! A room as small as can be: counters that can be added to, and that pass on what they were lent when
+//! its time has come. It has a row, a timer and a message, which is all that a room can have; the
+//! tests of the host are about it, and `docs/rooms.md` explains it.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use indelible_journal::Micros;
+use indelible_machine::{Asker, Changes, Machine, TimerChange};
+use indelible_records::TABLES;
+use indelible_runtime::rooms::{Context, Input, Message, RoomKey, RoomTimer, Rooms};
+use indelible_store::{Batch, Shape, Table};
+use serde::{Deserialize, Serialize};
+
+/// The number of the room.
+pub const ROOM: u8 = 128;
+
+/// The rows of counters, by their keys: a slot and a name.
+pub const COUNTERS: Table =
+    Table::new(63, "counters", Shape::Churn).with_slots(indelible_slots::Slot::at_start_of);
+
+/// All tables of a store with counters.
+pub fn tables() -> Vec<Table> {
+    TABLES.into_iter().chain([COUNTERS]).collect()
+}
+
+/// The room, for an engine to be opened with.
+pub fn room() -> Rooms {
+    Rooms::default().with(ROOM, Counter::default)
+}
+
+/// The counter of this number. Each is in a slot of its own.
+pub fn key(number: u8) -> RoomKey {
+    let slot = u16::from(number) << 4;
+    let key = [&slot.to_be_bytes()[..], b"counter"].concat();
+    RoomKey { room: ROOM, key: key.into() }
+}
+
+/// What a counter can be asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ask {
+    /// What it stands at.
+    Read,
+    /// To add this.
+    Add(u64),
+    /// To add this, and to pass it on to another counter after so many microseconds.
+    Lend(u64, u8, u64),
+}
+
+/// What a counter stands at.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// All that was added, lent or passed on to it.
+    pub count: u64,
+    /// What it has passed on.
+    pub passed_on: u64,
+    /// What is lent to it, by the number of its timer, with whom it goes to.
+    pub lent: BTreeMap<u64, (u64, u8)>,
+    next: u64,
+}
+
+/// A counter.
+#[derive(Default)]
+pub struct Counter {
+    /// None: it has not looked at its row.
+    standing: Option<Standing>,
+    changed: Option<RoomKey>,
+    timers: Vec<(RoomTimer, TimerChange)>,
+    replies: Vec<(Asker, Bytes)>,
+    outgoing: Vec<Message>,
+    notices: Vec<String>,
+}
+
+impl Counter {
+    fn standing(&mut self, cx: &Context<'_>) -> Result<&mut Standing, String> {
+        if self.standing.is_none() {
+            let row = cx.reads.get(COUNTERS, &cx.key.key).map_err(|error| error.to_string())?;
+            let standing = row.value.map(|row| serde_json::from_slice(&row));
+            let standing = standing.transpose().map_err(|error| error.to_string())?;
+            self.standing = Some(standing.unwrap_or_default());
+        }
+        Ok(self.standing.as_mut().expect("it was just read"))
+    }
+
+    fn told(&mut self, cx: &Context<'_>, input: Input) -> Result<(), String> {
+        let standing = self.standing(cx)?;
+        match input {
+            Input::Asked(asker, ask) => {
+                match serde_json::from_slice(&ask).map_err(|error| error.to_string())? {
+                    Ask::Read => {}
+                    Ask::Add(amount) => standing.count += amount,
+                    Ask::Lend(amount, to, after) => {
+                        standing.count += amount;
+                        standing.next += 1;
+                        let number = standing.next;
+                        standing.lent.insert(number, (amount, to));
+                        let due = cx.now.saturating_add(Micros::new(after));
+                        self.timers.push((timer(cx, due, number), TimerChange::Put));
+                    }
+                }
+                let reply = self.standing(cx).map(|standing| json(standing))?;
+                self.replies.push((asker, reply));
+            }
+            // One that is told again, or too late, means nothing.
+            Input::Due(timer) => {
+                let number = timer.what.as_ref().try_into().map_or(0, u64::from_be_bytes);
+                if let Some((amount, to)) = standing.lent.remove(&number) {
+                    standing.passed_on += amount;
+                    self.outgoing.push(Message { to: key(to), what: json(&amount) });
+                }
+                self.timers.push((timer, TimerChange::Delete));
+            }
+            Input::Message(amount) => {
+                let amount: u64 =
+                    serde_json::from_slice(&amount).map_err(|error| error.to_string())?;
+                standing.count += amount;
+            }
+            // It is never in the queue: everything that it has to do has a timer or a message.
+            Input::Recover => return Ok(()),
+        }
+        self.changed = Some(cx.key.clone());
+        Ok(())
+    }
+}
+
+fn timer(cx: &Context<'_>, due: indelible_journal::Timestamp, number: u64) -> RoomTimer {
+    RoomTimer { due, key: cx.key.clone(), what: Bytes::copy_from_slice(&number.to_be_bytes()) }
+}
+
+fn json(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).expect("numbers are JSON").into()
+}
+
+impl Machine for Counter {
+    type Context<'a> = Context<'a>;
+    type Input = Input;
+    type Rows = Batch;
+    type Timer = RoomTimer;
+    type Outgoing = Message;
+    type Reply = Bytes;
+    type Event = Infallible;
+    type Notice = String;
+
+    fn handle(&mut self, cx: &Context<'_>, input: Input) {
+        if let Err(wrong) = self.told(cx, input) {
+            self.notices.push(wrong);
+        }
+    }
+
+    fn changes(&mut self) -> Option<Changes<Self>> {
+        let key = self.changed.take()?;
+        let mut rows = Batch::in_slots(key.slot());
+        rows.put(COUNTERS, key.key, json(self.standing.as_ref()?));
+        Some(Changes {
+            rows,
+            timers: std::mem::take(&mut self.timers),
+            volatile_timers: Vec::new(),
+            events: Vec::new(),
+            replies: std::mem::take(&mut self.replies),
+            outgoing: std::mem::take(&mut self.outgoing),
+        })
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.changed.is_none()
+    }
+}
