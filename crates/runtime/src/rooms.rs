@@ -136,6 +136,11 @@ impl Rooms {
         self
     }
 
+    /// Whether there is such a room.
+    pub(crate) fn has(&self, room: u8) -> bool {
+        self.0.contains_key(&room)
+    }
+
     /// A machine of this room, if there is such a room.
     pub(crate) fn make(&self, room: u8) -> Option<Box<dyn AnyRoom>> {
         self.0.get(&room).map(|make| make())

@@ -224,7 +224,7 @@ impl World {
                 }
             }
             75..88 => self.submit(node),
-            88..94 => self.nodes[node].outbox.settle().unwrap(),
+            88..94 => drop(self.nodes[node].outbox.settle().unwrap()),
             94..97 => self.nodes[node].outbox.send_again(),
             97..99 if crashes => self.nodes[node].crash(),
             _ => {}

@@ -10,6 +10,7 @@ use indelible_journal::Micros;
 use indelible_machine::{Asker, Changes, Machine, TimerChange};
 use indelible_records::TABLES;
 use indelible_runtime::rooms::{Context, Input, Message, RoomKey, RoomTimer, Rooms};
+use indelible_slots::{Slot, SlotSet};
 use indelible_store::{Batch, Shape, Table};
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +18,7 @@ use serde::{Deserialize, Serialize};
 pub const ROOM: u8 = 128;
 
 /// The rows of counters, by their keys: a slot and a name.
-pub const COUNTERS: Table =
-    Table::new(63, "counters", Shape::Churn).with_slots(indelible_slots::Slot::at_start_of);
+pub const COUNTERS: Table = Table::new(63, "counters", Shape::Churn).with_slots(Slot::at_start_of);
 
 /// All tables of a store with counters.
 pub fn tables() -> Vec<Table> {
@@ -47,6 +47,9 @@ pub enum Ask {
     /// To add this, and to pass it on to another counter after so many microseconds.
     Lend(u64, u8, u64),
 }
+
+/// What a counter answers, as JSON.
+pub type Answer = Result<Standing, String>;
 
 /// What a counter stands at.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,10 +90,16 @@ impl Counter {
         let standing = self.standing(cx)?;
         match input {
             Input::Asked(asker, ask) => {
-                match serde_json::from_slice(&ask).map_err(|error| error.to_string())? {
-                    Ask::Read => {}
-                    Ask::Add(amount) => standing.count += amount,
-                    Ask::Lend(amount, to, after) => {
+                match serde_json::from_slice(&ask) {
+                    // It changes nothing, and whoever asked is told.
+                    Err(error) => {
+                        let refused = Answer::Err(error.to_string());
+                        self.replies.push((asker, json(&refused)));
+                        return Ok(());
+                    }
+                    Ok(Ask::Read) => {}
+                    Ok(Ask::Add(amount)) => standing.count += amount,
+                    Ok(Ask::Lend(amount, to, after)) => {
                         standing.count += amount;
                         standing.next += 1;
                         let number = standing.next;
@@ -99,8 +108,8 @@ impl Counter {
                         self.timers.push((timer(cx, due, number), TimerChange::Put));
                     }
                 }
-                let reply = self.standing(cx).map(|standing| json(standing))?;
-                self.replies.push((asker, reply));
+                let reply: Answer = Ok(self.standing(cx)?.clone());
+                self.replies.push((asker, json(&reply)));
             }
             // One that is told again, or too late, means nothing.
             Input::Due(timer) => {
@@ -149,9 +158,13 @@ impl Machine for Counter {
     }
 
     fn changes(&mut self) -> Option<Changes<Self>> {
-        let key = self.changed.take()?;
-        let mut rows = Batch::in_slots(key.slot());
-        rows.put(COUNTERS, key.key, json(self.standing.as_ref()?));
+        let mut rows = Batch::in_slots(SlotSet::empty());
+        if let (Some(key), Some(standing)) = (self.changed.take(), &self.standing) {
+            rows.touch(key.slot());
+            rows.put(COUNTERS, key.key, json(standing));
+        } else if self.replies.is_empty() {
+            return None;
+        }
         Some(Changes {
             rows,
             timers: std::mem::take(&mut self.timers),
@@ -167,6 +180,6 @@ impl Machine for Counter {
     }
 
     fn is_idle(&self) -> bool {
-        self.changed.is_none()
+        self.changed.is_none() && self.replies.is_empty()
     }
 }

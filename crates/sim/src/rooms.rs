@@ -10,7 +10,7 @@ use bytes::Bytes;
 use indelible_runtime::{Engine, EngineError};
 
 use crate::Rng;
-use crate::counter::{self, Ask, COUNTERS, Standing};
+use crate::counter::{self, Answer, Ask, COUNTERS, Standing};
 use crate::run::Run;
 
 /// How many counters there are.
@@ -76,8 +76,9 @@ impl Users {
                 Poll::Ready(answer) => {
                     let (amount, _) = self.waiting.remove(place);
                     if let Ok(answer) = answer {
-                        let standing: Standing = serde_json::from_slice(&answer)
+                        let standing: Answer = serde_json::from_slice(&answer)
                             .map_err(|error| format!("a counter makes no sense: {error}"))?;
+                        let standing = standing?;
                         ensure!(standing.count >= amount, "a counter forgot what it was asked");
                         self.acknowledged += amount;
                     }

@@ -54,6 +54,9 @@ pub enum EngineError {
     /// The execution and the record of its operation are gone.
     #[error("{0} is gone")]
     Gone(ExecutionId),
+    /// The engine was opened without the room of this number.
+    #[error("the engine was opened without room {0}")]
+    NoRoom(u8),
     /// Too many wait already.
     #[error("the engine is busy: {waiting} callers wait for room among the commands under way")]
     Busy {
@@ -83,6 +86,7 @@ impl EngineError {
             Self::Malformed(_) | Self::Damaged(_) => true,
             Self::Lost(_)
             | Self::Gone(_)
+            | Self::NoRoom(_)
             | Self::Busy { .. }
             | Self::ReadsBusy { .. }
             | Self::Stopped => false,

@@ -167,6 +167,9 @@ impl Engine {
     /// Asks a machine of a room that was brought along. What is replied is durable.
     pub async fn ask_room(&self, key: RoomKey, what: Bytes) -> Result<Bytes, EngineError> {
         let shared = &self.shared;
+        if !shared.rooms.has(key.room) {
+            return Err(EngineError::NoRoom(key.room));
+        }
         let room = shared.room(Flow::GOING_ON).await?;
         let (reply, answer) = oneshot::channel();
         let waiter = Waiter { reply, room, lock: None };

@@ -24,11 +24,12 @@ use indelible_records::executions::{self, Execution, Standing};
 use indelible_records::timers::{self, Timer};
 use indelible_records::{TABLES, journals};
 use indelible_runtime::guest::Guests;
+use indelible_runtime::rooms::Rooms;
 use indelible_runtime::world::{Clock, Entropy, LogLine, Observer, Purpose, Silent, Witness};
 use indelible_runtime::{
     Asked, Engine, Options, Parking, Room, Start, StartedExecution, UnresolvedEffect, World,
 };
-use indelible_store::{Batch, Bounds, Store};
+use indelible_store::{Batch, Bounds, Store, Table};
 
 use self::disk::Disk;
 
@@ -112,6 +113,8 @@ pub struct House {
     pub witness: Arc<dyn Witness>,
     pub http: Arc<dyn Sender>,
     pub bounds: Bounds,
+    pub rooms: Rooms,
+    pub tables: Vec<Table>,
     engine: Option<Engine>,
 }
 
@@ -139,9 +142,20 @@ impl House {
         let told = Arc::new(Told::default());
         let witness = Arc::new(Silent);
         let http = Arc::new(SendsNothing);
-        let (seed, bounds) = (7, Bounds::DEFAULT);
-        let mut house =
-            Self { disk, clock, told, options, seed, guests, witness, http, bounds, engine: None };
+        let mut house = Self {
+            disk,
+            clock,
+            told,
+            options,
+            seed: 7,
+            guests,
+            witness,
+            http,
+            bounds: Bounds::DEFAULT,
+            rooms: Rooms::default(),
+            tables: TABLES.to_vec(),
+            engine: None,
+        };
         house.reopen();
         house
     }
@@ -150,7 +164,7 @@ impl House {
     pub fn reopen(&mut self) {
         drop(self.engine.take());
         let engine: Arc<dyn indelible_store::backend::Backend> = self.disk.clone();
-        let store = Store::start(engine, &TABLES, self.bounds).unwrap();
+        let store = Store::start(engine, &self.tables, self.bounds).unwrap();
         let world = World {
             clock: self.clock.clone(),
             entropy: Arc::new(Seeded { seed: self.seed, ids: AtomicU64::new(0) }),
@@ -159,7 +173,8 @@ impl House {
             http: self.http.clone(),
             guests: self.guests.clone(),
         };
-        self.engine = Some(Engine::open(store, self.options.clone(), world).unwrap());
+        let (options, rooms) = (self.options.clone(), self.rooms.clone());
+        self.engine = Some(Engine::open_with(store, options, world, rooms).unwrap());
     }
 
     /// Everything in memory is gone. What the disk has taken is there.
