@@ -1,5 +1,6 @@
 //! A machine of a room that was brought along, in its place: what it asks for is done here.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use crate::shared::Shared;
 pub(crate) struct HostedRoom {
     key: RoomKey,
     machine: Box<dyn AnyRoom>,
-    waiters: Vec<(Asker, Waiter<Bytes>)>,
+    waiters: BTreeMap<Asker, Waiter<Bytes>>,
     guards: Vec<Guard>,
     /// The message that was told and is not committed, with the mark that it was.
     delivered: Option<(MessageId, Batch)>,
@@ -26,7 +27,7 @@ pub(crate) struct HostedRoom {
 
 impl HostedRoom {
     pub(crate) fn new(key: RoomKey, machine: Box<dyn AnyRoom>) -> Self {
-        Self { key, machine, waiters: Vec::new(), guards: Vec::new(), delivered: None }
+        Self { key, machine, waiters: BTreeMap::new(), guards: Vec::new(), delivered: None }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -38,7 +39,7 @@ impl HostedRoom {
         match command {
             RoomCommand::Ask(what, waiter) => {
                 let asker = Asker(shared.askers.fetch_add(1, Ordering::Relaxed) + 1);
-                self.waiters.push((asker, waiter));
+                self.waiters.insert(asker, waiter);
                 self.handle(shared, Input::Asked(asker, what));
             }
             RoomCommand::Due(timer) => self.handle(shared, Input::Due(timer)),
@@ -120,9 +121,8 @@ impl HostedRoom {
                 timers.into_iter().map(|(timer, change)| (Row::Room(timer), change)).collect();
             shared.timers.changed(&rows);
             for (asker, reply) in replies {
-                let place = self.waiters.iter().position(|(known, _)| *known == asker);
-                if let Some(place) = place {
-                    self.waiters.swap_remove(place).1.answer(reply, position);
+                if let Some(waiter) = self.waiters.remove(&asker) {
+                    waiter.answer(reply, position);
                 }
             }
         }

@@ -2,7 +2,7 @@
 //! replies, and whether it may kill the process. Everything that a tree asks for is done here, in the
 //! order that [`Changes`] says.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
 use indelible_execution::guest::{Begins, Run, Stop};
@@ -26,7 +26,7 @@ pub(crate) struct HostedTree {
     tree: Tree,
     /// Guests that wait, or are ready to go on.
     guests: HashMap<JournalKey, Parked, foldhash::fast::FixedState>,
-    waiters: Vec<(Asker, Waiter<Reply>)>,
+    waiters: BTreeMap<Asker, Waiter<Reply>>,
     /// Given back when what comes of an input is accepted.
     guards: Vec<Guard>,
     /// Something of it was loaded, and nothing was submitted since: whoever runs may be what killed
@@ -72,7 +72,7 @@ impl HostedTree {
             root,
             tree: Tree::default(),
             guests: HashMap::default(),
-            waiters: Vec::new(),
+            waiters: BTreeMap::new(),
             guards: Vec::new(),
             loaded: false,
             noted: Vec::new(),
@@ -101,7 +101,7 @@ impl HostedTree {
             }
             Command::Ask(request, waiter) => {
                 let asker = Asker(shared.askers.fetch_add(1, Ordering::Relaxed) + 1);
-                self.waiters.push((asker, waiter));
+                self.waiters.insert(asker, waiter);
                 self.handle(shared, Input::Asked(asker, request));
             }
             Command::StartEffect(place) => self.take_room(shared, place),
@@ -277,6 +277,7 @@ impl HostedTree {
             }
             // What follows is new, unless something has been killing processes: then it may be what
             // comes next.
+            self.loaded |= self.tree.take_loaded();
             self.loaded &= shared.witness.has_suspects();
             shared.replays.submitted(position, std::mem::take(&mut self.survivors));
             // What a volatile execution sends waits for this position too: it is not before that of
@@ -287,7 +288,7 @@ impl HostedTree {
             shared.timers.changed(&timers);
             shared.timers.changed_in_memory(volatile_timers);
             for (asker, reply) in replies {
-                if let Some(waiter) = self.waiter(asker) {
+                if let Some(waiter) = self.waiters.remove(&asker) {
                     answer(waiter, reply, position);
                 }
             }
@@ -322,11 +323,6 @@ impl HostedTree {
         Ok(position)
     }
 
-    fn waiter(&mut self, asker: Asker) -> Option<Waiter<Reply>> {
-        let place = self.waiters.iter().position(|(known, _)| *known == asker)?;
-        Some(self.waiters.swap_remove(place).1)
-    }
-
     /// What is in memory cannot be written: it is forgotten, and what is stored counts. A start
     /// that lost a race ends here, too.
     fn give_up(&mut self, shared: &Shared, error: &CommitError, replies: Vec<(Asker, Reply)>) {
@@ -340,10 +336,11 @@ impl HostedTree {
         };
         let mut lost_race = false;
         for (asker, reply) in replies {
-            let waiter = self.waiter(asker);
+            let waiter = self.waiters.remove(&asker);
             match (reply, refused, &damage) {
-                (Reply::Begun(Begun::New(_)), Some(position), _) => {
-                    lost_race = true;
+                // Whoever came after it in the same turn looks again, too.
+                (Reply::Begun(begun), Some(position), _) => {
+                    lost_race |= matches!(begun, Begun::New(_));
                     if let Some(waiter) = waiter {
                         waiter.answer(Reply::Begun(Begun::Raced), position);
                     }
