@@ -1,5 +1,6 @@
 //! `cargo xtask one-build`: whether the binary alone is made of the same dependencies, with the same
-//! features, as everything together. If not, cargo compiles wasmtime for each of them.
+//! features, as everything together. If not, cargo compiles wasmtime for each of them. And whether
+//! machines are free of what their host knows.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -30,7 +31,22 @@ pub(crate) fn run(root: &Path, err: &mut dyn Write) -> anyhow::Result<bool> {
             "hint: name it in crates/one-build/Cargo.toml with the features that it lacks"
         )?;
     }
-    Ok(whole)
+    Ok(machines_are_pure(root, err)? && whole)
+}
+
+/// Whether no machine depends on a runtime, a storage engine or WebAssembly (D14).
+fn machines_are_pure(root: &Path, err: &mut dyn Write) -> anyhow::Result<bool> {
+    let mut pure = true;
+    for machine in ["indelible-machine", "indelible-execution"] {
+        let packages = tree(root, &["--package", machine])?;
+        for host in ["tokio ", "fjall ", "wasmtime "] {
+            if packages.iter().any(|package| package.starts_with(host)) {
+                pure = false;
+                writeln!(err, "error: {machine} depends on {host}, which is its host's to know")?;
+            }
+        }
+    }
+    Ok(pure)
 }
 
 /// What is in the one, and not so in the other. Our own crates are quick to build twice.
