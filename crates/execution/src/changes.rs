@@ -125,7 +125,9 @@ impl Tree {
     /// Whether what changed has to be submitted before anything else changes.
     pub fn is_full(&self) -> bool {
         let rows = self.pending.timers.len() + self.pending.unresolved.len();
-        self.pending.dirty.len() >= CHANGED_MAX
+        // What is sealed is ahead of the store, where the next decision may look for it.
+        !self.sealed.is_empty()
+            || self.pending.dirty.len() >= CHANGED_MAX
             || self.pending.bytes > UNSUBMITTED_BYTES_MAX
             || rows + self.pending.audit.len() >= ROWS_MAX
             // Each brings a precondition.

@@ -99,35 +99,32 @@ impl Tree {
     pub(crate) fn begin(&mut self, cx: Cx<'_>, asker: Asker, start: Start) {
         let Some(mut start) = self.begins_now(asker, start) else { return };
         let execution = ExecutionId::root_of(start.request.root);
-        let attempt = match start.again {
-            // In this very turn: whoever asks looks again when that is accepted. It may have been
-            // released since, and not be in memory any more.
-            None if self.in_memory(&execution).is_some() || self.pending.operation.is_some() => {
-                return self.answer(asker, Reply::Begun(Begun::Raced));
+        let meets = match self.meets(cx, &start) {
+            Ok(meets) => meets,
+            Err(error) => {
+                let (why, damage) = (format!("{execution:#}: {error}"), error.is_damage());
+                if !damage {
+                    self.trouble(why.clone());
+                }
+                return self.answer(asker, Reply::Unreadable { why, damage });
             }
-            None => Attempt::FIRST,
-            Some(attempt) => match self.meets(cx, &start) {
-                Ok(Decision::RunAgain) => attempt,
-                Ok(Decision::Attach) => {
-                    self.kept |= start.kept;
-                    return self.answer(asker, Reply::Begun(Begun::Already(execution)));
-                }
-                Ok(Decision::Refuse(_)) => {
-                    return self.answer(asker, Reply::Begun(Begun::Indeterminate));
-                }
-                // It has ended since whoever asks has looked.
-                Ok(Decision::Replay(()) | Decision::Start) => {
-                    return self.answer(asker, Reply::Begun(Begun::Raced));
-                }
-                Err(error) => {
-                    let why = format!("{execution:#}: {error}");
-                    let damage = error.is_damage();
-                    if !damage {
-                        self.trouble(why.clone());
-                    }
-                    return self.answer(asker, Reply::Unreadable { why, damage });
-                }
-            },
+        };
+        let begun = match (start.again, meets) {
+            // It is new; or whoever asks knew of it, and it runs again.
+            (false, None) if self.in_memory(&execution).is_none() => Ok(Attempt::FIRST),
+            (true, Some((Decision::RunAgain, attempt))) => Ok(attempt),
+            (true, Some((Decision::Attach, _))) => Err(Begun::Already(execution.clone())),
+            (true, Some((Decision::Refuse(_), _))) => Err(Begun::Indeterminate),
+            // It has begun, or ended, since whoever asks has looked; perhaps in this very turn: they
+            // look again when that is accepted.
+            _ => Err(Begun::Raced),
+        };
+        let attempt = match begun {
+            Ok(attempt) => attempt,
+            Err(begun) => {
+                self.kept |= start.kept;
+                return self.answer(asker, Reply::Begun(begun));
+            }
         };
         let attempts = Attempts::new(&[attempt]).expect("one attempt is not too many");
         let key = JournalKey::new(execution.clone(), attempts).expect("a root has one attempt");
@@ -149,7 +146,7 @@ impl Tree {
         self.written(&key, [entry]);
         self.weighs(bytes);
         self.ready(&key);
-        if start.again.is_some() {
+        if start.again {
             return self.answer(asker, Reply::Begun(Begun::Already(execution)));
         }
         if let Some(actor) = &start.actor {
@@ -164,16 +161,19 @@ impl Tree {
         self.answer(asker, Reply::Begun(Begun::New(execution)));
     }
 
-    /// What a request meets whose operation is volatile and has a record. Only its tree knows whether it
-    /// goes on: nothing of it is stored before its end.
-    fn meets(&self, cx: Cx<'_>, start: &Start) -> Result<Decision<()>, ReadError> {
+    /// What a request meets whose operation has a record now, and the attempt that this says. Of a volatile
+    /// one only its tree knows whether it goes on: nothing of it is stored before its end.
+    fn meets(
+        &self,
+        cx: Cx<'_>,
+        start: &Start,
+    ) -> Result<Option<(Decision<()>, Attempt)>, ReadError> {
         let OperationRequest { operation, root, binding, .. } = &start.request;
         let stored = match &self.pending.operation {
             Some(change) => Some(change.after.clone()),
             None => operations::get(&cx.reads, operation)?.value,
         };
-        // The record of what goes on does not expire: it ended, and its record is gone since.
-        let Some(stored) = stored else { return Ok(Decision::Start) };
+        let Some(stored) = stored else { return Ok(None) };
         let class = start.started.retry_policy.as_ref().map(|policy| policy.class);
         let progress = if !stored.is_in_progress() {
             Progress::Ended
@@ -185,7 +185,8 @@ impl Tree {
         let class = class.unwrap_or(RetryClass::PERSIST);
         // Requests were compared by whoever found the record.
         let known = Known { binding: *binding, class, progress };
-        Ok(decide(Some(&known), &Asked { binding: *binding, age: Age::Fresh }))
+        let asked = Asked { binding: *binding, age: Age::Fresh };
+        Ok(Some((decide(Some(&known), &asked), stored.record.attempt)))
     }
 
     /// Loads the last attempt at an execution: the one that things are sent to.

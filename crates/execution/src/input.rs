@@ -98,9 +98,9 @@ pub struct Start {
     pub started: Started,
     /// The operation that it is of.
     pub request: OperationRequest,
-    /// The operation is volatile and has a record, which says this attempt: if nothing goes on in
-    /// memory, another process had it.
-    pub again: Option<Attempt>,
+    /// The operation is volatile and has a record: if nothing goes on in memory, it was lost with its
+    /// process, or released.
+    pub again: bool,
     /// Who asks.
     pub actor: Option<Actor>,
     /// Nobody waits for it: a volatile one is not released when those who do have gone.

@@ -200,7 +200,7 @@ pub(crate) fn ask(
         trace_parent: None,
     };
     let request = OperationRequest { operation, root, binding, keyed: None };
-    let start = Start { started, request, again: None, actor: None, kept: true };
+    let start = Start { started, request, again: false, actor: None, kept: true };
     // Nobody waits for this answer: the one that counts comes at its end.
     let start = Input::Asked(Asker::NOBODY, Asking::Start(Box::new(start)));
     Ok(Asked::Begins(root, Box::new(start)))

@@ -53,12 +53,57 @@ fn starts_that_race() {
     let [(1, Reply::Begun(Begun::New(_))), (2, Reply::Begun(Begun::Raced))] = &replies[..] else {
         panic!("{replies:?}")
     };
-    assert!(world.apply(&changes.rows.unwrap()));
     // As after a redeploy: another root, the same operation.
     let mut other = Tree::default();
     let start = world.start_of_version("a", 2);
     other.handle(&world.context(), Input::Asked(Asker(3), start));
+    assert!(world.apply(&changes.rows.unwrap()));
     assert!(!world.apply(&other.changes().unwrap().rows.unwrap()), "the record is there");
+}
+
+/// V-11: a start that comes when the first one is stored, and forgotten because it sleeps, looks again
+/// and changes nothing: nothing of what is stored is begun anew.
+#[test]
+fn a_late_start_changes_nothing() {
+    let mut world = World::new();
+    let (mut tree, key) = running(&world);
+    let timer = tree.guest(&world.context(), &key).start_timer(Micros::from_secs(60)).unwrap();
+    assert!(tree.guest(&world.context(), &key).wait(&Want::One(timer)).unwrap().is_pending());
+    tree.handle(&world.context(), Input::Stopped(key, Stop::Waiting { kept: false }));
+    world.take(&mut tree);
+    assert!(tree.is_idle());
+    tree.handle(&world.context(), Input::Asked(Asker(2), world.start("a")));
+    assert!(tree.next(&world.context()).is_none());
+    let changes = tree.changes().unwrap();
+    assert!(changes.rows.unwrap().writes().is_empty());
+    assert!(matches!(&changes.replies[..], [(Asker(2), Reply::Begun(Begun::Raced))]));
+}
+
+/// D1, C-3: more than a commit has room for is taken from a join set: the tree says so before anything
+/// else is decided, and the record of the operation ends with its root.
+#[test]
+fn more_than_one_commit() {
+    let mut world = World::new();
+    let (mut tree, key) = running(&world);
+    let large = Payload::json(format!("\"{}\"", "x".repeat(3 << 20)));
+    let guest = |tree: &mut Tree, world: &World, want: &Want| {
+        tree.guest(&world.context(), &key).wait(want).unwrap()
+    };
+    let set = tree.guest(&world.context(), &key).create_join_set().unwrap();
+    let call = tree.guest(&world.context(), &key).call("child", Payload::json("1"));
+    let child = call.unwrap().unwrap();
+    tree.guest(&world.context(), &key).submit(set, child).unwrap();
+    assert!(guest(&mut tree, &world, &Want::Next(set)).is_pending());
+    tree.handle(&world.context(), Input::Stopped(key.clone(), Stop::Waiting { kept: true }));
+    let called = tree.next(&world.context()).unwrap().key;
+    tree.handle(&world.context(), Input::Stopped(called, Stop::Returned(Ok(large))));
+    assert_eq!(tree.next(&world.context()).unwrap().key, key);
+    assert!(guest(&mut tree, &world, &Want::Next(set)).is_ready());
+    assert!(tree.is_full(), "it is committed before anything else is decided");
+    world.take(&mut tree);
+    tree.handle(&world.context(), Input::Stopped(key, returns("1")));
+    world.take(&mut tree);
+    assert!(!world.record("a").is_in_progress());
 }
 
 /// A tree with a running guest, and its execution.

@@ -11,6 +11,7 @@ use indelible_records::{Room, RoomKey};
 use indelible_store::{Batch, Position};
 
 use crate::command::{RoomCommand, Waiter};
+use crate::hosted::MachineId;
 use crate::outbox::{self, Delivery, Received};
 use crate::rooms::{AnyRoom, Context, Input, RoomChanges};
 use crate::shared::Shared;
@@ -42,7 +43,11 @@ impl HostedRoom {
                 self.waiters.insert(asker, waiter);
                 self.handle(shared, Input::Asked(asker, what));
             }
-            RoomCommand::Due(timer) => self.handle(shared, Input::Due(timer)),
+            RoomCommand::Due(timer) => {
+                if !self.handle(shared, Input::Due(timer)) {
+                    shared.timers.keep_all(&MachineId::Room(self.key.clone()));
+                }
+            }
             RoomCommand::Recover(guard) => {
                 self.handle(shared, Input::Recover);
                 self.guards.push(guard);
@@ -51,12 +56,15 @@ impl HostedRoom {
         }
     }
 
-    fn handle(&mut self, shared: &Shared, input: Input) {
+    /// False: the machine has a notice, and has not made of the input what it should have.
+    fn handle(&mut self, shared: &Shared, input: Input) -> bool {
         let context = Context { now: shared.clock.now(), reads: &shared.store, key: &self.key };
         self.machine.handle(&context, input);
-        for notice in self.machine.notices() {
-            shared.trouble(&notice);
+        let notices = self.machine.notices();
+        for notice in &notices {
+            shared.trouble(notice);
         }
+        notices.is_empty()
     }
 
     /// A message arrives, perhaps again. By itself in its commit: another copy of it, in the same turn,
@@ -66,16 +74,21 @@ impl HostedRoom {
         let channel = delivery.channel;
         match (outbox::receive(&shared.store, delivery), &delivery.message) {
             (Ok(Received::Fresh(mark)), Some((number, message))) => {
-                self.delivered = Some((MessageId { channel, number: *number }, mark));
-                self.handle(shared, Input::Message(message.payload.clone()));
-                self.commit(shared);
+                if self.handle(shared, Input::Message(message.payload.clone())) {
+                    self.delivered = Some((MessageId { channel, number: *number }, mark));
+                    self.commit(shared);
+                } else {
+                    self.give_up(shared, "it cannot apply a message");
+                }
             }
             (Ok(Received::Prior(position)), Some((number, _))) => {
                 shared.acknowledge(position, MessageId { channel, number: *number });
             }
             (Ok(_), _) => {}
-            // It comes again.
-            (Err(error), _) => shared.trouble(&format!("a message is not applied: {error}")),
+            (Err(error), _) => {
+                shared.trouble(&format!("a message is not applied: {error}"));
+                shared.outbox.send_again();
+            }
         }
     }
 
@@ -155,13 +168,13 @@ impl HostedRoom {
     }
 
     /// What is in memory cannot be written: it is forgotten, and what is stored counts. Those who wait
-    /// are told nothing, and messages and timers come again.
+    /// are told nothing, messages come again with the next look, and timers with the next start.
     fn give_up(&mut self, shared: &Shared, why: &str) {
         shared.trouble(&format!("a commit of room {} failed: {why}", self.key.room));
         if let Some(machine) = shared.rooms.make(self.key.room) {
             *self = Self::new(self.key.clone(), machine);
         }
         shared.outbox.send_again();
-        shared.timers.forget_told();
+        shared.timers.keep_all(&MachineId::Room(self.key.clone()));
     }
 }

@@ -17,6 +17,7 @@ use indelible_store::{Position, SubmitError};
 
 use crate::command::{Command, Waiter};
 use crate::guest::{self, Guest};
+use crate::hosted::MachineId;
 use crate::parking::Parked;
 use crate::shared::Shared;
 
@@ -259,15 +260,15 @@ impl HostedTree {
     /// Submits what changed, and does what follows. Waits for room in the store, never for the disk
     /// (D3).
     pub(crate) fn commit(&mut self, shared: &Shared) {
-        let mut changed = false;
+        let mut last = None;
         while let Some(Changes { rows, timers, volatile_timers, events, replies, outgoing }) =
             self.tree.changes()
         {
-            changed = true;
             let position = match self.submit(shared, rows) {
                 Ok(position) => position,
                 Err(error) => return self.give_up(shared, &error, replies),
             };
+            last = Some(position);
             if shared.followers.any() {
                 let changed = events.iter().filter_map(|event| match event {
                     Event::Changed(key) => Some(key.execution_id()),
@@ -279,7 +280,6 @@ impl HostedTree {
             // comes next.
             self.loaded |= self.tree.take_loaded();
             self.loaded &= shared.witness.has_suspects();
-            shared.replays.submitted(position, std::mem::take(&mut self.survivors));
             // What a volatile execution sends waits for this position too: it is not before that of
             // its caller's InvokeStarted, or of its operation's record, which are of this tree (C-39).
             shared.effects.submitted(position, outgoing);
@@ -299,9 +299,12 @@ impl HostedTree {
             }
         }
         self.guards.clear();
-        if !changed {
+        match last {
+            Some(position) => {
+                shared.replays.submitted(position, std::mem::take(&mut self.survivors))
+            }
             // What ran has changed nothing.
-            self.survived(shared);
+            None => self.survived(shared),
         }
     }
 
@@ -362,7 +365,7 @@ impl HostedTree {
             if !lost_race && damage.is_none() {
                 shared.trouble(&format!("a commit failed: {error}"));
             }
-            shared.timers.keep_all(&self.root);
+            shared.timers.keep_all(&MachineId::Tree(self.root));
             self.survived(shared);
         }
         *self = Self::new(self.root);

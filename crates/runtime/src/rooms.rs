@@ -62,10 +62,7 @@ pub(crate) trait AnyRoom: Send {
     fn is_idle(&self) -> bool;
 }
 
-impl<M> AnyRoom for M
-where
-    M: RoomMachine,
-{
+impl<M: RoomMachine> AnyRoom for M {
     fn handle(&mut self, context: &Context<'_>, input: Input) {
         Machine::handle(self, context, input);
     }
@@ -98,21 +95,6 @@ pub trait RoomMachine:
         Event = Infallible,
         Notice = String,
     >
-{
-}
-
-impl<M> RoomMachine for M where
-    M: Send
-        + for<'a> Machine<
-            Context<'a> = Context<'a>,
-            Input = Input,
-            Rows = Batch,
-            Timer = RoomTimer,
-            Outgoing = Message,
-            Reply = Bytes,
-            Event = Infallible,
-            Notice = String,
-        >
 {
 }
 

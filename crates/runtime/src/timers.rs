@@ -13,6 +13,7 @@ use indelible_machine::TimerChange;
 use indelible_records::timers::{self, Row, Timer};
 use indelible_store::{ReadError, Store};
 
+use crate::hosted::MachineId;
 use crate::shared::lock;
 
 /// How many rows are read at a time.
@@ -44,6 +45,8 @@ struct State {
     next: Option<Timestamp>,
     /// As many were told as may be: whoever makes room says so.
     full: bool,
+    /// There is something else to look at than timers.
+    poked: bool,
     closed: bool,
 }
 
@@ -117,15 +120,21 @@ impl Timers {
         lock(&self.state).in_memory.extract_if(.., |timer| timer.due <= now).collect()
     }
 
-    /// A tree was given up with what it had been told: its rows stay until the next start, and what
+    /// A machine was given up with what it had been told: its rows stay until the next start, and what
     /// was volatile is gone.
-    pub(crate) fn keep_all(&self, root: &RootHash) {
+    pub(crate) fn keep_all(&self, id: &MachineId) {
         let mut state = lock(&self.state);
-        let of_root = |timer: &Timer| timer.key.execution_id().root() == root;
-        let told = |row: &Row| matches!(row, Row::Tree(timer) if of_root(timer));
+        let of_root = |timer: &Timer, root| timer.key.execution_id().root() == root;
+        let told = |row: &Row| match (row, id) {
+            (Row::Tree(timer), MachineId::Tree(root)) => of_root(timer, root),
+            (Row::Room(timer), MachineId::Room(key)) => timer.key == *key,
+            _ => false,
+        };
         let kept: Vec<_> = state.told.extract_if(.., told).collect();
         state.kept.extend(kept);
-        state.in_memory.retain(|timer| !of_root(timer));
+        if let MachineId::Tree(root) = id {
+            state.in_memory.retain(|timer| !of_root(timer, root));
+        }
     }
 
     /// What was volatile in a tree is gone, and so are its timers.
@@ -236,9 +245,12 @@ impl Timers {
     /// Waits until something may be due and there is room for it. False when the engine stops. At
     /// most a second, because the clock may be set.
     pub(crate) fn wait(&self, now: Timestamp) -> bool {
-        let state = lock(&self.state);
+        let mut state = lock(&self.state);
         if state.closed {
             return false;
+        }
+        if std::mem::take(&mut state.poked) {
+            return true;
         }
         let next = if state.full { state.next_in_memory() } else { state.next() };
         let wait = match next {
@@ -263,8 +275,9 @@ impl Timers {
         }
     }
 
-    /// Wakes whoever waits.
+    /// Wakes whoever waits, or is about to.
     pub(crate) fn poke(&self) {
+        lock(&self.state).poked = true;
         self.changed.notify_all();
     }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use indelible_journal::Micros;
 use indelible_machine::{Asker, Changes, Machine, TimerChange};
 use indelible_records::TABLES;
-use indelible_runtime::rooms::{Context, Input, Message, RoomKey, RoomTimer, Rooms};
+use indelible_runtime::rooms::{Context, Input, Message, RoomKey, RoomMachine, RoomTimer, Rooms};
 use indelible_slots::{Slot, SlotSet};
 use indelible_store::{Batch, Shape, Table};
 use serde::{Deserialize, Serialize};
@@ -97,7 +97,11 @@ impl Counter {
                         self.replies.push((asker, json(&refused)));
                         return Ok(());
                     }
-                    Ok(Ask::Read) => {}
+                    Ok(Ask::Read) => {
+                        let reply: Answer = Ok(standing.clone());
+                        self.replies.push((asker, json(&reply)));
+                        return Ok(());
+                    }
                     Ok(Ask::Add(amount)) => standing.count += amount,
                     Ok(Ask::Lend(amount, to, after)) => {
                         standing.count += amount;
@@ -121,8 +125,8 @@ impl Counter {
                 self.timers.push((timer, TimerChange::Delete));
             }
             Input::Message(amount) => {
-                let amount: u64 =
-                    serde_json::from_slice(&amount).map_err(|error| error.to_string())?;
+                // Counters send nothing else.
+                let amount: u64 = serde_json::from_slice(&amount).unwrap_or(0);
                 standing.count += amount;
             }
             // It is never in the queue: everything that it has to do has a timer or a message.
@@ -140,6 +144,8 @@ fn timer(cx: &Context<'_>, due: indelible_journal::Timestamp, number: u64) -> Ro
 fn json(value: &impl Serialize) -> Bytes {
     serde_json::to_vec(value).expect("numbers are JSON").into()
 }
+
+impl RoomMachine for Counter {}
 
 impl Machine for Counter {
     type Context<'a> = Context<'a>;

@@ -17,6 +17,8 @@ use indelible_journal::{
 use indelible_machine::Machine as _;
 use indelible_operations::Binding;
 use indelible_operations::retention::{AHEAD_MAX, Retention};
+use indelible_records::operations::{self, Operation};
+use indelible_records::windows::Windowed;
 use indelible_records::{journals, queue, timers};
 use indelible_store::{
     Batch, DamageLog, Expect, Page, Position, Read, ReadError, Scan, Seen, Table,
@@ -40,7 +42,7 @@ impl World {
         };
         let limits = Limits {
             guest,
-            payload_bytes_max: 1 << 20,
+            payload_bytes_max: 8 << 20,
             cleanup_max: Micros::from_secs(60),
             journal_events_max: 1_000,
             signals_buffered_max: 10,
@@ -93,6 +95,10 @@ impl World {
         Journal::recover(key.clone(), records).unwrap()
     }
 
+    pub(crate) fn record(&self, id: &str) -> Windowed<Operation> {
+        operations::get(self, &operation(id)).unwrap().value.unwrap()
+    }
+
     pub(crate) fn queue(&self) -> Vec<queue::Row> {
         queue::next(self, None, 10).unwrap().value
     }
@@ -109,8 +115,7 @@ impl World {
 
     pub(crate) fn start_of_version(&self, id: &str, version: u8) -> Request {
         let function = "order";
-        let namespace = Namespace::new("tests").unwrap();
-        let operation = OperationKey { namespace, operation_id: OperationId::new(id).unwrap() };
+        let operation = operation(id);
         let digest = ComponentDigest::from_bytes([version; 32]);
         let root = RootHash::derive(&digest, None, &operation);
         let input = Payload::json("null");
@@ -127,8 +132,13 @@ impl World {
         };
         let binding = Binding::of(function, &input);
         let request = OperationRequest { operation, root, binding, keyed: None };
-        Request::Start(Box::new(Start { started, request, again: None, actor: None, kept: true }))
+        Request::Start(Box::new(Start { started, request, again: false, actor: None, kept: true }))
     }
+}
+
+fn operation(id: &str) -> OperationKey {
+    let namespace = Namespace::new("tests").unwrap();
+    OperationKey { namespace, operation_id: OperationId::new(id).unwrap() }
 }
 
 impl Read for World {

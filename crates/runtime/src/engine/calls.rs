@@ -10,8 +10,8 @@ use indelible_execution::operation::OperationRequest;
 use indelible_execution::{Actor, RECONCILE_NAMESPACE, Reply, Request};
 use indelible_idempotency::IdempotencyKey;
 use indelible_journal::{
-    Attempt, ComponentDigest, Durability, Ending, Event, ExecutionId, FunctionName, JournalKey,
-    Namespace, OperationId, OperationKey, Payload, RetryClass, RootHash, Started, TraceParent,
+    ComponentDigest, Durability, Ending, Event, ExecutionId, FunctionName, JournalKey, Namespace,
+    OperationId, OperationKey, Payload, RetryClass, RootHash, Started, TraceParent,
 };
 use indelible_operations::Binding;
 use indelible_operations::id;
@@ -111,8 +111,8 @@ struct BegunStart {
 struct Found {
     known: Known,
     execution: ExecutionId,
-    /// It is volatile and no outcome is on record: its attempt, and what that is started with.
-    volatile: Option<(Attempt, Started, RootHash)>,
+    /// It is volatile and no outcome is on record: what it is started with if it runs again.
+    volatile: Option<(Started, RootHash)>,
 }
 
 /// Whether somebody waits for what is started.
@@ -171,6 +171,9 @@ impl Engine {
         let key_id = start.idempotency_key.as_ref().map(keys::id_of);
         let slot = key_id.as_ref().map(Id::slot);
         let new = start.operation_id.clone().unwrap_or_else(|| mint(shared, slot));
+        // Whoever lost a race watches on until the next look has led to something to watch: a volatile
+        // operation must not be released in between.
+        let mut before: Option<Interest> = None;
         for _ in 0..LOOKS_MAX {
             let room = self.shared.room(flow).await?;
             // Before an id is made or a version looked at: neither makes an old request new. What
@@ -216,11 +219,9 @@ impl Engine {
                     return begun(execution, Verdict::InFlight, position, None);
                 }
                 // Nothing of it is stored before its end: its tree knows whether it goes on.
-                (_, Some(Found { volatile: Some((attempt, started, root)), .. })) => {
-                    (Some(attempt), started, root)
-                }
+                (_, Some(Found { volatile: Some((started, root)), .. })) => (true, started, root),
                 (_, None) => match self.started(start, &operation) {
-                    Ok((started, root)) => (None, started, root),
+                    Ok((started, root)) => (false, started, root),
                     // What it says of a component must be durable too.
                     Err(refused) => return self.refuse(refused).await,
                 },
@@ -233,6 +234,9 @@ impl Engine {
                 interest.watch(class(&started).durability == Durability::Volatile);
                 interest
             });
+            if let Some(before) = before.take() {
+                before.ends();
+            }
             let (operation, keyed) = (operation.clone(), keyed.clone());
             let request = OperationRequest { operation, root, binding, keyed };
             let (actor, kept) = (start.actor.clone(), waits == Waits::No);
@@ -253,14 +257,15 @@ impl Engine {
                 Begun::Indeterminate => Some(StartRefused::Indeterminate),
                 Begun::Raced => None,
             };
-            // It is nothing of this one's.
-            if let Some(interest) = interest {
-                interest.ends();
-            }
             if let Some(refused) = refused {
+                // It is nothing of this one's.
+                if let Some(interest) = interest {
+                    interest.ends();
+                }
                 self.shared.store.durable(position).await.map_err(EngineError::from)?;
                 return Err(refused);
             }
+            before = interest;
         }
         let message = format!(
             "the operation {new} has an execution, or its key a record, and no record says which"
@@ -312,7 +317,7 @@ impl Engine {
         operation: &OperationKey,
         stored: &Windowed<Operation>,
     ) -> Result<Found, StartRefused> {
-        let Operation { root, binding, attempt, .. } = stored.record;
+        let Operation { root, binding, .. } = stored.record;
         let found = |class, progress, volatile| {
             let known = Known { binding, class, progress };
             Found { known, execution: ExecutionId::root_of(root), volatile }
@@ -325,10 +330,15 @@ impl Engine {
         let admitted = |digest: &_| RootHash::derive(digest, None, operation) == root;
         let goes_on = found(RetryClass::PERSIST, Progress::GoesOn, None);
         let Some(digest) = versions.find(admitted) else { return Ok(goes_on) };
-        let (started, root) = self.started_by(start, operation, digest)?;
+        let (started, root) = match self.started_by(start, operation, digest) {
+            Ok(begins) => begins,
+            Err(StartRefused::Engine(error)) => return Err(error.into()),
+            // It has no such function: something else was asked for under this id.
+            Err(_) => return Ok(goes_on),
+        };
         Ok(match class(&started) {
             class if class.durability == Durability::Volatile => {
-                found(class, Progress::GoesOn, Some((attempt, started, root)))
+                found(class, Progress::GoesOn, Some((started, root)))
             }
             _ => goes_on,
         })

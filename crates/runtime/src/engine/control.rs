@@ -272,9 +272,12 @@ impl Engine {
         };
         checked?;
         let (under, lock) = self.note(under).await?.unzip();
+        // One that is noted holds its key until a refusal has taken the note away.
+        let noted = under.as_ref().is_some_and(|under| under.note.is_some());
+        let held = lock.clone().filter(|_| noted);
         let what = request(execution.clone(), under.clone());
         let root = execution.root();
-        let replied = self.shared.replied(Flow::GOING_ON, root, what, room, lock.clone()).await?;
+        let replied = self.shared.replied(Flow::GOING_ON, root, what, room, lock).await?;
         let Replied { reply, position } = replied;
         self.shared.store.durable(position).await.map_err(EngineError::from)?;
         match reply {
@@ -284,8 +287,7 @@ impl Engine {
             }
             Reply::Done(Err(refused)) => {
                 self.forget(under.as_ref()).await?;
-                // Nobody else was at the key until then.
-                drop(lock);
+                drop(held);
                 Err(refused.into())
             }
             reply => Err(misanswered(&reply).into()),

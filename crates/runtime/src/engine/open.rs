@@ -214,11 +214,20 @@ pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
                 let root = *timer.key.execution_id().root();
                 shared.send(&root, Command::tell(Input::Due(timer)));
             }
-            Row::Room(timer) => shared.send_room(timer.key.clone(), RoomCommand::Due(timer)),
+            Row::Room(timer) => {
+                let key = timer.key.clone();
+                shared.send_room(key.clone(), RoomCommand::Due(timer));
+                if !shared.rooms.has(key.room) {
+                    // Nobody was told: it stays where it is, and takes no room from others.
+                    shared.timers.keep_all(&MachineId::Room(key));
+                }
+            }
             Row::UnknownRoom { .. } => {}
         }
     }
-    Ok(count + shared.carry_messages()?)
+    // A message that cannot be read now leaves with the next look.
+    let carried = shared.carry_messages().inspect_err(|_| shared.outbox.send_again());
+    Ok(count + carried?)
 }
 
 impl Engine {
@@ -295,9 +304,7 @@ fn guarded(shared: &Arc<Shared>, cell: &Arc<Cell>) {
     let id = &cell.id;
     shared.trouble(&format!("the engine panicked over {id:?}; it goes on at a restart"));
     lock(&shared.trees).remove(id);
-    if let MachineId::Tree(root) = id {
-        shared.timers.keep_all(root);
-    }
+    shared.timers.keep_all(id);
     cell.clear(&shared.rooms);
 }
 
