@@ -3,12 +3,12 @@
 #![expect(clippy::disallowed_methods, reason = "xtask is a shell: it reads the source tree")]
 
 mod id;
-mod lexer;
 mod modules;
 mod reach;
 mod report;
 mod scan;
 mod spec;
+mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,11 +18,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
-use modules::Module;
+use modules::Modules;
 use reach::Roots;
 use report::Report;
-use scan::{Place, Scan};
+use scan::Citation;
 use spec::Spec;
+use tokens::{Place, Tokens};
 
 /// Its examples cite ids that do not exist, so this tool does not look at itself.
 const SELF: [&str; 2] = ["xtask/src/conformance.rs", "xtask/src/conformance/"];
@@ -60,17 +61,18 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The sources of the tree, by path: what each cites, and its modules.
-#[derive(Debug, Default)]
+/// The sources of the tree: what each file cites, and the modules of all.
+#[derive(Default)]
 struct Sources {
-    scans: Vec<(String, Scan)>,
-    modules: Vec<(String, BTreeMap<modules::Path, Module>)>,
+    citations: Vec<(String, Vec<Citation>)>,
+    modules: Modules,
 }
 
 impl Sources {
-    fn add(&mut self, path: &str, source: &str) {
-        self.scans.push((path.to_owned(), scan::scan(source)));
-        self.modules.push((path.to_owned(), modules::modules(source)));
+    fn add(&mut self, path: &str, source: &str) -> syn::Result<()> {
+        let tokens = Tokens::new(source)?;
+        self.citations.push((path.to_owned(), scan::scan(&tokens)));
+        self.modules.add(path, &tokens)
     }
 }
 
@@ -115,14 +117,12 @@ pub(crate) fn run(
 /// Sorts the citations of all sources by place. Reports those of ids that nobody defined, and the ids
 /// that are carried out only by code that nothing reaches.
 fn cited(sources: &Sources, roots: &Roots<'_>, spec: &Spec, problems: &mut Vec<Problem>) -> Cited {
-    let test_paths: Vec<String> =
-        sources.scans.iter().flat_map(|(path, scan)| test_module_paths(path, scan)).collect();
     let reached = reach::reached(&sources.modules, roots);
     let mut cited = Cited::default();
     let mut unreached = BTreeMap::new();
-    for (path, scan) in &sources.scans {
-        let is_code = is_below_src(path) && !is_test_file(path, &test_paths);
-        for citation in &scan.citations {
+    for (path, citations) in &sources.citations {
+        let is_code = sources.modules.is_code(path);
+        for citation in citations {
             let id = citation.id;
             if !spec.requirements.contains_key(&id) {
                 let message = format!("{id} is cited, but docs/spec does not define it");
@@ -149,33 +149,13 @@ fn cited(sources: &Sources, roots: &Roots<'_>, spec: &Spec, problems: &mut Vec<P
     cited
 }
 
-fn is_below_src(path: &str) -> bool {
-    path.split('/').any(|part| part == "src")
-}
-
-/// Where the bodies of `#[cfg(test)] mod name;` are, without the ending: `a/b.rs` gives
-/// `a/b/name`, and `a/lib.rs` gives `a/name`.
-fn test_module_paths(path: &str, scan: &Scan) -> Vec<String> {
-    let stem = path.strip_suffix(".rs").unwrap_or(path);
-    let folder = match stem.rsplit_once('/') {
-        Some((folder, "lib" | "main" | "mod")) => folder,
-        _ => stem,
-    };
-    scan.test_modules.iter().map(|name| format!("{folder}/{name}")).collect()
-}
-
-fn is_test_file(path: &str, test_paths: &[String]) -> bool {
-    test_paths.iter().any(|test| {
-        path.strip_prefix(test.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
-    })
-}
-
 fn sources(root: &Path) -> anyhow::Result<Sources> {
     let mut sources = Sources::default();
     for folder in ["crates", "xtask"] {
         for path in files(root, Path::new(folder), "rs")? {
             if !SELF.iter().any(|it| path.starts_with(it)) {
-                sources.add(&path, &read(root, &path)?);
+                let added = sources.add(&path, &read(root, &path)?);
+                added.with_context(|| format!("cannot parse {path}"))?;
             }
         }
     }

@@ -1,45 +1,18 @@
 //! Ids of requirements, the groups they belong to, and finding them in a text.
 
 use std::fmt;
-use std::str::FromStr;
 
-/// What the letters of an id stand for, in the order of the report.
+use serde::{Serialize, Serializer};
+
+/// The letters of an id. Groups are ordered as in the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Group {
-    V,
-    J,
-    S,
-    Se,
-    Cf,
-    Js,
-    Inv,
-    I,
-    Q,
-    O,
-    C,
-}
+pub(crate) struct Group(usize);
 
 impl Group {
-    const ALL: [(&str, Group); 11] = [
-        ("V", Group::V),
-        ("J", Group::J),
-        ("S", Group::S),
-        ("SE", Group::Se),
-        ("CF", Group::Cf),
-        ("JS", Group::Js),
-        ("INV", Group::Inv),
-        ("I", Group::I),
-        ("Q", Group::Q),
-        ("O", Group::O),
-        ("C", Group::C),
-    ];
+    const NAMES: [&str; 11] = ["V", "J", "S", "SE", "CF", "JS", "INV", "I", "Q", "O", "C"];
 
-    fn parse(letters: &str) -> Option<Group> {
-        Self::ALL.iter().find(|(name, _)| *name == letters).map(|(_, group)| *group)
-    }
-
-    fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, group)| *group == self).map_or("", |(name, _)| name)
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMES[self.0]
     }
 }
 
@@ -47,7 +20,7 @@ impl Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id {
     pub(crate) group: Group,
-    pub(crate) number: u32,
+    number: u32,
 }
 
 impl fmt::Display for Id {
@@ -56,45 +29,45 @@ impl fmt::Display for Id {
     }
 }
 
-/// The text is not an id of a known group.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NotAnId;
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
-impl FromStr for Id {
-    type Err = NotAnId;
-
-    fn from_str(text: &str) -> Result<Id, NotAnId> {
-        let (letters, digits) = text.split_once('-').ok_or(NotAnId)?;
-        let group = Group::parse(letters).ok_or(NotAnId)?;
-        let canonical = digits.bytes().all(|it| it.is_ascii_digit()) && !digits.starts_with('0');
-        let number = digits.parse().ok().filter(|_| canonical).ok_or(NotAnId)?;
-        Ok(Id { group, number })
+impl Id {
+    /// Nothing if the text is not an id of a known group.
+    pub(crate) fn parse(text: &str) -> Option<Id> {
+        let (letters, digits) = text.split_once('-')?;
+        let group = Group(Group::NAMES.iter().position(|it| *it == letters)?);
+        let number = digits.parse().ok().filter(|it| *it > 0 && u32::to_string(it) == digits)?;
+        Some(Id { group, number })
     }
 }
 
 /// The ids in a text, each with its byte offset. An id is a whole word: letters, digits, `_` and
 /// an inner `-` on either side make it part of a longer one.
-pub(crate) fn find(text: &str) -> Vec<(usize, Id)> {
-    let mut found = Vec::new();
-    let mut offset = 0;
-    for word in text.split(|it: char| !is_word(it)) {
+pub(crate) fn find(text: &str) -> impl Iterator<Item = (usize, Id)> {
+    let mut end = 0;
+    text.split_inclusive(|it: char| !is_word(it)).filter_map(move |part| {
+        let offset = end;
+        end += part.len();
         // A dash at the end of a word is punctuation.
-        if let Ok(id) = word.trim_end_matches('-').parse() {
-            found.push((offset, id));
-        }
-        offset += word.len() + text[offset + word.len()..].chars().next().map_or(0, char::len_utf8);
-    }
-    found
+        let word = part.trim_end_matches(|it: char| !is_word(it)).trim_end_matches('-');
+        Some((offset, Id::parse(word)?))
+    })
 }
 
 /// Whether an id behind `text` is a reference: the text ends in `see`, or it joins the id to a list
 /// that began behind one.
 pub(crate) fn leads_to_reference(text: &str, is_list: bool) -> bool {
-    // Ids can be quoted, and a list can go on in the next line of a comment.
-    let text = text.trim_matches(|it: char| it.is_whitespace() || "`!*".contains(it));
-    let last = text.rsplit(|it| !is_word(it)).next().unwrap_or(text);
-    last.eq_ignore_ascii_case("see")
-        || (is_list && [",", "and", ", and", "to", "..", "/", "//", "///"].contains(&text))
+    // A list can go on in the next line of a comment, and its ids can be quoted.
+    let is_marker = |it: &&str| ["//", "///", "//!"].contains(it);
+    let words: Vec<&str> = text.split_whitespace().filter(|it| !is_marker(it)).collect();
+    let text = words.join(" ");
+    let text = text.trim_matches([' ', '`', '!', '*']);
+    text.rsplit(|it| !is_word(it)).next().is_some_and(|it| it.eq_ignore_ascii_case("see"))
+        || (is_list && [",", "and", ", and", "to", "..", "/"].contains(&text))
 }
 
 fn is_word(it: char) -> bool {

@@ -1,16 +1,18 @@
-//! The modules of one source file: what each brings into scope, its items, and which paths their code
-//! names. Test code is left out. Nothing here knows of other files.
+//! The modules of source files: what each brings into scope, its items, and which paths their code
+//! names. Test code is left out. Nothing here knows what is reached.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::lexer::{Kind, Token, tokens};
-use super::scan::{attribute_length, attributes};
+use syn::spanned::Spanned;
+use syn::visit::Visit;
+use syn::{UseName, UseRename, UseTree, Visibility};
+
+use super::tokens::{Kind, Place, Token, Tokens};
 
 /// The segments of a path, as written: `crate::tree::Tree` has three.
 pub(crate) type Path = Vec<String>;
 
 /// One name that a `use` brings into scope.
-#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Import {
     pub(crate) path: Path,
     /// What it is called in its module; `*` for all names of the path.
@@ -20,20 +22,21 @@ pub(crate) struct Import {
 }
 
 /// When the code of an item can run.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// When its module is reached: a macro, an alias, or no item at all.
+    /// When its module is reached: a macro, an alias, or no item at all. An alias is always used: who
+    /// uses what it stands for need not name it.
     #[default]
     Always,
     /// When somebody names it.
     Named,
     /// An `impl`: when everything in its header is reached. A macro call could implement anything,
     /// and a symbol for the linker needs no name: their header is empty.
-    For(Vec<Path>),
+    For(BTreeSet<Path>),
 }
 
 /// An item of a module, with the comments and attributes before it.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub(crate) struct Item {
     /// Empty for an `impl`, and for a macro call.
     pub(crate) name: String,
@@ -45,273 +48,217 @@ pub(crate) struct Item {
 }
 
 /// One module: a file without its inline modules, or one of those.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub(crate) struct Module {
+    pub(crate) file: String,
     pub(crate) imports: Vec<Import>,
     /// The strings of attributes that may be paths, such as `#[serde(with = "wire")]`: a derive can
     /// use everything there.
     pub(crate) derived: BTreeSet<Path>,
-    /// The names of its `pub mod`, with any visibility.
-    pub(crate) public_modules: Vec<String>,
+    /// Its `pub mod`, with any visibility.
+    pub(crate) public_modules: Vec<Path>,
     pub(crate) items: Vec<Item>,
 }
 
-/// The modules of a file by their path below it; the file itself has the empty path.
-pub(crate) fn modules(source: &str) -> BTreeMap<Path, Module> {
-    let code = without_tests(tokens(source));
-    let mut reader = Reader::default();
-    // What a file says of itself stands before its first item and is not of it.
-    reader.close(code.first().map_or(0, |it| it.line - 1));
-    let mut at = 0;
-    while at < code.len() {
-        at += reader.step(&code[at..]);
-    }
-    reader.close(usize::MAX);
-    reader.modules
-}
-
+/// The modules of all sources.
 #[derive(Default)]
-struct Reader {
-    modules: BTreeMap<Path, Module>,
-    /// The inline modules around the present token, and the depth outside each.
-    inside: Vec<(String, usize)>,
-    /// How many brackets of any kind are open.
-    depth: usize,
-    item: Item,
-    /// It is settled what the item is.
-    is_known: bool,
-    is_public: bool,
+pub(crate) struct Modules {
+    pub(crate) by_path: BTreeMap<Path, Module>,
+    /// Those that are declared for tests only.
+    tests: BTreeSet<Path>,
 }
 
-impl Reader {
-    /// Reads the first token of `rest`, or the few that belong together; returns how many.
-    fn step(&mut self, rest: &[Token]) -> usize {
-        let is_public = std::mem::take(&mut self.is_public);
-        let is_top = self.depth == self.inside.last().map_or(0, |(_, depth)| depth + 1);
-        let next = |text| rest.get(1).is_some_and(|it| it.text == text);
-        match (rest[0].kind, rest[0].text.as_str()) {
-            (Kind::Punct, "{" | "(" | "[") => self.depth += 1,
-            (Kind::Punct, ")" | "]") => self.depth = self.depth.saturating_sub(1),
-            (Kind::Punct, "}") => self.close_brace(rest[0].line),
-            (Kind::Punct, ";") if is_top => self.close(rest[0].line),
-            (Kind::Punct, "#") if next("[") => self.attribute(rest),
-            // What a format string has in braces is code.
-            (Kind::Text, text) => {
-                let parts = text.split('{').skip(1).filter_map(|it| it.split('}').next());
-                self.item.paths.extend(parts.flat_map(|it| paths(&tokens(it))));
-            }
-            (Kind::Word, "pub") => {
-                self.is_public = true;
-                if next("(") {
-                    return rest.iter().position(|it| it.is_punct(")")).map_or(1, |it| it + 1);
-                }
-            }
-            (Kind::Word, "use") if !next("<") => {
-                return 1 + read_use(&rest[1..], &[], is_public, &mut self.module().imports);
-            }
-            (Kind::Word, "mod") if is_top => return self.declaration(rest, is_public),
-            (Kind::Word, word) => {
-                let path = path(rest);
-                let length = path_length(&path);
-                if is_top && !self.is_known {
-                    let has_mark = rest.get(length).is_some_and(|it| it.is_punct("!"));
-                    let is_call = has_mark && word != "macro_rules";
-                    self.keyword(if is_call { "!" } else { word }, &rest[1..]);
-                }
-                self.item.paths.insert(path);
-                return length;
-            }
-            _ => {}
-        }
-        1
+impl Modules {
+    /// Adds the modules of one file.
+    pub(crate) fn add(&mut self, file: &str, tokens: &Tokens<'_>) -> syn::Result<()> {
+        let Some(path) = module_of(file) else { return Ok(()) };
+        let syntax = syn::parse_file(tokens.source)?;
+        let mut reader = Reader { modules: self, file, tokens, line: 0 };
+        // What a file says of itself stands before its first item and is not of it.
+        let first = syntax.items.first().map_or(1, |it| it.span().start().line);
+        reader.push(&path, Item::default(), first - 1);
+        reader.read(&path, &syntax.items);
+        reader.push(&path, Item::default(), usize::MAX);
+        Ok(())
     }
 
-    fn module(&mut self) -> &mut Module {
-        let path = self.inside.iter().map(|(name, _)| name.clone()).collect();
-        self.modules.entry(path).or_default()
+    /// Whether a file is source of a crate, and not of its tests.
+    pub(crate) fn is_code(&self, file: &str) -> bool {
+        module_of(file).is_some_and(|it| !self.is_test(&it))
     }
 
-    /// The item ends on this line, and the next one begins.
-    fn close(&mut self, line: usize) {
-        let next = Item { lines: (line.saturating_add(1), 0), ..Item::default() };
-        let mut item = std::mem::replace(&mut self.item, next);
-        item.lines.1 = line;
-        self.is_known = false;
-        self.module().items.push(item);
+    pub(crate) fn is_test(&self, path: &[String]) -> bool {
+        (1..=path.len()).any(|it| self.tests.contains(&path[..it]))
     }
+}
 
-    fn close_brace(&mut self, line: usize) {
-        self.depth = self.depth.saturating_sub(1);
-        let level = self.inside.last().map_or(0, |(_, depth)| depth + 1);
-        if self.depth <= level {
-            self.close(line);
-        }
-        self.inside.pop_if(|(_, depth)| *depth == self.depth);
+/// `crates/http-peer/src/a/mod.rs` is `indelible_http_peer::a`.
+pub(crate) fn module_of(file: &str) -> Option<Path> {
+    let (folder, file) = file.split_once("/src/")?;
+    let folder = folder.trim_start_matches("crates/").replace('-', "_");
+    let mut module = vec![format!("indelible_{folder}")];
+    module.extend(file.strip_suffix(".rs")?.split('/').map(str::to_owned));
+    let is_root = module.len() == 2 && matches!(module[1].as_str(), "lib" | "main");
+    if is_root || module[module.len() - 1] == "mod" {
+        module.pop();
     }
+    Some(module)
+}
 
-    fn declaration(&mut self, rest: &[Token], is_public: bool) -> usize {
-        let [_, name, open, ..] = rest else { return 1 };
-        if is_public {
-            self.module().public_modules.push(name.text.clone());
-        }
-        self.close(open.line);
-        if open.is_punct("{") {
-            self.inside.push((name.text.clone(), self.depth));
-            self.depth += 1;
-        }
-        3
-    }
+struct Reader<'a> {
+    modules: &'a mut Modules,
+    file: &'a str,
+    tokens: &'a Tokens<'a>,
+    /// Where the item before ended.
+    line: usize,
+}
 
-    fn attribute(&mut self, rest: &[Token]) {
-        for token in &rest[..attribute_length(rest)] {
-            let is_path = |it: char| it.is_alphanumeric() || it == '_' || it == ':';
-            let is_text = token.kind == Kind::Text && !token.text.is_empty();
-            if is_text && token.text.chars().all(is_path) {
-                let path = token.text.split("::").map(str::to_owned).collect();
-                self.module().derived.insert(path);
-            }
-            if token.is_word("no_mangle") || token.is_word("global_allocator") {
-                self.item.usage = Use::For(Vec::new());
-                self.is_known = true;
+impl Reader<'_> {
+    fn read(&mut self, path: &Path, items: &[syn::Item]) {
+        for item in items {
+            let tokens = self.tokens.within(&item.span().byte_range());
+            let is_test = tokens.first().is_some_and(|it| it.place != Place::Code);
+            match item {
+                syn::Item::Mod(it) => self.read_module(path, it, is_test),
+                _ if is_test => {}
+                _ => self.read_item(path, item, tokens),
             }
         }
     }
 
-    /// Notes what the item is if this word says so; `!` stands for a macro call. An alias is always
-    /// used: who uses what it stands for need not name it.
-    fn keyword(&mut self, word: &str, rest: &[Token]) {
-        let mut words = rest.iter().filter(|it| it.kind == Kind::Word && it.text != "mut");
-        let name = words.next().map_or("", |it| it.text.as_str());
-        let header = || rest.split(|it| it.is_punct("{")).next().unwrap_or(rest);
-        let (usage, name) = match (word, name) {
-            ("!", _) => (Use::For(Vec::new()), ""),
-            ("impl", _) => (Use::For(paths(header())), ""),
-            ("const", "fn" | "async" | "unsafe" | "extern") => return,
-            ("type" | "macro_rules", _) | ("const", "_") => (Use::Always, name),
-            ("fn" | "struct" | "enum" | "union" | "trait" | "const" | "static", _) => {
-                (Use::Named, name)
-            }
-            _ => return,
+    fn read_module(&mut self, path: &Path, module: &syn::ItemMod, is_test: bool) {
+        let inner = [&path[..], &[module.ident.to_string()]].concat();
+        if is_test {
+            self.modules.tests.insert(inner);
+            return;
+        }
+        if is_public(&module.vis) {
+            self.module(path).public_modules.push(inner.clone());
+        }
+        let Some((brace, items)) = &module.content else {
+            return self.push(path, Item::default(), module.span().end().line);
         };
-        self.item.usage = usage;
-        self.item.name = name.to_owned();
-        self.is_known = true;
+        self.push(path, Item::default(), brace.span.open().end().line);
+        self.read(&inner, items);
+        self.push(&inner, Item::default(), brace.span.close().end().line);
     }
-}
 
-/// The path that begins with the word at the beginning of `rest`.
-fn path(mut rest: &[Token]) -> Path {
-    let mut path = vec![rest[0].text.clone()];
-    while let [_, first, second, word, ..] = rest
-        && first.is_punct(":")
-        && second.is_punct(":")
-        && word.kind == Kind::Word
-    {
-        path.push(word.text.clone());
-        rest = &rest[3..];
-    }
-    path
-}
-
-/// The number of tokens: words with two colons between them.
-fn path_length(path: &Path) -> usize {
-    3 * path.len() - 2
-}
-
-fn paths(tokens: &[Token]) -> Vec<Path> {
-    let mut paths = Vec::new();
-    let mut at = 0;
-    while at < tokens.len() {
-        if tokens[at].kind == Kind::Word {
-            paths.push(path(&tokens[at..]));
-            at += path_length(&paths[paths.len() - 1]);
-        } else {
-            at += 1;
+    fn read_item(&mut self, path: &Path, item: &syn::Item, tokens: &[Token]) {
+        let source = self.tokens;
+        let (name, mut usage) = match item {
+            syn::Item::Fn(it) => (Some(&it.sig.ident), Use::Named),
+            syn::Item::Struct(it) => (Some(&it.ident), Use::Named),
+            syn::Item::Enum(it) => (Some(&it.ident), Use::Named),
+            syn::Item::Union(it) => (Some(&it.ident), Use::Named),
+            syn::Item::Trait(it) => (Some(&it.ident), Use::Named),
+            syn::Item::Static(it) => (Some(&it.ident), Use::Named),
+            syn::Item::Const(it) if it.ident != "_" => (Some(&it.ident), Use::Named),
+            syn::Item::Type(it) => (Some(&it.ident), Use::Always),
+            syn::Item::Macro(it) if it.ident.is_some() => (it.ident.as_ref(), Use::Always),
+            syn::Item::Macro(_) => (None, Use::For(BTreeSet::new())),
+            syn::Item::Impl(it) => {
+                let start = it.impl_token.span.byte_range().start;
+                let end = it.brace_token.span.open().byte_range().start;
+                (None, Use::For(self.paths(source.within(&(start..end)))))
+            }
+            _ => (None, Use::Always),
+        };
+        let attributes: Vec<&Token> = tokens.iter().filter(|it| it.is_attribute).collect();
+        if attributes.iter().any(|it| matches!(source.text(it), "no_mangle" | "global_allocator")) {
+            usage = Use::For(BTreeSet::new());
         }
+        let texts = attributes.iter().filter(|it| it.kind == Kind::Text);
+        let texts = texts.map(|it| source.text(it).trim_matches('"'));
+        let derived = texts.filter(|it| it.chars().all(|it| is_word(it) || it == ':'));
+        let is_use = matches!(item, syn::Item::Use(_));
+        let paths = if is_use { BTreeSet::new() } else { self.paths(tokens) };
+        let name = name.map(ToString::to_string).unwrap_or_default();
+        self.push(path, Item { name, usage, paths, ..Item::default() }, item.span().end().line);
+        let module = self.module(path);
+        module.derived.extend(derived.filter_map(path_of));
+        module.visit_item(item);
     }
-    paths
-}
 
-/// Reads one tree of a `use`; returns its number of tokens.
-fn read_use(
-    rest: &[Token],
-    prefix: &[String],
-    is_public: bool,
-    imports: &mut Vec<Import>,
-) -> usize {
-    let mut path = prefix.to_vec();
-    let mut name = None;
-    let mut at = 0;
-    while let Some(token) = rest.get(at) {
-        match token.text.as_str() {
-            "{" => {
-                at += 1;
-                while rest.get(at).is_some_and(|it| !it.is_punct("}")) {
-                    at += read_use(&rest[at..], &path, is_public, imports).max(1);
+    fn module(&mut self, path: &Path) -> &mut Module {
+        self.modules.by_path.entry(path.clone()).or_default()
+    }
+
+    /// Adds an item that ends on this line.
+    fn push(&mut self, path: &Path, item: Item, line: usize) {
+        let lines = (self.line.saturating_add(1), line);
+        self.line = line;
+        let file = self.file.to_owned();
+        let module = self.module(path);
+        module.file = file;
+        module.items.push(Item { lines, ..item });
+    }
+
+    /// The paths that code names.
+    fn paths(&self, tokens: &[Token]) -> BTreeSet<Path> {
+        let mut code = String::new();
+        for token in tokens.iter().filter(|it| it.place == Place::Code) {
+            let text = self.tokens.text(token);
+            code.push(' ');
+            match token.kind {
+                Kind::Doc => {}
+                // What a format string has in braces is code.
+                Kind::Text => {
+                    let parts = text.split('{').skip(1).filter_map(|it| it.split('}').next());
+                    let words = parts.flat_map(|it| it.split(|it| !is_word(it)));
+                    code.extend(words.flat_map(|it| [it, " "]));
                 }
-                return at + 1;
-            }
-            // The sign is that of `$crate` in a macro; `a::{self}` is `a`.
-            ":" | "$" => {}
-            "self" if !path.is_empty() => name = path.last().cloned(),
-            "*" => name = Some("*".to_owned()),
-            "as" => {
-                at += 1;
-                name = rest.get(at).map(|it| it.text.clone());
-            }
-            _ if token.kind == Kind::Word => {
-                name = Some(token.text.clone());
-                path.push(token.text.clone());
-            }
-            _ => break,
-        }
-        at += 1;
-    }
-    imports.extend(name.map(|name| Import { path, name, is_public }));
-    at
-}
-
-/// The tokens that are code outside tests.
-fn without_tests(tokens: Vec<Token>) -> Vec<Token> {
-    let code: Vec<Token> =
-        tokens.into_iter().filter(|it| !matches!(it.kind, Kind::Doc | Kind::Comment)).collect();
-    let mut kept = Vec::new();
-    let mut at = 0;
-    while let Some(token) = code.get(at) {
-        let rest = &code[at..];
-        if token.is_punct("#") && rest.get(1).is_some_and(|it| it.is_punct("[")) {
-            let length = attribute_length(rest);
-            let attributes = attributes(&rest[2..length]);
-            if attributes.is_cfg_test || attributes.is_test {
-                at += length + item_length(&rest[length..]);
-                continue;
+                Kind::Word | Kind::Other => code.push_str(text),
             }
         }
-        kept.push(token.clone());
-        at += 1;
+        code.replace(" : : ", "::").split_whitespace().filter_map(path_of).collect()
     }
-    kept
 }
 
-/// The number of tokens up to where an item, a field or a statement can end. Where that is unclear
-/// it ends early: then too much counts as code, never too little.
-fn item_length(rest: &[Token]) -> usize {
-    let mut depth = 0_usize;
-    for (index, token) in rest.iter().enumerate().filter(|(_, it)| it.kind == Kind::Punct) {
-        match token.text.as_str() {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" if depth == 0 => return index,
-            ")" | "]" => depth -= 1,
-            "}" => {
-                depth -= 1;
-                if depth == 0 {
-                    let is_ended = rest.get(index + 1).is_some_and(|it| it.is_punct(";"));
-                    return index + 1 + usize::from(is_ended);
-                }
+/// Imports can stand in functions too.
+impl Visit<'_> for Module {
+    fn visit_item_use(&mut self, item: &syn::ItemUse) {
+        self.import(&item.tree, Vec::new(), is_public(&item.vis));
+    }
+}
+
+impl Module {
+    fn import(&mut self, tree: &UseTree, mut path: Path, is_public: bool) {
+        match tree {
+            UseTree::Path(it) => {
+                path.push(it.ident.to_string());
+                return self.import(&it.tree, path, is_public);
             }
-            "," | ";" if depth == 0 => return index + 1,
+            UseTree::Group(it) => {
+                return it.items.iter().for_each(|it| self.import(it, path.clone(), is_public));
+            }
+            // `a::{self}` is `a`.
+            UseTree::Name(UseName { ident }) | UseTree::Rename(UseRename { ident, .. })
+                if ident != "self" =>
+            {
+                path.push(ident.to_string());
+            }
             _ => {}
         }
+        let name = match tree {
+            UseTree::Glob(_) => "*".to_owned(),
+            UseTree::Rename(it) => it.rename.to_string(),
+            _ => path.last().cloned().unwrap_or_default(),
+        };
+        self.imports.push(Import { path, name, is_public });
     }
-    rest.len()
+}
+
+fn is_public(visibility: &Visibility) -> bool {
+    !matches!(visibility, Visibility::Inherited)
+}
+
+/// The words of a path. Other signs at its ends are not of it: `a::{`, `>::b`.
+fn path_of(text: &str) -> Option<Path> {
+    let is_name = |it: &&str| it.starts_with(|it: char| it.is_alphabetic() || it == '_');
+    let path: Path = text.split("::").filter(is_name).map(str::to_owned).collect();
+    (!path.is_empty()).then_some(path)
+}
+
+fn is_word(it: char) -> bool {
+    it.is_alphanumeric() || it == '_'
 }

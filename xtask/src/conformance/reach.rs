@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::modules::{Item, Module, Path, Use};
+use super::modules::{Module, Modules, Path, Use, module_of};
 
 /// Where execution begins, as files.
 pub(crate) struct Roots<'a> {
@@ -18,21 +18,11 @@ pub(crate) struct Roots<'a> {
 /// The reached lines of each file, as first and last.
 pub(crate) type Lines<'a> = BTreeMap<&'a str, Vec<(usize, usize)>>;
 
-/// The lines of the reached items of these files.
-pub(crate) fn reached<'a>(
-    files: &'a [(String, BTreeMap<Path, Module>)],
-    roots: &Roots<'_>,
-) -> Lines<'a> {
-    let mut reach = Reach::default();
-    let mut paths = BTreeMap::new();
-    for (path, modules) in files {
-        let Some(file) = module_of(path) else { continue };
-        for (below, module) in modules {
-            let name = [&file[..], below].concat();
-            paths.insert(name.clone(), path.as_str());
-            reach.modules.insert(name, module);
-        }
-    }
+/// The lines of the reached items.
+pub(crate) fn reached<'a>(modules: &'a Modules, roots: &Roots<'_>) -> Lines<'a> {
+    let code = modules.by_path.iter().filter(|(path, _)| !modules.is_test(path));
+    let modules = code.map(|(path, module)| (path.clone(), module)).collect();
+    let mut reach = Reach { modules, ..Reach::default() };
     for module in roots.binaries.iter().filter_map(|it| module_of(it)) {
         reach.enter(&(module, Some("main".to_owned())));
     }
@@ -42,7 +32,8 @@ pub(crate) fn reached<'a>(
     reach.run();
     let mut lines = Lines::new();
     for (name, index) in &reach.items {
-        lines.entry(paths[name]).or_default().push(reach.modules[name].items[*index].lines);
+        let module = reach.modules[name];
+        lines.entry(&module.file).or_default().push(module.items[*index].lines);
     }
     lines
 }
@@ -51,18 +42,6 @@ pub(crate) fn reached<'a>(
 pub(crate) fn contains(lines: &Lines<'_>, path: &str, line: usize) -> bool {
     let mut ranges = lines.get(path).into_iter().flatten();
     ranges.any(|(first, last)| (*first..=*last).contains(&line))
-}
-
-/// `crates/http-peer/src/a/mod.rs` is `indelible_http_peer::a`.
-fn module_of(path: &str) -> Option<Path> {
-    let (folder, file) = path.strip_prefix("crates/")?.split_once("/src/")?;
-    let mut module = vec![format!("indelible_{}", folder.replace('-', "_"))];
-    module.extend(file.strip_suffix(".rs")?.split('/').map(str::to_owned));
-    let is_root = module.len() == 2 && matches!(module[1].as_str(), "lib" | "main");
-    if is_root || module[module.len() - 1] == "mod" {
-        module.pop();
-    }
-    Some(module)
 }
 
 /// Where a path leads: a module, or a name in one.
@@ -108,21 +87,21 @@ impl Reach<'_> {
 
     /// The `impl`s that can run by now: methods are called without a path.
     fn new_impls(&self) -> Vec<(Path, usize)> {
-        let is_new = |name: &Path, index: usize, item: &Item| {
-            let Use::For(header) = &item.usage else { return false };
+        let mut found = Vec::new();
+        for (name, module) in &self.modules {
             let is_known = |path: &Path| {
                 let targets = self.resolve_in_code(name, path);
                 targets.is_empty() || targets.iter().any(|it| self.is_reached(it))
             };
-            self.entered.contains(&name[..1])
-                && !self.items.contains(&(name.clone(), index))
-                && header.iter().all(is_known)
-        };
-        let mut found = Vec::new();
-        for (name, module) in &self.modules {
-            let new =
-                module.items.iter().enumerate().filter(|(index, it)| is_new(name, *index, it));
-            found.extend(new.map(|(index, _)| (name.clone(), index)));
+            for (index, item) in module.items.iter().enumerate() {
+                if let Use::For(header) = &item.usage
+                    && self.entered.contains(&name[..1])
+                    && !self.items.contains(&(name.clone(), index))
+                    && header.iter().all(is_known)
+                {
+                    found.push((name.clone(), index));
+                }
+            }
         }
         found
     }
@@ -183,11 +162,10 @@ impl Reach<'_> {
         }
         let module = self.modules[name];
         for path in &module.derived {
-            let targets = &self.resolve(name, path) | &self.resolve_in_code(name, path);
-            targets.iter().for_each(|it| self.enter_all(it));
+            self.resolve(name, path, &mut Taken::new()).iter().for_each(|it| self.enter_all(it));
         }
         for import in &module.imports {
-            let targets = self.resolve(name, &import.path);
+            let targets = self.resolve(name, &import.path, &mut Taken::new());
             if import.name == "*" {
                 targets.iter().for_each(|it| self.enter_all(it));
             } else if !import.is_public {
@@ -211,91 +189,72 @@ impl Reach<'_> {
         self.enter(&(name.clone(), None));
         self.reach_all(name);
         for import in module.imports.iter().filter(|it| it.is_public) {
-            self.resolve(name, &import.path).iter().for_each(|it| self.enter_all(it));
+            self.resolve(name, &import.path, &mut Taken::new())
+                .iter()
+                .for_each(|it| self.enter_all(it));
         }
-        for child in &module.public_modules {
-            self.export(&[&name[..], std::slice::from_ref(child)].concat());
-        }
+        module.public_modules.iter().for_each(|it| self.export(it));
     }
 
-    /// A single word in code can be an item or an import; it never is a module: `state` is a
-    /// variable.
+    /// A single word in code is never a module: `state` is a variable.
     fn resolve_in_code(&self, from: &Path, path: &Path) -> BTreeSet<Target> {
-        let mut found = match &path[..] {
-            [_] => self.imported(from, path, &mut Taken::new()),
-            _ => self.resolve(from, path),
-        };
-        if !self.items_of(from, &path[0]).is_empty() {
-            found.insert((from.clone(), Some(path[0].clone())));
-        }
+        let mut found = self.resolve(from, path, &mut Taken::new());
+        found.retain(|(_, name)| path.len() > 1 || name.is_some());
         found
     }
 
     /// Where a path leads from a module; nowhere when it leaves the workspace.
-    fn resolve(&self, from: &[String], path: &[String]) -> BTreeSet<Target> {
-        self.resolve_by(from, path, &mut Taken::new())
-    }
-
-    fn resolve_by(&self, from: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
-        match path[0].as_str() {
-            "crate" => self.member(&from[..1], &path[1..], taken),
-            "self" | "super" => self.member(from, path, taken),
-            _ => {
-                let found = self.named(from, path, taken);
-                let is_crate = found.is_empty() && self.modules.contains_key(&path[..1]);
-                if is_crate { self.member(&path[..1], &path[1..], taken) } else { found }
-            }
+    fn resolve(&self, from: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
+        if matches!(path[0].as_str(), "crate" | "self" | "super") {
+            return self.member(from, path, taken);
         }
+        let found = self.named(from, path, taken);
+        let is_crate = found.is_empty() && self.modules.contains_key(&path[..1]);
+        if is_crate { self.member(&path[..1], &path[1..], taken) } else { found }
     }
 
-    /// Where a path leads from within a module. A name that the module has neither from a child nor
-    /// from an import is an item of its own.
+    /// Where a path leads from within a module. A name that the module does not have was made by a
+    /// macro there.
     fn member(&self, module: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
         let Some((first, rest)) = path.split_first() else {
             return BTreeSet::from([(module.to_vec(), None)]);
         };
         match first.as_str() {
+            "crate" => self.member(&module[..1], rest, taken),
             "self" => self.member(module, rest, taken),
             "super" => self.member(&module[..module.len().max(2) - 1], rest, taken),
             _ => {
-                let mut found = self.named(module, path, taken);
-                if found.is_empty() || !self.items_of(module, first).is_empty() {
-                    found.insert((module.to_vec(), Some(first.clone())));
-                }
-                found
+                let found = self.named(module, path, taken);
+                let own = || BTreeSet::from([(module.to_vec(), Some(first.clone()))]);
+                if found.is_empty() { own() } else { found }
             }
         }
     }
 
-    /// Where a path leads by a child or an import of a module.
-    fn named(&self, module: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
-        let mut found = self.imported(module, path, taken);
-        let child = [module, &path[..1]].concat();
+    /// Where a path leads by an item, a child or an import of a module.
+    fn named(&self, name: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
+        let mut found = BTreeSet::new();
+        let Some(module) = self.modules.get(name) else { return found };
+        if !self.items_of(name, &path[0]).is_empty() {
+            found.insert((name.to_vec(), Some(path[0].clone())));
+        }
+        let child = [name, &path[..1]].concat();
         if self.modules.contains_key(&child) {
             found.extend(self.member(&child, &path[1..], taken));
         }
-        found
-    }
-
-    fn imported(&self, from: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
-        let mut found = BTreeSet::new();
-        let Some(module) = self.modules.get(from) else { return found };
         for (index, import) in module.imports.iter().enumerate() {
             let is_glob = import.name == "*";
-            let step = (from.to_vec(), index);
+            let step = (name.to_vec(), index);
             if !(is_glob || import.name == path[0]) || !taken.insert(step.clone()) {
                 continue;
             }
             if is_glob {
-                for (target, _) in self.resolve_by(from, &import.path, taken) {
+                for (target, _) in self.resolve(name, &import.path, taken) {
                     found.extend(self.named(&target, path, taken));
-                    if !self.items_of(&target, &path[0]).is_empty() {
-                        found.insert((target, Some(path[0].clone())));
-                    }
                 }
             } else {
                 let whole = [&import.path[..], &path[1..]].concat();
-                found.extend(self.resolve_by(from, &whole, taken));
+                found.extend(self.resolve(name, &whole, taken));
             }
             taken.remove(&step);
         }

@@ -85,7 +85,7 @@ fn parse_line(content: &str) -> Result<(Id, Level, bool), String> {
     if text.trim().is_empty() {
         return Err(FORM.to_owned());
     }
-    let id: Id = id.parse().map_err(|_| format!("`{id}` is not an id of a known group"))?;
+    let id = Id::parse(id).ok_or_else(|| format!("`{id}` is not an id of a known group"))?;
     let (level, is_built) = match bracket.split_once(", ") {
         None => (bracket, false),
         Some((level, "built")) => (level, true),

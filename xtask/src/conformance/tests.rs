@@ -1,14 +1,16 @@
 //! What the tool makes of small specifications and sources.
 
 use super::id::{Id, find, ranges};
+use super::modules::Modules;
 use super::reach::Roots;
 use super::report::Report;
-use super::scan::{Place, scan};
+use super::scan::{self, Citation};
 use super::spec::{Level, Spec};
+use super::tokens::{Place, Tokens};
 use super::{Cited, Problem, Sources, cited};
 
 fn id(text: &str) -> Id {
-    text.parse().expect("an id")
+    Id::parse(text).expect("an id")
 }
 
 fn ids(text: &str) -> Vec<Id> {
@@ -25,10 +27,14 @@ fn messages(problems: &[Problem]) -> Vec<String> {
     problems.iter().map(Problem::to_string).collect()
 }
 
+fn scan(source: &str) -> Vec<Citation> {
+    scan::scan(&Tokens::new(source).expect("a source"))
+}
+
 /// Checks the ids that a source cites, in order, as `id line place`.
 #[track_caller]
 fn check_scan(source: &str, expected: &[&str]) {
-    let mut found: Vec<_> = scan(source).citations;
+    let mut found = scan(source);
     found.sort_by_key(|it| (it.line, it.id));
     let found: Vec<String> =
         found.iter().map(|it| format!("{} {} {:?}", it.id, it.line, it.place)).collect();
@@ -39,19 +45,20 @@ fn check_scan(source: &str, expected: &[&str]) {
 fn an_id_is_a_group_and_a_number() {
     assert_eq!(id("SE-4").to_string(), "SE-4");
     for not in ["X-1", "J-", "J", "J-06", "J-0", "J-+1", "j-1", "J-1a", "J-99999999999", "-1"] {
-        assert!(not.parse::<Id>().is_err(), "{not}");
+        assert_eq!(Id::parse(not), None, "{not}");
     }
 }
 
 #[test]
 fn only_whole_words_are_ids() {
     let text = "J-61, (SE-4) V-17..V-28 `C-38`: I-2. O-4/Q-1 INV-6- ü J-3";
-    let found: Vec<Id> = find(text).into_iter().map(|(_, id)| id).collect();
+    let found: Vec<Id> = find(text).map(|(_, id)| id).collect();
     assert_eq!(found, ids("J-61 SE-4 V-17 V-28 C-38 I-2 O-4 Q-1 INV-6 J-3"));
     for (offset, id) in find(text) {
         assert!(text[offset..].starts_with(&id.to_string()), "{id}");
     }
-    assert_eq!(find("UTF-8 SHA-256 FOO-J-1 xJ-1 _J-1 J-1a J-1-a J-1_ -J-1 üJ-1 J - 1"), []);
+    let others = "UTF-8 SHA-256 FOO-J-1 xJ-1 _J-1 J-1a J-1-a J-1_ -J-1 üJ-1 J - 1";
+    assert_eq!(find(others).next(), None);
 }
 
 #[test]
@@ -126,7 +133,7 @@ fn an_id_behind_see_is_a_reference() {
         for source in
             [format!("// {text}"), format!("/* {text} */"), format!("/// {text}\nfn f() {{}}")]
         {
-            let found = scan(&source).citations;
+            let found = scan(&source);
             let references: Vec<String> = found
                 .iter()
                 .filter(|it| it.place == Place::Reference)
@@ -204,10 +211,11 @@ fn a_test_module_ends_at_its_brace() {
         ],
     );
     check_scan("#![cfg(test)]\n// J-1", &["J-1 2 Elsewhere"]);
-    assert_eq!(
-        scan("#[cfg(test)]\nmod tests;\n#[cfg(test)] pub(crate) mod x;").test_modules,
-        ["tests", "x"]
-    );
+    let source = "#[cfg(test)]\nmod tests;\n#[cfg(test)] pub(crate) mod x;\nmod y;";
+    let mut modules = Modules::default();
+    modules.add("crates/a/src/lib.rs", &Tokens::new(source).unwrap()).unwrap();
+    let is_code = |name: &str| modules.is_code(&format!("crates/a/src/{name}.rs"));
+    assert_eq!(["tests", "x", "y", "y/x"].map(is_code), [false, false, true, true]);
 }
 
 /// The citations of these files against the ids `J-1` to `J-4`.
@@ -215,7 +223,7 @@ fn cite(files: &[(&str, &str)]) -> (Cited, Vec<String>) {
     let spec =
         spec("- **J-1** [must] a\n- **J-2** [must] b\n- **J-3** [must] c\n- **J-4** [must] d\n");
     let mut sources = Sources::default();
-    files.iter().for_each(|(path, source)| sources.add(path, source));
+    files.iter().for_each(|(path, source)| sources.add(path, source).unwrap());
     let roots = Roots { binaries: &[], libraries: &["crates/a/src/lib.rs"] };
     let mut problems = Vec::new();
     let cited = cited(&sources, &roots, &spec, &mut problems);

@@ -1,6 +1,7 @@
 //! What is reached in small workspaces.
 
-use super::super::modules::modules;
+use super::super::modules::Modules;
+use super::super::tokens::Tokens;
 use super::{Roots, contains, reached};
 
 const MAIN: &str = "crates/cli/src/main.rs";
@@ -8,28 +9,30 @@ const A: &str = "crates/a/src/lib.rs";
 
 const ROOTS: Roots<'_> = Roots { binaries: &[MAIN], libraries: &["crates/linked-lib/src/lib.rs"] };
 
+fn modules(files: &[(&str, &str)]) -> Modules {
+    let mut modules = Modules::default();
+    for (path, source) in files {
+        modules.add(path, &Tokens::new(source).unwrap()).unwrap();
+    }
+    modules
+}
+
 /// Checks of which files of a workspace with these sources nothing is reached.
 #[track_caller]
 fn check(main: &str, others: &[(&str, &str)], expected: &[&str]) {
-    let files: Vec<_> = [(MAIN, main)]
-        .iter()
-        .chain(others)
-        .map(|(path, source)| ((*path).to_owned(), modules(source)))
-        .collect();
-    let reached = reached(&files, &ROOTS);
-    let missed: Vec<&str> = files
-        .iter()
-        .map(|(path, _)| path.as_str())
-        .filter(|it| !reached.contains_key(it))
-        .collect();
+    let files = [&[(MAIN, main)], others].concat();
+    let modules = modules(&files);
+    let reached = reached(&modules, &ROOTS);
+    let missed: Vec<&str> =
+        files.iter().map(|(path, _)| *path).filter(|it| !reached.contains_key(it)).collect();
     assert_eq!(missed, expected, "{main}");
 }
 
 /// Checks which lines of a file with one item in each are reached from a `main` that is one of them.
 #[track_caller]
 fn check_lines(source: &str, expected: &[usize]) {
-    let files = [(MAIN.to_owned(), modules(source))];
-    let reached = reached(&files, &ROOTS);
+    let modules = modules(&[(MAIN, source)]);
+    let reached = reached(&modules, &ROOTS);
     let lines: Vec<usize> =
         (1..=source.lines().count()).filter(|line| contains(&reached, MAIN, *line)).collect();
     assert_eq!(lines, expected, "{source}");
