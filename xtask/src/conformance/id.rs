@@ -4,28 +4,20 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// The letters of an id. Groups are ordered as in the report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Group(usize);
-
-impl Group {
-    const NAMES: [&str; 11] = ["V", "J", "S", "SE", "CF", "JS", "INV", "I", "Q", "O", "C"];
-
-    pub(crate) fn name(self) -> &'static str {
-        Self::NAMES[self.0]
-    }
-}
+/// The letters of ids, in the order of the report.
+const GROUPS: [&str; 11] = ["V", "J", "S", "SE", "CF", "JS", "INV", "I", "Q", "O", "C"];
 
 /// The id of a requirement, such as the 61st of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id {
-    pub(crate) group: Group,
+    /// An index in `GROUPS`.
+    group: usize,
     number: u32,
 }
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.group.name(), self.number)
+        write!(f, "{}-{}", GROUPS[self.group], self.number)
     }
 }
 
@@ -39,9 +31,17 @@ impl Id {
     /// Nothing if the text is not an id of a known group.
     pub(crate) fn parse(text: &str) -> Option<Id> {
         let (letters, digits) = text.split_once('-')?;
-        let group = Group(Group::NAMES.iter().position(|it| *it == letters)?);
+        let group = GROUPS.iter().position(|it| *it == letters)?;
         let number = digits.parse().ok().filter(|it| *it > 0 && u32::to_string(it) == digits)?;
         Some(Id { group, number })
+    }
+
+    /// The section of the report that counts it.
+    pub(crate) fn section(self) -> &'static str {
+        match GROUPS[self.group] {
+            "S" | "SE" | "CF" | "JS" | "INV" => "invariants",
+            group => group,
+        }
     }
 }
 

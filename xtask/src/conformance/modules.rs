@@ -7,17 +7,17 @@ use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{UseName, UseRename, UseTree, Visibility};
 
-use super::tokens::{Kind, Place, Token, Tokens};
+use super::tokens::{Place, Token, Tokens};
 
 /// The segments of a path, as written: `crate::tree::Tree` has three.
 pub(crate) type Path = Vec<String>;
 
-/// One name that a `use` brings into scope.
+/// One name that a `use` brings into scope, or that a `pub mod` offers.
 pub(crate) struct Import {
     pub(crate) path: Path,
     /// What it is called in its module; `*` for all names of the path.
     pub(crate) name: String,
-    /// `pub use` with any visibility: others may name it through this module.
+    /// `pub` with any visibility: others may name it through this module.
     pub(crate) is_public: bool,
 }
 
@@ -55,173 +55,131 @@ pub(crate) struct Module {
     /// The strings of attributes that may be paths, such as `#[serde(with = "wire")]`: a derive can
     /// use everything there.
     pub(crate) derived: BTreeSet<Path>,
-    /// Its `pub mod`, with any visibility.
-    pub(crate) public_modules: Vec<Path>,
     pub(crate) items: Vec<Item>,
 }
 
 /// The modules of all sources.
 #[derive(Default)]
 pub(crate) struct Modules {
-    pub(crate) by_path: BTreeMap<Path, Module>,
+    by_path: BTreeMap<Path, Module>,
     /// Those that are declared for tests only.
     tests: BTreeSet<Path>,
 }
 
 impl Modules {
     /// Adds the modules of one file.
-    pub(crate) fn add(&mut self, file: &str, tokens: &Tokens<'_>) -> syn::Result<()> {
-        let Some(path) = module_of(file) else { return Ok(()) };
+    pub(crate) fn add(&mut self, tokens: &Tokens<'_>) -> syn::Result<()> {
+        let Some(path) = module_of(tokens.file) else { return Ok(()) };
         let syntax = syn::parse_file(tokens.source)?;
-        let mut reader = Reader { modules: self, file, tokens, line: 0 };
+        let mut reader = Reader { modules: self, tokens, path, line: 0 };
         // What a file says of itself stands before its first item and is not of it.
         let first = syntax.items.first().map_or(1, |it| it.span().start().line);
-        reader.push(&path, Item::default(), first - 1);
-        reader.read(&path, &syntax.items);
-        reader.push(&path, Item::default(), usize::MAX);
+        reader.push(Item::default(), first - 1);
+        reader.read(&syntax.items);
+        reader.push(Item::default(), usize::MAX);
         Ok(())
     }
 
-    /// Whether a file is source of a crate, and not of its tests.
-    pub(crate) fn is_code(&self, file: &str) -> bool {
-        module_of(file).is_some_and(|it| !self.is_test(&it))
-    }
-
-    pub(crate) fn is_test(&self, path: &[String]) -> bool {
-        (1..=path.len()).any(|it| self.tests.contains(&path[..it]))
+    pub(crate) fn without_tests(mut self) -> BTreeMap<Path, Module> {
+        let is_test = |path: &Path| (1..=path.len()).any(|it| self.tests.contains(&path[..it]));
+        self.by_path.retain(|path, _| !is_test(path));
+        self.by_path
     }
 }
 
 /// `crates/http-peer/src/a/mod.rs` is `indelible_http_peer::a`.
 pub(crate) fn module_of(file: &str) -> Option<Path> {
-    let (folder, file) = file.split_once("/src/")?;
+    let (folder, file) = file.strip_suffix(".rs")?.split_once("/src/")?;
     let folder = folder.trim_start_matches("crates/").replace('-', "_");
     let mut module = vec![format!("indelible_{folder}")];
-    module.extend(file.strip_suffix(".rs")?.split('/').map(str::to_owned));
-    let is_root = module.len() == 2 && matches!(module[1].as_str(), "lib" | "main");
-    if is_root || module[module.len() - 1] == "mod" {
-        module.pop();
-    }
+    module.extend(file.split('/').map(str::to_owned));
+    module.pop_if(|it| ["lib", "main", "mod"].contains(&it.as_str()));
     Some(module)
 }
 
 struct Reader<'a> {
     modules: &'a mut Modules,
-    file: &'a str,
     tokens: &'a Tokens<'a>,
+    /// The module that is being read.
+    path: Path,
     /// Where the item before ended.
     line: usize,
 }
 
 impl Reader<'_> {
-    fn read(&mut self, path: &Path, items: &[syn::Item]) {
+    fn read(&mut self, items: &[syn::Item]) {
         for item in items {
             let tokens = self.tokens.within(&item.span().byte_range());
             let is_test = tokens.first().is_some_and(|it| it.place != Place::Code);
             match item {
-                syn::Item::Mod(it) => self.read_module(path, it, is_test),
+                syn::Item::Mod(it) => self.read_module(it, is_test),
                 _ if is_test => {}
-                _ => self.read_item(path, item, tokens),
+                _ => self.read_item(item, tokens),
             }
         }
     }
 
-    fn read_module(&mut self, path: &Path, module: &syn::ItemMod, is_test: bool) {
-        let inner = [&path[..], &[module.ident.to_string()]].concat();
+    fn read_module(&mut self, module: &syn::ItemMod, is_test: bool) {
+        let name = module.ident.to_string();
         if is_test {
-            self.modules.tests.insert(inner);
+            let path = [&self.path[..], &[name]].concat();
+            self.modules.tests.insert(path);
             return;
         }
         if is_public(&module.vis) {
-            self.module(path).public_modules.push(inner.clone());
+            let path = vec!["self".to_owned(), name.clone()];
+            self.module().imports.push(Import { path, name: name.clone(), is_public: true });
         }
-        let Some((brace, items)) = &module.content else {
-            return self.push(path, Item::default(), module.span().end().line);
-        };
-        self.push(path, Item::default(), brace.span.open().end().line);
-        self.read(&inner, items);
-        self.push(&inner, Item::default(), brace.span.close().end().line);
+        let brace = module.content.as_ref().map(|(brace, _)| brace.span);
+        let end = brace.map_or(module.span(), |it| it.open()).end();
+        self.push(Item::default(), end.line);
+        if let Some((brace, items)) = &module.content {
+            self.path.push(name);
+            self.read(items);
+            self.push(Item::default(), brace.span.close().end().line);
+            self.path.pop();
+        }
     }
 
-    fn read_item(&mut self, path: &Path, item: &syn::Item, tokens: &[Token]) {
-        let source = self.tokens;
+    fn read_item(&mut self, item: &syn::Item, tokens: &[Token<'_>]) {
         let (name, mut usage) = match item {
             syn::Item::Fn(it) => (Some(&it.sig.ident), Use::Named),
             syn::Item::Struct(it) => (Some(&it.ident), Use::Named),
             syn::Item::Enum(it) => (Some(&it.ident), Use::Named),
-            syn::Item::Union(it) => (Some(&it.ident), Use::Named),
             syn::Item::Trait(it) => (Some(&it.ident), Use::Named),
             syn::Item::Static(it) => (Some(&it.ident), Use::Named),
             syn::Item::Const(it) if it.ident != "_" => (Some(&it.ident), Use::Named),
             syn::Item::Type(it) => (Some(&it.ident), Use::Always),
             syn::Item::Macro(it) if it.ident.is_some() => (it.ident.as_ref(), Use::Always),
             syn::Item::Macro(_) => (None, Use::For(BTreeSet::new())),
-            syn::Item::Impl(it) => {
-                let start = it.impl_token.span.byte_range().start;
-                let end = it.brace_token.span.open().byte_range().start;
-                (None, Use::For(self.paths(source.within(&(start..end)))))
+            syn::Item::Impl(_) => {
+                let header = tokens.split(|it| it.text == "{").next();
+                (None, Use::For(paths(header.unwrap_or(tokens))))
             }
             _ => (None, Use::Always),
         };
-        let attributes: Vec<&Token> = tokens.iter().filter(|it| it.is_attribute).collect();
-        if attributes.iter().any(|it| matches!(source.text(it), "no_mangle" | "global_allocator")) {
+        if tokens.iter().any(|it| matches!(it.text, "no_mangle" | "global_allocator")) {
             usage = Use::For(BTreeSet::new());
         }
-        let texts = attributes.iter().filter(|it| it.kind == Kind::Text);
-        let texts = texts.map(|it| source.text(it).trim_matches('"'));
-        let derived = texts.filter(|it| it.chars().all(|it| is_word(it) || it == ':'));
         let is_use = matches!(item, syn::Item::Use(_));
-        let paths = if is_use { BTreeSet::new() } else { self.paths(tokens) };
+        let paths = if is_use { BTreeSet::new() } else { paths(tokens) };
         let name = name.map(ToString::to_string).unwrap_or_default();
-        self.push(path, Item { name, usage, paths, ..Item::default() }, item.span().end().line);
-        let module = self.module(path);
-        module.derived.extend(derived.filter_map(path_of));
-        module.visit_item(item);
+        self.push(Item { name, usage, paths, ..Item::default() }, item.span().end().line);
+        self.visit_item(item);
     }
 
-    fn module(&mut self, path: &Path) -> &mut Module {
-        self.modules.by_path.entry(path.clone()).or_default()
+    fn module(&mut self) -> &mut Module {
+        let new = || Module { file: self.tokens.file.to_owned(), ..Module::default() };
+        self.modules.by_path.entry(self.path.clone()).or_insert_with(new)
     }
 
     /// Adds an item that ends on this line.
-    fn push(&mut self, path: &Path, item: Item, line: usize) {
+    fn push(&mut self, item: Item, line: usize) {
         let lines = (self.line.saturating_add(1), line);
         self.line = line;
-        let file = self.file.to_owned();
-        let module = self.module(path);
-        module.file = file;
-        module.items.push(Item { lines, ..item });
+        self.module().items.push(Item { lines, ..item });
     }
 
-    /// The paths that code names.
-    fn paths(&self, tokens: &[Token]) -> BTreeSet<Path> {
-        let mut code = String::new();
-        for token in tokens.iter().filter(|it| it.place == Place::Code) {
-            let text = self.tokens.text(token);
-            code.push(' ');
-            match token.kind {
-                Kind::Doc => {}
-                // What a format string has in braces is code.
-                Kind::Text => {
-                    let parts = text.split('{').skip(1).filter_map(|it| it.split('}').next());
-                    let words = parts.flat_map(|it| it.split(|it| !is_word(it)));
-                    code.extend(words.flat_map(|it| [it, " "]));
-                }
-                Kind::Word | Kind::Other => code.push_str(text),
-            }
-        }
-        code.replace(" : : ", "::").split_whitespace().filter_map(path_of).collect()
-    }
-}
-
-/// Imports can stand in functions too.
-impl Visit<'_> for Module {
-    fn visit_item_use(&mut self, item: &syn::ItemUse) {
-        self.import(&item.tree, Vec::new(), is_public(&item.vis));
-    }
-}
-
-impl Module {
     fn import(&mut self, tree: &UseTree, mut path: Path, is_public: bool) {
         match tree {
             UseTree::Path(it) => {
@@ -231,25 +189,54 @@ impl Module {
             UseTree::Group(it) => {
                 return it.items.iter().for_each(|it| self.import(it, path.clone(), is_public));
             }
-            // `a::{self}` is `a`.
-            UseTree::Name(UseName { ident }) | UseTree::Rename(UseRename { ident, .. })
-                if ident != "self" =>
-            {
-                path.push(ident.to_string());
+            UseTree::Name(UseName { ident }) | UseTree::Rename(UseRename { ident, .. }) => {
+                // `a::{self}` is `a`.
+                path.extend(Some(ident.to_string()).filter(|it| it != "self"));
             }
-            _ => {}
+            UseTree::Glob(_) => {}
         }
         let name = match tree {
             UseTree::Glob(_) => "*".to_owned(),
             UseTree::Rename(it) => it.rename.to_string(),
             _ => path.last().cloned().unwrap_or_default(),
         };
-        self.imports.push(Import { path, name, is_public });
+        self.module().imports.push(Import { path, name, is_public });
+    }
+}
+
+/// Imports can stand in functions, and attributes on fields.
+impl Visit<'_> for Reader<'_> {
+    fn visit_item_use(&mut self, item: &syn::ItemUse) {
+        self.import(&item.tree, Vec::new(), is_public(&item.vis));
+    }
+
+    fn visit_meta_list(&mut self, list: &syn::MetaList) {
+        let text = list.tokens.to_string();
+        let is_path = |it: &&str| it.chars().all(|it| is_word(it) || it == ':');
+        let strings = text.split('"').skip(1).step_by(2).filter(is_path);
+        self.module().derived.extend(strings.filter_map(path_of));
     }
 }
 
 fn is_public(visibility: &Visibility) -> bool {
     !matches!(visibility, Visibility::Inherited)
+}
+
+/// The paths that code names.
+fn paths(tokens: &[Token<'_>]) -> BTreeSet<Path> {
+    let mut code = String::new();
+    for token in tokens.iter().filter(|it| it.place == Place::Code && !it.is_doc()) {
+        code.push(' ');
+        if token.is_string() {
+            // What a format string has in braces is code.
+            let parts = token.text.split('{').skip(1).filter_map(|it| it.split('}').next());
+            let words = parts.flat_map(|it| it.split(|it| !is_word(it)));
+            code.extend(words.flat_map(|it| [it, " "]));
+        } else {
+            code.push_str(token.text);
+        }
+    }
+    code.replace(" : : ", "::").split_whitespace().filter_map(path_of).collect()
 }
 
 /// The words of a path. Other signs at its ends are not of it: `a::{`, `>::b`.

@@ -6,34 +6,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::modules::{Module, Modules, Path, Use, module_of};
-
-/// Where execution begins, as files.
-pub(crate) struct Roots<'a> {
-    pub(crate) binaries: &'a [&'a str],
-    /// Their users are outside the workspace and may name all that is public.
-    pub(crate) libraries: &'a [&'a str],
-}
+use super::modules::{Item, Module, Path, Use, module_of};
 
 /// The reached lines of each file, as first and last.
 pub(crate) type Lines<'a> = BTreeMap<&'a str, Vec<(usize, usize)>>;
 
-/// The lines of the reached items.
-pub(crate) fn reached<'a>(modules: &'a Modules, roots: &Roots<'_>) -> Lines<'a> {
-    let code = modules.by_path.iter().filter(|(path, _)| !modules.is_test(path));
-    let modules = code.map(|(path, module)| (path.clone(), module)).collect();
-    let mut reach = Reach { modules, ..Reach::default() };
-    for module in roots.binaries.iter().filter_map(|it| module_of(it)) {
-        reach.enter(&(module, Some("main".to_owned())));
+/// The lines of the reached items. Execution begins in the `main.rs` of `roots`; the users of the
+/// libraries there are outside the workspace and may name all that is public.
+pub(crate) fn reached<'a>(modules: &'a BTreeMap<Path, Module>, roots: &[&str]) -> Lines<'a> {
+    let mut reach = Reach { modules, reached: BTreeSet::new(), open: Vec::new() };
+    for (root, module) in roots.iter().filter_map(|it| Some((it, module_of(it)?))) {
+        if root.ends_with("/main.rs") {
+            reach.add_all(reach.resolve(&module, &["self".to_owned(), "main".to_owned()]));
+        } else {
+            reach.add(Node::Public(module));
+        }
     }
-    for module in roots.libraries.iter().filter_map(|it| module_of(it)) {
-        reach.export(&module);
+    while !reach.open.is_empty() {
+        while let Some(node) = reach.open.pop() {
+            reach.follow(node);
+        }
+        reach.add_all(reach.impls());
     }
-    reach.run();
     let mut lines = Lines::new();
-    for (name, index) in &reach.items {
-        let module = reach.modules[name];
-        lines.entry(&module.file).or_default().push(module.items[*index].lines);
+    for node in &reach.reached {
+        if let Node::Item(name, index) = node {
+            let module = &modules[name];
+            lines.entry(&module.file).or_default().push(module.items[*index].lines);
+        }
     }
     lines
 }
@@ -44,221 +44,178 @@ pub(crate) fn contains(lines: &Lines<'_>, path: &str, line: usize) -> bool {
     ranges.any(|(first, last)| (*first..=*last).contains(&line))
 }
 
-/// Where a path leads: a module, or a name in one.
-type Target = (Path, Option<String>);
-
 /// The imports that led to where a path is being resolved, by module and index. Each is taken once:
 /// imports can go round in a circle.
 type Taken = BTreeSet<(Path, usize)>;
 
-#[derive(Default)]
+/// What can be reached.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Node {
+    /// Something in a module. What needs no name is reached with it, and so are the modules above:
+    /// their macros are in scope without a path.
+    Module(Path),
+    /// An item, by its module and index.
+    Item(Path, usize),
+    /// What a module imports: a trait need not be named to be used. A re-export imports nothing.
+    Imports(Path),
+    /// Any item of a module: a name that it does not have was made by a macro there.
+    Items(Path),
+    /// Any item of a module, and what others can name through it.
+    Public(Path),
+}
+
+impl Node {
+    fn module(&self) -> &Path {
+        match self {
+            Node::Module(it) | Node::Item(it, _) | Node::Imports(it) => it,
+            Node::Items(it) | Node::Public(it) => it,
+        }
+    }
+
+    /// If a path leads to a module: all of it.
+    fn into_public(self) -> Node {
+        if let Node::Module(it) = self { Node::Public(it) } else { self }
+    }
+}
+
 struct Reach<'a> {
-    modules: BTreeMap<Path, &'a Module>,
-    /// The reached items, by module and index.
-    items: BTreeSet<(Path, usize)>,
-    /// Modules in which something is reached.
-    entered: BTreeSet<Path>,
-    /// Modules of which a named item or an `impl` is reached, so that imports are needed.
-    used: BTreeSet<Path>,
-    exported: BTreeSet<Path>,
-    /// Reached, and what they name not yet followed.
-    open: Vec<(Path, usize)>,
+    modules: &'a BTreeMap<Path, Module>,
+    reached: BTreeSet<Node>,
+    /// Reached, and not yet followed.
+    open: Vec<Node>,
 }
 
 impl Reach<'_> {
-    fn run(&mut self) {
-        loop {
-            while let Some((name, index)) = self.open.pop() {
-                let module = self.modules[&name];
-                for path in &module.items[index].paths {
-                    self.resolve_in_code(&name, path).iter().for_each(|it| self.enter(it));
+    fn add(&mut self, node: Node) {
+        if self.modules.contains_key(node.module()) && self.reached.insert(node.clone()) {
+            self.open.push(node);
+        }
+    }
+
+    fn add_all(&mut self, nodes: impl IntoIterator<Item = Node>) {
+        nodes.into_iter().for_each(|it| self.add(it));
+    }
+
+    fn follow(&mut self, node: Node) {
+        let name = node.module().clone();
+        let module = &self.modules[&name];
+        match node {
+            Node::Module(_) => {
+                self.add(Node::Module(name[..name.len() - 1].to_vec()));
+                self.add_all(self.items(&name, |it| it.usage == Use::Always));
+            }
+            Node::Item(_, index) => {
+                let item = &module.items[index];
+                item.paths.iter().for_each(|it| self.add_all(self.resolve_in_code(&name, it)));
+                if item.usage != Use::Always {
+                    self.add(Node::Imports(name.clone()));
+                }
+                self.add(Node::Module(name));
+            }
+            Node::Imports(_) => {
+                for import in module.imports.iter().filter(|it| it.name != "*" && !it.is_public) {
+                    self.add_all(self.resolve(&name, &import.path));
+                }
+                let globs = module.imports.iter().filter(|it| it.name == "*").map(|it| &it.path);
+                for path in globs.chain(&module.derived) {
+                    self.add_all(self.resolve(&name, path).into_iter().map(Node::into_public));
                 }
             }
-            let impls = self.new_impls();
-            if impls.is_empty() {
-                return;
+            Node::Items(_) => {
+                self.add_all(self.items(&name, |_| true));
+                self.add(Node::Imports(name));
             }
-            for (name, index) in impls {
-                self.enter(&(name.clone(), None));
-                self.reach(&name, index);
+            Node::Public(_) => {
+                for import in module.imports.iter().filter(|it| it.is_public) {
+                    let targets = self.resolve(&name, &import.path);
+                    self.add_all(targets.into_iter().map(Node::into_public));
+                }
+                self.add(Node::Items(name));
             }
         }
+    }
+
+    /// The items of a module that are so. A function and a type may share a name.
+    fn items(&self, module: &[String], is: impl Fn(&Item) -> bool) -> Vec<Node> {
+        let items = self.modules.get(module).into_iter().flat_map(|it| it.items.iter().enumerate());
+        items
+            .filter(|(_, it)| is(it))
+            .map(|(index, _)| Node::Item(module.to_vec(), index))
+            .collect()
     }
 
     /// The `impl`s that can run by now: methods are called without a path.
-    fn new_impls(&self) -> Vec<(Path, usize)> {
-        let mut found = Vec::new();
-        for (name, module) in &self.modules {
-            let is_known = |path: &Path| {
-                let targets = self.resolve_in_code(name, path);
-                targets.is_empty() || targets.iter().any(|it| self.is_reached(it))
-            };
-            for (index, item) in module.items.iter().enumerate() {
-                if let Use::For(header) = &item.usage
-                    && self.entered.contains(&name[..1])
-                    && !self.items.contains(&(name.clone(), index))
-                    && header.iter().all(is_known)
-                {
-                    found.push((name.clone(), index));
-                }
-            }
-        }
-        found
+    fn impls(&self) -> Vec<Node> {
+        let is_known = |name: &Path, path: &Path| {
+            let targets = self.resolve_in_code(name, path);
+            targets.is_empty() || targets.into_iter().any(|it| self.is_reached(it))
+        };
+        let is_ready = |name: &Path, item: &Item| match &item.usage {
+            Use::For(header) => header.iter().all(|it| is_known(name, it)),
+            _ => false,
+        };
+        let modules =
+            self.modules.keys().filter(|it| self.is_reached(Node::Module(it[..1].to_vec())));
+        modules.flat_map(|name| self.items(name, |it| is_ready(name, it))).collect()
     }
 
-    fn is_reached(&self, (module, name): &Target) -> bool {
-        let named = name.as_deref().map_or(Vec::new(), |name| self.items_of(module, name));
-        let is_item = |index| self.items.contains(&(module.clone(), index));
-        self.entered.contains(module) && (named.is_empty() || named.into_iter().any(is_item))
-    }
-
-    /// The indexes of the items with this name: a function and a type may share one.
-    fn items_of(&self, module: &[String], name: &str) -> Vec<usize> {
-        let items = self.modules.get(module).into_iter().flat_map(|it| it.items.iter().enumerate());
-        items.filter(|(_, it)| it.name == name).map(|(index, _)| index).collect()
-    }
-
-    /// Reaches a module or an item. What needs no name is reached with its module, and so are the
-    /// modules above it: their macros are in scope without a path.
-    fn enter(&mut self, (module, name): &Target) {
-        for length in 1..=module.len() {
-            let above = module[..length].to_vec();
-            if self.modules.contains_key(&above) && self.entered.insert(above.clone()) {
-                for (index, item) in self.modules[&above].items.iter().enumerate() {
-                    if item.usage == Use::Always {
-                        self.open_item(&above, index);
-                    }
-                }
-            }
-        }
-        let Some(name) = name else { return };
-        let named = self.items_of(module, name);
-        if named.is_empty() {
-            // A macro made it.
-            self.reach_all(module);
-        }
-        named.into_iter().for_each(|index| self.reach(module, index));
-    }
-
-    /// Reaches an item, or a module with all in it.
-    fn enter_all(&mut self, target: &Target) {
-        match target {
-            (module, None) => self.export(module),
-            _ => self.enter(target),
-        }
-    }
-
-    fn reach_all(&mut self, module: &Path) {
-        let count = self.modules.get(module).map_or(0, |it| it.items.len());
-        (0..count).for_each(|index| self.reach(module, index));
-    }
-
-    /// Reaches an item, and what its module imports: a trait need not be named to be used. A
-    /// re-export imports nothing.
-    fn reach(&mut self, name: &Path, index: usize) {
-        self.open_item(name, index);
-        if !self.used.insert(name.clone()) {
-            return;
-        }
-        let module = self.modules[name];
-        for path in &module.derived {
-            self.resolve(name, path, &mut Taken::new()).iter().for_each(|it| self.enter_all(it));
-        }
-        for import in &module.imports {
-            let targets = self.resolve(name, &import.path, &mut Taken::new());
-            if import.name == "*" {
-                targets.iter().for_each(|it| self.enter_all(it));
-            } else if !import.is_public {
-                targets.iter().for_each(|it| self.enter(it));
-            }
-        }
-    }
-
-    fn open_item(&mut self, name: &Path, index: usize) {
-        if self.items.insert((name.clone(), index)) {
-            self.open.push((name.clone(), index));
-        }
-    }
-
-    /// Reaches all of a module, and what others can name through it.
-    fn export(&mut self, name: &Path) {
-        let Some(&module) = self.modules.get(name) else { return };
-        if !self.exported.insert(name.clone()) {
-            return;
-        }
-        self.enter(&(name.clone(), None));
-        self.reach_all(name);
-        for import in module.imports.iter().filter(|it| it.is_public) {
-            self.resolve(name, &import.path, &mut Taken::new())
-                .iter()
-                .for_each(|it| self.enter_all(it));
-        }
-        module.public_modules.iter().for_each(|it| self.export(it));
+    /// What a macro made is reached with its module.
+    fn is_reached(&self, node: Node) -> bool {
+        self.reached.contains(&if let Node::Items(it) = node { Node::Module(it) } else { node })
     }
 
     /// A single word in code is never a module: `state` is a variable.
-    fn resolve_in_code(&self, from: &Path, path: &Path) -> BTreeSet<Target> {
-        let mut found = self.resolve(from, path, &mut Taken::new());
-        found.retain(|(_, name)| path.len() > 1 || name.is_some());
+    fn resolve_in_code(&self, from: &Path, path: &Path) -> BTreeSet<Node> {
+        let mut found = self.resolve(from, path);
+        found.retain(|it| path.len() > 1 || !matches!(it, Node::Module(_)));
         found
     }
 
     /// Where a path leads from a module; nowhere when it leaves the workspace.
-    fn resolve(&self, from: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
-        if matches!(path[0].as_str(), "crate" | "self" | "super") {
-            return self.member(from, path, taken);
-        }
-        let found = self.named(from, path, taken);
-        let is_crate = found.is_empty() && self.modules.contains_key(&path[..1]);
-        if is_crate { self.member(&path[..1], &path[1..], taken) } else { found }
+    fn resolve(&self, from: &[String], path: &[String]) -> BTreeSet<Node> {
+        self.lead(from, path, &mut Taken::new())
     }
 
-    /// Where a path leads from within a module. A name that the module does not have was made by a
-    /// macro there.
-    fn member(&self, module: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
+    fn lead(&self, from: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Node> {
         let Some((first, rest)) = path.split_first() else {
-            return BTreeSet::from([(module.to_vec(), None)]);
+            return BTreeSet::from([Node::Module(from.to_vec())]);
         };
         match first.as_str() {
-            "crate" => self.member(&module[..1], rest, taken),
-            "self" => self.member(module, rest, taken),
-            "super" => self.member(&module[..module.len().max(2) - 1], rest, taken),
-            _ => {
-                let found = self.named(module, path, taken);
-                let own = || BTreeSet::from([(module.to_vec(), Some(first.clone()))]);
-                if found.is_empty() { own() } else { found }
-            }
+            "crate" => return self.lead_within(&from[..1], rest, taken),
+            "self" => return self.lead_within(from, rest, taken),
+            "super" => return self.lead_within(&from[..from.len().max(2) - 1], rest, taken),
+            _ => {}
         }
-    }
-
-    /// Where a path leads by an item, a child or an import of a module.
-    fn named(&self, name: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Target> {
-        let mut found = BTreeSet::new();
-        let Some(module) = self.modules.get(name) else { return found };
-        if !self.items_of(name, &path[0]).is_empty() {
-            found.insert((name.to_vec(), Some(path[0].clone())));
-        }
-        let child = [name, &path[..1]].concat();
+        let mut found = BTreeSet::from_iter(self.items(from, |it| it.name == *first));
+        let child = [from, &path[..1]].concat();
         if self.modules.contains_key(&child) {
-            found.extend(self.member(&child, &path[1..], taken));
+            found.extend(self.lead_within(&child, rest, taken));
         }
-        for (index, import) in module.imports.iter().enumerate() {
-            let is_glob = import.name == "*";
-            let step = (name.to_vec(), index);
-            if !(is_glob || import.name == path[0]) || !taken.insert(step.clone()) {
+        let imports = self.modules.get(from).map_or(&[][..], |it| &it.imports);
+        for (index, import) in imports.iter().enumerate() {
+            let step = (from.to_vec(), index);
+            if !["*", first].contains(&&import.name[..]) || !taken.insert(step.clone()) {
                 continue;
             }
-            if is_glob {
-                for (target, _) in self.resolve(name, &import.path, taken) {
-                    found.extend(self.named(&target, path, taken));
+            if import.name == "*" {
+                for target in self.lead(from, &import.path, taken) {
+                    found.extend(self.lead(target.module(), path, taken));
                 }
             } else {
-                let whole = [&import.path[..], &path[1..]].concat();
-                found.extend(self.resolve(name, &whole, taken));
+                found.extend(self.lead(from, &[&import.path[..], rest].concat(), taken));
             }
             taken.remove(&step);
         }
+        if found.is_empty() && self.modules.contains_key(&path[..1]) {
+            return self.lead_within(&path[..1], rest, taken);
+        }
         found
+    }
+
+    fn lead_within(&self, module: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Node> {
+        let found = self.lead(module, path, taken);
+        let made = || BTreeSet::from([Node::Items(module.to_vec())]);
+        if found.is_empty() { made() } else { found }
     }
 }
 

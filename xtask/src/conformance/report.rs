@@ -5,73 +5,70 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::Problem;
 use super::id::{Id, ranges};
-use super::spec::{Level, Requirement, Spec};
+use super::spec::{Requirement, Spec};
 
-/// The sections of the report, each with the groups it counts.
-const SECTIONS: [(&str, &[&str]); 7] = [
-    ("V", &["V"]),
-    ("J", &["J"]),
-    ("invariants", &["S", "SE", "CF", "JS", "INV"]),
-    ("I", &["I"]),
-    ("Q", &["Q"]),
-    ("O", &["O"]),
-    ("C", &["C"]),
-];
+const SECTIONS: [&str; 7] = ["V", "J", "invariants", "I", "Q", "O", "C"];
 
 const WIDTH_MAX: usize = 100;
 
 /// The counts of one section. `background` requirements are counted but never missing.
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 pub(crate) struct Section {
     #[serde(rename = "group")]
-    pub(crate) name: &'static str,
-    pub(crate) requirements: usize,
-    pub(crate) background: usize,
-    pub(crate) with_code: usize,
-    pub(crate) with_test: usize,
-    pub(crate) built: usize,
-    pub(crate) without_code: Vec<Id>,
-    pub(crate) without_test: Vec<Id>,
+    name: &'static str,
+    requirements: usize,
+    background: usize,
+    with_code: usize,
+    with_test: usize,
+    built: usize,
+    without_code: Vec<Id>,
+    without_test: Vec<Id>,
 }
 
 /// The whole report, as it is printed.
 #[derive(Serialize)]
 pub(crate) struct Report {
     #[serde(rename = "groups")]
-    pub(crate) sections: Vec<Section>,
+    sections: [Section; SECTIONS.len()],
     /// Marked as built, without a test.
-    pub(crate) built_without_test: Vec<Id>,
+    built_without_test: Vec<Id>,
 }
 
 impl Report {
     pub(crate) fn new(spec: &Spec, code: &BTreeSet<Id>, tests: &BTreeSet<Id>) -> Report {
-        let mut built_without_test = Vec::new();
-        let mut sections = Vec::new();
-        for (name, groups) in SECTIONS {
-            let mut section = Section { name, ..Section::default() };
-            let members =
-                spec.requirements.iter().filter(|(id, _)| groups.contains(&id.group.name()));
-            for (&id, requirement) in members {
-                section.count(id, requirement, code.contains(&id), tests.contains(&id));
-                if requirement.is_built && needs_proof(requirement) && !tests.contains(&id) {
-                    built_without_test.push(id);
-                }
+        let section = |name| {
+            let members = || spec.requirements.iter().filter(|(id, _)| id.section() == name);
+            let count = |is: &dyn Fn(&Id, &Requirement) -> bool| {
+                members().filter(|(id, it)| is(id, it)).count()
+            };
+            let missing = |cited: &BTreeSet<Id>| {
+                let needed = members().filter(|(id, it)| it.needs_proof() && !cited.contains(id));
+                needed.map(|(id, _)| *id).collect()
+            };
+            Section {
+                name,
+                requirements: members().count(),
+                background: count(&|_, it| !it.needs_proof()),
+                with_code: count(&|id, _| code.contains(id)),
+                with_test: count(&|id, _| tests.contains(id)),
+                built: count(&|_, it| it.is_built),
+                without_code: missing(code),
+                without_test: missing(tests),
             }
-            sections.push(section);
-        }
-        Report { sections, built_without_test }
+        };
+        let claimed = spec.requirements.iter().filter(|(_, it)| it.is_built && it.needs_proof());
+        let unproved = claimed.filter(|(id, _)| !tests.contains(id)).map(|(id, _)| *id);
+        Report { sections: SECTIONS.map(section), built_without_test: unproved.collect() }
     }
 
     /// A problem for each requirement that is claimed and not proved.
-    pub(crate) fn unproved(&self, spec: &Spec) -> Vec<Problem> {
+    pub(crate) fn unproved(&self, spec: &Spec) -> Vec<String> {
         let problem = |id: &Id| {
-            let Requirement { path, line, .. } = spec.requirements.get(id)?;
-            let message = format!("{id} is marked built, but the docs of no test cite it");
-            Some(Problem { path: path.clone(), line: *line, message })
+            let Requirement { path, line, .. } = &spec.requirements[id];
+            format!("{path}:{line}: {id} is marked built, but the docs of no test cite it")
         };
-        self.built_without_test.iter().filter_map(problem).collect()
+        self.built_without_test.iter().map(problem).collect()
     }
 
     pub(crate) fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -95,29 +92,6 @@ impl Report {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
     }
-}
-
-impl Section {
-    fn count(&mut self, id: Id, requirement: &Requirement, has_code: bool, has_test: bool) {
-        self.requirements += 1;
-        self.with_code += usize::from(has_code);
-        self.with_test += usize::from(has_test);
-        self.built += usize::from(requirement.is_built);
-        if !needs_proof(requirement) {
-            self.background += 1;
-            return;
-        }
-        if !has_code {
-            self.without_code.push(id);
-        }
-        if !has_test {
-            self.without_test.push(id);
-        }
-    }
-}
-
-fn needs_proof(requirement: &Requirement) -> bool {
-    requirement.level != Level::Background
 }
 
 /// `J without test: ...`, wrapped and indented.

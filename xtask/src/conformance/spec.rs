@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::Problem;
+use anyhow::{Context, bail, ensure};
+use clap::ValueEnum;
+
 use super::id::Id;
 
 /// How a requirement binds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Level {
     Must,
     Should,
@@ -14,20 +16,6 @@ pub(crate) enum Level {
     Definition,
     Api,
     Background,
-}
-
-impl Level {
-    fn parse(text: &str) -> Option<Level> {
-        Some(match text {
-            "must" => Level::Must,
-            "should" => Level::Should,
-            "may" => Level::May,
-            "definition" => Level::Definition,
-            "api" => Level::Api,
-            "background" => Level::Background,
-            _ => return None,
-        })
-    }
 }
 
 /// One requirement and where it stands.
@@ -39,58 +27,50 @@ pub(crate) struct Requirement {
     pub(crate) line: usize,
 }
 
+impl Requirement {
+    pub(crate) fn needs_proof(&self) -> bool {
+        self.level != Level::Background
+    }
+}
+
 /// All requirements, and what is wrong with how they are written.
 #[derive(Debug, Default)]
 pub(crate) struct Spec {
     pub(crate) requirements: BTreeMap<Id, Requirement>,
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<String>,
 }
 
 impl Spec {
     /// Adds the requirements of one file. Fenced code is an example and is skipped.
     pub(crate) fn add(&mut self, path: &str, text: &str) {
         let mut is_fenced = false;
-        for (index, content) in text.lines().enumerate() {
+        for (line, content) in (1..).zip(text.lines()) {
             if content.trim_start().starts_with("```") {
                 is_fenced = !is_fenced;
-            } else if !is_fenced && content.starts_with("- **") {
-                self.add_line(path, index + 1, content);
+            } else if let Some(content) = content.strip_prefix("- **").filter(|_| !is_fenced)
+                && let Err(message) = self.add_line(path, line, content)
+            {
+                self.problems.push(format!("{path}:{line}: {message}"));
             }
         }
     }
 
-    fn add_line(&mut self, path: &str, line: usize, content: &str) {
-        let added = parse_line(content).and_then(|(id, level, is_built)| {
-            if let Some(first) = self.requirements.get(&id) {
-                return Err(format!("{id} is already defined at {}:{}", first.path, first.line));
-            }
-            let requirement = Requirement { level, is_built, path: path.to_owned(), line };
-            self.requirements.insert(id, requirement);
-            Ok(())
-        });
-        if let Err(message) = added {
-            self.problems.push(Problem { path: path.to_owned(), line, message });
+    /// Adds the requirement of a line `- **ID** [level, built] text`.
+    fn add_line(&mut self, path: &str, line: usize, content: &str) -> anyhow::Result<()> {
+        const FORM: &str = "a requirement has the form `- **ID** [level] text`";
+        let (id, rest) = content.split_once("** [").context(FORM)?;
+        let (bracket, text) = rest.split_once("] ").context(FORM)?;
+        ensure!(!text.trim().is_empty(), FORM);
+        let id = Id::parse(id).with_context(|| format!("`{id}` is not an id of a known group"))?;
+        let (level, built) = bracket.split_once(", ").unwrap_or((bracket, "built"));
+        ensure!(built == "built", "`{built}` is not `built`");
+        let is_built = level != bracket;
+        let known = Level::from_str(level, false).ok();
+        let level = known.with_context(|| format!("`{level}` is not a level"))?;
+        if let Some(Requirement { path, line, .. }) = self.requirements.get(&id) {
+            bail!("{id} is already defined at {path}:{line}");
         }
+        self.requirements.insert(id, Requirement { level, is_built, path: path.to_owned(), line });
+        Ok(())
     }
-}
-
-/// The id, level and `built` of a line `- **ID** [level, built] text`.
-fn parse_line(content: &str) -> Result<(Id, Level, bool), String> {
-    const FORM: &str = "a requirement has the form `- **ID** [level] text`";
-    let (id, rest) = content
-        .strip_prefix("- **")
-        .and_then(|rest| rest.split_once("** ["))
-        .ok_or_else(|| FORM.to_owned())?;
-    let (bracket, text) = rest.split_once("] ").ok_or_else(|| FORM.to_owned())?;
-    if text.trim().is_empty() {
-        return Err(FORM.to_owned());
-    }
-    let id = Id::parse(id).ok_or_else(|| format!("`{id}` is not an id of a known group"))?;
-    let (level, is_built) = match bracket.split_once(", ") {
-        None => (bracket, false),
-        Some((level, "built")) => (level, true),
-        Some((_, other)) => return Err(format!("`{other}` is not `built`")),
-    };
-    let level = Level::parse(level).ok_or_else(|| format!("`{level}` is not a level"))?;
-    Ok((id, level, is_built))
 }

@@ -1,13 +1,11 @@
 //! What the tool makes of small specifications and sources.
 
 use super::id::{Id, find, ranges};
-use super::modules::Modules;
-use super::reach::Roots;
 use super::report::Report;
 use super::scan::{self, Citation};
 use super::spec::{Level, Spec};
 use super::tokens::{Place, Tokens};
-use super::{Cited, Problem, Sources, cited};
+use super::{Cited, cited};
 
 fn id(text: &str) -> Id {
     Id::parse(text).expect("an id")
@@ -23,12 +21,8 @@ fn spec(text: &str) -> Spec {
     spec
 }
 
-fn messages(problems: &[Problem]) -> Vec<String> {
-    problems.iter().map(Problem::to_string).collect()
-}
-
 fn scan(source: &str) -> Vec<Citation> {
-    scan::scan(&Tokens::new(source).expect("a source"))
+    scan::scan(&Tokens::new("crates/a/src/lib.rs", source).expect("a source"))
 }
 
 /// Checks the ids that a source cites, in order, as `id line place`.
@@ -71,7 +65,7 @@ fn runs_of_three_become_ranges() {
 #[test]
 fn requirements_are_read_with_level_and_built() {
     let spec = spec("# T\n\n- **J-1** [must] One\n  two.\n- **SE-2** [api, built] `x`: y\n- z\n");
-    assert_eq!(messages(&spec.problems), Vec::<String>::new());
+    assert_eq!(spec.problems, Vec::<String>::new());
     let read: Vec<_> =
         spec.requirements.iter().map(|(id, it)| (*id, it.level, it.is_built, it.line)).collect();
     assert_eq!(read, [(id("J-1"), Level::Must, false, 3), (id("SE-2"), Level::Api, true, 5)]);
@@ -80,7 +74,7 @@ fn requirements_are_read_with_level_and_built() {
 #[test]
 fn examples_in_fenced_code_are_no_requirements() {
     let spec = spec("```text\n- **J-1** [must] x\n- **nonsense\n```\n- **J-2** [may] y\n");
-    assert_eq!(messages(&spec.problems), Vec::<String>::new());
+    assert_eq!(spec.problems, Vec::<String>::new());
     assert_eq!(spec.requirements.into_keys().collect::<Vec<_>>(), [id("J-2")]);
 }
 
@@ -91,7 +85,7 @@ fn malformed_requirements_are_reported_where_they_stand() {
          - **J-5** [shall] x\n- **J-6** [must, done] x\n- **J-1** [may] again\n- **J-7** [must] \n",
     );
     assert_eq!(
-        messages(&spec.problems),
+        spec.problems,
         [
             "a.md:2: a requirement has the form `- **ID** [level] text`",
             "a.md:3: a requirement has the form `- **ID** [level] text`",
@@ -211,23 +205,24 @@ fn a_test_module_ends_at_its_brace() {
         ],
     );
     check_scan("#![cfg(test)]\n// J-1", &["J-1 2 Elsewhere"]);
-    let source = "#[cfg(test)]\nmod tests;\n#[cfg(test)] pub(crate) mod x;\nmod y;";
-    let mut modules = Modules::default();
-    modules.add("crates/a/src/lib.rs", &Tokens::new(source).unwrap()).unwrap();
-    let is_code = |name: &str| modules.is_code(&format!("crates/a/src/{name}.rs"));
-    assert_eq!(["tests", "x", "y", "y/x"].map(is_code), [false, false, true, true]);
+    let (cited, problems) = cite(&[
+        ("crates/a/src/lib.rs", "#[cfg(test)]\nmod tests;\n#[cfg(test)] pub(crate) mod x;\nmod y;"),
+        ("crates/a/src/tests.rs", "// J-1"),
+        ("crates/a/src/x.rs", "// J-1"),
+        ("crates/a/src/y.rs", "// J-2"),
+    ]);
+    assert!(cited.code.is_empty());
+    assert_eq!(problems, ["crates/a/src/y.rs:1: J-2 has code only where no binary reaches it"]);
 }
 
 /// The citations of these files against the ids `J-1` to `J-4`.
 fn cite(files: &[(&str, &str)]) -> (Cited, Vec<String>) {
     let spec =
         spec("- **J-1** [must] a\n- **J-2** [must] b\n- **J-3** [must] c\n- **J-4** [must] d\n");
-    let mut sources = Sources::default();
-    files.iter().for_each(|(path, source)| sources.add(path, source).unwrap());
-    let roots = Roots { binaries: &[], libraries: &["crates/a/src/lib.rs"] };
+    let sources = files.iter().map(|(path, source)| ((*path).to_owned(), (*source).to_owned()));
     let mut problems = Vec::new();
-    let cited = cited(&sources, &roots, &spec, &mut problems);
-    (cited, messages(&problems))
+    let cited = cited(&sources.collect(), &["crates/a/src/lib.rs"], &spec, &mut problems);
+    (cited.expect("sources"), problems)
 }
 
 #[test]
@@ -277,7 +272,7 @@ const SMALL: &str = "- **J-1** [must, built] a\n- **J-2** [must] b\n- **J-3** [b
 fn a_built_requirement_needs_a_test_unless_it_is_background() {
     let (spec, report) = report(SMALL, "J-1 SE-1", "J-1");
     assert_eq!(
-        messages(&report.unproved(&spec)),
+        report.unproved(&spec),
         ["a.md:5: SE-1 is marked built, but the docs of no test cite it"]
     );
 }

@@ -1,20 +1,10 @@
-//! The tokens of one source file: what is text and what is code, where each token is, and which are
+//! The tokens of one source file: what is prose and what is code, where each token is, and which are
 //! those of tests. Comments other than docs lie between tokens. Nothing here knows of ids or paths.
 
 use std::iter::repeat_n;
 use std::ops::Range;
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
-
-/// What a token is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Doc,
-    /// A string of any sort.
-    Text,
-    Word,
-    Other,
-}
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
 /// Where a token or a citation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,38 +19,49 @@ pub(crate) enum Place {
     Reference,
 }
 
-pub(crate) struct Token {
-    pub(crate) kind: Kind,
+/// A word, a sign, a literal or a doc comment, as it is written.
+pub(crate) struct Token<'a> {
+    pub(crate) text: &'a str,
     pub(crate) place: Place,
-    pub(crate) is_attribute: bool,
-    range: Range<usize>,
+    start: usize,
+}
+
+impl Token<'_> {
+    pub(crate) fn is_doc(&self) -> bool {
+        self.text.starts_with("//") || self.text.starts_with("/*")
+    }
+
+    pub(crate) fn is_string(&self) -> bool {
+        self.text.trim_start_matches(['b', 'c', 'r', '#']).starts_with('"')
+    }
+
+    fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
 }
 
 pub(crate) struct Tokens<'a> {
+    pub(crate) file: &'a str,
     pub(crate) source: &'a str,
-    tokens: Vec<Token>,
+    tokens: Vec<Token<'a>>,
     /// `#![cfg(test)]` at the top of the file.
     is_test: bool,
 }
 
 impl<'a> Tokens<'a> {
-    pub(crate) fn new(source: &'a str) -> syn::Result<Tokens<'a>> {
+    pub(crate) fn new(file: &'a str, source: &'a str) -> syn::Result<Tokens<'a>> {
         let is_test = source.lines().any(|it| it == "#![cfg(test)]");
-        let mut tokens = Tokens { source, tokens: Vec::new(), is_test };
-        tokens.read(source.parse()?, false);
+        let mut tokens = Tokens { file, source, tokens: Vec::new(), is_test };
+        tokens.read(source.parse()?);
         if is_test {
             tokens.leave_out(0..tokens.tokens.len());
         }
         Ok(tokens)
     }
 
-    pub(crate) fn text(&self, token: &Token) -> &'a str {
-        &self.source[token.range.clone()]
-    }
-
     /// The tokens in a part of the file.
-    pub(crate) fn within(&self, range: &Range<usize>) -> &[Token] {
-        let index = |offset| self.tokens.partition_point(|it| it.range.start < offset);
+    pub(crate) fn within(&self, range: &Range<usize>) -> &[Token<'a>] {
+        let index = |offset| self.tokens.partition_point(|it| it.start < offset);
         &self.tokens[index(range.start)..index(range.end)]
     }
 
@@ -68,18 +69,12 @@ impl<'a> Tokens<'a> {
     pub(crate) fn prose(&self) -> String {
         let mut prose = String::new();
         for token in &self.tokens {
-            prose.push_str(&self.source[prose.len()..token.range.start]);
-            let mut is_escaped = false;
-            // The `n` of a line break must not begin a word.
-            let without_escapes = |it: char| {
-                let is_hidden = is_escaped && it.is_ascii_alphanumeric();
-                is_escaped = it == '\\' && !is_escaped;
-                if is_hidden { ' ' } else { it }
-            };
-            match token.kind {
-                Kind::Doc => prose.push_str(self.text(token)),
-                Kind::Text => prose.extend(self.text(token).chars().map(without_escapes)),
-                Kind::Word | Kind::Other => prose.extend(repeat_n(';', token.range.len())),
+            prose.push_str(&self.source[prose.len()..token.start]);
+            if token.is_doc() || token.is_string() {
+                // The `n` of a line break must not begin a word.
+                prose.push_str(&token.text.replace("\\n", "  "));
+            } else {
+                prose.extend(repeat_n(';', token.text.len()));
             }
         }
         prose.push_str(&self.source[prose.len()..]);
@@ -88,102 +83,75 @@ impl<'a> Tokens<'a> {
 
     /// Where a byte of the file stands. A comment between test code and other code is of the latter.
     pub(crate) fn place(&self, offset: usize) -> Place {
-        let next = self.tokens.partition_point(|it| it.range.end <= offset);
+        let next = self.tokens.partition_point(|it| it.end() <= offset);
         let (before, after) = (self.tokens[..next].last(), self.tokens.get(next));
-        if let Some(token) = after.filter(|it| it.range.start <= offset) {
+        if let Some(token) = after.filter(|it| it.start <= offset) {
             return token.place;
         }
-        let is_test = |it: Option<&Token>| it.map_or(self.is_test, |it| it.place != Place::Code);
+        let is_test =
+            |it: Option<&Token<'_>>| it.map_or(self.is_test, |it| it.place != Place::Code);
         if is_test(before) && is_test(after) { Place::Elsewhere } else { Place::Code }
     }
 
     /// Adds the tokens of a stream, item by item. A field or a statement is an item here too. Where
     /// its end is unclear it ends early: then too much counts as code, never too little.
-    fn read(&mut self, stream: TokenStream, is_attribute: bool) {
+    fn read(&mut self, stream: TokenStream) {
         let is_end = |tree: &TokenTree| match tree {
             TokenTree::Group(it) => it.delimiter() == Delimiter::Brace,
             _ => is_punct(tree, ';') || is_punct(tree, ','),
         };
         let trees: Vec<TokenTree> = stream.into_iter().collect();
-        trees.split_inclusive(is_end).for_each(|it| self.read_item(it, is_attribute));
+        trees.split_inclusive(is_end).for_each(|it| self.read_item(it));
     }
 
-    fn read_item(&mut self, mut trees: &[TokenTree], is_attribute: bool) {
-        let (mut first, mut last) = (self.tokens.len(), 0);
-        let (mut docs, mut attributes) = (Vec::new(), Vec::new());
-        while let [tree, rest @ ..] = trees {
-            trees = rest;
+    fn read_item(&mut self, trees: &[TokenTree]) {
+        let mut first = self.tokens.len();
+        let mut last = first;
+        for tree in trees {
             last = self.tokens.len();
-            match tree {
-                TokenTree::Punct(it) if it.as_char() == '#' => {
-                    let is_inner = trees.first().is_some_and(|it| is_punct(it, '!'));
-                    let [TokenTree::Group(group), rest @ ..] = &trees[usize::from(is_inner)..]
-                    else {
-                        continue;
-                    };
-                    if group.delimiter() != Delimiter::Bracket {
-                        continue;
-                    }
-                    trees = rest;
-                    // A doc comment is an attribute whose parts all have the range of the comment.
-                    if self.source[it.span().byte_range()].starts_with('/') {
-                        docs.push(last);
-                        self.push(Kind::Doc, it.span(), false);
-                    } else {
-                        attributes.push(&self.source[group.span().byte_range()]);
-                        self.read_group(group, true);
-                    }
-                    if is_inner {
-                        first = self.tokens.len();
-                        docs.clear();
-                        attributes.clear();
-                    }
-                }
-                TokenTree::Group(it) => self.read_group(it, is_attribute),
-                TokenTree::Ident(it) => self.push(Kind::Word, it.span(), is_attribute),
-                TokenTree::Literal(it) => {
-                    let text = it.to_string();
-                    let is_text = text.trim_start_matches(['b', 'c', 'r', '#']).starts_with('"');
-                    let kind = if is_text { Kind::Text } else { Kind::Other };
-                    self.push(kind, it.span(), is_attribute);
-                }
-                TokenTree::Punct(it) => self.push(Kind::Other, it.span(), is_attribute),
+            if let TokenTree::Group(it) = tree {
+                self.push(it.span_open());
+                self.read(it.stream());
+                self.push(it.span_close());
+            } else {
+                self.push(tree.span());
             }
         }
+        // What a module says of itself is not of its first item.
+        let inner = self.tokens[first..last].iter().rposition(|it| it.text.starts_with("//!"));
+        first += inner.map_or(0, |it| it + 1);
+        let is_attribute = |it: &&[TokenTree]| is_punct(&it[0], '#');
+        let attributes = trees.windows(2).filter(is_attribute).map(|it| it[1].span().byte_range());
+        let attributes: Vec<&str> = attributes.map(|it| &self.source[it]).collect();
         let has = |is: fn(&str) -> bool| attributes.iter().any(|it| is(it));
-        let is_test = has(|it| it.starts_with("[test]") || path(it).ends_with("::test"));
+        let is_test = has(|it| it == "[test]" || it.contains("::test]") || it.contains("::test("));
+        if is_test && !has(|it| it.starts_with("[ignore")) {
+            let docs = self.tokens[first..last].iter_mut().filter(|it| it.is_doc());
+            docs.for_each(|it| it.place = Place::Test);
+        }
         if has(|it| it == "[cfg(test)]" || it.starts_with("[cfg(all(test,")) {
             self.leave_out(first..self.tokens.len());
         } else if is_test {
             self.leave_out(first..last);
         }
-        if is_test && !has(|it| it.starts_with("[ignore")) {
-            docs.into_iter().for_each(|it| self.tokens[it].place = Place::Test);
+    }
+
+    /// A doc comment is several tokens, all in the place of the first.
+    fn push(&mut self, span: Span) {
+        let Range { start, end } = span.byte_range();
+        if self.tokens.last().is_none_or(|it| it.end() <= start) {
+            let text = &self.source[start..end];
+            self.tokens.push(Token { text, place: Place::Code, start });
         }
-    }
-
-    fn read_group(&mut self, group: &Group, is_attribute: bool) {
-        self.push(Kind::Other, group.span_open(), is_attribute);
-        self.read(group.stream(), is_attribute);
-        self.push(Kind::Other, group.span_close(), is_attribute);
-    }
-
-    fn push(&mut self, kind: Kind, span: Span, is_attribute: bool) {
-        let range = span.byte_range();
-        self.tokens.push(Token { kind, place: Place::Code, is_attribute, range });
     }
 
     /// Makes code test code.
     fn leave_out(&mut self, tokens: Range<usize>) {
-        let tokens = self.tokens[tokens].iter_mut();
-        tokens.filter(|it| it.place == Place::Code).for_each(|it| it.place = Place::Elsewhere);
+        let code = self.tokens[tokens].iter_mut().filter(|it| it.place == Place::Code);
+        code.for_each(|it| it.place = Place::Elsewhere);
     }
 }
 
 fn is_punct(tree: &TokenTree, punct: char) -> bool {
     matches!(tree, TokenTree::Punct(it) if it.as_char() == punct)
-}
-
-fn path(attribute: &str) -> &str {
-    attribute.split(['(', ']']).next().unwrap_or(attribute)
 }

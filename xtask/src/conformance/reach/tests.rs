@@ -1,20 +1,22 @@
 //! What is reached in small workspaces.
 
-use super::super::modules::Modules;
+use std::collections::BTreeMap;
+
+use super::super::modules::{Module, Modules, Path};
 use super::super::tokens::Tokens;
-use super::{Roots, contains, reached};
+use super::{contains, reached};
 
 const MAIN: &str = "crates/cli/src/main.rs";
 const A: &str = "crates/a/src/lib.rs";
 
-const ROOTS: Roots<'_> = Roots { binaries: &[MAIN], libraries: &["crates/linked-lib/src/lib.rs"] };
+const ROOTS: [&str; 2] = [MAIN, "crates/linked-lib/src/lib.rs"];
 
-fn modules(files: &[(&str, &str)]) -> Modules {
+fn modules(files: &[(&str, &str)]) -> BTreeMap<Path, Module> {
     let mut modules = Modules::default();
     for (path, source) in files {
-        modules.add(path, &Tokens::new(source).unwrap()).unwrap();
+        modules.add(&Tokens::new(path, source).unwrap()).unwrap();
     }
-    modules
+    modules.without_tests()
 }
 
 /// Checks of which files of a workspace with these sources nothing is reached.
