@@ -24,7 +24,7 @@ use spec::Spec;
 use tokens::{Place, Tokens};
 
 /// Its examples cite ids that do not exist, so this tool does not look at itself.
-const SELF: [&str; 2] = ["xtask/src/conformance.rs", "xtask/src/conformance/"];
+const SELF: &str = "xtask/src/conformance";
 
 /// What code must be reached from to count: the binary, and the libraries that services and guests
 /// link themselves.
@@ -43,11 +43,15 @@ pub(crate) enum Format {
     Json,
 }
 
-/// The ids that sources cite.
+/// Texts by path.
+type Files = BTreeMap<String, String>;
+
+/// The ids that sources cite, and what is wrong with that.
 #[derive(Debug, Default)]
 struct Cited {
     code: BTreeSet<id::Id>,
     tests: BTreeSet<id::Id>,
+    problems: Vec<String>,
 }
 
 /// Prints the report to `out` and what is wrong to `err`; false when anything is wrong.
@@ -65,16 +69,15 @@ pub(crate) fn run(
 
     let mut sources = files(root, "crates", ".rs")?;
     sources.extend(files(root, "xtask", ".rs")?);
-    sources.retain(|path, _| !SELF.iter().any(|it| path.starts_with(it)));
-    let mut problems = std::mem::take(&mut spec.problems);
-    let cited = cited(&sources, &ROOTS, &spec, &mut problems)?;
+    sources.retain(|path, _| !path.starts_with(SELF));
+    let cited = cited(&sources, &ROOTS, &spec)?;
     let report = Report::new(&spec, &cited.code, &cited.tests);
     match format {
         Format::Table => report.write_table(out)?,
         Format::Json => report.write_json(out)?,
     }
 
-    problems.extend(report.unproved(&spec));
+    let problems = [&spec.problems[..], &cited.problems, &report.unproved(&spec)].concat();
     for problem in &problems {
         writeln!(err, "error: {problem}")?;
     }
@@ -84,22 +87,17 @@ pub(crate) fn run(
     Ok(problems.is_empty())
 }
 
-/// Sorts the citations of all sources, which are texts by path, by place. Reports those of ids that
+/// Sorts the citations of all sources by place. Reports those of ids that
 /// nobody defined, and the ids that are carried out only by code that nothing reaches.
-fn cited(
-    sources: &BTreeMap<String, String>,
-    roots: &[&str],
-    spec: &Spec,
-    problems: &mut Vec<String>,
-) -> anyhow::Result<Cited> {
+fn cited(sources: &Files, roots: &[&str], spec: &Spec) -> anyhow::Result<Cited> {
     let mut citations = Vec::new();
     let mut modules = Modules::default();
     for (path, source) in sources {
         let tokens = Tokens::new(path, source).with_context(|| format!("cannot parse {path}"))?;
         citations.push((path, scan::scan(&tokens)));
-        modules.add(&tokens).with_context(|| format!("cannot parse {path}"))?;
+        modules::add_file(&mut modules, &tokens).with_context(|| format!("cannot parse {path}"))?;
     }
-    let modules = modules.without_tests();
+    modules::remove_tests(&mut modules);
     let reached = reach::reached(&modules, roots);
     let mut cited = Cited::default();
     let mut unreached = BTreeMap::new();
@@ -107,7 +105,7 @@ fn cited(
         let is_code = module_of(path).is_some_and(|it| modules.contains_key(&it));
         for Citation { id, line, place } in citations {
             match place {
-                _ if !spec.requirements.contains_key(&id) => problems.push(format!(
+                _ if !spec.requirements.contains_key(&id) => cited.problems.push(format!(
                     "{path}:{line}: {id} is cited, but docs/spec does not define it"
                 )),
                 Place::Test => drop(cited.tests.insert(id)),
@@ -120,15 +118,15 @@ fn cited(
         }
     }
     unreached.retain(|id, _| !cited.code.contains(id));
-    problems.extend(unreached.into_iter().map(|(id, (path, line))| {
+    cited.problems.extend(unreached.into_iter().map(|(id, (path, line))| {
         format!("{path}:{line}: {id} has code only where no binary reaches it")
     }));
     Ok(cited)
 }
 
 /// The texts of the files below `folder` whose names end so, by their paths from `root`.
-fn files(root: &Path, folder: &str, end: &str) -> anyhow::Result<BTreeMap<String, String>> {
-    let mut found = BTreeMap::new();
+fn files(root: &Path, folder: &str, end: &str) -> anyhow::Result<Files> {
+    let mut found = Files::new();
     let entries = fs::read_dir(root.join(folder));
     for entry in entries.with_context(|| format!("cannot list {folder}"))? {
         let entry = entry?;

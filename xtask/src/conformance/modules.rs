@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use syn::spanned::Spanned;
 use syn::visit::Visit;
-use syn::{UseName, UseRename, UseTree, Visibility};
+use syn::{UseTree, Visibility};
 
 use super::tokens::{Place, Token, Tokens};
 
@@ -51,6 +51,8 @@ pub(crate) struct Item {
 #[derive(Default)]
 pub(crate) struct Module {
     pub(crate) file: String,
+    /// It is declared for tests only.
+    is_test: bool,
     pub(crate) imports: Vec<Import>,
     /// The strings of attributes that may be paths, such as `#[serde(with = "wire")]`: a derive can
     /// use everything there.
@@ -58,33 +60,26 @@ pub(crate) struct Module {
     pub(crate) items: Vec<Item>,
 }
 
-/// The modules of all sources.
-#[derive(Default)]
-pub(crate) struct Modules {
-    by_path: BTreeMap<Path, Module>,
-    /// Those that are declared for tests only.
-    tests: BTreeSet<Path>,
+pub(crate) type Modules = BTreeMap<Path, Module>;
+
+/// Adds the modules of one file.
+pub(crate) fn add_file(modules: &mut Modules, tokens: &Tokens<'_>) -> syn::Result<()> {
+    let Some(path) = module_of(tokens.file) else { return Ok(()) };
+    let syntax = syn::parse_file(tokens.source)?;
+    let mut reader = Reader { modules, tokens, path, line: 0 };
+    // What a file says of itself stands before its first item and is not of it.
+    let first = syntax.items.first().map_or(1, |it| it.span().start().line);
+    reader.push(Item::default(), first - 1);
+    reader.read(&syntax.items);
+    reader.push(Item::default(), usize::MAX);
+    Ok(())
 }
 
-impl Modules {
-    /// Adds the modules of one file.
-    pub(crate) fn add(&mut self, tokens: &Tokens<'_>) -> syn::Result<()> {
-        let Some(path) = module_of(tokens.file) else { return Ok(()) };
-        let syntax = syn::parse_file(tokens.source)?;
-        let mut reader = Reader { modules: self, tokens, path, line: 0 };
-        // What a file says of itself stands before its first item and is not of it.
-        let first = syntax.items.first().map_or(1, |it| it.span().start().line);
-        reader.push(Item::default(), first - 1);
-        reader.read(&syntax.items);
-        reader.push(Item::default(), usize::MAX);
-        Ok(())
-    }
-
-    pub(crate) fn without_tests(mut self) -> BTreeMap<Path, Module> {
-        let is_test = |path: &Path| (1..=path.len()).any(|it| self.tests.contains(&path[..it]));
-        self.by_path.retain(|path, _| !is_test(path));
-        self.by_path
-    }
+/// Removes the modules that are declared for tests, and those in them.
+pub(crate) fn remove_tests(modules: &mut Modules) {
+    let tests = modules.iter().filter(|(_, it)| it.is_test).map(|(path, _)| path.clone());
+    let tests: Vec<Path> = tests.collect();
+    modules.retain(|path, _| !tests.iter().any(|it| path.starts_with(it)));
 }
 
 /// `crates/http-peer/src/a/mod.rs` is `indelible_http_peer::a`.
@@ -121,28 +116,25 @@ impl Reader<'_> {
 
     fn read_module(&mut self, module: &syn::ItemMod, is_test: bool) {
         let name = module.ident.to_string();
-        if is_test {
-            let path = [&self.path[..], &[name]].concat();
-            self.modules.tests.insert(path);
-            return;
-        }
         if is_public(&module.vis) {
             let path = vec!["self".to_owned(), name.clone()];
             self.module().imports.push(Import { path, name: name.clone(), is_public: true });
         }
-        let brace = module.content.as_ref().map(|(brace, _)| brace.span);
-        let end = brace.map_or(module.span(), |it| it.open()).end();
-        self.push(Item::default(), end.line);
-        if let Some((brace, items)) = &module.content {
-            self.path.push(name);
+        self.push(Item::default(), module.ident.span().end().line);
+        self.path.push(name);
+        if is_test {
+            self.module().is_test = true;
+        } else if let Some((_, items)) = &module.content {
             self.read(items);
-            self.push(Item::default(), brace.span.close().end().line);
-            self.path.pop();
+            self.push(Item::default(), module.span().end().line);
         }
+        self.path.pop();
     }
 
     fn read_item(&mut self, item: &syn::Item, tokens: &[Token<'_>]) {
-        let (name, mut usage) = match item {
+        let is_linked = |it: &Token<'_>| matches!(it.text, "no_mangle" | "global_allocator");
+        let (name, usage) = match item {
+            _ if tokens.iter().any(is_linked) => (None, Use::For(BTreeSet::new())),
             syn::Item::Fn(it) => (Some(&it.sig.ident), Use::Named),
             syn::Item::Struct(it) => (Some(&it.ident), Use::Named),
             syn::Item::Enum(it) => (Some(&it.ident), Use::Named),
@@ -158,9 +150,6 @@ impl Reader<'_> {
             }
             _ => (None, Use::Always),
         };
-        if tokens.iter().any(|it| matches!(it.text, "no_mangle" | "global_allocator")) {
-            usage = Use::For(BTreeSet::new());
-        }
         let is_use = matches!(item, syn::Item::Use(_));
         let paths = if is_use { BTreeSet::new() } else { paths(tokens) };
         let name = name.map(ToString::to_string).unwrap_or_default();
@@ -170,7 +159,7 @@ impl Reader<'_> {
 
     fn module(&mut self) -> &mut Module {
         let new = || Module { file: self.tokens.file.to_owned(), ..Module::default() };
-        self.modules.by_path.entry(self.path.clone()).or_insert_with(new)
+        self.modules.entry(self.path.clone()).or_insert_with(new)
     }
 
     /// Adds an item that ends on this line.
@@ -181,7 +170,7 @@ impl Reader<'_> {
     }
 
     fn import(&mut self, tree: &UseTree, mut path: Path, is_public: bool) {
-        match tree {
+        let (ident, name) = match tree {
             UseTree::Path(it) => {
                 path.push(it.ident.to_string());
                 return self.import(&it.tree, path, is_public);
@@ -189,17 +178,13 @@ impl Reader<'_> {
             UseTree::Group(it) => {
                 return it.items.iter().for_each(|it| self.import(it, path.clone(), is_public));
             }
-            UseTree::Name(UseName { ident }) | UseTree::Rename(UseRename { ident, .. }) => {
-                // `a::{self}` is `a`.
-                path.extend(Some(ident.to_string()).filter(|it| it != "self"));
-            }
-            UseTree::Glob(_) => {}
-        }
-        let name = match tree {
-            UseTree::Glob(_) => "*".to_owned(),
-            UseTree::Rename(it) => it.rename.to_string(),
-            _ => path.last().cloned().unwrap_or_default(),
+            UseTree::Glob(_) => (None, Some("*".to_owned())),
+            UseTree::Name(it) => (Some(&it.ident), None),
+            UseTree::Rename(it) => (Some(&it.ident), Some(it.rename.to_string())),
         };
+        // `a::{self}` is `a`.
+        path.extend(ident.map(ToString::to_string).filter(|it| it != "self"));
+        let name = name.or_else(|| path.last().cloned()).unwrap_or_default();
         self.module().imports.push(Import { path, name, is_public });
     }
 }

@@ -6,31 +6,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::modules::{Item, Module, Path, Use, module_of};
+use super::modules::{Item, Modules, Path, Use, module_of};
 
 /// The reached lines of each file, as first and last.
 pub(crate) type Lines<'a> = BTreeMap<&'a str, Vec<(usize, usize)>>;
 
 /// The lines of the reached items. Execution begins in the `main.rs` of `roots`; the users of the
 /// libraries there are outside the workspace and may name all that is public.
-pub(crate) fn reached<'a>(modules: &'a BTreeMap<Path, Module>, roots: &[&str]) -> Lines<'a> {
+pub(crate) fn reached<'a>(modules: &'a Modules, roots: &[&str]) -> Lines<'a> {
     let mut reach = Reach { modules, reached: BTreeSet::new(), open: Vec::new() };
     for (root, module) in roots.iter().filter_map(|it| Some((it, module_of(it)?))) {
         if root.ends_with("/main.rs") {
-            reach.add_all(reach.resolve(&module, &["self".to_owned(), "main".to_owned()]));
+            reach.add(reach.resolve(&module, &["self".to_owned(), "main".to_owned()]));
         } else {
-            reach.add(Node::Public(module));
+            reach.add([(module, Part::Public)]);
         }
     }
     while !reach.open.is_empty() {
         while let Some(node) = reach.open.pop() {
-            reach.follow(node);
+            reach.follow(&node);
         }
-        reach.add_all(reach.impls());
+        reach.add(reach.impls());
     }
     let mut lines = Lines::new();
-    for node in &reach.reached {
-        if let Node::Item(name, index) = node {
+    for (name, part) in &reach.reached {
+        if let Part::Item(index) = part {
             let module = &modules[name];
             lines.entry(&module.file).or_default().push(module.items[*index].lines);
         }
@@ -48,89 +48,79 @@ pub(crate) fn contains(lines: &Lines<'_>, path: &str, line: usize) -> bool {
 /// imports can go round in a circle.
 type Taken = BTreeSet<(Path, usize)>;
 
-/// What can be reached.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Node {
-    /// Something in a module. What needs no name is reached with it, and so are the modules above:
-    /// their macros are in scope without a path.
-    Module(Path),
-    /// An item, by its module and index.
-    Item(Path, usize),
-    /// What a module imports: a trait need not be named to be used. A re-export imports nothing.
-    Imports(Path),
-    /// Any item of a module: a name that it does not have was made by a macro there.
-    Items(Path),
-    /// Any item of a module, and what others can name through it.
-    Public(Path),
+/// What can be reached of a module.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// Something. What needs no name is reached with it, and so are the modules above: their macros
+    /// are in scope without a path.
+    Some,
+    /// The item of this index.
+    Item(usize),
+    /// What it imports: a trait need not be named to be used. A re-export imports nothing.
+    Imports,
+    /// Any item: a name that the module does not have was made by a macro there.
+    Items,
+    /// Any item, and what others can name through it.
+    Public,
 }
 
-impl Node {
-    fn module(&self) -> &Path {
-        match self {
-            Node::Module(it) | Node::Item(it, _) | Node::Imports(it) => it,
-            Node::Items(it) | Node::Public(it) => it,
-        }
-    }
-
-    /// If a path leads to a module: all of it.
-    fn into_public(self) -> Node {
-        if let Node::Module(it) = self { Node::Public(it) } else { self }
-    }
-}
+type Node = (Path, Part);
 
 struct Reach<'a> {
-    modules: &'a BTreeMap<Path, Module>,
+    modules: &'a Modules,
     reached: BTreeSet<Node>,
     /// Reached, and not yet followed.
     open: Vec<Node>,
 }
 
 impl Reach<'_> {
-    fn add(&mut self, node: Node) {
-        if self.modules.contains_key(node.module()) && self.reached.insert(node.clone()) {
-            self.open.push(node);
+    fn add(&mut self, nodes: impl IntoIterator<Item = Node>) {
+        for node in nodes {
+            if self.modules.contains_key(&node.0) && self.reached.insert(node.clone()) {
+                self.open.push(node);
+            }
         }
     }
 
-    fn add_all(&mut self, nodes: impl IntoIterator<Item = Node>) {
-        nodes.into_iter().for_each(|it| self.add(it));
+    /// Adds what a path leads to; if that is a module, all of it.
+    fn add_public(&mut self, from: &Path, path: &Path) {
+        let public = |part| if part == Part::Some { Part::Public } else { part };
+        let targets = self.resolve(from, path).into_iter();
+        self.add(targets.map(|(module, part)| (module, public(part))));
     }
 
-    fn follow(&mut self, node: Node) {
-        let name = node.module().clone();
-        let module = &self.modules[&name];
-        match node {
-            Node::Module(_) => {
-                self.add(Node::Module(name[..name.len() - 1].to_vec()));
-                self.add_all(self.items(&name, |it| it.usage == Use::Always));
+    fn follow(&mut self, (name, part): &Node) {
+        let module = &self.modules[name];
+        match part {
+            Part::Some => {
+                self.add([(name[..name.len() - 1].to_vec(), Part::Some)]);
+                self.add(self.items(name, |it| it.usage == Use::Always));
             }
-            Node::Item(_, index) => {
-                let item = &module.items[index];
-                item.paths.iter().for_each(|it| self.add_all(self.resolve_in_code(&name, it)));
-                if item.usage != Use::Always {
-                    self.add(Node::Imports(name.clone()));
-                }
-                self.add(Node::Module(name));
+            Part::Item(index) => {
+                let item = &module.items[*index];
+                item.paths.iter().for_each(|it| self.add(self.resolve_in_code(name, it)));
+                let is_named = item.usage != Use::Always;
+                self.add([(name.clone(), if is_named { Part::Imports } else { Part::Some })]);
             }
-            Node::Imports(_) => {
-                for import in module.imports.iter().filter(|it| it.name != "*" && !it.is_public) {
-                    self.add_all(self.resolve(&name, &import.path));
+            Part::Imports => {
+                for import in &module.imports {
+                    if import.name == "*" {
+                        self.add_public(name, &import.path);
+                    } else if !import.is_public {
+                        self.add(self.resolve(name, &import.path));
+                    }
                 }
-                let globs = module.imports.iter().filter(|it| it.name == "*").map(|it| &it.path);
-                for path in globs.chain(&module.derived) {
-                    self.add_all(self.resolve(&name, path).into_iter().map(Node::into_public));
-                }
+                module.derived.iter().for_each(|it| self.add_public(name, it));
+                self.add([(name.clone(), Part::Some)]);
             }
-            Node::Items(_) => {
-                self.add_all(self.items(&name, |_| true));
-                self.add(Node::Imports(name));
+            Part::Items => {
+                self.add(self.items(name, |_| true));
+                self.add([(name.clone(), Part::Imports)]);
             }
-            Node::Public(_) => {
-                for import in module.imports.iter().filter(|it| it.is_public) {
-                    let targets = self.resolve(&name, &import.path);
-                    self.add_all(targets.into_iter().map(Node::into_public));
-                }
-                self.add(Node::Items(name));
+            Part::Public => {
+                let public = module.imports.iter().filter(|it| it.is_public);
+                public.for_each(|it| self.add_public(name, &it.path));
+                self.add([(name.clone(), Part::Items)]);
             }
         }
     }
@@ -138,36 +128,33 @@ impl Reach<'_> {
     /// The items of a module that are so. A function and a type may share a name.
     fn items(&self, module: &[String], is: impl Fn(&Item) -> bool) -> Vec<Node> {
         let items = self.modules.get(module).into_iter().flat_map(|it| it.items.iter().enumerate());
-        items
-            .filter(|(_, it)| is(it))
-            .map(|(index, _)| Node::Item(module.to_vec(), index))
-            .collect()
+        let found = items.filter(|(_, it)| is(it)).map(|(index, _)| Part::Item(index));
+        found.map(|it| (module.to_vec(), it)).collect()
     }
 
     /// The `impl`s that can run by now: methods are called without a path.
     fn impls(&self) -> Vec<Node> {
+        let is_reached = |(module, part): Node| {
+            // What a macro made is reached with its module.
+            let part = if part == Part::Items { Part::Some } else { part };
+            self.reached.contains(&(module, part))
+        };
         let is_known = |name: &Path, path: &Path| {
             let targets = self.resolve_in_code(name, path);
-            targets.is_empty() || targets.into_iter().any(|it| self.is_reached(it))
+            targets.is_empty() || targets.into_iter().any(is_reached)
         };
         let is_ready = |name: &Path, item: &Item| match &item.usage {
             Use::For(header) => header.iter().all(|it| is_known(name, it)),
             _ => false,
         };
-        let modules =
-            self.modules.keys().filter(|it| self.is_reached(Node::Module(it[..1].to_vec())));
+        let modules = self.modules.keys().filter(|it| is_reached((it[..1].to_vec(), Part::Some)));
         modules.flat_map(|name| self.items(name, |it| is_ready(name, it))).collect()
-    }
-
-    /// What a macro made is reached with its module.
-    fn is_reached(&self, node: Node) -> bool {
-        self.reached.contains(&if let Node::Items(it) = node { Node::Module(it) } else { node })
     }
 
     /// A single word in code is never a module: `state` is a variable.
     fn resolve_in_code(&self, from: &Path, path: &Path) -> BTreeSet<Node> {
         let mut found = self.resolve(from, path);
-        found.retain(|it| path.len() > 1 || !matches!(it, Node::Module(_)));
+        found.retain(|(_, part)| path.len() > 1 || *part != Part::Some);
         found
     }
 
@@ -178,7 +165,7 @@ impl Reach<'_> {
 
     fn lead(&self, from: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Node> {
         let Some((first, rest)) = path.split_first() else {
-            return BTreeSet::from([Node::Module(from.to_vec())]);
+            return BTreeSet::from([(from.to_vec(), Part::Some)]);
         };
         match first.as_str() {
             "crate" => return self.lead_within(&from[..1], rest, taken),
@@ -198,8 +185,8 @@ impl Reach<'_> {
                 continue;
             }
             if import.name == "*" {
-                for target in self.lead(from, &import.path, taken) {
-                    found.extend(self.lead(target.module(), path, taken));
+                for (module, _) in self.lead(from, &import.path, taken) {
+                    found.extend(self.lead(&module, path, taken));
                 }
             } else {
                 found.extend(self.lead(from, &[&import.path[..], rest].concat(), taken));
@@ -214,7 +201,7 @@ impl Reach<'_> {
 
     fn lead_within(&self, module: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Node> {
         let found = self.lead(module, path, taken);
-        let made = || BTreeSet::from([Node::Items(module.to_vec())]);
+        let made = || BTreeSet::from([(module.to_vec(), Part::Items)]);
         if found.is_empty() { made() } else { found }
     }
 }

@@ -220,9 +220,9 @@ fn cite(files: &[(&str, &str)]) -> (Cited, Vec<String>) {
     let spec =
         spec("- **J-1** [must] a\n- **J-2** [must] b\n- **J-3** [must] c\n- **J-4** [must] d\n");
     let sources = files.iter().map(|(path, source)| ((*path).to_owned(), (*source).to_owned()));
-    let mut problems = Vec::new();
-    let cited = cited(&sources.collect(), &["crates/a/src/lib.rs"], &spec, &mut problems);
-    (cited.expect("sources"), problems)
+    let mut cited = cited(&sources.collect(), &["crates/a/src/lib.rs"], &spec).expect("sources");
+    let problems = std::mem::take(&mut cited.problems);
+    (cited, problems)
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::iter::repeat_n;
 use std::ops::Range;
 
-use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 
 /// Where a token or a citation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,16 +44,13 @@ pub(crate) struct Tokens<'a> {
     pub(crate) file: &'a str,
     pub(crate) source: &'a str,
     tokens: Vec<Token<'a>>,
-    /// `#![cfg(test)]` at the top of the file.
-    is_test: bool,
 }
 
 impl<'a> Tokens<'a> {
     pub(crate) fn new(file: &'a str, source: &'a str) -> syn::Result<Tokens<'a>> {
-        let is_test = source.lines().any(|it| it == "#![cfg(test)]");
-        let mut tokens = Tokens { file, source, tokens: Vec::new(), is_test };
+        let mut tokens = Tokens { file, source, tokens: Vec::new() };
         tokens.read(source.parse()?);
-        if is_test {
+        if source.lines().any(|it| it == "#![cfg(test)]") {
             tokens.leave_out(0..tokens.tokens.len());
         }
         Ok(tokens)
@@ -85,26 +82,27 @@ impl<'a> Tokens<'a> {
     pub(crate) fn place(&self, offset: usize) -> Place {
         let next = self.tokens.partition_point(|it| it.end() <= offset);
         let (before, after) = (self.tokens[..next].last(), self.tokens.get(next));
-        if let Some(token) = after.filter(|it| it.start <= offset) {
-            return token.place;
+        let is_test = |it: Option<&Token<'_>>| it.is_some_and(|it| it.place != Place::Code);
+        match after {
+            Some(token) if token.start <= offset => token.place,
+            _ if is_test(before) && is_test(after.or(before)) => Place::Elsewhere,
+            _ => Place::Code,
         }
-        let is_test =
-            |it: Option<&Token<'_>>| it.map_or(self.is_test, |it| it.place != Place::Code);
-        if is_test(before) && is_test(after) { Place::Elsewhere } else { Place::Code }
     }
 
     /// Adds the tokens of a stream, item by item. A field or a statement is an item here too. Where
     /// its end is unclear it ends early: then too much counts as code, never too little.
     fn read(&mut self, stream: TokenStream) {
-        let is_end = |tree: &TokenTree| match tree {
-            TokenTree::Group(it) => it.delimiter() == Delimiter::Brace,
-            _ => is_punct(tree, ';') || is_punct(tree, ','),
-        };
         let trees: Vec<TokenTree> = stream.into_iter().collect();
-        trees.split_inclusive(is_end).for_each(|it| self.read_item(it));
+        let source = self.source;
+        let text = |it: &TokenTree| &source[it.span().byte_range()];
+        for item in trees.split_inclusive(|it| text(it).starts_with(['{', ';', ','])) {
+            let attributes = item.windows(2).filter(|it| text(&it[0]) == "#");
+            self.read_item(item, &attributes.map(|it| text(&it[1])).collect::<Vec<_>>());
+        }
     }
 
-    fn read_item(&mut self, trees: &[TokenTree]) {
+    fn read_item(&mut self, trees: &[TokenTree], attributes: &[&str]) {
         let mut first = self.tokens.len();
         let mut last = first;
         for tree in trees {
@@ -120,9 +118,6 @@ impl<'a> Tokens<'a> {
         // What a module says of itself is not of its first item.
         let inner = self.tokens[first..last].iter().rposition(|it| it.text.starts_with("//!"));
         first += inner.map_or(0, |it| it + 1);
-        let is_attribute = |it: &&[TokenTree]| is_punct(&it[0], '#');
-        let attributes = trees.windows(2).filter(is_attribute).map(|it| it[1].span().byte_range());
-        let attributes: Vec<&str> = attributes.map(|it| &self.source[it]).collect();
         let has = |is: fn(&str) -> bool| attributes.iter().any(|it| is(it));
         let is_test = has(|it| it == "[test]" || it.contains("::test]") || it.contains("::test("));
         if is_test && !has(|it| it.starts_with("[ignore")) {
@@ -150,8 +145,4 @@ impl<'a> Tokens<'a> {
         let code = self.tokens[tokens].iter_mut().filter(|it| it.place == Place::Code);
         code.for_each(|it| it.place = Place::Elsewhere);
     }
-}
-
-fn is_punct(tree: &TokenTree, punct: char) -> bool {
-    matches!(tree, TokenTree::Punct(it) if it.as_char() == punct)
 }

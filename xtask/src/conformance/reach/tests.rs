@@ -1,8 +1,6 @@
 //! What is reached in small workspaces.
 
-use std::collections::BTreeMap;
-
-use super::super::modules::{Module, Modules, Path};
+use super::super::modules::{Modules, add_file, remove_tests};
 use super::super::tokens::Tokens;
 use super::{contains, reached};
 
@@ -11,12 +9,13 @@ const A: &str = "crates/a/src/lib.rs";
 
 const ROOTS: [&str; 2] = [MAIN, "crates/linked-lib/src/lib.rs"];
 
-fn modules(files: &[(&str, &str)]) -> BTreeMap<Path, Module> {
+fn modules(files: &[(&str, &str)]) -> Modules {
     let mut modules = Modules::default();
     for (path, source) in files {
-        modules.add(&Tokens::new(path, source).unwrap()).unwrap();
+        add_file(&mut modules, &Tokens::new(path, source).unwrap()).unwrap();
     }
-    modules.without_tests()
+    remove_tests(&mut modules);
+    modules
 }
 
 /// Checks of which files of a workspace with these sources nothing is reached.
