@@ -6,22 +6,20 @@ mod id;
 mod modules;
 mod reach;
 mod report;
-mod scan;
+mod source;
 mod spec;
-mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-use modules::{Modules, module_of};
-use report::Report;
-use scan::Citation;
+use modules::module_of;
+pub(crate) use report::Report;
+use source::{Place, Source};
 use spec::Spec;
-use tokens::{Place, Tokens};
 
 /// Its examples cite ids that do not exist, so this tool does not look at itself.
 const SELF: &str = "xtask/src/conformance";
@@ -36,13 +34,6 @@ const ROOTS: [&str; 5] = [
     "crates/sdk-macros/src/lib.rs",
 ];
 
-/// How the report is printed.
-#[derive(Clone, Copy)]
-pub(crate) enum Format {
-    Table,
-    Json,
-}
-
 /// Texts by path.
 type Files = BTreeMap<String, String>;
 
@@ -54,10 +45,10 @@ struct Cited {
     problems: Vec<String>,
 }
 
-/// Prints the report to `out` and what is wrong to `err`; false when anything is wrong.
+/// Prints the report by `write` to `out` and what is wrong to `err`; false when anything is wrong.
 pub(crate) fn run(
     root: &Path,
-    format: Format,
+    write: fn(&Report, &mut dyn Write) -> io::Result<()>,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<bool> {
@@ -72,11 +63,7 @@ pub(crate) fn run(
     sources.retain(|path, _| !path.starts_with(SELF));
     let cited = cited(&sources, &ROOTS, &spec)?;
     let report = Report::new(&spec, &cited.code, &cited.tests);
-    match format {
-        Format::Table => report.write_table(out)?,
-        Format::Json => report.write_json(out)?,
-    }
-
+    write(&report, out)?;
     let problems = [&spec.problems[..], &cited.problems, &report.unproved(&spec)].concat();
     for problem in &problems {
         writeln!(err, "error: {problem}")?;
@@ -90,37 +77,33 @@ pub(crate) fn run(
 /// Sorts the citations of all sources by place. Reports those of ids that
 /// nobody defined, and the ids that are carried out only by code that nothing reaches.
 fn cited(sources: &Files, roots: &[&str], spec: &Spec) -> anyhow::Result<Cited> {
-    let mut citations = Vec::new();
-    let mut modules = Modules::default();
-    for (path, source) in sources {
-        let tokens = Tokens::new(path, source).with_context(|| format!("cannot parse {path}"))?;
-        citations.push((path, scan::scan(&tokens)));
-        modules::add_file(&mut modules, &tokens).with_context(|| format!("cannot parse {path}"))?;
-    }
-    modules::remove_tests(&mut modules);
+    let sources = sources.iter().map(|(path, text)| Source::new(path, text));
+    let sources: Vec<Source<'_>> = sources.collect::<anyhow::Result<_>>()?;
+    let modules = modules::modules(&sources)?;
     let reached = reach::reached(&modules, roots);
     let mut cited = Cited::default();
     let mut unreached = BTreeMap::new();
-    for (path, citations) in citations {
+    for source in &sources {
+        let path = source.file;
         let is_code = module_of(path).is_some_and(|it| modules.contains_key(&it));
-        for Citation { id, line, place } in citations {
+        let is_reached =
+            |line| reached.get(path).is_some_and(|it| it.iter().any(|it| it.contains(&line)));
+        for (id, line, place) in source.citations() {
             match place {
                 _ if !spec.requirements.contains_key(&id) => cited.problems.push(format!(
                     "{path}:{line}: {id} is cited, but docs/spec does not define it"
                 )),
                 Place::Test => drop(cited.tests.insert(id)),
-                Place::Code if is_code && reach::contains(&reached, path, line) => {
-                    cited.code.insert(id);
-                }
+                Place::Code if is_reached(line) => drop(cited.code.insert(id)),
                 Place::Code if is_code => drop(unreached.entry(id).or_insert((path, line))),
                 Place::Code | Place::Elsewhere | Place::Reference => {}
             }
         }
     }
-    unreached.retain(|id, _| !cited.code.contains(id));
-    cited.problems.extend(unreached.into_iter().map(|(id, (path, line))| {
-        format!("{path}:{line}: {id} has code only where no binary reaches it")
-    }));
+    for (id, (path, line)) in unreached.into_iter().filter(|(id, _)| !cited.code.contains(id)) {
+        let problem = format!("{path}:{line}: {id} has code only where no binary reaches it");
+        cited.problems.push(problem);
+    }
     Ok(cited)
 }
 

@@ -18,6 +18,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 
+use conformance::Report;
+
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The project's own tools")]
 struct Args {
@@ -90,8 +92,8 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Verify => verify::verify(root, &mut stdout().lock(), &mut stderr().lock()),
         Command::Fix { scenarios } => verify::fix(root, scenarios),
         Command::Conformance { json } => {
-            let format = if json { conformance::Format::Json } else { conformance::Format::Table };
-            conformance::run(root, format, &mut stdout().lock(), &mut stderr().lock())
+            let write = if json { Report::write_json } else { Report::write_table };
+            conformance::run(root, write, &mut stdout().lock(), &mut stderr().lock())
         }
         Command::Bindings => guests::bindings(root),
         Command::DemoComponent => guests::demo_component(root, &mut stdout().lock()),

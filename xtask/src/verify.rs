@@ -83,7 +83,7 @@ pub(crate) fn verify(
         return Ok(false);
     }
     writeln!(err, "verify: conformance")?;
-    let passed = conformance::run(root, conformance::Format::Table, out, err)?;
+    let passed = conformance::run(root, conformance::Report::write_table, out, err)?;
     if passed {
         writeln!(err, "verify: passed")?;
     }

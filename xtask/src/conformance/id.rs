@@ -62,9 +62,8 @@ pub(crate) fn find(text: &str) -> impl Iterator<Item = (usize, Id)> {
 /// that began behind one.
 pub(crate) fn leads_to_reference(text: &str, is_list: bool) -> bool {
     // A list can go on in the next line of a comment, and its ids can be quoted.
-    let is_marker = |it: &&str| ["//", "///", "//!"].contains(it);
-    let words: Vec<&str> = text.split_whitespace().filter(|it| !is_marker(it)).collect();
-    let text = words.join(" ");
+    let is_text = |it: &&str| !["//", "///", "//!"].contains(it);
+    let text = text.split_whitespace().filter(is_text).collect::<Vec<_>>().join(" ");
     let text = text.trim_matches([' ', '`', '!', '*']);
     text.rsplit(|it| !is_word(it)).next().is_some_and(|it| it.eq_ignore_ascii_case("see"))
         || (is_list && [",", "and", ", and", "to", "..", "/"].contains(&text))

@@ -2,12 +2,14 @@
 //! names. Test code is left out. Nothing here knows what is reached.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
+use anyhow::Context;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{UseTree, Visibility};
 
-use super::tokens::{Place, Token, Tokens};
+use super::source::{Place, Source, Token};
 
 /// The segments of a path, as written: `crate::tree::Tree` has three.
 pub(crate) type Path = Vec<String>;
@@ -44,7 +46,7 @@ pub(crate) struct Item {
     /// The paths in its code, single words among them.
     pub(crate) paths: BTreeSet<Path>,
     /// From behind the item before it to its own last line.
-    pub(crate) lines: (usize, usize),
+    pub(crate) lines: Range<usize>,
 }
 
 /// One module: a file without its inline modules, or one of those.
@@ -62,24 +64,23 @@ pub(crate) struct Module {
 
 pub(crate) type Modules = BTreeMap<Path, Module>;
 
-/// Adds the modules of one file.
-pub(crate) fn add_file(modules: &mut Modules, tokens: &Tokens<'_>) -> syn::Result<()> {
-    let Some(path) = module_of(tokens.file) else { return Ok(()) };
-    let syntax = syn::parse_file(tokens.source)?;
-    let mut reader = Reader { modules, tokens, path, line: 0 };
-    // What a file says of itself stands before its first item and is not of it.
-    let first = syntax.items.first().map_or(1, |it| it.span().start().line);
-    reader.push(Item::default(), first - 1);
-    reader.read(&syntax.items);
-    reader.push(Item::default(), usize::MAX);
-    Ok(())
-}
-
-/// Removes the modules that are declared for tests, and those in them.
-pub(crate) fn remove_tests(modules: &mut Modules) {
-    let tests = modules.iter().filter(|(_, it)| it.is_test).map(|(path, _)| path.clone());
-    let tests: Vec<Path> = tests.collect();
-    modules.retain(|path, _| !tests.iter().any(|it| path.starts_with(it)));
+/// The modules of all sources but those that are declared for tests, and what is in them.
+pub(crate) fn modules(sources: &[Source<'_>]) -> anyhow::Result<Modules> {
+    let mut modules = Modules::new();
+    for source in sources {
+        let Some(path) = module_of(source.file) else { continue };
+        let syntax = syn::parse_file(source.text);
+        let items = syntax.with_context(|| format!("cannot parse {}", source.file))?.items;
+        let mut reader = Reader { modules: &mut modules, source, path, line: 1 };
+        // What a file says of itself stands before its first item and is not of it.
+        let first = items.first().map_or(1, |it| it.span().start().line);
+        reader.push(Item::default(), first - 1);
+        reader.read(&items);
+        reader.push(Item::default(), usize::MAX);
+    }
+    let tests: Vec<_> = modules.extract_if(.., |_, it| it.is_test).collect();
+    modules.retain(|path, _| !tests.iter().any(|(it, _)| path.starts_with(it)));
+    Ok(modules)
 }
 
 /// `crates/http-peer/src/a/mod.rs` is `indelible_http_peer::a`.
@@ -94,17 +95,17 @@ pub(crate) fn module_of(file: &str) -> Option<Path> {
 
 struct Reader<'a> {
     modules: &'a mut Modules,
-    tokens: &'a Tokens<'a>,
+    source: &'a Source<'a>,
     /// The module that is being read.
     path: Path,
-    /// Where the item before ended.
+    /// Behind the item before.
     line: usize,
 }
 
 impl Reader<'_> {
     fn read(&mut self, items: &[syn::Item]) {
         for item in items {
-            let tokens = self.tokens.within(&item.span().byte_range());
+            let tokens = self.source.within(&item.span().byte_range());
             let is_test = tokens.first().is_some_and(|it| it.place != Place::Code);
             match item {
                 syn::Item::Mod(it) => self.read_module(it, is_test),
@@ -116,7 +117,7 @@ impl Reader<'_> {
 
     fn read_module(&mut self, module: &syn::ItemMod, is_test: bool) {
         let name = module.ident.to_string();
-        if is_public(&module.vis) {
+        if !matches!(module.vis, Visibility::Inherited) {
             let path = vec!["self".to_owned(), name.clone()];
             self.module().imports.push(Import { path, name: name.clone(), is_public: true });
         }
@@ -133,6 +134,7 @@ impl Reader<'_> {
 
     fn read_item(&mut self, item: &syn::Item, tokens: &[Token<'_>]) {
         let is_linked = |it: &Token<'_>| matches!(it.text, "no_mangle" | "global_allocator");
+        let header = tokens.split(|it| it.text == "{").next().unwrap_or(tokens);
         let (name, usage) = match item {
             _ if tokens.iter().any(is_linked) => (None, Use::For(BTreeSet::new())),
             syn::Item::Fn(it) => (Some(&it.sig.ident), Use::Named),
@@ -144,28 +146,27 @@ impl Reader<'_> {
             syn::Item::Type(it) => (Some(&it.ident), Use::Always),
             syn::Item::Macro(it) if it.ident.is_some() => (it.ident.as_ref(), Use::Always),
             syn::Item::Macro(_) => (None, Use::For(BTreeSet::new())),
-            syn::Item::Impl(_) => {
-                let header = tokens.split(|it| it.text == "{").next();
-                (None, Use::For(paths(header.unwrap_or(tokens))))
-            }
+            syn::Item::Impl(_) => (None, Use::For(paths(header))),
             _ => (None, Use::Always),
         };
-        let is_use = matches!(item, syn::Item::Use(_));
-        let paths = if is_use { BTreeSet::new() } else { paths(tokens) };
         let name = name.map(ToString::to_string).unwrap_or_default();
-        self.push(Item { name, usage, paths, ..Item::default() }, item.span().end().line);
+        let code = if let syn::Item::Use(_) = item { &[] } else { tokens };
+        self.push(
+            Item { name, usage, paths: paths(code), ..Item::default() },
+            item.span().end().line,
+        );
         self.visit_item(item);
     }
 
     fn module(&mut self) -> &mut Module {
-        let new = || Module { file: self.tokens.file.to_owned(), ..Module::default() };
+        let new = || Module { file: self.source.file.to_owned(), ..Module::default() };
         self.modules.entry(self.path.clone()).or_insert_with(new)
     }
 
     /// Adds an item that ends on this line.
     fn push(&mut self, item: Item, line: usize) {
-        let lines = (self.line.saturating_add(1), line);
-        self.line = line;
+        let lines = self.line..line.saturating_add(1);
+        self.line = lines.end;
         self.module().items.push(Item { lines, ..item });
     }
 
@@ -192,19 +193,14 @@ impl Reader<'_> {
 /// Imports can stand in functions, and attributes on fields.
 impl Visit<'_> for Reader<'_> {
     fn visit_item_use(&mut self, item: &syn::ItemUse) {
-        self.import(&item.tree, Vec::new(), is_public(&item.vis));
+        self.import(&item.tree, Vec::new(), !matches!(item.vis, Visibility::Inherited));
     }
 
     fn visit_meta_list(&mut self, list: &syn::MetaList) {
         let text = list.tokens.to_string();
-        let is_path = |it: &&str| it.chars().all(|it| is_word(it) || it == ':');
-        let strings = text.split('"').skip(1).step_by(2).filter(is_path);
+        let strings = text.split('"').skip(1).step_by(2).filter(|it| !it.contains(' '));
         self.module().derived.extend(strings.filter_map(path_of));
     }
-}
-
-fn is_public(visibility: &Visibility) -> bool {
-    !matches!(visibility, Visibility::Inherited)
 }
 
 /// The paths that code names.
@@ -215,7 +211,8 @@ fn paths(tokens: &[Token<'_>]) -> BTreeSet<Path> {
         if token.is_string() {
             // What a format string has in braces is code.
             let parts = token.text.split('{').skip(1).filter_map(|it| it.split('}').next());
-            let words = parts.flat_map(|it| it.split(|it| !is_word(it)));
+            let words =
+                parts.flat_map(|it| it.split(|it: char| !it.is_alphanumeric() && it != '_'));
             code.extend(words.flat_map(|it| [it, " "]));
         } else {
             code.push_str(token.text);
@@ -229,8 +226,4 @@ fn path_of(text: &str) -> Option<Path> {
     let is_name = |it: &&str| it.starts_with(|it: char| it.is_alphabetic() || it == '_');
     let path: Path = text.split("::").filter(is_name).map(str::to_owned).collect();
     (!path.is_empty()).then_some(path)
-}
-
-fn is_word(it: char) -> bool {
-    it.is_alphanumeric() || it == '_'
 }

@@ -5,11 +5,12 @@
 //! Where the text alone leaves a doubt, code counts as reached: an error here should be true.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::modules::{Item, Modules, Path, Use, module_of};
 
-/// The reached lines of each file, as first and last.
-pub(crate) type Lines<'a> = BTreeMap<&'a str, Vec<(usize, usize)>>;
+/// The reached lines of each file.
+pub(crate) type Lines<'a> = BTreeMap<&'a str, Vec<Range<usize>>>;
 
 /// The lines of the reached items. Execution begins in the `main.rs` of `roots`; the users of the
 /// libraries there are outside the workspace and may name all that is public.
@@ -32,16 +33,10 @@ pub(crate) fn reached<'a>(modules: &'a Modules, roots: &[&str]) -> Lines<'a> {
     for (name, part) in &reach.reached {
         if let Part::Item(index) = part {
             let module = &modules[name];
-            lines.entry(&module.file).or_default().push(module.items[*index].lines);
+            lines.entry(&module.file).or_default().push(module.items[*index].lines.clone());
         }
     }
     lines
-}
-
-/// Whether a line of a file is among them.
-pub(crate) fn contains(lines: &Lines<'_>, path: &str, line: usize) -> bool {
-    let mut ranges = lines.get(path).into_iter().flatten();
-    ranges.any(|(first, last)| (*first..=*last).contains(&line))
 }
 
 /// The imports that led to where a path is being resolved, by module and index. Each is taken once:
@@ -84,9 +79,10 @@ impl Reach<'_> {
 
     /// Adds what a path leads to; if that is a module, all of it.
     fn add_public(&mut self, from: &Path, path: &Path) {
-        let public = |part| if part == Part::Some { Part::Public } else { part };
         let targets = self.resolve(from, path).into_iter();
-        self.add(targets.map(|(module, part)| (module, public(part))));
+        self.add(
+            targets.map(|(it, part)| (it, if part == Part::Some { Part::Public } else { part })),
+        );
     }
 
     fn follow(&mut self, (name, part): &Node) {
@@ -128,34 +124,27 @@ impl Reach<'_> {
     /// The items of a module that are so. A function and a type may share a name.
     fn items(&self, module: &[String], is: impl Fn(&Item) -> bool) -> Vec<Node> {
         let items = self.modules.get(module).into_iter().flat_map(|it| it.items.iter().enumerate());
-        let found = items.filter(|(_, it)| is(it)).map(|(index, _)| Part::Item(index));
-        found.map(|it| (module.to_vec(), it)).collect()
+        items.filter(|(_, it)| is(it)).map(|(it, _)| (module.to_vec(), Part::Item(it))).collect()
     }
 
     /// The `impl`s that can run by now: methods are called without a path.
     fn impls(&self) -> Vec<Node> {
-        let is_reached = |(module, part): Node| {
-            // What a macro made is reached with its module.
-            let part = if part == Part::Items { Part::Some } else { part };
-            self.reached.contains(&(module, part))
-        };
         let is_known = |name: &Path, path: &Path| {
             let targets = self.resolve_in_code(name, path);
-            targets.is_empty() || targets.into_iter().any(is_reached)
+            // Whether something uses what a macro made is not known.
+            let is_reached = |it: &Node| it.1 == Part::Items || self.reached.contains(it);
+            targets.is_empty() || targets.iter().any(is_reached)
         };
-        let is_ready = |name: &Path, item: &Item| match &item.usage {
-            Use::For(header) => header.iter().all(|it| is_known(name, it)),
-            _ => false,
-        };
-        let modules = self.modules.keys().filter(|it| is_reached((it[..1].to_vec(), Part::Some)));
+        let is_ready = |name: &Path, item: &Item| matches!(&item.usage, Use::For(header) if header.iter().all(|it| is_known(name, it)));
+        let is_open = |name: &&Path| self.reached.contains(&(name[..1].to_vec(), Part::Some));
+        let modules = self.modules.keys().filter(is_open);
         modules.flat_map(|name| self.items(name, |it| is_ready(name, it))).collect()
     }
 
     /// A single word in code is never a module: `state` is a variable.
     fn resolve_in_code(&self, from: &Path, path: &Path) -> BTreeSet<Node> {
-        let mut found = self.resolve(from, path);
-        found.retain(|(_, part)| path.len() > 1 || *part != Part::Some);
-        found
+        let is_target = |(_, part): &Node| path.len() > 1 || *part != Part::Some;
+        self.resolve(from, path).into_iter().filter(is_target).collect()
     }
 
     /// Where a path leads from a module; nowhere when it leaves the workspace.
@@ -201,8 +190,7 @@ impl Reach<'_> {
 
     fn lead_within(&self, module: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Node> {
         let found = self.lead(module, path, taken);
-        let made = || BTreeSet::from([(module.to_vec(), Part::Items)]);
-        if found.is_empty() { made() } else { found }
+        if found.is_empty() { BTreeSet::from([(module.to_vec(), Part::Items)]) } else { found }
     }
 }
 

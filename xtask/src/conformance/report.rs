@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::id::{Id, ranges};
-use super::spec::{Requirement, Spec};
+use super::spec::{Level, Requirement, Spec};
 
 const SECTIONS: [&str; 7] = ["V", "J", "invariants", "I", "Q", "O", "C"];
 
@@ -15,8 +15,7 @@ const WIDTH_MAX: usize = 100;
 /// The counts of one section. `background` requirements are counted but never missing.
 #[derive(Serialize)]
 pub(crate) struct Section {
-    #[serde(rename = "group")]
-    name: &'static str,
+    group: &'static str,
     requirements: usize,
     background: usize,
     with_code: usize,
@@ -29,27 +28,27 @@ pub(crate) struct Section {
 /// The whole report, as it is printed.
 #[derive(Serialize)]
 pub(crate) struct Report {
-    #[serde(rename = "groups")]
-    sections: [Section; SECTIONS.len()],
+    groups: [Section; SECTIONS.len()],
     /// Marked as built, without a test.
     built_without_test: Vec<Id>,
 }
 
 impl Report {
     pub(crate) fn new(spec: &Spec, code: &BTreeSet<Id>, tests: &BTreeSet<Id>) -> Report {
-        let section = |name| {
-            let members = || spec.requirements.iter().filter(|(id, _)| id.section() == name);
+        let needs_proof = |it: &Requirement| it.level != Level::Background;
+        let section = |group| {
+            let members = || spec.requirements.iter().filter(|(id, _)| id.section() == group);
             let count = |is: &dyn Fn(&Id, &Requirement) -> bool| {
                 members().filter(|(id, it)| is(id, it)).count()
             };
             let missing = |cited: &BTreeSet<Id>| {
-                let needed = members().filter(|(id, it)| it.needs_proof() && !cited.contains(id));
+                let needed = members().filter(|(id, it)| needs_proof(it) && !cited.contains(id));
                 needed.map(|(id, _)| *id).collect()
             };
             Section {
-                name,
+                group,
                 requirements: members().count(),
-                background: count(&|_, it| !it.needs_proof()),
+                background: count(&|_, it| !needs_proof(it)),
                 with_code: count(&|id, _| code.contains(id)),
                 with_test: count(&|id, _| tests.contains(id)),
                 built: count(&|_, it| it.is_built),
@@ -57,9 +56,9 @@ impl Report {
                 without_test: missing(tests),
             }
         };
-        let claimed = spec.requirements.iter().filter(|(_, it)| it.is_built && it.needs_proof());
+        let claimed = spec.requirements.iter().filter(|(_, it)| it.is_built && needs_proof(it));
         let unproved = claimed.filter(|(id, _)| !tests.contains(id)).map(|(id, _)| *id);
-        Report { sections: SECTIONS.map(section), built_without_test: unproved.collect() }
+        Report { groups: SECTIONS.map(section), built_without_test: unproved.collect() }
     }
 
     /// A problem for each requirement that is claimed and not proved.
@@ -73,17 +72,17 @@ impl Report {
 
     pub(crate) fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "group       requirements  background  code  test  built")?;
-        for it in &self.sections {
+        for it in &self.groups {
             writeln!(
                 out,
                 "{:<10}  {:>12}  {:>10}  {:>4}  {:>4}  {:>5}",
-                it.name, it.requirements, it.background, it.with_code, it.with_test, it.built
+                it.group, it.requirements, it.background, it.with_code, it.with_test, it.built
             )?;
         }
-        for section in self.sections.iter().filter(|it| it.built > 0) {
+        for section in self.groups.iter().filter(|it| it.built > 0) {
             writeln!(out)?;
-            write_missing(out, section.name, "without code", &section.without_code)?;
-            write_missing(out, section.name, "without test", &section.without_test)?;
+            write_missing(out, section.group, "without code", &section.without_code)?;
+            write_missing(out, section.group, "without test", &section.without_test)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::ValueEnum;
 
 use super::id::Id;
@@ -25,12 +25,6 @@ pub(crate) struct Requirement {
     pub(crate) is_built: bool,
     pub(crate) path: String,
     pub(crate) line: usize,
-}
-
-impl Requirement {
-    pub(crate) fn needs_proof(&self) -> bool {
-        self.level != Level::Background
-    }
 }
 
 /// All requirements, and what is wrong with how they are written.
@@ -65,8 +59,8 @@ impl Spec {
         let (level, built) = bracket.split_once(", ").unwrap_or((bracket, "built"));
         ensure!(built == "built", "`{built}` is not `built`");
         let is_built = level != bracket;
-        let known = Level::from_str(level, false).ok();
-        let level = known.with_context(|| format!("`{level}` is not a level"))?;
+        let level =
+            Level::from_str(level, false).map_err(|_| anyhow!("`{level}` is not a level"))?;
         if let Some(Requirement { path, line, .. }) = self.requirements.get(&id) {
             bail!("{id} is already defined at {path}:{line}");
         }

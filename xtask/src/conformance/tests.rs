@@ -2,9 +2,8 @@
 
 use super::id::{Id, find, ranges};
 use super::report::Report;
-use super::scan::{self, Citation};
+use super::source::{Place, Source};
 use super::spec::{Level, Spec};
-use super::tokens::{Place, Tokens};
 use super::{Cited, cited};
 
 fn id(text: &str) -> Id {
@@ -21,17 +20,17 @@ fn spec(text: &str) -> Spec {
     spec
 }
 
-fn scan(source: &str) -> Vec<Citation> {
-    scan::scan(&Tokens::new("crates/a/src/lib.rs", source).expect("a source"))
+fn scan(source: &str) -> Vec<(Id, usize, Place)> {
+    Source::new("crates/a/src/lib.rs", source).expect("a source").citations()
 }
 
 /// Checks the ids that a source cites, in order, as `id line place`.
 #[track_caller]
 fn check_scan(source: &str, expected: &[&str]) {
     let mut found = scan(source);
-    found.sort_by_key(|it| (it.line, it.id));
+    found.sort_by_key(|(id, line, _)| (*line, *id));
     let found: Vec<String> =
-        found.iter().map(|it| format!("{} {} {:?}", it.id, it.line, it.place)).collect();
+        found.iter().map(|(id, line, place)| format!("{id} {line} {place:?}")).collect();
     assert_eq!(found, expected);
 }
 
@@ -130,8 +129,8 @@ fn an_id_behind_see_is_a_reference() {
             let found = scan(&source);
             let references: Vec<String> = found
                 .iter()
-                .filter(|it| it.place == Place::Reference)
-                .map(|it| it.id.to_string())
+                .filter(|(_, _, place)| *place == Place::Reference)
+                .map(|(id, _, _)| id.to_string())
                 .collect();
             assert_eq!(references, expected, "{source}");
         }

@@ -1,8 +1,8 @@
 //! What is reached in small workspaces.
 
-use super::super::modules::{Modules, add_file, remove_tests};
-use super::super::tokens::Tokens;
-use super::{contains, reached};
+use super::super::modules::{self, Modules};
+use super::super::source::Source;
+use super::reached;
 
 const MAIN: &str = "crates/cli/src/main.rs";
 const A: &str = "crates/a/src/lib.rs";
@@ -10,12 +10,8 @@ const A: &str = "crates/a/src/lib.rs";
 const ROOTS: [&str; 2] = [MAIN, "crates/linked-lib/src/lib.rs"];
 
 fn modules(files: &[(&str, &str)]) -> Modules {
-    let mut modules = Modules::default();
-    for (path, source) in files {
-        add_file(&mut modules, &Tokens::new(path, source).unwrap()).unwrap();
-    }
-    remove_tests(&mut modules);
-    modules
+    let sources = files.iter().map(|(path, source)| Source::new(path, source).unwrap());
+    modules::modules(&sources.collect::<Vec<_>>()).unwrap()
 }
 
 /// Checks of which files of a workspace with these sources nothing is reached.
@@ -34,8 +30,8 @@ fn check(main: &str, others: &[(&str, &str)], expected: &[&str]) {
 fn check_lines(source: &str, expected: &[usize]) {
     let modules = modules(&[(MAIN, source)]);
     let reached = reached(&modules, &ROOTS);
-    let lines: Vec<usize> =
-        (1..=source.lines().count()).filter(|line| contains(&reached, MAIN, *line)).collect();
+    let is_reached = |line: &usize| reached[MAIN].iter().any(|it| it.contains(line));
+    let lines: Vec<usize> = (1..=source.lines().count()).filter(is_reached).collect();
     assert_eq!(lines, expected, "{source}");
 }
 

@@ -1,10 +1,12 @@
-//! The tokens of one source file: what is prose and what is code, where each token is, and which are
-//! those of tests. Comments other than docs lie between tokens. Nothing here knows of ids or paths.
+//! One source file: its tokens, which of them are those of tests, and the citations in its comments and
+//! strings. Comments other than docs lie between tokens. Nothing here knows of modules.
 
-use std::iter::repeat_n;
 use std::ops::Range;
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use anyhow::anyhow;
+use proc_macro2::{LexError, Span, TokenStream, TokenTree};
+
+use super::id::{Id, find, leads_to_reference};
 
 /// Where a token or a citation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +25,7 @@ pub(crate) enum Place {
 pub(crate) struct Token<'a> {
     pub(crate) text: &'a str,
     pub(crate) place: Place,
-    start: usize,
+    range: Range<usize>,
 }
 
 impl Token<'_> {
@@ -34,59 +36,58 @@ impl Token<'_> {
     pub(crate) fn is_string(&self) -> bool {
         self.text.trim_start_matches(['b', 'c', 'r', '#']).starts_with('"')
     }
-
-    fn end(&self) -> usize {
-        self.start + self.text.len()
-    }
 }
 
-pub(crate) struct Tokens<'a> {
+pub(crate) struct Source<'a> {
     pub(crate) file: &'a str,
-    pub(crate) source: &'a str,
+    pub(crate) text: &'a str,
     tokens: Vec<Token<'a>>,
 }
 
-impl<'a> Tokens<'a> {
-    pub(crate) fn new(file: &'a str, source: &'a str) -> syn::Result<Tokens<'a>> {
-        let mut tokens = Tokens { file, source, tokens: Vec::new() };
-        tokens.read(source.parse()?);
-        if source.lines().any(|it| it == "#![cfg(test)]") {
-            tokens.leave_out(0..tokens.tokens.len());
+impl<'a> Source<'a> {
+    pub(crate) fn new(file: &'a str, text: &'a str) -> anyhow::Result<Source<'a>> {
+        let mut source = Source { file, text, tokens: Vec::new() };
+        source.read(text.parse().map_err(|it: LexError| anyhow!("cannot parse {file}: {it}"))?);
+        if text.lines().any(|it| it == "#![cfg(test)]") {
+            source.leave_out(0..source.tokens.len());
         }
-        Ok(tokens)
+        Ok(source)
     }
 
     /// The tokens in a part of the file.
     pub(crate) fn within(&self, range: &Range<usize>) -> &[Token<'a>] {
-        let index = |offset| self.tokens.partition_point(|it| it.start < offset);
+        let index = |offset| self.tokens.partition_point(|it| it.range.start < offset);
         &self.tokens[index(range.start)..index(range.end)]
     }
 
-    /// The source with its code blotted out; comments and strings are where they were.
-    pub(crate) fn prose(&self) -> String {
-        let mut prose = String::new();
-        for token in &self.tokens {
-            prose.push_str(&self.source[prose.len()..token.start]);
-            if token.is_doc() || token.is_string() {
-                // The `n` of a line break must not begin a word.
-                prose.push_str(&token.text.replace("\\n", "  "));
-            } else {
-                prose.extend(repeat_n(';', token.text.len()));
-            }
-        }
-        prose.push_str(&self.source[prose.len()..]);
-        prose
+    /// The ids in comments and strings, with their lines.
+    pub(crate) fn citations(&self) -> Vec<(Id, usize, Place)> {
+        // The `n` of a line break must not begin a word.
+        let text = self.text.replace("\\n", "  ");
+        let (mut end, mut line, mut is_reference) = (0, 1, false);
+        let cite = |(offset, id): (usize, Id)| {
+            let between = &text[end..offset];
+            line += between.matches('\n').count();
+            is_reference = leads_to_reference(between, is_reference);
+            end = offset + id.to_string().len();
+            let place = self.place(offset)?;
+            Some((id, line, if is_reference { Place::Reference } else { place }))
+        };
+        find(&text).filter_map(cite).collect()
     }
 
-    /// Where a byte of the file stands. A comment between test code and other code is of the latter.
-    pub(crate) fn place(&self, offset: usize) -> Place {
-        let next = self.tokens.partition_point(|it| it.end() <= offset);
+    /// Where a byte of the file stands, if it is not code itself. A comment between test code and
+    /// other code is of the latter.
+    fn place(&self, offset: usize) -> Option<Place> {
+        let next = self.tokens.partition_point(|it| it.range.end <= offset);
         let (before, after) = (self.tokens[..next].last(), self.tokens.get(next));
         let is_test = |it: Option<&Token<'_>>| it.is_some_and(|it| it.place != Place::Code);
         match after {
-            Some(token) if token.start <= offset => token.place,
-            _ if is_test(before) && is_test(after.or(before)) => Place::Elsewhere,
-            _ => Place::Code,
+            Some(token) if token.range.contains(&offset) => {
+                (token.is_doc() || token.is_string()).then_some(token.place)
+            }
+            _ if is_test(before) && is_test(after.or(before)) => Some(Place::Elsewhere),
+            _ => Some(Place::Code),
         }
     }
 
@@ -94,7 +95,7 @@ impl<'a> Tokens<'a> {
     /// its end is unclear it ends early: then too much counts as code, never too little.
     fn read(&mut self, stream: TokenStream) {
         let trees: Vec<TokenTree> = stream.into_iter().collect();
-        let source = self.source;
+        let source = self.text;
         let text = |it: &TokenTree| &source[it.span().byte_range()];
         for item in trees.split_inclusive(|it| text(it).starts_with(['{', ';', ','])) {
             let attributes = item.windows(2).filter(|it| text(&it[0]) == "#");
@@ -103,8 +104,7 @@ impl<'a> Tokens<'a> {
     }
 
     fn read_item(&mut self, trees: &[TokenTree], attributes: &[&str]) {
-        let mut first = self.tokens.len();
-        let mut last = first;
+        let (mut first, mut last) = (self.tokens.len(), 0);
         for tree in trees {
             last = self.tokens.len();
             if let TokenTree::Group(it) = tree {
@@ -133,10 +133,10 @@ impl<'a> Tokens<'a> {
 
     /// A doc comment is several tokens, all in the place of the first.
     fn push(&mut self, span: Span) {
-        let Range { start, end } = span.byte_range();
-        if self.tokens.last().is_none_or(|it| it.end() <= start) {
-            let text = &self.source[start..end];
-            self.tokens.push(Token { text, place: Place::Code, start });
+        let range = span.byte_range();
+        if self.tokens.last().is_none_or(|it| it.range.end <= range.start) {
+            let text = &self.text[range.clone()];
+            self.tokens.push(Token { text, place: Place::Code, range });
         }
     }
 
