@@ -31,7 +31,7 @@ use indelible_store::Store;
 use indelible_store::embedded::{self, EmbeddedBackend};
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::settings::{Algorithm, Effective, Key, Layer, Raw, Sessions, TlsFiles};
+use self::settings::{Algorithm, Layer, Settings, Value};
 use crate::compile;
 use crate::failure::{Exit, Failure, Verdict};
 use crate::run::Lines;
@@ -158,7 +158,8 @@ impl Serve {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot serve: {error}"));
         let settings = self.settings()?;
         if self.print_config {
-            let told = out.write_all(settings.printed(self.json).as_bytes());
+            let print = if self.json { settings::print::json } else { settings::print::toml };
+            let told = out.write_all(print(&settings).as_bytes());
             crate::failure::quiet(told).map_err(|error| Failure::output(&error))?;
             return Ok(Verdict::Well);
         }
@@ -168,13 +169,13 @@ impl Serve {
         // Whatever is wrong with what was said is told before the folder is touched.
         let mut config = config(&settings)?;
         folder::check(settings.data())?;
-        let client = settings.reach.client(settings.proxy_from_environment())?;
+        let client = settings.reach.client(settings.is_on("proxy_from_environment"))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
-        let exporter = match settings.traces() {
+        let exporter = match settings.get::<String>("traces") {
             None => None,
             Some(endpoint) => {
-                let called = settings.called(Key::Traces);
+                let called = settings.called("traces");
                 let exporter = Exporter::new(traces::Config::new(endpoint));
                 Some(exporter.map_err(|error| {
                     Failure::new(format!("{called}: {error}"))
@@ -215,7 +216,7 @@ impl Serve {
             let welcome = welcome::Welcome {
                 url: &server.url(),
                 data: settings.data(),
-                keys: settings.keys(),
+                keys: settings.is_on("keys"),
                 nothing_deployed,
                 held: (held, unresolved.len() == HELD_COUNTED_MAX),
             };
@@ -252,7 +253,7 @@ impl Serve {
     }
 
     /// What holds, of all that was said.
-    fn settings(&self) -> Result<Effective, Failure> {
+    fn settings(&self) -> Result<Settings, Failure> {
         let (settings, warnings) = settings::load(self.config.as_deref(), self.flags())?;
         warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
         Ok(settings)
@@ -260,52 +261,53 @@ impl Serve {
 
     /// What the flags say.
     fn flags(&self) -> Layer {
-        let text = |text: &Option<String>| text.as_ref().map(|text| Raw::Text(text.into()));
-        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| Raw::Text(path.into()));
-        let names = (!self.names.is_empty()).then(|| Raw::List(self.names.clone()));
+        let text = |text: &Option<String>| text.as_ref().map(|text| Value::Text(text.into()));
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| Value::Text(path.into()));
+        let names = (!self.names.is_empty()).then(|| Value::Toml(self.names.clone().into()));
         let given = [
-            (Key::Listen, text(&self.listen)),
-            (Key::Data, path(&self.data)),
-            (Key::Keys, text(&self.keys)),
-            (Key::BehindProxy, text(&self.behind_proxy)),
-            (Key::HostNames, names),
-            (Key::ProxyFromEnvironment, text(&self.proxy_from_environment)),
-            (Key::Traces, text(&self.traces)),
-            (Key::TlsCert, path(&self.tls_cert)),
-            (Key::TlsKey, path(&self.tls_key)),
-            (Key::SessionKey, path(&self.session_key)),
-            (Key::SessionAlgorithm, text(&self.session_algorithm)),
-            (Key::SessionAudience, text(&self.session_audience)),
-            (Key::SessionIssuer, text(&self.session_issuer)),
-            (Key::RetentionCompleted, text(&self.retention_completed)),
-            (Key::RetentionFailed, text(&self.retention_failed)),
-            (Key::RetentionCancelled, text(&self.retention_cancelled)),
+            ("listen", text(&self.listen)),
+            ("data", path(&self.data)),
+            ("keys", text(&self.keys)),
+            ("behind_proxy", text(&self.behind_proxy)),
+            ("host_names", names),
+            ("proxy_from_environment", text(&self.proxy_from_environment)),
+            ("traces", text(&self.traces)),
+            ("tls.cert", path(&self.tls_cert)),
+            ("tls.key", path(&self.tls_key)),
+            ("sessions.key", path(&self.session_key)),
+            ("sessions.algorithm", text(&self.session_algorithm)),
+            ("sessions.audience", text(&self.session_audience)),
+            ("sessions.issuer", text(&self.session_issuer)),
+            ("retention.completed", text(&self.retention_completed)),
+            ("retention.failed", text(&self.retention_failed)),
+            ("retention.cancelled", text(&self.retention_cancelled)),
         ];
-        given.into_iter().filter_map(|(key, raw)| Some((key, raw?))).collect()
+        given.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }
 }
 
 /// The server that the settings describe.
-fn config(settings: &Effective) -> Result<Config, Failure> {
-    let letting = if settings.keys() {
+fn config(settings: &Settings) -> Result<Config, Failure> {
+    let letting = if settings.is_on("keys") {
         Letting::Keys { sessions: sessions(settings)? }
     } else {
         Letting::Everybody
     };
     Ok(Config {
-        listen: settings.listen(),
+        listen: settings.get("listen").expect("it has a default"),
         tls: tls(settings)?,
         letting,
-        behind_proxy: settings.behind_proxy(),
-        names: settings.host_names().to_vec(),
+        behind_proxy: settings.is_on("behind_proxy"),
+        names: settings.get("host_names").unwrap_or_default(),
         ..Config::default()
     })
 }
 
-fn tls(settings: &Effective) -> Result<Option<Tls>, Failure> {
-    let Some(TlsFiles { cert, key }) = settings.tls() else { return Ok(None) };
-    let [cert_is, key_is] = [Key::TlsCert, Key::TlsKey].map(|key| settings.called(key));
-    let tls = Tls::from_pem(&read(&cert_is, cert)?, &read(&key_is, key)?);
+fn tls(settings: &Settings) -> Result<Option<Tls>, Failure> {
+    let [cert, key] = ["tls.cert", "tls.key"].map(|key| settings.path(key));
+    let (Some(cert), Some(key)) = (cert, key) else { return Ok(None) };
+    let [cert_is, key_is] = ["tls.cert", "tls.key"].map(|key| settings.called(key));
+    let tls = Tls::from_pem(&read(cert_is, cert)?, &read(key_is, key)?);
     let failure = |error| match error {
         TlsError::NoCertificate => {
             Failure::new(format!("{cert_is}: {} has no certificate in PEM", cert.display()))
@@ -325,20 +327,20 @@ fn tls(settings: &Effective) -> Result<Option<Tls>, Failure> {
     tls.map(Some).map_err(failure)
 }
 
-fn sessions(settings: &Effective) -> Result<Option<SessionKeys>, Failure> {
-    let Some(Sessions { key: file, algorithm, audience, issuer }) = settings.sessions() else {
-        return Ok(None);
-    };
-    let called = settings.called(Key::SessionKey);
-    let key = read(&called, file)?;
+fn sessions(settings: &Settings) -> Result<Option<SessionKeys>, Failure> {
+    let Some(file) = settings.path("sessions.key") else { return Ok(None) };
+    let audience: String = settings.get("sessions.audience").expect("the key needs it");
+    let issuer: Option<String> = settings.get("sessions.issuer");
+    let called = settings.called("sessions.key");
+    let key = read(called, file)?;
     let pem = || String::from_utf8_lossy(&key).into_owned();
-    let algorithm = match algorithm {
+    let algorithm = match settings.get("sessions.algorithm").expect("it has a default") {
         Algorithm::Hs256 => SessionAlgorithm::Hs256(key.clone()),
         Algorithm::Es256 => SessionAlgorithm::Es256(pem()),
         Algorithm::Eddsa => SessionAlgorithm::EdDsa(pem()),
         Algorithm::Rs256 => SessionAlgorithm::Rs256(pem()),
     };
-    let keys = SessionKeys::new(&algorithm, audience, issuer);
+    let keys = SessionKeys::new(&algorithm, &audience, issuer.as_deref());
     keys.map(Some).map_err(|error| {
         Failure::new(format!("{called}: {} cannot be used: {error}", file.display()))
             .hint("a secret of 32 bytes or more for hs256, a public key as PEM for the others")

@@ -221,7 +221,7 @@ fn files_that_say_it_wrong() {
     );
     says(
         "keys = 1\n[retention]\nfailed = 7\n",
-        &["indelible.toml: keys: an integer is no switch", "retention.failed: an integer is no"],
+        &["indelible.toml: keys: 1 is no switch", "retention.failed: 7 is no duration"],
     );
     says("[secrets]\nA = \"hunter2\"", &["indelible.toml: secrets.A: it does not say where"]);
     check(

@@ -1,55 +1,41 @@
 //! What the environment says. It is given: nothing here looks at the process.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
-use super::keys::Key;
+use super::keys::{KEYS, PREFIX};
 use super::layers::Layer;
-use super::value::Raw;
+use super::value::Value;
 use crate::nearest::nearest;
 
 /// Names the file.
 pub(super) const CONFIG: &str = "INDELIBLE_CONFIG";
 
-/// What all of them begin with.
-const PREFIX: &str = "INDELIBLE_";
-
-/// Those of commands that speak to a server.
+/// Variables of commands that speak to a server.
 const OF_CLIENTS: [&str; 4] =
     ["INDELIBLE_URL", "INDELIBLE_TOKEN", "INDELIBLE_CONTEXT", "INDELIBLE_NAMESPACE"];
 
-/// What the environment says.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Environment {
-    /// Which file.
-    pub(super) config: Option<OsString>,
-    pub(super) layer: Layer,
-    /// Names that are unknown, and near to one that is not.
-    pub(super) warnings: Vec<String>,
-}
-
-/// Reads variables. An empty one says nothing, as if it were not there.
-pub(super) fn read<'a>(variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>) -> Environment {
-    let mut environment = Environment::default();
+/// What variables say, and warnings of those that are nearly right. An empty one is as good as none.
+pub(super) fn read(
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> (Layer, Vec<String>) {
+    let (mut layer, mut warnings) = (Layer::new(), Vec::new());
     for (name, value) in variables {
-        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
-        if value.is_empty() {
-            continue;
-        }
-        if name == CONFIG {
-            environment.config = Some(value.to_owned());
-        } else if let Some(key) = Key::ALL.into_iter().find(|key| key.variable() == name) {
-            environment.layer.push((key, Raw::Text(value.to_owned())));
-        } else if !OF_CLIENTS.contains(&name) {
-            environment.warnings.extend(warning(name));
+        let Some(name) = name.to_str().filter(|_| !value.is_empty()) else { continue };
+        match KEYS.iter().find(|key| key.variable == name) {
+            Some(key) => layer.push((key.name, Value::Text(value))),
+            None => warnings.extend(warning(name)),
         }
     }
-    environment
+    (layer, warnings)
 }
 
-/// Only of what is nearly right: others may use the prefix as they like.
+/// Only of a name that is nearly right: other programs may use the prefix as they like.
 fn warning(name: &str) -> Option<String> {
-    let known = Key::ALL.map(Key::variable).into_iter().chain([CONFIG]);
-    let known = known.filter_map(|name| name.strip_prefix(PREFIX));
+    if name == CONFIG || OF_CLIENTS.contains(&name) {
+        return None;
+    }
+    let known = KEYS.iter().map(|key| key.variable).chain([CONFIG]);
+    let known = known.filter_map(|known| known.strip_prefix(PREFIX));
     let meant = nearest(name.strip_prefix(PREFIX)?, known)?;
     Some(format!("{name} is set, and means nothing; did you mean {PREFIX}{meant}?"))
 }
@@ -58,30 +44,29 @@ fn warning(name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(variables: &[(&str, &str)]) -> Environment {
-        read(variables.iter().map(|(name, value)| (OsStr::new(*name), OsStr::new(*value))))
+    fn of(variables: &[(&str, &str)]) -> (Layer, Vec<String>) {
+        read(variables.iter().map(|(name, value)| ((*name).into(), (*value).into())))
     }
 
     /// What is known is taken, what is empty or somebody else's is not looked at.
     #[test]
     fn variables_are_read() {
-        let environment = of(&[
+        let (layer, warnings) = of(&[
             ("INDELIBLE_LISTEN", "127.0.0.1:1"),
             ("INDELIBLE_DATA", ""),
             ("INDELIBLE_CONFIG", "a.toml"),
             ("PATH", "/bin"),
             ("LISTEN", "x"),
         ]);
-        assert_eq!(environment.layer, [(Key::Listen, Raw::Text("127.0.0.1:1".into()))]);
-        assert_eq!(environment.config.as_deref(), Some(OsStr::new("a.toml")));
-        assert!(environment.warnings.is_empty(), "{:?}", environment.warnings);
+        assert_eq!(layer, [("listen", Value::Text("127.0.0.1:1".into()))]);
+        assert!(warnings.is_empty(), "{warnings:?}");
     }
 
     /// A name that is nearly right is told, with what may be meant; names of clients, of tests and of
     /// others are no mistakes.
     #[test]
     fn names_that_are_nearly_right_are_told() {
-        let warnings = |name: &str| of(&[(name, "x")]).warnings;
+        let warnings = |name: &str| of(&[(name, "x")]).1;
         assert_eq!(
             warnings("INDELIBLE_LISTN"),
             ["INDELIBLE_LISTN is set, and means nothing; did you mean INDELIBLE_LISTEN?"]

@@ -1,160 +1,65 @@
-//! Every key there is, in one table: how it is called in the file, in the environment and on the
-//! command line, and what it is unless somebody says otherwise. `docs/guides/configuration.md` has
-//! the same table for people.
+//! The keys of the configuration: what each is called in the file, in the environment and on the
+//! command line, what its value is, and its default. `docs/guides/configuration.md` has the same
+//! table for people, and a test compares the two.
 
-use super::value::{Algorithm, Kind, Value, Window};
+use super::value::Kind;
 
-/// A key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(clippy::enum_variant_names, reason = "they are called what the file calls them")]
-pub(crate) enum Key {
-    Listen,
-    Data,
-    Keys,
-    BehindProxy,
-    HostNames,
-    ProxyFromEnvironment,
-    Traces,
-    TlsCert,
-    TlsKey,
-    SessionKey,
-    SessionAlgorithm,
-    SessionAudience,
-    SessionIssuer,
-    RetentionCompleted,
-    RetentionFailed,
-    RetentionCancelled,
+/// What every variable of this program begins with.
+pub(super) const PREFIX: &str = "INDELIBLE_";
+
+/// A key. Code names it as the file does: `Key::named("tls.cert")`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    /// In the file, with its table.
+    pub(super) name: &'static str,
+    pub(super) variable: &'static str,
+    pub(super) kind: Kind,
+    /// As the environment would write it; `None`: not set.
+    pub(super) default: Option<&'static str>,
+}
+
+/// All keys, in the order in which they are printed: those without a table first.
+pub(super) static KEYS: [Key; 16] = [
+    key("listen", "INDELIBLE_LISTEN", Kind::Address, Some("127.0.0.1:7070")),
+    key("data", "INDELIBLE_DATA", Kind::Path, Some("indelible-data")),
+    key("keys", "INDELIBLE_KEYS", Kind::Switch, Some("false")),
+    key("behind_proxy", "INDELIBLE_BEHIND_PROXY", Kind::Switch, Some("false")),
+    key("host_names", "INDELIBLE_HOST_NAMES", Kind::Names, Some("")),
+    key("proxy_from_environment", "INDELIBLE_PROXY_FROM_ENVIRONMENT", Kind::Switch, Some("false")),
+    key("traces", "INDELIBLE_TRACES", Kind::Text, None),
+    key("tls.cert", "INDELIBLE_TLS_CERT", Kind::Path, None),
+    key("tls.key", "INDELIBLE_TLS_KEY", Kind::Path, None),
+    key("sessions.key", "INDELIBLE_SESSION_KEY", Kind::Path, None),
+    key("sessions.algorithm", "INDELIBLE_SESSION_ALGORITHM", Kind::Algorithm, Some("hs256")),
+    key("sessions.audience", "INDELIBLE_SESSION_AUDIENCE", Kind::Text, None),
+    key("sessions.issuer", "INDELIBLE_SESSION_ISSUER", Kind::Text, None),
+    key("retention.completed", "INDELIBLE_RETENTION_COMPLETED", Kind::Window, Some("forever")),
+    key("retention.failed", "INDELIBLE_RETENTION_FAILED", Kind::Window, Some("forever")),
+    key("retention.cancelled", "INDELIBLE_RETENTION_CANCELLED", Kind::Window, Some("forever")),
+];
+
+/// The tables that keys are in.
+pub(super) const TABLES: [&str; 3] = ["tls", "sessions", "retention"];
+
+const fn key(
+    name: &'static str,
+    variable: &'static str,
+    kind: Kind,
+    default: Option<&'static str>,
+) -> Key {
+    Key { name, variable, kind, default }
 }
 
 impl Key {
-    /// All of them, in the order in which they are printed: those without a table first.
-    pub(crate) const ALL: [Self; 16] = [
-        Self::Listen,
-        Self::Data,
-        Self::Keys,
-        Self::BehindProxy,
-        Self::HostNames,
-        Self::ProxyFromEnvironment,
-        Self::Traces,
-        Self::TlsCert,
-        Self::TlsKey,
-        Self::SessionKey,
-        Self::SessionAlgorithm,
-        Self::SessionAudience,
-        Self::SessionIssuer,
-        Self::RetentionCompleted,
-        Self::RetentionFailed,
-        Self::RetentionCancelled,
-    ];
-
-    /// Its name in the file, with that of its table.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Listen => "listen",
-            Self::Data => "data",
-            Self::Keys => "keys",
-            Self::BehindProxy => "behind_proxy",
-            Self::HostNames => "host_names",
-            Self::ProxyFromEnvironment => "proxy_from_environment",
-            Self::Traces => "traces",
-            Self::TlsCert => "tls.cert",
-            Self::TlsKey => "tls.key",
-            Self::SessionKey => "sessions.key",
-            Self::SessionAlgorithm => "sessions.algorithm",
-            Self::SessionAudience => "sessions.audience",
-            Self::SessionIssuer => "sessions.issuer",
-            Self::RetentionCompleted => "retention.completed",
-            Self::RetentionFailed => "retention.failed",
-            Self::RetentionCancelled => "retention.cancelled",
-        }
+    pub(super) fn named(name: &str) -> &'static Self {
+        KEYS.iter().find(|key| key.name == name).expect("code names keys that there are")
     }
 
-    /// Its name in the environment.
-    pub(crate) const fn variable(self) -> &'static str {
-        match self {
-            Self::Listen => "INDELIBLE_LISTEN",
-            Self::Data => "INDELIBLE_DATA",
-            Self::Keys => "INDELIBLE_KEYS",
-            Self::BehindProxy => "INDELIBLE_BEHIND_PROXY",
-            Self::HostNames => "INDELIBLE_HOST_NAMES",
-            Self::ProxyFromEnvironment => "INDELIBLE_PROXY_FROM_ENVIRONMENT",
-            Self::Traces => "INDELIBLE_TRACES",
-            Self::TlsCert => "INDELIBLE_TLS_CERT",
-            Self::TlsKey => "INDELIBLE_TLS_KEY",
-            Self::SessionKey => "INDELIBLE_SESSION_KEY",
-            Self::SessionAlgorithm => "INDELIBLE_SESSION_ALGORITHM",
-            Self::SessionAudience => "INDELIBLE_SESSION_AUDIENCE",
-            Self::SessionIssuer => "INDELIBLE_SESSION_ISSUER",
-            Self::RetentionCompleted => "INDELIBLE_RETENTION_COMPLETED",
-            Self::RetentionFailed => "INDELIBLE_RETENTION_FAILED",
-            Self::RetentionCancelled => "INDELIBLE_RETENTION_CANCELLED",
-        }
-    }
-
-    /// Its name on the command line.
-    pub(crate) const fn flag(self) -> &'static str {
-        match self {
-            Self::Listen => "--listen",
-            Self::Data => "--data",
-            Self::Keys => "--keys",
-            Self::BehindProxy => "--behind-proxy",
-            Self::HostNames => "--host-name",
-            Self::ProxyFromEnvironment => "--proxy-from-environment",
-            Self::Traces => "--traces",
-            Self::TlsCert => "--tls-cert",
-            Self::TlsKey => "--tls-key",
-            Self::SessionKey => "--session-key",
-            Self::SessionAlgorithm => "--session-algorithm",
-            Self::SessionAudience => "--session-audience",
-            Self::SessionIssuer => "--session-issuer",
-            Self::RetentionCompleted => "--retention-completed",
-            Self::RetentionFailed => "--retention-failed",
-            Self::RetentionCancelled => "--retention-cancelled",
-        }
-    }
-
-    /// What its value is.
-    pub(super) const fn kind(self) -> Kind {
-        match self {
-            Self::Listen => Kind::Address,
-            Self::Data | Self::TlsCert | Self::TlsKey | Self::SessionKey => Kind::Path,
-            Self::Keys | Self::BehindProxy | Self::ProxyFromEnvironment => Kind::Switch,
-            Self::HostNames => Kind::Names,
-            Self::Traces | Self::SessionAudience | Self::SessionIssuer => Kind::Text,
-            Self::SessionAlgorithm => Kind::Algorithm,
-            Self::RetentionCompleted | Self::RetentionFailed | Self::RetentionCancelled => {
-                Kind::Window
-            }
-        }
-    }
-
-    /// What it is unless somebody says otherwise; none: it is not set.
-    pub(super) fn default(self) -> Option<Value> {
-        match self {
-            Self::Listen => Some(Value::Address(([127, 0, 0, 1], 7070).into())),
-            Self::Data => Some(Value::Path("indelible-data".into())),
-            Self::Keys | Self::BehindProxy | Self::ProxyFromEnvironment => {
-                Some(Value::Switch(false))
-            }
-            Self::HostNames => Some(Value::Names(Vec::new())),
-            Self::SessionAlgorithm => Some(Value::Algorithm(Algorithm::Hs256)),
-            Self::RetentionCompleted | Self::RetentionFailed | Self::RetentionCancelled => {
-                Some(Value::Window(Window::Forever))
-            }
-            Self::Traces
-            | Self::TlsCert
-            | Self::TlsKey
-            | Self::SessionKey
-            | Self::SessionAudience
-            | Self::SessionIssuer => None,
-        }
-    }
-
-    /// The table that it is in, and its name there.
-    pub(super) fn place(self) -> (Option<&'static str>, &'static str) {
-        match self.name().split_once('.') {
-            Some((table, name)) => (Some(table), name),
-            None => (None, self.name()),
-        }
+    /// The name on the command line: that of the variable, except that the flag of a list adds one
+    /// name at a time.
+    pub(super) fn flag(&self) -> String {
+        let words = self.variable.strip_prefix(PREFIX).expect("every variable has it");
+        let words = if self.kind == Kind::Names { words.trim_end_matches('S') } else { words };
+        format!("--{}", words.to_lowercase().replace('_', "-"))
     }
 }

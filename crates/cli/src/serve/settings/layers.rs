@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::keys::Key;
-use super::value::{Raw, Value};
+use super::keys::{KEYS, Key};
+use super::value::Value;
 
 /// Where a value is from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(super) enum Origin {
     Default,
     /// The file, as it was named.
     File(String),
@@ -16,81 +16,69 @@ pub(crate) enum Origin {
     Flag,
 }
 
+/// What one source says, by the names of keys.
+pub(crate) type Layer = Vec<(&'static str, Value)>;
+
+/// What holds for every key that is set, by the key's name.
+pub(super) type Holds = BTreeMap<&'static str, Given>;
+
+/// A value that holds, and where it is from.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) value: Value,
+    origin: Origin,
+    /// As a person would look for it.
+    pub(super) source: String,
+    /// What the key is called in messages.
+    pub(super) called: String,
+}
+
+/// Something that is wrong, and what to do.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) what: String,
+    pub(super) hint: String,
+    /// A flag is wrong: the process ends as it does for arguments that make no sense.
+    pub(super) of_flags: bool,
+}
+
 impl Origin {
-    /// Where a key was set, as a person would look for it.
-    pub(crate) fn of(&self, key: Key) -> String {
+    fn source(&self, key: &Key) -> String {
         match self {
             Self::Default => "default".to_owned(),
             Self::File(file) => file.clone(),
-            Self::Environment => key.variable().to_owned(),
-            Self::Flag => key.flag().to_owned(),
-        }
-    }
-
-    /// A key that was set there, to say something of it.
-    fn names(&self, key: Key) -> String {
-        match self {
-            Self::File(file) => format!("{file}: {}", key.name()),
-            _ => self.word(key).to_owned(),
-        }
-    }
-
-    /// What a key is called there.
-    fn word(&self, key: Key) -> &'static str {
-        match self {
-            Self::Default | Self::File(_) => key.name(),
-            Self::Environment => key.variable(),
+            Self::Environment => key.variable.to_owned(),
             Self::Flag => key.flag(),
         }
     }
-}
 
-/// What one source says.
-pub(crate) type Layer = Vec<(Key, Raw)>;
-
-/// A value that holds, and where it is from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Given {
-    pub(crate) value: Value,
-    pub(crate) origin: Origin,
-}
-
-/// What holds for every key that is set.
-pub(crate) type Holds = BTreeMap<Key, Given>;
-
-/// Something that is wrong, and what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) what: String,
-    pub(crate) hint: String,
-    /// It is about a flag: then the arguments make no sense.
-    pub(crate) of_flags: bool,
-}
-
-/// How a key is called where it is set; by its name in the file if it is not.
-pub(crate) fn called(holds: &Holds, key: Key) -> String {
-    holds.get(&key).map_or_else(|| key.name().to_owned(), |given| given.origin.names(key))
+    fn called(&self, key: &Key) -> String {
+        match self {
+            Self::File(file) => format!("{file}: {}", key.name),
+            _ => self.source(key),
+        }
+    }
 }
 
 /// What holds when later layers go before earlier ones.
-pub(super) fn settle(layers: Vec<(Origin, Layer)>) -> Result<Holds, Vec<Problem>> {
-    let mut holds = Holds::new();
-    let mut problems = Vec::new();
-    for key in Key::ALL {
-        if let Some(value) = key.default() {
-            holds.insert(key, Given { value, origin: Origin::Default });
-        }
-    }
-    for (origin, layer) in layers {
-        for (key, raw) in layer {
+pub(super) fn settle(layers: [(Origin, Layer); 3]) -> Result<Holds, Vec<Problem>> {
+    let default = |key: &'static Key| Some((key.name, Value::Text(key.default?.into())));
+    let defaults = (Origin::Default, KEYS.iter().filter_map(default).collect());
+    let (mut holds, mut problems) = (Holds::new(), Vec::new());
+    for (origin, layer) in [defaults].into_iter().chain(layers) {
+        for (name, value) in layer {
+            let key = Key::named(name);
+            let (source, called) = (origin.source(key), origin.called(key));
+            let (noun, hint) = key.kind.words();
             // Also what a later layer sets again: a mistake is one, whoever hides it.
-            match key.kind().read(raw) {
+            match key.kind.read(value) {
                 Ok(value) => {
-                    holds.insert(key, Given { value, origin: origin.clone() });
+                    let origin = origin.clone();
+                    holds.insert(name, Given { value, origin, source, called });
                 }
-                Err(wrong) => problems.push(Problem {
-                    what: format!("{}: {}", origin.names(key), wrong.what),
-                    hint: wrong.hint,
+                Err(written) => problems.push(Problem {
+                    what: format!("{called}: {written} is no {noun}"),
+                    hint: hint.to_owned(),
                     of_flags: origin == Origin::Flag,
                 }),
             }
@@ -99,75 +87,75 @@ pub(super) fn settle(layers: Vec<(Origin, Layer)>) -> Result<Holds, Vec<Problem>
     if problems.is_empty() {
         problems = contradictions(&holds);
     }
-    // Without tokens nobody signs them in any way.
-    if !holds.contains_key(&Key::SessionKey) {
-        holds.remove(&Key::SessionAlgorithm);
+    // Without a key no tokens are verified, by whatever algorithm.
+    if !holds.contains_key("sessions.key") {
+        holds.remove("sessions.algorithm");
     }
     if problems.is_empty() { Ok(holds) } else { Err(problems) }
 }
 
+/// Keys that need another.
+const NEEDS: [(&str, &str); 7] = [
+    ("tls.cert", "tls.key"),
+    ("tls.key", "tls.cert"),
+    ("sessions.key", "sessions.audience"),
+    ("sessions.key", "keys"),
+    ("sessions.algorithm", "sessions.key"),
+    ("sessions.audience", "sessions.key"),
+    ("sessions.issuer", "sessions.key"),
+];
+
 /// What makes no sense together, whichever layers it is from.
 fn contradictions(holds: &Holds) -> Vec<Problem> {
-    const NEEDS: [(Key, Key); 7] = [
-        (Key::TlsCert, Key::TlsKey),
-        (Key::TlsKey, Key::TlsCert),
-        (Key::SessionKey, Key::SessionAudience),
-        (Key::SessionKey, Key::Keys),
-        (Key::SessionAlgorithm, Key::SessionKey),
-        (Key::SessionAudience, Key::SessionKey),
-        (Key::SessionIssuer, Key::SessionKey),
-    ];
+    let off = Value::Toml(false.into());
+    let set = |name: &str| holds.get(name).filter(|given| given.origin != Origin::Default);
+    let is_on = |name: &str| holds.get(name).is_some_and(|given| given.value != off);
     let mut problems = Vec::new();
-    for (key, needs) in NEEDS {
-        let Some(given) = holds.get(&key) else { continue };
-        if given.origin == Origin::Default || is_on(holds, needs) {
-            continue;
-        }
-        let (what, other) = (given.origin.names(key), holds.get(&needs));
-        let needed = given.origin.word(needs);
-        let because = match other.map(|other| &other.origin) {
-            None => "which is not set".to_owned(),
-            Some(Origin::Default) => "which is off".to_owned(),
-            Some(origin) => format!("and {} is false", origin.names(needs)),
+    for (name, needs) in NEEDS {
+        let Some(given) = set(name).filter(|_| !is_on(needs)) else { continue };
+        let needed = Key::named(needs);
+        let needed_is = match given.origin {
+            Origin::File(_) => needs.to_owned(),
+            _ => given.origin.source(needed),
         };
-        let on = if needs == Key::Keys { " = true" } else { " = …" };
+        let because = match set(needs) {
+            Some(other) => format!("and {} is false", other.called),
+            None if needed.default.is_some() => "which is off".to_owned(),
+            None => "which is not set".to_owned(),
+        };
         problems.push(Problem {
-            what: format!("{what} needs {needed}, {because}"),
+            what: format!("{} needs {needed_is}, {because}", given.called),
             hint: format!(
-                "{} on the command line, {} in the environment, or {}{on} in the file",
-                needs.flag(),
-                needs.variable(),
-                needs.name()
+                "{} on the command line, {} in the environment, or {needs} = {} in the file",
+                needed.flag(),
+                needed.variable,
+                if needs == "keys" { "true" } else { "…" },
             ),
             of_flags: given.origin == Origin::Flag,
         });
     }
-    if let (Some(proxy), Some(cert)) = (holds.get(&Key::BehindProxy), holds.get(&Key::TlsCert))
-        && is_on(holds, Key::BehindProxy)
+    if let (Some(proxy), Some(cert), true) =
+        (set("behind_proxy"), set("tls.cert"), is_on("behind_proxy"))
     {
-        let (proxy_is, cert_is) =
-            (proxy.origin.names(Key::BehindProxy), cert.origin.names(Key::TlsCert));
         problems.push(Problem {
-            what: format!("{proxy_is} and {cert_is} contradict each other"),
+            what: format!("{} and {} contradict each other", proxy.called, cert.called),
             hint: "TLS is added by a proxy or by the server: take one of the two away".to_owned(),
-            of_flags: proxy.origin == Origin::Flag || cert.origin == Origin::Flag,
+            of_flags: [proxy, cert].iter().any(|given| given.origin == Origin::Flag),
         });
     }
     problems
 }
 
-/// Whether a key is set, and not to false.
-fn is_on(holds: &Holds, key: Key) -> bool {
-    holds.get(&key).is_some_and(|given| given.value != Value::Switch(false))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::settings::value::Window;
 
-    fn text(text: &str) -> Raw {
-        Raw::Text(text.into())
+    fn text(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+
+    fn toml(toml: impl Into<toml::Value>) -> Value {
+        Value::Toml(toml.into())
     }
 
     fn file() -> Origin {
@@ -176,7 +164,7 @@ mod tests {
 
     fn settled(file_says: Layer, environment: Layer, flags: Layer) -> Result<Holds, Vec<String>> {
         let layers =
-            vec![(file(), file_says), (Origin::Environment, environment), (Origin::Flag, flags)];
+            [(file(), file_says), (Origin::Environment, environment), (Origin::Flag, flags)];
         settle(layers).map_err(|problems| problems.into_iter().map(|p| p.what).collect())
     }
 
@@ -188,32 +176,24 @@ mod tests {
     /// not added to.
     #[test]
     fn later_layers_go_first() {
-        let listen = |port: u16| (Key::Listen, text(&format!("127.0.0.1:{port}")));
-        let names = |name: &str| (Key::HostNames, Raw::List(vec![name.to_owned()]));
+        let listen = |port: u16| ("listen", text(&format!("127.0.0.1:{port}")));
+        let names = |name: &str| ("host_names", toml(vec![name]));
         let holds = settled(
-            vec![
-                listen(1),
-                (Key::Data, text("of-file")),
-                names("a"),
-                (Key::Keys, Raw::Switch(true)),
-            ],
-            vec![listen(2), (Key::Data, text("of-environment")), (Key::Keys, text("true"))],
-            vec![listen(3), names("b"), (Key::Keys, Raw::Switch(false))],
+            vec![listen(1), ("data", text("of-file")), names("a"), ("keys", toml(true))],
+            vec![listen(2), ("data", text("of-environment")), ("keys", text("true"))],
+            vec![listen(3), names("b"), ("keys", toml(false))],
         )
         .unwrap();
-        let of = |key: Key| (holds[&key].value.clone(), holds[&key].origin.of(key));
-        assert_eq!(
-            of(Key::Listen),
-            (Value::Address(([127, 0, 0, 1], 3).into()), "--listen".into())
-        );
-        assert_eq!(of(Key::Data), (Value::Path("of-environment".into()), "INDELIBLE_DATA".into()));
-        assert_eq!(of(Key::HostNames), (Value::Names(vec!["b".into()]), "--host-name".into()));
-        assert_eq!(of(Key::Keys), (Value::Switch(false), "--keys".into()));
-        let kept = (Value::Window(Window::Forever), "default".to_owned());
-        assert_eq!(of(Key::RetentionFailed), kept);
-        assert!(!holds.contains_key(&Key::TlsCert));
+        let of = |key: &str| (holds[key].value.clone(), holds[key].source.as_str());
+        assert_eq!(of("listen"), (toml("127.0.0.1:3"), "--listen"));
+        assert_eq!(of("data"), (text("of-environment"), "INDELIBLE_DATA"));
+        assert_eq!(of("host_names"), (toml(vec!["b"]), "--host-name"));
+        assert_eq!(of("keys"), (toml(false), "--keys"));
+        let kept = (toml("forever"), "default");
+        assert_eq!(of("retention.failed"), kept);
+        assert!(!holds.contains_key("tls.cert"));
         let holds = settled(vec![listen(1)], vec![], vec![]).unwrap();
-        assert_eq!(holds[&Key::Listen].origin.of(Key::Listen), "indelible.toml");
+        assert_eq!(holds["listen"].source, "indelible.toml");
     }
 
     /// A mistake is told with its key and where it was made, all of them at once, also where a later
@@ -221,9 +201,9 @@ mod tests {
     #[test]
     fn mistakes_are_told_where_they_are() {
         let said = refused(
-            vec![(Key::RetentionCompleted, text("30 parsecs")), (Key::Listen, text("here"))],
-            vec![(Key::Listen, text("there"))],
-            vec![(Key::Listen, text("everywhere")), (Key::RetentionCompleted, text("1d"))],
+            vec![("retention.completed", text("30 parsecs")), ("listen", text("here"))],
+            vec![("listen", text("there"))],
+            vec![("listen", text("everywhere")), ("retention.completed", text("1d"))],
         );
         assert_eq!(
             said,
@@ -240,23 +220,23 @@ mod tests {
     /// of where it was said.
     #[test]
     fn rules_hold_over_all_layers() {
-        let one = |key: Key, value: &str| vec![(key, text(value))];
+        let one = |key: &'static str, value: &str| vec![(key, text(value))];
         assert_eq!(
-            refused(one(Key::TlsCert, "c"), vec![], vec![]),
+            refused(one("tls.cert", "c"), vec![], vec![]),
             ["indelible.toml: tls.cert needs tls.key, which is not set"]
         );
         assert_eq!(
-            refused(vec![], one(Key::TlsKey, "k"), vec![]),
+            refused(vec![], one("tls.key", "k"), vec![]),
             ["INDELIBLE_TLS_KEY needs INDELIBLE_TLS_CERT, which is not set"]
         );
-        assert!(settled(one(Key::TlsCert, "c"), vec![], one(Key::TlsKey, "k")).is_ok());
+        assert!(settled(one("tls.cert", "c"), vec![], one("tls.key", "k")).is_ok());
         assert_eq!(
-            refused(one(Key::TlsCert, "c"), one(Key::BehindProxy, "true"), one(Key::TlsKey, "k")),
+            refused(one("tls.cert", "c"), one("behind_proxy", "true"), one("tls.key", "k")),
             ["INDELIBLE_BEHIND_PROXY and indelible.toml: tls.cert contradict each other"]
         );
         let session = |keys: Option<bool>| {
-            let file_says = keys.map(|on| (Key::Keys, Raw::Switch(on))).into_iter().collect();
-            settled(file_says, one(Key::SessionAudience, "us"), one(Key::SessionKey, "key"))
+            let file_says = keys.map(|on| ("keys", toml(on))).into_iter().collect();
+            settled(file_says, one("sessions.audience", "us"), one("sessions.key", "key"))
         };
         assert!(session(Some(true)).is_ok());
         assert_eq!(
@@ -265,18 +245,18 @@ mod tests {
         );
         assert_eq!(session(None).unwrap_err(), ["--session-key needs --keys, which is off"]);
         assert_eq!(
-            refused(vec![(Key::Keys, Raw::Switch(true))], vec![], one(Key::SessionKey, "key")),
+            refused(vec![("keys", toml(true))], vec![], one("sessions.key", "key")),
             ["--session-key needs --session-audience, which is not set"]
         );
-        for key in [Key::SessionAlgorithm, Key::SessionAudience, Key::SessionIssuer] {
+        for key in ["sessions.algorithm", "sessions.audience", "sessions.issuer"] {
             assert_eq!(
                 refused(vec![], vec![], one(key, "hs256")),
-                [format!("{} needs --session-key, which is not set", key.flag())]
+                [format!("{} needs --session-key, which is not set", Key::named(key).flag())]
             );
         }
         // A switch that was turned off again excludes nothing.
-        let both = vec![(Key::TlsCert, text("c")), (Key::TlsKey, text("k"))];
-        let off = vec![(Key::BehindProxy, Raw::Switch(false))];
-        assert!(settled(vec![(Key::BehindProxy, Raw::Switch(true))], both, off).is_ok());
+        let both = vec![("tls.cert", text("c")), ("tls.key", text("k"))];
+        let off = vec![("behind_proxy", toml(false))];
+        assert!(settled(vec![("behind_proxy", toml(true))], both, off).is_ok());
     }
 }

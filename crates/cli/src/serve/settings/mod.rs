@@ -12,69 +12,61 @@ mod environment;
 mod file;
 mod keys;
 mod layers;
-mod print;
+pub(super) mod print;
 mod reach;
 mod value;
 
+use std::ffi::OsString;
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use indelible_runtime::Retention;
+use serde::de::DeserializeOwned;
 
-pub(super) use self::keys::Key;
-use self::layers::{Holds, Problem};
-pub(super) use self::layers::{Layer, Origin};
-pub(super) use self::reach::Reach;
-pub(super) use self::value::{Algorithm, Raw};
-use self::value::{Value, Window};
+use self::environment::CONFIG;
+pub(super) use self::layers::Layer;
+use self::layers::{Holds, Origin, Problem};
+use self::reach::Reach;
+use self::value::Window;
+pub(super) use self::value::{Algorithm, Value};
 use crate::failure::{Exit, Failure};
 
-/// What the sources say.
-#[derive(Debug, Default)]
-struct Said {
-    /// The name of the file, and its text.
-    file: Option<(PathBuf, String)>,
-    environment: Layer,
-    flags: Layer,
-}
-
-/// What holds.
+/// What holds. Keys are asked for by their names in the file.
 #[derive(Debug)]
-pub(super) struct Effective {
+pub(super) struct Settings {
     holds: Holds,
     pub(super) reach: Reach,
     /// The file that was read.
     file: Option<String>,
 }
 
-/// What the sources come to.
-fn effective(said: Said) -> Result<Effective, Vec<Problem>> {
-    let Said { file, environment, flags } = said;
-    let (mut layers, mut reach, mut name) = (Vec::new(), Reach::default(), None);
-    if let Some((path, text)) = file {
-        let read = file::read(&text, &path)?;
-        let path = path.display().to_string();
-        layers.push((Origin::File(path.clone()), read.layer));
-        (reach, name) = (read.reach, Some(path));
-    }
-    layers.push((Origin::Environment, environment));
-    layers.push((Origin::Flag, flags));
-    Ok(Effective { holds: layers::settle(layers)?, reach, file: name })
+/// What the sources come to: a file's name and text, the environment and the flags.
+fn settings(
+    file: Option<(PathBuf, String)>,
+    environment: Layer,
+    flags: Layer,
+) -> Result<Settings, Vec<Problem>> {
+    let (name, (of_file, reach)) = match file {
+        Some((path, text)) => (Some(path.display().to_string()), file::read(&text, &path)?),
+        None => (None, Default::default()),
+    };
+    let of_file = (Origin::File(name.clone().unwrap_or_default()), of_file);
+    let holds =
+        layers::settle([of_file, (Origin::Environment, environment), (Origin::Flag, flags)])?;
+    Ok(Settings { holds, reach, file: name })
 }
 
 /// Why there is no configuration. What the arguments say wrong ends as clap's own refusals do.
 fn refused(problems: Vec<Problem>) -> Failure {
     let of_flags = problems.iter().any(|problem| problem.of_flags);
-    let mut hints: Vec<&str> = Vec::new();
-    for problem in &problems {
-        if !hints.contains(&problem.hint.as_str()) {
-            hints.push(&problem.hint);
+    let (mut errors, mut hints) = (Vec::new(), Vec::new());
+    for Problem { what, hint, .. } in problems {
+        errors.push(what);
+        if !hints.contains(&hint) {
+            hints.push(hint);
         }
     }
-    let hint = hints.join("; ");
-    let errors = problems.into_iter().map(|problem| problem.what).collect();
-    let failure = Failure::many(errors).hint(hint);
+    let failure = Failure::many(errors).hint(hints.join("; "));
     if of_flags { failure.exit(Exit::Usage) } else { failure }
 }
 
@@ -83,137 +75,58 @@ fn refused(problems: Vec<Problem>) -> Failure {
 pub(super) fn load(
     config: Option<&Path>,
     flags: Layer,
-) -> Result<(Effective, Vec<String>), Failure> {
-    let variables: Vec<_> = std::env::vars_os().collect();
-    let variables = variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
-    let environment::Environment { config: named, layer, warnings } = environment::read(variables);
-    let (path, named_by) = match (config, named) {
-        (Some(path), _) => (Some(path.to_owned()), "--config"),
-        (None, named) => (named.map(PathBuf::from), environment::CONFIG),
+) -> Result<(Settings, Vec<String>), Failure> {
+    let (environment, warnings) = environment::read(std::env::vars_os());
+    let (path, named_by) = match config {
+        Some(path) => (Some(path.into()), "--config"),
+        None => (std::env::var_os(CONFIG).filter(|path| !path.is_empty()), CONFIG),
     };
-    let file = match path {
-        None => None,
-        Some(path) => match fs::read_to_string(&path) {
-            Ok(text) => Some((path, text)),
-            Err(error) => {
-                let what = format!("{named_by}: cannot read {}: {error}", path.display());
-                let hint = "it names the configuration file, which is TOML".to_owned();
-                let of_flags = config.is_some();
-                return Err(refused(vec![Problem { what, hint, of_flags }]));
-            }
-        },
+    let read = |path: OsString| match fs::read_to_string(&path) {
+        Ok(text) => Ok((path.into(), text)),
+        Err(error) => {
+            let what = format!("{named_by}: cannot read {}: {error}", path.display());
+            let hint = "it names the configuration file, which is TOML".to_owned();
+            Err(vec![Problem { what, hint, of_flags: config.is_some() }])
+        }
     };
-    let said = Said { file, environment: layer, flags };
-    effective(said).map(|settings| (settings, warnings)).map_err(refused)
+    let file = path.map(read).transpose().map_err(refused)?;
+    Ok((settings(file, environment, flags).map_err(refused)?, warnings))
 }
 
-/// A certificate and its key.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TlsFiles<'a> {
-    pub(super) cert: &'a Path,
-    pub(super) key: &'a Path,
-}
-
-/// How session tokens are verified.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sessions<'a> {
-    pub(super) key: &'a Path,
-    pub(super) algorithm: Algorithm,
-    pub(super) audience: &'a str,
-    pub(super) issuer: Option<&'a str>,
-}
-
-impl Effective {
-    fn value(&self, key: Key) -> Option<&Value> {
-        self.holds.get(&key).map(|given| &given.value)
-    }
-
-    fn path(&self, key: Key) -> Option<&Path> {
-        match self.value(key) {
-            Some(Value::Path(path)) => Some(path),
-            _ => None,
+impl Settings {
+    /// The value of a key that is no path.
+    pub(super) fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        match &self.holds.get(key)?.value {
+            Value::Toml(value) => value.clone().try_into().ok(),
+            Value::Text(_) => None,
         }
     }
 
-    fn text(&self, key: Key) -> Option<&str> {
-        match self.value(key) {
-            Some(Value::Text(text)) => Some(text),
-            _ => None,
+    pub(super) fn path(&self, key: &str) -> Option<&Path> {
+        match &self.holds.get(key)?.value {
+            Value::Text(path) => Some(Path::new(path)),
+            Value::Toml(_) => None,
         }
     }
 
-    fn is_on(&self, key: Key) -> bool {
-        self.value(key) == Some(&Value::Switch(true))
-    }
-
-    pub(super) fn listen(&self) -> SocketAddr {
-        match self.value(Key::Listen) {
-            Some(Value::Address(address)) => *address,
-            other => unreachable!("it is an address, and has a default: {other:?}"),
-        }
+    pub(super) fn is_on(&self, key: &str) -> bool {
+        self.get(key) == Some(true)
     }
 
     pub(super) fn data(&self) -> &Path {
-        self.path(Key::Data).expect("it has a default")
-    }
-
-    pub(super) fn keys(&self) -> bool {
-        self.is_on(Key::Keys)
-    }
-
-    pub(super) fn behind_proxy(&self) -> bool {
-        self.is_on(Key::BehindProxy)
-    }
-
-    pub(super) fn proxy_from_environment(&self) -> bool {
-        self.is_on(Key::ProxyFromEnvironment)
-    }
-
-    pub(super) fn host_names(&self) -> &[String] {
-        match self.value(Key::HostNames) {
-            Some(Value::Names(names)) => names,
-            _ => &[],
-        }
-    }
-
-    pub(super) fn traces(&self) -> Option<&str> {
-        self.text(Key::Traces)
-    }
-
-    pub(super) fn tls(&self) -> Option<TlsFiles<'_>> {
-        Some(TlsFiles { cert: self.path(Key::TlsCert)?, key: self.path(Key::TlsKey)? })
-    }
-
-    pub(super) fn sessions(&self) -> Option<Sessions<'_>> {
-        let (key, audience) = (self.path(Key::SessionKey)?, self.text(Key::SessionAudience)?);
-        let algorithm = match self.value(Key::SessionAlgorithm) {
-            Some(Value::Algorithm(algorithm)) => *algorithm,
-            other => unreachable!("it is an algorithm, and has a default: {other:?}"),
-        };
-        Some(Sessions { key, algorithm, audience, issuer: self.text(Key::SessionIssuer) })
+        self.path("data").expect("it has a default")
     }
 
     pub(super) fn retention(&self) -> Retention {
-        let window = |key: Key| match self.value(key) {
-            Some(Value::Window(window)) => window.micros(),
-            _ => Window::Forever.micros(),
-        };
-        Retention {
-            completed: window(Key::RetentionCompleted),
-            failed: window(Key::RetentionFailed),
-            cancelled: window(Key::RetentionCancelled),
-        }
+        let [completed, failed, cancelled] =
+            ["retention.completed", "retention.failed", "retention.cancelled"]
+                .map(|key| self.get::<Window>(key).and_then(|window| window.0));
+        Retention { completed, failed, cancelled }
     }
 
-    /// How a key is called where it was set, to say something of it.
-    pub(super) fn called(&self, key: Key) -> String {
-        layers::called(&self.holds, key)
-    }
-
-    /// As TOML, or as JSON. Paths are written from the root on, so that it means the same elsewhere.
-    pub(super) fn printed(&self, json: bool) -> String {
-        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        if json { print::json(self, &absolute) } else { print::toml(self, &absolute) }
+    /// What a key that is set is called where it was set, for messages.
+    pub(super) fn called(&self, key: &str) -> &str {
+        &self.holds[key].called
     }
 }
 
@@ -222,6 +135,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::serve::settings::keys::{KEYS, TABLES};
 
     /// The guide has every key, with its variable, flag and default, and no other.
     #[test]
@@ -236,24 +150,20 @@ mod tests {
                 assert!(listed.insert(row), "{line}");
             }
         }
-        let default = |key: Key| match key.default() {
-            None => "not set".to_owned(),
-            Some(Value::Address(address)) => address.to_string(),
-            Some(Value::Path(path)) => path.display().to_string(),
-            Some(Value::Switch(on)) => on.to_string(),
-            Some(Value::Names(_)) => "none".to_owned(),
-            Some(Value::Text(text)) => text,
-            Some(Value::Algorithm(algorithm)) => algorithm.name().to_owned(),
-            Some(Value::Window(window)) => window.to_string(),
-        };
-        let known: BTreeSet<_> = Key::ALL
-            .into_iter()
+        let known: BTreeSet<_> = KEYS
+            .iter()
             .map(|key| {
-                let (name, variable, flag) = (key.name(), key.variable(), key.flag());
-                (name.to_owned(), variable.to_owned(), flag.to_owned(), default(key))
+                let default = match key.default {
+                    None => "not set",
+                    Some("") => "none",
+                    Some(default) => default,
+                };
+                (key.name.to_owned(), key.variable.to_owned(), key.flag(), default.to_owned())
             })
             .collect();
         assert_eq!(listed, known);
+        let tables = KEYS.iter().filter_map(|key| Some(key.name.split_once('.')?.0));
+        assert_eq!(tables.collect::<BTreeSet<_>>(), TABLES.into());
     }
 
     /// The file that the guide shows can be read, and says what the guide says.
@@ -262,13 +172,11 @@ mod tests {
         let guide = include_str!("../../../../../docs/guides/configuration.md");
         let (_, rest) = guide.split_once("```toml\n").unwrap();
         let (text, _) = rest.split_once("```").unwrap();
-        let said = Said {
-            file: Some(("/etc/indelible/indelible.toml".into(), text.to_owned())),
-            ..Said::default()
-        };
-        let read = effective(said).unwrap();
-        assert!(read.keys() && read.tls().is_some() && read.sessions().is_some());
-        assert_eq!(read.tls().unwrap().cert, Path::new("/etc/indelible/chain.pem"));
+        let file = ("/etc/indelible/indelible.toml".into(), text.to_owned());
+        let read = settings(Some(file), Layer::new(), Layer::new()).unwrap();
+        assert!(read.is_on("keys") && read.path("sessions.key").is_some());
+        assert_eq!(read.get("sessions.algorithm"), Some(Algorithm::Es256));
+        assert_eq!(read.path("tls.cert"), Some(Path::new("/etc/indelible/chain.pem")));
         assert!(read.retention().completed.is_some() && read.retention().failed.is_some());
         assert!(!read.reach.components.is_empty() && !read.reach.secrets.is_empty());
     }
@@ -277,10 +185,9 @@ mod tests {
     #[test]
     fn whose_mistake_it_is() {
         let failure = |flags: Layer, environment: Layer| {
-            let said = Said { flags, environment, ..Said::default() };
-            refused(effective(said).unwrap_err())
+            refused(settings(None, environment, flags).unwrap_err())
         };
-        let wrong = || vec![(Key::Listen, Raw::Text("x".into()))];
+        let wrong = || vec![("listen", Value::Text("x".into()))];
         assert_eq!(failure(wrong(), vec![]).code(), 2);
         let of_others = failure(vec![], wrong());
         assert_eq!(of_others.code(), 1);
@@ -290,8 +197,8 @@ mod tests {
              hint: an IP address and a port, as 127.0.0.1:7070 or [::1]:7070\n"
         );
         // Several mistakes are told at once, and what to do about each kind of them.
-        let wrong = |key| (key, Raw::Text("x".into()));
-        let flags = [Key::Listen, Key::RetentionFailed, Key::RetentionCompleted].map(wrong).into();
+        let wrong = |key| (key, Value::Text("x".into()));
+        let flags = ["listen", "retention.failed", "retention.completed"].map(wrong).into();
         let told = failure(flags, vec![]).to_string();
         assert_eq!(told.matches("error: ").count(), 3, "{told}");
         assert_eq!(told.matches("[::1]:7070; a number and a unit").count(), 1, "{told}");

@@ -1,159 +1,109 @@
 //! The configuration as it stands, for people and for programs: as a file that says the same, and as
 //! JSON. Secrets are shown by where they are, never by what they are.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::{Path, absolute};
 
 use indelible_http_client::SecretSource;
-use serde_json::{Map, json};
+use serde_json::{Value as Json, json};
+use toml_writer::{ToTomlKey as _, ToTomlValue as _, TomlKeyBuilder, TomlStringBuilder};
 
-use super::Effective;
-use super::file::quoted;
-use super::keys::Key;
+use super::Settings;
+use super::keys::KEYS;
 use super::value::Value;
 
-/// As TOML: read as a file, wherever that is, it says the same.
-pub(super) fn toml(effective: &Effective, absolute: &dyn Fn(&Path) -> PathBuf) -> String {
-    let mut out = String::new();
-    let mut table = None;
-    for key in Key::ALL {
-        let (own, name) = key.place();
-        if own != table {
-            let _ = write!(out, "\n[{}]\n", own.unwrap_or_default());
-            table = own;
-        }
-        let _ = match effective.holds.get(&key) {
-            None => writeln!(out, "# {name} is not set"),
-            Some(given) => {
-                let value = written(&given.value, absolute);
-                writeln!(out, "{name} = {value} # {}", comment(&given.origin.of(key)))
-            }
+/// A line of the file: the names of its tables and its own, its value unless it is not set, and where
+/// that is from.
+type Line<'a> = (Vec<&'a str>, Option<Json>, String);
+
+/// Paths are written from the root on, so that they mean the same elsewhere.
+fn lines(settings: &Settings) -> Vec<Line<'_>> {
+    let shown = |path: &Path| absolute(path).unwrap_or_else(|_| path.into()).display().to_string();
+    let mut lines = Vec::new();
+    for key in &KEYS {
+        let given = settings.holds.get(key.name);
+        let value = given.map(|given| match &given.value {
+            Value::Text(path) => shown(Path::new(path)).into(),
+            Value::Toml(value) => json!(value),
+        });
+        let source = given.map(|given| given.source.clone()).unwrap_or_default();
+        lines.push((key.name.split('.').collect(), value, source));
+    }
+    let mut add = |path: Vec<_>, value: Json| {
+        lines.push((path, Some(value), settings.file.clone().unwrap_or_default()));
+    };
+    for (name, component) in &settings.reach.components {
+        add(vec!["components", name, "hosts"], json!(component.hosts));
+        add(vec!["components", name, "networks"], json!(component.networks));
+        add(vec!["components", name, "secrets"], json!(component.secrets));
+        add(vec!["components", name, "plain_http"], json!(component.plain_http));
+    }
+    for (name, source) in &settings.reach.secrets {
+        let place = match source {
+            SecretSource::Environment(variable) => format!("env:{variable}"),
+            SecretSource::File(path) => format!("file:{}", shown(path)),
+            // No file says this, and nothing shows it.
+            SecretSource::Value(_) => "env:".to_owned(),
         };
+        add(vec!["secrets", name], place.into());
     }
-    let from = comment(&effective.file.clone().unwrap_or_default());
-    for (name, component) in &effective.reach.components {
-        let _ = write!(out, "\n[components.{}]\n", quoted(name));
-        for (key, values) in [
-            ("hosts", &component.hosts),
-            ("networks", &component.networks),
-            ("secrets", &component.secrets),
-        ] {
-            let _ = writeln!(out, "{key} = {} # {from}", list(values));
+    lines
+}
+
+/// As TOML: read as a file, wherever that is, it says the same.
+pub(in crate::serve) fn toml(settings: &Settings) -> String {
+    let (mut out, mut open) = (String::new(), Vec::new());
+    for (mut path, value, source) in lines(settings) {
+        let name = path.pop().expect("a line has a name");
+        if path != open {
+            let table: Vec<_> = path.iter().map(|name| quoted(name)).collect();
+            let _ = write!(out, "\n[{}]\n", table.join("."));
+            open = path;
         }
-        let _ = writeln!(out, "plain_http = {} # {from}", component.plain_http);
-    }
-    if !effective.reach.secrets.is_empty() {
-        out.push_str("\n[secrets]\n");
-    }
-    for (name, source) in &effective.reach.secrets {
-        let _ = writeln!(out, "{} = {} # {from}", quoted(name), text(&place(source, absolute)));
+        // What stands in a comment does not end it.
+        let source = source.replace(char::is_control, "?");
+        let _ = match value {
+            None => writeln!(out, "# {name} is not set"),
+            Some(value) => writeln!(out, "{} = {} # {source}", quoted(name), written(&value)),
+        };
     }
     out
 }
 
 /// As JSON: the values as the file has them, and where each is from.
-pub(super) fn json(effective: &Effective, absolute: &dyn Fn(&Path) -> PathBuf) -> String {
-    let (mut config, mut sources) = (Map::new(), Map::new());
-    for key in Key::ALL {
-        let given = effective.holds.get(&key);
-        let value = given.map_or(serde_json::Value::Null, |given| shown(&given.value, absolute));
-        match key.place() {
-            (None, name) => {
-                config.insert(name.to_owned(), value);
-            }
-            (Some(table), name) => {
-                config.entry(table).or_insert_with(|| json!({}))[name] = value;
-            }
-        }
-        if let Some(given) = given {
-            sources.insert(key.name().to_owned(), given.origin.of(key).into());
-        }
+pub(in crate::serve) fn json(settings: &Settings) -> String {
+    let mut config = json!({ "components": {}, "secrets": {} });
+    for (path, value, _) in lines(settings) {
+        *path.iter().fold(&mut config, |table, name| &mut table[name]) = value.into();
     }
-    let mut components = Map::new();
-    for (name, component) in &effective.reach.components {
-        let shown = json!({
-            "hosts": component.hosts,
-            "networks": component.networks,
-            "plain_http": component.plain_http,
-            "secrets": component.secrets,
-        });
-        components.insert(name.clone(), shown);
-    }
-    let secrets = effective.reach.secrets.iter();
-    let secrets: Map<_, _> =
-        secrets.map(|(name, source)| (name.clone(), place(source, absolute).into())).collect();
-    config.insert("components".to_owned(), components.into());
-    config.insert("secrets".to_owned(), secrets.into());
-    let all = json!({ "v": 1, "file": effective.file, "config": config, "sources": sources });
+    let sources = settings.holds.iter().map(|(name, given)| (*name, &given.source));
+    let sources = sources.collect::<BTreeMap<_, _>>();
+    let all = json!({ "v": 1, "file": settings.file, "config": config, "sources": sources });
     format!("{all:#}\n")
 }
 
-/// Where a secret is.
-fn place(source: &SecretSource, absolute: &dyn Fn(&Path) -> PathBuf) -> String {
-    match source {
-        SecretSource::Environment(variable) => format!("env:{variable}"),
-        SecretSource::File(path) => format!("file:{}", absolute(path).display()),
-        // No file says this, and nothing shows it.
-        SecretSource::Value(_) => "env:".to_owned(),
-    }
-}
-
-fn written(value: &Value, absolute: &dyn Fn(&Path) -> PathBuf) -> String {
+/// A value as TOML writes it.
+fn written(value: &Json) -> String {
     match value {
-        Value::Address(address) => text(&address.to_string()),
-        Value::Path(path) => text(&absolute(path).display().to_string()),
-        Value::Switch(on) => on.to_string(),
-        Value::Names(names) => list(names),
-        Value::Text(own) => text(own),
-        Value::Algorithm(algorithm) => text(algorithm.name()),
-        Value::Window(window) => text(&window.to_string()),
-    }
-}
-
-fn shown(value: &Value, absolute: &dyn Fn(&Path) -> PathBuf) -> serde_json::Value {
-    match value {
-        Value::Address(address) => address.to_string().into(),
-        Value::Path(path) => absolute(path).display().to_string().into(),
-        Value::Switch(on) => (*on).into(),
-        Value::Names(names) => names.clone().into(),
-        Value::Text(own) => own.clone().into(),
-        Value::Algorithm(algorithm) => algorithm.name().into(),
-        Value::Window(window) => window.to_string().into(),
-    }
-}
-
-fn list(texts: &[String]) -> String {
-    let texts: Vec<_> = texts.iter().map(|own| text(own)).collect();
-    format!("[{}]", texts.join(", "))
-}
-
-/// A text as TOML writes it.
-pub(super) fn text(own: &str) -> String {
-    let mut out = String::from("\"");
-    for letter in own.chars() {
-        match letter {
-            '"' | '\\' => out.extend(['\\', letter]),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            letter if letter.is_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(letter));
-            }
-            letter => out.push(letter),
+        Json::String(text) => TomlStringBuilder::new(text).as_basic().to_toml_value(),
+        Json::Array(list) => {
+            format!("[{}]", list.iter().map(written).collect::<Vec<_>>().join(", "))
         }
+        other => other.to_string(),
     }
-    out.push('"');
-    out
 }
 
-/// What stands in a comment does not end it.
-fn comment(own: &str) -> String {
-    own.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+/// A name as TOML writes it in a key.
+pub(super) fn quoted(name: &str) -> String {
+    let key = TomlKeyBuilder::new(name);
+    key.as_unquoted().unwrap_or_else(|| key.as_basic()).to_toml_key()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::settings::{Said, effective};
+    use crate::serve::settings::{Layer, settings};
 
     const FILE: &str = "\
 data = \"da\\\"ta\\\\ \\u007f\\t\"
@@ -181,29 +131,23 @@ API_KEY = \"env:SHOP_API_KEY\"
 \"a b\" = \"file:run/other\"
 ";
 
-    fn absolute(path: &Path) -> PathBuf {
-        Path::new("/here").join(path)
+    fn of(file: &str, name: &str) -> Settings {
+        settings(Some((name.into(), file.to_owned())), Layer::new(), Layer::new()).unwrap()
     }
 
-    fn of(file: &str, name: &str) -> Effective {
-        let said = Said { file: Some((name.into(), file.to_owned())), ..Said::default() };
-        effective(said).unwrap()
-    }
-
-    fn values(effective: &Effective) -> serde_json::Value {
-        let text = json(effective, &absolute);
-        serde_json::from_str::<serde_json::Value>(&text).unwrap()["config"].take()
+    fn values(settings: &Settings) -> Json {
+        serde_json::from_str::<Json>(&json(settings)).unwrap()["config"].take()
     }
 
     /// What is printed, read as a file that is elsewhere, gives the same, to the last path.
     #[test]
     fn what_is_printed_reads_back() {
         for file in [FILE, "", "[secrets]\nA = \"\"\n"] {
-            let first = of(file, "conf/indelible.toml");
-            let printed = toml(&first, &absolute);
+            let first = of(file, "/here/conf/indelible.toml");
+            let printed = toml(&first);
             let second = of(&printed, "/elsewhere/printed.toml");
             assert_eq!(values(&second), values(&first), "{printed}");
-            let again = toml(&second, &absolute);
+            let again = toml(&second);
             let uncommented = |text: &str| {
                 let line =
                     |line: &str| line.rsplit_once(" # ").map_or(line, |(own, _)| own).to_owned();
@@ -216,17 +160,17 @@ API_KEY = \"env:SHOP_API_KEY\"
     /// Each value says where it is from, and secrets where they are.
     #[test]
     fn where_each_value_is_from() {
-        let printed = toml(&of(FILE, "conf/indelible.toml"), &absolute);
+        let printed = toml(&of(FILE, "/here/conf/indelible.toml"));
         for line in [
             "listen = \"127.0.0.1:7070\" # default",
-            "data = \"/here/conf/da\\\"ta\\\\ \\u007F\\t\" # conf/indelible.toml",
-            "cert = \"/here/conf/chain.pem\" # conf/indelible.toml",
+            "data = \"/here/conf/da\\\"ta\\\\ \\u007F\\t\" # /here/conf/indelible.toml",
+            "cert = \"/here/conf/chain.pem\" # /here/conf/indelible.toml",
             "# issuer is not set",
-            "completed = \"30d\" # conf/indelible.toml",
+            "completed = \"30d\" # /here/conf/indelible.toml",
             "cancelled = \"forever\" # default",
             "[components.\"with space\"]",
-            "API_KEY = \"env:SHOP_API_KEY\" # conf/indelible.toml",
-            "\"a b\" = \"file:/here/conf/run/other\" # conf/indelible.toml",
+            "API_KEY = \"env:SHOP_API_KEY\" # /here/conf/indelible.toml",
+            "\"a b\" = \"file:/here/conf/run/other\" # /here/conf/indelible.toml",
         ] {
             assert!(printed.lines().any(|own| own == line), "{line} is not in\n{printed}");
         }
@@ -235,7 +179,7 @@ API_KEY = \"env:SHOP_API_KEY\"
     /// A comment is one line, whatever the file is called.
     #[test]
     fn a_name_does_not_end_its_comment() {
-        let printed = toml(&of("keys = true\n", "a\nb = 1"), &absolute);
+        let printed = toml(&of("keys = true\n", "a\nb = 1"));
         assert!(printed.contains("keys = true # a?b = 1\n"), "{printed}");
     }
 }

@@ -2,22 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use indelible_http_client::{Client, Config, Grant, Grants, SecretSource};
+use indelible_http_client::{Client, Config, Grant, Grants, HostPattern, SecretSource};
+use serde::Deserialize;
 
+use super::file::Tell;
+use super::print::quoted;
 use crate::failure::Failure;
 use crate::run::egress::{networks, proxies, unable};
 
-/// What the file says of components and secrets. It was checked when it was read.
+/// What the file says of components and secrets, checked.
 #[derive(Debug, Default)]
 pub(crate) struct Reach {
     /// By name.
-    pub(super) components: super::file::Components,
+    pub(super) components: BTreeMap<String, Component>,
     /// Where each secret is.
     pub(super) secrets: BTreeMap<String, SecretSource>,
 }
 
 /// What a component may reach.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table, as [components.NAME]")]
 pub(super) struct Component {
     /// Hosts that it may send requests to.
     pub(super) hosts: Vec<String>,
@@ -29,30 +33,53 @@ pub(super) struct Component {
     pub(super) secrets: Vec<String>,
 }
 
+impl Component {
+    /// What the HTTP client is told; or which key is wrong, and why.
+    pub(super) fn grant(&self) -> Result<Grant, (&'static str, String)> {
+        let hosts = self.hosts.iter().map(|host| host.parse::<HostPattern>());
+        let hosts = hosts.collect::<Result<_, _>>().map_err(|why| ("hosts", why.to_string()))?;
+        let networks = self.networks.iter().map(|network| networks(network));
+        let networks = networks.collect::<Result<Vec<_>, _>>().map_err(|why| ("networks", why))?;
+        Ok(Grant {
+            hosts,
+            networks: networks.concat(),
+            secrets: self.secrets.iter().map(|own| (own.clone(), Vec::new())).collect(),
+            plain_http: self.plain_http,
+        })
+    }
+}
+
 impl Reach {
+    /// Tells of hosts and networks that are none, and of secrets that are not under `[secrets]`.
+    pub(super) fn check(&self, tell: Tell<'_>) {
+        for (name, component) in &self.components {
+            let at = |key: &str| format!("components.{}.{key}", quoted(name));
+            if let Err((key, why)) = component.grant() {
+                tell(
+                    &at(key),
+                    &why,
+                    "as api.example.com; networks as 10.1.0.0/16, loopback or private",
+                );
+            }
+            for own in component.secrets.iter().filter(|own| !self.secrets.contains_key(*own)) {
+                let what = format!("{own} is not under [secrets]");
+                let hint = format!("under [secrets]: {} = \"env:VARIABLE\"", quoted(own));
+                tell(&at("secrets"), &what, &hint);
+            }
+        }
+    }
+
     /// A client that does what is allowed; unless something is said, nothing.
     pub(crate) fn client(&self, proxy_from_environment: bool) -> Result<Client, Failure> {
         let may_send = self.components.values().any(|component| !component.hosts.is_empty());
         let how = "proxy_from_environment = true, or --proxy-from-environment,";
         let proxies = proxies(proxy_from_environment, may_send, how)?;
-        let (grants, secrets) = (self.grants(), self.secrets.clone());
-        let config = Config { grants, secrets, proxies, ..Config::default() };
-        Client::start(config)
-            .map_err(|error| unable(&error, "[secrets] in the configuration file says where it is"))
-    }
-
-    fn grants(&self) -> Grants {
         let mut grants = Grants::default();
         for (name, component) in &self.components {
-            let mut grant = Grant { plain_http: component.plain_http, ..Grant::default() };
-            let hosts = component.hosts.iter().map(|host| host.parse());
-            grant.hosts = hosts.collect::<Result<_, _>>().expect("they were checked");
-            for network in &component.networks {
-                grant.networks.extend(networks(network).expect("they were checked"));
-            }
-            grant.secrets = component.secrets.iter().map(|own| (own.clone(), Vec::new())).collect();
-            grants.insert(name.clone(), grant);
+            grants.insert(name, component.grant().expect("it was checked when the file was read"));
         }
-        grants
+        let config = Config { grants, secrets: self.secrets.clone(), proxies, ..Config::default() };
+        Client::start(config)
+            .map_err(|error| unable(&error, "[secrets] in the configuration file says where it is"))
     }
 }

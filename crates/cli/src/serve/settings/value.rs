@@ -1,27 +1,25 @@
-//! What a key can be set to: what somebody wrote, and what that means.
+//! What a key can be set to: the kinds of values, and how each is read. A value stays as TOML has it,
+//! in its normal form; serde makes types of it for whoever asks.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
-use clap::ValueEnum;
 use indelible_journal::Micros;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use toml::Value as Toml;
 
-/// What somebody wrote, before anybody has looked at it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Raw {
-    /// A text. Paths need not be UTF-8.
+/// A value: as it was written, or after [`Kind::read`] in its normal form.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    /// Written in the environment or by a flag; in normal form a path, which need not be UTF-8.
     Text(OsString),
-    Switch(bool),
-    List(Vec<String>),
-    /// Something of the file that no key takes, by what it is: `an integer`.
-    Other(&'static str),
+    /// Written in the file; in normal form everything but paths.
+    Toml(Toml),
 }
 
-/// What the value of a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(super) enum Kind {
     Address,
     Path,
     Switch,
@@ -31,20 +29,67 @@ pub(crate) enum Kind {
     Window,
 }
 
-/// What a key is set to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Value {
-    Address(SocketAddr),
-    Path(PathBuf),
-    Switch(bool),
-    Names(Vec<String>),
-    Text(String),
-    Algorithm(Algorithm),
-    Window(Window),
+impl Kind {
+    /// The normal form of a value; what was written if that is no value of this kind.
+    pub(super) fn read(self, value: Value) -> Result<Value, String> {
+        let toml = match (self, value) {
+            (Self::Path, Value::Text(path)) if !path.is_empty() => return Ok(Value::Text(path)),
+            (_, Value::Toml(toml)) => toml,
+            (_, Value::Text(text)) => {
+                self.text_as_toml(text.into_string().map_err(|text| format!("{text:?}"))?)
+            }
+        };
+        let is_full = |toml: &Toml| toml.as_str() != Some("");
+        let full = toml.as_array().map_or(is_full(&toml), |list| list.iter().all(is_full));
+        let normal = match self {
+            Self::Path => None,
+            Self::Address => normal::<SocketAddr>(&toml),
+            Self::Switch => normal::<bool>(&toml),
+            Self::Names => normal::<Vec<String>>(&toml),
+            Self::Text => normal::<String>(&toml),
+            Self::Algorithm => normal::<Algorithm>(&toml),
+            Self::Window => normal::<Window>(&toml),
+        };
+        normal.filter(|_| full).map(Value::Toml).ok_or_else(|| toml.to_string())
+    }
+
+    /// What the file would say: the environment has no switches and no lists.
+    fn text_as_toml(self, text: String) -> Toml {
+        match self {
+            Self::Switch => text.parse().map_or(Toml::String(text), Toml::Boolean),
+            Self::Names if text.is_empty() => Toml::Array(Vec::new()),
+            Self::Names => text.split(',').map(str::trim).collect::<Vec<_>>().into(),
+            _ => Toml::String(text),
+        }
+    }
+
+    /// What such a value is called, and what to write.
+    pub(super) const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Address => {
+                ("address", "an IP address and a port, as 127.0.0.1:7070 or [::1]:7070")
+            }
+            Self::Path => ("path", "the path of a file or folder; in the file in quotes"),
+            Self::Switch => ("switch", "true or false, without quotes"),
+            Self::Names => ("list of names", "in the file [\"a\", \"b\"], in the environment a,b"),
+            Self::Text => ("text", "a text, in the file in quotes"),
+            Self::Algorithm => ("algorithm", "one of hs256, es256, eddsa, rs256"),
+            Self::Window => (
+                "duration",
+                "a number and a unit, as 45s, 90m, 12h, 30d or 8w; or forever; 1s is the \
+                 shortest; in the file in quotes",
+            ),
+        }
+    }
+}
+
+fn normal<T: DeserializeOwned + Serialize>(toml: &Toml) -> Option<Toml> {
+    Toml::try_from(toml.clone().try_into::<T>().ok()?).ok()
 }
 
 /// How session tokens are signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Algorithm {
     Hs256,
     Es256,
@@ -52,171 +97,43 @@ pub(crate) enum Algorithm {
     Rs256,
 }
 
-impl Algorithm {
-    const ALL: [Self; 4] = [Self::Hs256, Self::Es256, Self::Eddsa, Self::Rs256];
+/// How long something is kept; `None`: forever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(super) struct Window(pub(super) Option<Micros>);
 
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Hs256 => "hs256",
-            Self::Es256 => "es256",
-            Self::Eddsa => "eddsa",
-            Self::Rs256 => "rs256",
-        }
-    }
-}
+const FOREVER: &str = "forever";
 
-/// How long something is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Window {
-    Forever,
-    For(Micros),
-}
-
-/// The units of a window, the longest first.
+/// The units of a window in seconds, the longest first.
 const UNITS: [(char, u64); 5] =
     [('w', 7 * 24 * 3600), ('d', 24 * 3600), ('h', 3600), ('m', 60), ('s', 1)];
 
-/// The word for a window without an end.
-const FOREVER: &str = "forever";
+impl TryFrom<String> for Window {
+    type Error = &'static str;
 
-impl Window {
-    /// None for ever.
-    pub(crate) fn micros(self) -> Option<Micros> {
-        match self {
-            Self::Forever => None,
-            Self::For(window) => Some(window),
-        }
-    }
-
-    fn read(text: &str) -> Result<Self, Wrong> {
+    fn try_from(text: String) -> Result<Self, &'static str> {
         if text == FOREVER {
-            return Ok(Self::Forever);
+            return Ok(Self(None));
         }
-        let unit = text.chars().next_back().unwrap_or_default();
-        let seconds = UNITS.iter().find(|(name, _)| *name == unit).and_then(|(_, seconds)| {
-            let number = text.strip_suffix(unit)?;
-            let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-            let number: u64 = digits.then(|| number.parse().ok())??;
-            number.checked_mul(*seconds)
+        let micros = UNITS.iter().find_map(|(unit, seconds)| {
+            // `parse` would take a sign.
+            let number = text.strip_suffix(*unit).filter(|number| !number.starts_with('+'))?;
+            number.parse::<u64>().ok()?.checked_mul(*seconds)?.checked_mul(1_000_000)
         });
-        let micros = seconds.and_then(|seconds| seconds.checked_mul(1_000_000));
-        match micros {
-            Some(0) => Err(wrong(
-                format!("{text:?} would keep nothing"),
-                "what is over has to be there for whoever asks how it ended: 1s is the shortest",
-            )),
-            Some(micros) => Ok(Self::For(Micros::new(micros))),
-            None => Err(wrong(
-                format!("{text:?} is no duration"),
-                "a number and a unit, as 45s, 90m, 12h, 30d or 8w; or forever",
-            )),
-        }
+        // What is over has to be there for a while, for callers who ask how it ended.
+        let micros = micros.filter(|micros| *micros > 0).ok_or("it is no duration")?;
+        Ok(Self(Some(Micros::new(micros))))
     }
 }
 
-impl fmt::Display for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Forever => f.write_str(FOREVER),
-            Self::For(window) => {
-                let seconds = window.get() / 1_000_000;
-                let exact = UNITS.iter().find(|(_, unit)| seconds.is_multiple_of(*unit));
-                let (name, unit) = exact.expect("every number is one of seconds");
-                write!(f, "{}{name}", seconds / unit)
-            }
-        }
-    }
-}
-
-/// What is wrong with a value, and what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wrong {
-    pub(super) what: String,
-    pub(super) hint: String,
-}
-
-fn wrong(what: impl Into<String>, hint: impl Into<String>) -> Wrong {
-    Wrong { what: what.into(), hint: hint.into() }
-}
-
-impl Kind {
-    /// What a value means.
-    pub(super) fn read(self, raw: Raw) -> Result<Value, Wrong> {
-        match (self, raw) {
-            (Self::Switch, Raw::Switch(on)) => Ok(Value::Switch(on)),
-            (Self::Names, Raw::List(names)) => self.names(names),
-            (Self::Path, Raw::Text(path)) if path.is_empty() => {
-                Err(wrong("the path is empty", self.hint()))
-            }
-            (Self::Path, Raw::Text(path)) => Ok(Value::Path(path.into())),
-            (_, Raw::Text(text)) => match text.into_string() {
-                Ok(text) => self.read_text(text),
-                Err(text) => Err(wrong(format!("{text:?} is not UTF-8"), self.hint())),
-            },
-            (_, Raw::Switch(on)) => Err(wrong(format!("{on} is no {}", self.noun()), self.hint())),
-            (_, Raw::List(_)) => Err(wrong(format!("a list is no {}", self.noun()), self.hint())),
-            (_, Raw::Other(what)) => {
-                Err(wrong(format!("{what} is no {}", self.noun()), self.hint()))
-            }
-        }
-    }
-
-    fn read_text(self, text: String) -> Result<Value, Wrong> {
-        let no = |kind: Self| wrong(format!("{text:?} is no {}", kind.noun()), kind.hint());
-        match self {
-            Self::Address => text.parse().map(Value::Address).map_err(|_| no(self)),
-            Self::Switch => match text.as_str() {
-                "true" => Ok(Value::Switch(true)),
-                "false" => Ok(Value::Switch(false)),
-                _ => Err(no(self)),
-            },
-            // As the environment has it.
-            Self::Names => self.names(text.split(',').map(|name| name.trim().to_owned()).collect()),
-            Self::Algorithm => {
-                let found = Algorithm::ALL.into_iter().find(|known| known.name() == text);
-                found.map(Value::Algorithm).ok_or_else(|| no(self))
-            }
-            Self::Window => Window::read(&text).map(Value::Window),
-            Self::Text if text.is_empty() => Err(wrong("the text is empty", self.hint())),
-            Self::Text => Ok(Value::Text(text)),
-            Self::Path => Ok(Value::Path(text.into())),
-        }
-    }
-
-    fn names(self, names: Vec<String>) -> Result<Value, Wrong> {
-        if names.iter().any(String::is_empty) {
-            return Err(wrong("a name is empty", self.hint()));
-        }
-        Ok(Value::Names(names))
-    }
-
-    const fn noun(self) -> &'static str {
-        match self {
-            Self::Address => "address",
-            Self::Path => "path",
-            Self::Switch => "switch",
-            Self::Names => "list of names",
-            Self::Text => "text",
-            Self::Algorithm => "algorithm",
-            Self::Window => "duration",
-        }
-    }
-
-    const fn hint(self) -> &'static str {
-        match self {
-            Self::Address => "an IP address and a port, as 127.0.0.1:7070 or [::1]:7070",
-            Self::Path => "the path of a file or folder",
-            Self::Switch => "true or false",
-            Self::Names => {
-                "in the file [\"a.example.com\", \"b.example.com\"], in the environment \
-                 a.example.com,b.example.com"
-            }
-            Self::Text => "a text in quotes",
-            Self::Algorithm => "one of hs256, es256, eddsa, rs256",
-            Self::Window => {
-                "a number and a unit, as \"45s\", \"90m\", \"12h\", \"30d\" or \"8w\"; or \"forever\""
-            }
-        }
+/// In the largest unit that is exact.
+impl From<Window> for String {
+    fn from(window: Window) -> Self {
+        let Some(micros) = window.0 else { return FOREVER.to_owned() };
+        let seconds = micros.get() / 1_000_000;
+        let exact = UNITS.iter().find(|(_, unit)| seconds.is_multiple_of(*unit));
+        let (name, unit) = exact.expect("every number is one of seconds");
+        format!("{}{name}", seconds / unit)
     }
 }
 
@@ -224,8 +141,8 @@ impl Kind {
 mod tests {
     use super::*;
 
-    fn text(kind: Kind, text: &str) -> Result<Value, Wrong> {
-        kind.read(Raw::Text(text.into()))
+    fn window(text: &str) -> Result<Window, &'static str> {
+        text.to_owned().try_into()
     }
 
     /// Windows read, print in their largest unit, and read back as the same.
@@ -240,40 +157,46 @@ mod tests {
             ("14d", 14 * 86_400, "2w"),
             ("007d", 7 * 86_400, "1w"),
         ] {
-            let window = Window::read(written).unwrap();
-            assert_eq!(window, Window::For(Micros::from_secs(seconds)), "{written}");
-            assert_eq!(window.to_string(), printed);
-            assert_eq!(Window::read(printed).unwrap(), window);
+            let read = window(written).unwrap();
+            assert_eq!(read, Window(Some(Micros::from_secs(seconds))), "{written}");
+            assert_eq!(String::from(read), printed);
+            assert_eq!(window(printed).unwrap(), read);
         }
-        assert_eq!(Window::read("forever").unwrap().to_string(), "forever");
+        assert_eq!(window("forever").unwrap(), Window(None));
+        assert_eq!(String::from(Window(None)), "forever");
         for none in
             ["", "d", "30", "30 d", "30 parsecs", "-1d", "+1d", "1.5h", "1d12h", "30D", "Forever"]
         {
-            let wrong = Window::read(none).unwrap_err();
-            assert!(wrong.what.ends_with("is no duration"), "{}", wrong.what);
+            assert!(window(none).is_err(), "{none}");
         }
-        assert!(Window::read("0d").unwrap_err().what.contains("nothing"));
-        assert!(Window::read("99999999999999999999d").is_err());
-        assert!(Window::read("300000000000w").is_err(), "it does not fit");
+        assert!(window("0d").is_err(), "it would keep nothing");
+        assert!(window("99999999999999999999d").is_err());
+        assert!(window("300000000000w").is_err(), "it does not fit");
     }
 
-    /// What is of the wrong type or makes no sense is told by what it is, with what to write.
+    /// What is no value of its kind is told as it was written; the environment's texts are taken for
+    /// what the file would say.
     #[test]
-    fn what_is_wrong_is_told() {
-        let said = |result: Result<Value, Wrong>| {
-            let wrong = result.unwrap_err();
-            assert!(!wrong.hint.is_empty());
-            wrong.what
-        };
-        assert_eq!(said(text(Kind::Address, "localhost:80")), "\"localhost:80\" is no address");
-        assert_eq!(said(text(Kind::Switch, "yes")), "\"yes\" is no switch");
-        assert_eq!(said(text(Kind::Names, "a,,b")), "a name is empty");
-        assert_eq!(said(text(Kind::Algorithm, "none")), "\"none\" is no algorithm");
-        assert_eq!(said(text(Kind::Path, "")), "the path is empty");
-        assert_eq!(said(Kind::Window.read(Raw::Other("an integer"))), "an integer is no duration");
-        assert_eq!(said(Kind::Path.read(Raw::Switch(true))), "true is no path");
-        assert_eq!(said(Kind::Text.read(Raw::List(vec![]))), "a list is no text");
-        let names = text(Kind::Names, "a, b").unwrap();
-        assert_eq!(names, Value::Names(vec!["a".to_owned(), "b".to_owned()]));
+    fn values_are_of_their_kind() {
+        let text = |kind: Kind, text: &str| kind.read(Value::Text(text.into()));
+        let toml = |kind: Kind, toml: Toml| kind.read(Value::Toml(toml));
+        let no = |written: &str| Err(written.to_owned());
+        assert_eq!(text(Kind::Address, "localhost:80"), no("\"localhost:80\""));
+        assert_eq!(text(Kind::Switch, "yes"), no("\"yes\""));
+        assert_eq!(toml(Kind::Switch, "true".into()), no("\"true\""));
+        assert_eq!(text(Kind::Names, "a,,b"), no("[\"a\", \"\", \"b\"]"));
+        assert_eq!(toml(Kind::Names, "a".into()), no("\"a\""));
+        assert_eq!(toml(Kind::Names, vec![1].into()), no("[1]"));
+        assert_eq!(text(Kind::Algorithm, "none"), no("\"none\""));
+        assert_eq!(text(Kind::Path, ""), no("\"\""));
+        assert_eq!(text(Kind::Text, ""), no("\"\""));
+        assert_eq!(toml(Kind::Window, 7.into()), no("7"));
+        assert_eq!(toml(Kind::Path, true.into()), no("true"));
+        assert_eq!(toml(Kind::Text, Toml::Array(Vec::new())), no("[]"));
+        assert_eq!(text(Kind::Names, "a, b"), Ok(Value::Toml(vec!["a", "b"].into())));
+        assert_eq!(text(Kind::Switch, "true"), Ok(Value::Toml(true.into())));
+        assert_eq!(text(Kind::Window, "720h"), Ok(Value::Toml("30d".into())));
+        let address = Value::Toml("[::1]:80".into());
+        assert_eq!(text(Kind::Address, "[0:0::1]:80"), Ok(address));
     }
 }
