@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use std::path::{Path, absolute};
 
 use indelible_http_client::SecretSource;
-use serde_json::{Value as Json, json};
+use serde_json::json;
+use toml::Value as Toml;
 use toml_writer::{ToTomlKey as _, ToTomlValue as _, TomlKeyBuilder, TomlStringBuilder};
 
 use super::Settings;
@@ -15,7 +16,7 @@ use super::value::Value;
 
 /// A line of the file: the names of its tables and its own, its value unless it is not set, and where
 /// that is from.
-type Line<'a> = (Vec<&'a str>, Option<Json>, String);
+type Line<'a> = (Vec<&'a str>, Option<Toml>, String);
 
 /// Paths are written from the root on, so that they mean the same elsewhere.
 fn lines(settings: &Settings) -> Vec<Line<'_>> {
@@ -25,19 +26,19 @@ fn lines(settings: &Settings) -> Vec<Line<'_>> {
         let given = settings.holds.get(key.name);
         let value = given.map(|given| match &given.value {
             Value::Text(path) => shown(Path::new(path)).into(),
-            Value::Toml(value) => json!(value),
+            Value::Toml(value) => value.clone(),
         });
         let source = given.map(|given| given.source.clone()).unwrap_or_default();
         lines.push((key.name.split('.').collect(), value, source));
     }
-    let mut add = |path: Vec<_>, value: Json| {
+    let mut add = |path: Vec<_>, value: Toml| {
         lines.push((path, Some(value), settings.file.clone().unwrap_or_default()));
     };
     for (name, component) in &settings.reach.components {
-        add(vec!["components", name, "hosts"], json!(component.hosts));
-        add(vec!["components", name, "networks"], json!(component.networks));
-        add(vec!["components", name, "secrets"], json!(component.secrets));
-        add(vec!["components", name, "plain_http"], json!(component.plain_http));
+        add(vec!["components", name, "hosts"], component.hosts.clone().into());
+        add(vec!["components", name, "networks"], component.networks.clone().into());
+        add(vec!["components", name, "secrets"], component.secrets.clone().into());
+        add(vec!["components", name, "plain_http"], component.plain_http.into());
     }
     for (name, source) in &settings.reach.secrets {
         let place = match source {
@@ -75,7 +76,7 @@ pub(in crate::serve) fn toml(settings: &Settings) -> String {
 pub(in crate::serve) fn json(settings: &Settings) -> String {
     let mut config = json!({ "components": {}, "secrets": {} });
     for (path, value, _) in lines(settings) {
-        *path.iter().fold(&mut config, |table, name| &mut table[name]) = value.into();
+        *path.iter().fold(&mut config, |table, name| &mut table[name]) = json!(value);
     }
     let sources = settings.holds.iter().map(|(name, given)| (*name, &given.source));
     let sources = sources.collect::<BTreeMap<_, _>>();
@@ -83,11 +84,11 @@ pub(in crate::serve) fn json(settings: &Settings) -> String {
     format!("{all:#}\n")
 }
 
-/// A value as TOML writes it.
-fn written(value: &Json) -> String {
+/// A value as TOML writes it on one line.
+pub(super) fn written(value: &Toml) -> String {
     match value {
-        Json::String(text) => TomlStringBuilder::new(text).as_basic().to_toml_value(),
-        Json::Array(list) => {
+        Toml::String(text) => TomlStringBuilder::new(text).as_basic().to_toml_value(),
+        Toml::Array(list) => {
             format!("[{}]", list.iter().map(written).collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
@@ -135,8 +136,8 @@ API_KEY = \"env:SHOP_API_KEY\"
         settings(Some((name.into(), file.to_owned())), Layer::new(), Layer::new()).unwrap()
     }
 
-    fn values(settings: &Settings) -> Json {
-        serde_json::from_str::<Json>(&json(settings)).unwrap()["config"].take()
+    fn values(settings: &Settings) -> serde_json::Value {
+        serde_json::from_str::<serde_json::Value>(&json(settings)).unwrap()["config"].take()
     }
 
     /// What is printed, read as a file that is elsewhere, gives the same, to the last path.

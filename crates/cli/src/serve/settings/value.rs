@@ -9,6 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::Value as Toml;
 
+use super::print::written;
+
 /// A value: as it was written, or after [`Kind::read`] in its normal form.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
@@ -50,7 +52,7 @@ impl Kind {
             Self::Algorithm => normal::<Algorithm>(&toml),
             Self::Window => normal::<Window>(&toml),
         };
-        normal.filter(|_| full).map(Value::Toml).ok_or_else(|| toml.to_string())
+        normal.filter(|_| full).map(Value::Toml).ok_or_else(|| written(&toml))
     }
 
     /// What the file would say: the environment has no switches and no lists.
@@ -182,6 +184,7 @@ mod tests {
         let toml = |kind: Kind, toml: Toml| kind.read(Value::Toml(toml));
         let no = |written: &str| Err(written.to_owned());
         assert_eq!(text(Kind::Address, "localhost:80"), no("\"localhost:80\""));
+        assert_eq!(text(Kind::Address, "a\nb"), no("\"a\\nb\""));
         assert_eq!(text(Kind::Switch, "yes"), no("\"yes\""));
         assert_eq!(toml(Kind::Switch, "true".into()), no("\"true\""));
         assert_eq!(text(Kind::Names, "a,,b"), no("[\"a\", \"\", \"b\"]"));
