@@ -25,7 +25,7 @@ pub struct Context<'a> {
 pub(crate) type Cx<'a> = &'a Context<'a>;
 
 impl Context<'_> {
-    /// Until when a record stays that is of something which is over now. The record is purged by the
+    /// When the record of something that ends now expires. The record is purged by the
     /// retention clock, so its window does not begin before what that says: a wall clock that is
     /// behind would have it purged at once.
     pub fn expires_at(&self, made: Option<Timestamp>) -> Timestamp {

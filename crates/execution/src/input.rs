@@ -59,7 +59,7 @@ pub enum Request {
     Cancel(Cancel),
     /// Let a held execution go on, or end it: [`Reply::Done`].
     Settle(Settle),
-    /// How an effect ended of which nobody knew: [`Reply::Done`].
+    /// Record how an unresolved effect ended: [`Reply::Done`].
     Resolve(Box<Resolve>),
     /// Show this execution: [`Reply::Viewed`].
     View(ExecutionId),
@@ -69,7 +69,7 @@ pub enum Request {
     RootOperation,
 }
 
-/// What those are told who asked.
+/// The reply to whoever asked.
 #[derive(Debug)]
 pub enum Reply {
     /// What a start came to.
@@ -103,7 +103,7 @@ pub struct Start {
     pub again: bool,
     /// Who asks.
     pub actor: Option<Actor>,
-    /// Nobody waits for it: a volatile one is not released when those who do have gone.
+    /// Whoever starts it does not wait: a volatile root is kept even when nobody watches it.
     pub kept: bool,
 }
 

@@ -23,22 +23,21 @@ pub trait Machine {
     type Timer;
     /// What leaves it: for the network, or for another machine.
     type Outgoing;
-    /// What those are told who asked.
+    /// The reply to whoever asked.
     type Reply;
     /// What others may want to know of what it stored.
     type Event;
-    /// What people may want to know.
+    /// What the host does at once: nobody outside sees any of it but in logs.
     type Notice;
 
     /// Handles one input. What follows is collected until [`Machine::changes`] is asked for it.
     fn handle(&mut self, context: &Self::Context<'_>, input: Self::Input);
 
-    /// What has followed since the last time, for one commit, and then for the next; none if nothing
-    /// has. From here on the machine takes it for stored: if it is not, the host drops the machine
-    /// and begins again with what is.
+    /// Takes the next commit's worth of changes; none if there are none. From here on the machine takes
+    /// them for stored: if they are not, the host drops the machine and begins with what is.
     fn changes(&mut self) -> Option<Changes<Self>>;
 
-    /// What people may want to know of what followed. It waits for nothing.
+    /// Takes what the host does at once. It waits for nothing.
     fn notices(&mut self) -> Vec<Self::Notice>;
 
     /// Whether nothing of it has to stay in memory.

@@ -30,7 +30,7 @@ pub enum Input {
     Asked(Asker, Bytes),
     /// A timer is due.
     Due(RoomTimer),
-    /// A message from another machine. Each is told once.
+    /// A message from another machine. Each is applied once.
     Message(Bytes),
     /// The stored queue names it: another process left something to be done.
     Recover,
