@@ -74,8 +74,8 @@ pub(crate) fn run(
     Ok(problems.is_empty())
 }
 
-/// Sorts the citations of all sources by place. Reports those of ids that
-/// nobody defined, and the ids that are carried out only by code that nothing reaches.
+/// Sorts the citations of all sources by place. Reports those of ids that nobody defined, and the ids
+/// that are carried out only by code that nothing reaches.
 fn cited(sources: &Files, roots: &[&str], spec: &Spec) -> anyhow::Result<Cited> {
     let sources = sources.iter().map(|(path, text)| Source::new(path, text));
     let sources: Vec<Source<'_>> = sources.collect::<anyhow::Result<_>>()?;
@@ -115,10 +115,8 @@ fn files(root: &Path, folder: &str, end: &str) -> anyhow::Result<Files> {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = format!("{folder}/{name}");
-        if entry.file_type()?.is_dir() {
-            if name != "target" && !name.starts_with('.') {
-                found.extend(files(root, &path, end)?);
-            }
+        if entry.file_type()?.is_dir() && name != "target" && !name.starts_with('.') {
+            found.extend(files(root, &path, end)?);
         } else if name.ends_with(end) {
             let text = fs::read_to_string(entry.path());
             found.insert(path.clone(), text.with_context(|| format!("cannot read {path}"))?);

@@ -38,10 +38,8 @@ impl Id {
 
     /// The section of the report that counts it.
     pub(crate) fn section(self) -> &'static str {
-        match GROUPS[self.group] {
-            "S" | "SE" | "CF" | "JS" | "INV" => "invariants",
-            group => group,
-        }
+        let group = GROUPS[self.group];
+        if ["S", "SE", "CF", "JS", "INV"].contains(&group) { "invariants" } else { group }
     }
 }
 

@@ -151,10 +151,8 @@ impl Reader<'_> {
         };
         let name = name.map(ToString::to_string).unwrap_or_default();
         let code = if let syn::Item::Use(_) = item { &[] } else { tokens };
-        self.push(
-            Item { name, usage, paths: paths(code), ..Item::default() },
-            item.span().end().line,
-        );
+        let end = item.span().end();
+        self.push(Item { name, usage, paths: paths(code), ..Item::default() }, end.line);
         self.visit_item(item);
     }
 

@@ -79,10 +79,8 @@ impl Reach<'_> {
 
     /// Adds what a path leads to; if that is a module, all of it.
     fn add_public(&mut self, from: &Path, path: &Path) {
-        let targets = self.resolve(from, path).into_iter();
-        self.add(
-            targets.map(|(it, part)| (it, if part == Part::Some { Part::Public } else { part })),
-        );
+        let public = |(it, part)| (it, if part == Part::Some { Part::Public } else { part });
+        self.add(self.resolve(from, path).into_iter().map(public));
     }
 
     fn follow(&mut self, (name, part): &Node) {

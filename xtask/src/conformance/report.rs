@@ -102,8 +102,7 @@ fn write_missing(out: &mut dyn Write, name: &str, what: &str, ids: &[Id]) -> io:
             writeln!(out, "{line}")?;
             line = " ".to_owned();
         }
-        line.push(' ');
-        line.push_str(word);
+        line = format!("{line} {word}");
     }
     writeln!(out, "{line}")
 }

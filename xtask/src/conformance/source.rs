@@ -48,9 +48,6 @@ impl<'a> Source<'a> {
     pub(crate) fn new(file: &'a str, text: &'a str) -> anyhow::Result<Source<'a>> {
         let mut source = Source { file, text, tokens: Vec::new() };
         source.read(text.parse().map_err(|it: LexError| anyhow!("cannot parse {file}: {it}"))?);
-        if text.lines().any(|it| it == "#![cfg(test)]") {
-            source.leave_out(0..source.tokens.len());
-        }
         Ok(source)
     }
 
@@ -95,11 +92,15 @@ impl<'a> Source<'a> {
     /// its end is unclear it ends early: then too much counts as code, never too little.
     fn read(&mut self, stream: TokenStream) {
         let trees: Vec<TokenTree> = stream.into_iter().collect();
-        let source = self.text;
+        let (start, source) = (self.tokens.len(), self.text);
         let text = |it: &TokenTree| &source[it.span().byte_range()];
         for item in trees.split_inclusive(|it| text(it).starts_with(['{', ';', ','])) {
             let attributes = item.windows(2).filter(|it| text(&it[0]) == "#");
             self.read_item(item, &attributes.map(|it| text(&it[1])).collect::<Vec<_>>());
+        }
+        // `#![cfg(test)]`
+        if trees.windows(2).any(|it| text(&it[0]) == "!" && text(&it[1]) == "[cfg(test)]") {
+            self.leave_out(start..self.tokens.len());
         }
     }
 

@@ -91,6 +91,9 @@ fn test_code_reaches_nothing() {
     );
     check_names("#[cfg(not(test))] use indelible_a::open;", &["one", "two", "open/deep"]);
     check_names("#[cfg(any(test, unix))] use indelible_a::open;", &["one", "two", "open/deep"]);
+    let of_tests = ("crates/cli/src/tests.rs", "use super::*; make! { fn f() { super::x::f() } }");
+    let others = [of_tests, ("crates/cli/src/x.rs", "")];
+    check("fn main() {} mod x; #[cfg(test)] mod tests;", &others, &others.map(|(path, _)| path));
 }
 
 /// Between any two items is a line that belongs to the second.
