@@ -48,11 +48,10 @@ impl Id {
 pub(crate) fn find(text: &str) -> impl Iterator<Item = (usize, Id)> {
     let mut end = 0;
     text.split_inclusive(|it: char| !is_word(it)).filter_map(move |part| {
-        let offset = end;
         end += part.len();
         // A dash at the end of a word is punctuation.
         let word = part.trim_end_matches(|it: char| !is_word(it)).trim_end_matches('-');
-        Some((offset, Id::parse(word)?))
+        Some((end - part.len(), Id::parse(word)?))
     })
 }
 

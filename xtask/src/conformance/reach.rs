@@ -46,19 +46,20 @@ type Taken = BTreeSet<(Path, usize)>;
 /// What can be reached of a module.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    /// Something. What needs no name is reached with it, and so are the modules above: their macros
-    /// are in scope without a path.
-    Some,
+    /// Anything at all. What needs no name is reached with it, and so are the modules above: their
+    /// macros are in scope without a path.
+    Any,
     /// The item of this index.
     Item(usize),
     /// What it imports: a trait need not be named to be used. A re-export imports nothing.
     Imports,
-    /// Any item: a name that the module does not have was made by a macro there.
+    /// All items: a name that the module does not have was made by a macro there.
     Items,
-    /// Any item, and what others can name through it.
+    /// All items, and what others can name through it.
     Public,
 }
 
+/// A module and what of it is reached.
 type Node = (Path, Part);
 
 struct Reach<'a> {
@@ -79,22 +80,22 @@ impl Reach<'_> {
 
     /// Adds what a path leads to; if that is a module, all of it.
     fn add_public(&mut self, from: &Path, path: &Path) {
-        let public = |(it, part)| (it, if part == Part::Some { Part::Public } else { part });
+        let public = |(it, part)| (it, if part == Part::Any { Part::Public } else { part });
         self.add(self.resolve(from, path).into_iter().map(public));
     }
 
     fn follow(&mut self, (name, part): &Node) {
         let module = &self.modules[name];
         match part {
-            Part::Some => {
-                self.add([(name[..name.len() - 1].to_vec(), Part::Some)]);
+            Part::Any => {
+                self.add([(name[..name.len() - 1].to_vec(), Part::Any)]);
                 self.add(self.items(name, |it| it.usage == Use::Always));
             }
             Part::Item(index) => {
                 let item = &module.items[*index];
                 item.paths.iter().for_each(|it| self.add(self.resolve_in_code(name, it)));
                 let is_named = item.usage != Use::Always;
-                self.add([(name.clone(), if is_named { Part::Imports } else { Part::Some })]);
+                self.add([(name.clone(), if is_named { Part::Imports } else { Part::Any })]);
             }
             Part::Imports => {
                 for import in &module.imports {
@@ -105,7 +106,7 @@ impl Reach<'_> {
                     }
                 }
                 module.derived.iter().for_each(|it| self.add_public(name, it));
-                self.add([(name.clone(), Part::Some)]);
+                self.add([(name.clone(), Part::Any)]);
             }
             Part::Items => {
                 self.add(self.items(name, |_| true));
@@ -133,15 +134,18 @@ impl Reach<'_> {
             let is_reached = |it: &Node| it.1 == Part::Items || self.reached.contains(it);
             targets.is_empty() || targets.iter().any(is_reached)
         };
-        let is_ready = |name: &Path, item: &Item| matches!(&item.usage, Use::For(header) if header.iter().all(|it| is_known(name, it)));
-        let is_open = |name: &&Path| self.reached.contains(&(name[..1].to_vec(), Part::Some));
+        let is_ready = |name: &Path, item: &Item| match &item.usage {
+            Use::For(header) => header.iter().all(|it| is_known(name, it)),
+            Use::Always | Use::Named => false,
+        };
+        let is_open = |name: &&Path| self.reached.contains(&(name[..1].to_vec(), Part::Any));
         let modules = self.modules.keys().filter(is_open);
         modules.flat_map(|name| self.items(name, |it| is_ready(name, it))).collect()
     }
 
     /// A single word in code is never a module: `state` is a variable.
     fn resolve_in_code(&self, from: &Path, path: &Path) -> BTreeSet<Node> {
-        let is_target = |(_, part): &Node| path.len() > 1 || *part != Part::Some;
+        let is_target = |(_, part): &Node| path.len() > 1 || *part != Part::Any;
         self.resolve(from, path).into_iter().filter(is_target).collect()
     }
 
@@ -150,9 +154,10 @@ impl Reach<'_> {
         self.lead(from, path, &mut Taken::new())
     }
 
+    /// Where a path leads if these imports led to it.
     fn lead(&self, from: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Node> {
         let Some((first, rest)) = path.split_first() else {
-            return BTreeSet::from([(from.to_vec(), Part::Some)]);
+            return BTreeSet::from([(from.to_vec(), Part::Any)]);
         };
         match first.as_str() {
             "crate" => return self.lead_within(&from[..1], rest, taken),
@@ -186,6 +191,7 @@ impl Reach<'_> {
         found
     }
 
+    /// Where a path leads that must lead somewhere, because it goes on in a module.
     fn lead_within(&self, module: &[String], path: &[String], taken: &mut Taken) -> BTreeSet<Node> {
         let found = self.lead(module, path, taken);
         if found.is_empty() { BTreeSet::from([(module.to_vec(), Part::Items)]) } else { found }

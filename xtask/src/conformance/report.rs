@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::id::{Id, ranges};
 use super::spec::{Level, Requirement, Spec};
 
+/// The sections of the report, in its order; see `Id::section`.
 const SECTIONS: [&str; 7] = ["V", "J", "invariants", "I", "Q", "O", "C"];
 
 const WIDTH_MAX: usize = 100;
