@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 use indelible_runtime::Engine;
-use serde::Serialize;
 
-use super::drive::{Producer, Stretch, Windows, drive};
+use super::drive::{Producer, Stretch, drive_for};
 use super::house::{self, Measure, Site};
 use super::meters;
-use super::report::{latency, micros, round};
+use super::report::{Figures, Measurement, figures, latency, round};
 use crate::failure::Failure;
 
 pub(super) const INVOKE_HELP: &str = "\
@@ -88,53 +87,17 @@ struct Work {
     in_flight: u32,
 }
 
-/// One measurement.
-#[derive(Serialize)]
-pub(crate) struct Line {
-    v: u32,
-    workload: &'static str,
-    n: u32,
-    in_flight: u32,
-    pub(super) seconds: f64,
-    pub(super) count: u64,
-    pub(super) per_s: f64,
-    pub(super) p50_us: f64,
-    p99_us: f64,
-    pub(super) fsyncs: u64,
-    pub(super) cpu_s: f64,
-    rss_mb: Option<f64>,
-}
-
-impl Line {
-    /// Of workflows with so many steps each, so many at once.
-    pub(super) fn of(
-        workload: &'static str,
-        (n, in_flight): (u32, u32),
-        driven: &Stretch,
-        fsyncs: u64,
-    ) -> Self {
-        let per_mille = |part| micros(driven.latencies.per_mille(part));
-        Self {
-            v: 1,
-            workload,
-            n,
-            in_flight,
-            seconds: round(driven.seconds, 3),
-            count: driven.latencies.count(),
-            per_s: round(driven.per_s() * f64::from(n), 1),
-            p50_us: per_mille(500),
-            p99_us: per_mille(990),
-            fsyncs,
-            cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
-            rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
-        }
-    }
+/// What is told of workflows with so many steps each, so many at once.
+pub(super) fn told((n, in_flight): (u32, u32), driven: &Stretch, fsyncs: u64) -> Figures {
+    let (seconds, count) = (round(driven.seconds, 3), driven.latencies.count());
+    let per_s = round(driven.per_s() * f64::from(n), 1);
+    let [p50_us, p99_us] = driven.latencies.micros([500, 990]);
+    let (cpu_s, rss_mb) = (driven.cpu_s(), meters::rss_mb());
+    figures! { n, in_flight, seconds, count, per_s, p50_us, p99_us, fsyncs, cpu_s, rss_mb }
 }
 
 impl Measure for Load {
-    type Line = Line;
-
-    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+    fn measure(&self, site: &Site<'_>) -> Result<Measurement, Failure> {
         let input = "{\"order\":4711}".to_owned();
         Work { workload: "invoke", function: "echo", input, n: 1, in_flight: self.in_flight }
             .measure(self.seconds, site)
@@ -142,17 +105,13 @@ impl Measure for Load {
 }
 
 impl Measure for StepsArguments {
-    type Line = Line;
-
-    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+    fn measure(&self, site: &Site<'_>) -> Result<Measurement, Failure> {
         Work::of_many("steps", self.n, self.load.in_flight).measure(self.load.seconds, site)
     }
 }
 
 impl Measure for FanoutArguments {
-    type Line = Line;
-
-    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+    fn measure(&self, site: &Site<'_>) -> Result<Measurement, Failure> {
         Work::of_many("fanout", self.n, self.workflows).measure(self.seconds, site)
     }
 }
@@ -163,33 +122,23 @@ impl Work {
         Self { workload, function: workload, input: n.to_string(), n, in_flight }
     }
 
-    fn measure(self, seconds: u32, site: &Site<'_>) -> Result<(Line, String), Failure> {
+    fn measure(self, seconds: u32, site: &Site<'_>) -> Result<Measurement, Failure> {
+        let Self { workload, function, input, n, in_flight } = self;
         let engine = site.engine(site.world()?)?;
-        let callers = |count| {
-            let caller = |_| Caller::new(&engine, self.function, &self.input);
-            (0..count).map(caller).collect::<Vec<_>>()
-        };
+        let callers = |count| Caller::many(&engine, function, &input, count);
         // The first call loads the component; that is not what is measured.
-        let once = Windows { length: Duration::from_millis(1), count: 1 };
-        drive(site.runtime, callers(1), once, |_| Ok(()))?;
+        drive_for(site.runtime, callers(1), Duration::from_millis(1))?;
 
-        let before = engine.readings().store.groups;
-        let windows = Windows { length: Duration::from_secs(seconds.into()), count: 1 };
-        let driven = drive(site.runtime, callers(self.in_flight), windows, |_| Ok(()))?.all;
-        let fsyncs = engine.readings().store.groups - before;
-        let line = Line::of(self.workload, (self.n, self.in_flight), &driven, fsyncs);
+        let (driven, fsyncs) = site.drive(&engine, callers(in_flight), seconds)?;
+        let [p50, p99] = driven.latencies.micros([500, 990]).map(latency);
         let text = format!(
-            "{}: {:.0} per s, {} in flight, p50 {}, p99 {}, {} syncs, {:.2} s of cpu in {:.1} s",
-            line.workload,
-            line.per_s,
-            line.in_flight,
-            latency(line.p50_us),
-            latency(line.p99_us),
-            line.fsyncs,
-            line.cpu_s,
-            line.seconds,
+            "{workload}: {:.0} per s, {in_flight} in flight, p50 {p50}, p99 {p99}, {fsyncs} syncs, \
+             {:.2} s of cpu in {:.1} s",
+            driven.per_s() * f64::from(n),
+            driven.cpu_s(),
+            driven.seconds,
         );
-        Ok((line, text))
+        Ok(Measurement::new(workload, told((n, in_flight), &driven, fsyncs), text))
     }
 }
 
@@ -201,8 +150,15 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    pub(super) fn new(engine: &Arc<Engine>, function: &'static str, input: &str) -> Self {
-        Self { engine: Arc::clone(engine), function, input: input.to_owned() }
+    /// So many that call the same.
+    pub(super) fn many(
+        engine: &Arc<Engine>,
+        function: &'static str,
+        input: &str,
+        count: u32,
+    ) -> Vec<Self> {
+        let caller = |_| Self { engine: Arc::clone(engine), function, input: input.to_owned() };
+        (0..count).map(caller).collect()
     }
 }
 

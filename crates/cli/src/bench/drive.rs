@@ -12,6 +12,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::histogram::Histogram;
 use super::meters::Usage;
+use super::report::round;
 use crate::failure::Failure;
 
 /// Makes things and commits them, one at a time.
@@ -38,6 +39,11 @@ impl Stretch {
         self.latencies.count() as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
+    /// Processor time, in seconds, as it is told.
+    pub(super) fn cpu_s(&self) -> f64 {
+        round(self.usage.cpu.as_secs_f64(), 3)
+    }
+
     pub(super) fn merge(&mut self, other: &Self) {
         self.seconds += other.seconds;
         self.latencies.merge(&other.latencies);
@@ -50,6 +56,12 @@ impl Stretch {
 pub(super) struct Windows {
     pub(super) length: Duration,
     pub(super) count: u32,
+}
+
+impl Windows {
+    pub(super) fn one(length: Duration) -> Self {
+        Self { length, count: 1 }
+    }
 }
 
 /// All of it.
@@ -94,6 +106,15 @@ impl Tally {
 
 pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Runs producers until the time is up.
+pub(super) fn drive_for<P: Producer>(
+    runtime: &Runtime,
+    producers: Vec<P>,
+    length: Duration,
+) -> Result<Stretch, Failure> {
+    Ok(drive(runtime, producers, Windows::one(length), |_| Ok(()))?.all)
 }
 
 /// Runs producers until the time is up; `each` is told of every window when it is over. The first

@@ -3,6 +3,8 @@
 //! Our own because it is this small: each power of two has 32 buckets, so a percentile is at most
 //! 3 % too high, and never too low. Every producer has one, and adding to it allocates nothing.
 
+use super::report::micros;
+
 /// Each power of two is divided into `2^SUB_BITS` buckets.
 const SUB_BITS: u32 = 5;
 const SUB: usize = 1 << SUB_BITS;
@@ -45,6 +47,11 @@ impl Histogram {
     /// The longest, exactly, in nanoseconds.
     pub(super) fn max(&self) -> u64 {
         self.max
+    }
+
+    /// [`Self::per_mille`] of several parts, in microseconds.
+    pub(super) fn micros<const N: usize>(&self, per_mille: [u64; N]) -> [f64; N] {
+        per_mille.map(|part| micros(self.per_mille(part)))
     }
 
     /// So many in a thousand took no longer than this many nanoseconds.

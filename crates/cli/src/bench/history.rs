@@ -7,13 +7,12 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 use indelible_runtime::guest::Guests;
 use indelible_runtime::{Engine, World};
-use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use super::calls::Caller;
-use super::drive::{Windows, drive};
+use super::drive::drive_for;
 use super::house::{self, Measure, Site};
-use super::report::round;
+use super::report::{Measurement, figures, median, round};
 use super::{guest, meters, note};
 use crate::failure::Failure;
 
@@ -51,32 +50,8 @@ pub(crate) struct HistoryArguments {
     rounds: u32,
 }
 
-/// What was measured.
-#[derive(Serialize)]
-pub(crate) struct Line {
-    v: u32,
-    workload: &'static str,
-    n: u64,
-    in_flight: u32,
-    seconds: u32,
-    rounds: u32,
-    /// Of each round.
-    fresh_per_s: Vec<f64>,
-    full_per_s: Vec<f64>,
-    fresh_median_per_s: f64,
-    full_median_per_s: f64,
-    ratio: f64,
-    /// The processor time of a call, the median of the rounds.
-    fresh_cpu_us: f64,
-    full_cpu_us: f64,
-    disk_bytes: Option<u64>,
-    rss_bytes: Option<u64>,
-}
-
 impl Measure for HistoryArguments {
-    type Line = Line;
-
-    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+    fn measure(&self, site: &Site<'_>) -> Result<Measurement, Failure> {
         let &HistoryArguments { n, in_flight, seconds, rounds, .. } = self;
         let (runtime, place) = (site.runtime, site.place);
         let bench = History {
@@ -89,10 +64,8 @@ impl Measure for HistoryArguments {
         let folder = place.join("full");
         let full = bench.open(&folder)?;
         note(&format!("calling {n} times"));
-        let engine = Arc::clone(&full);
-        house::many(runtime, n, 256, move |_| {
-            let engine = Arc::clone(&engine);
-            async move { house::call(&engine, "echo", INPUT.to_owned()).await.map(drop) }
+        house::many(runtime, &full, n, |engine| async move {
+            house::call(&engine, "echo", INPUT.to_owned()).await.map(drop)
         })?;
         let (mut fresh_rounds, mut full_rounds) = (Vec::new(), Vec::new());
         for number in 1..=rounds {
@@ -109,30 +82,20 @@ impl Measure for HistoryArguments {
             .map(|rounds| rounds.iter().map(|round| round.per_s).collect::<Vec<_>>());
         let [fresh_cpu_us, full_cpu_us] = [&fresh_rounds, &full_rounds]
             .map(|rounds| median(&rounds.iter().map(|round| round.cpu_us).collect::<Vec<_>>()));
-        let [fresh, full] = [&fresh_per_s, &full_per_s].map(|rates| median(rates));
-        let line = Line {
-            v: 1,
-            workload: "history",
-            n,
-            in_flight,
-            seconds,
-            rounds,
-            fresh_per_s,
-            full_per_s,
-            fresh_median_per_s: fresh,
-            full_median_per_s: full,
-            ratio: round(full / fresh.max(f64::MIN_POSITIVE), 3),
-            fresh_cpu_us,
-            full_cpu_us,
-            disk_bytes: meters::disk_bytes(&folder).ok(),
-            rss_bytes: meters::rss_bytes(),
-        };
+        let [fresh_median_per_s, full_median_per_s] =
+            [&fresh_per_s, &full_per_s].map(|rates| median(rates));
+        let ratio = round(full_median_per_s / fresh_median_per_s.max(f64::MIN_POSITIVE), 3);
+        let (disk_bytes, rss_bytes) = (meters::disk_bytes(&folder).ok(), meters::rss_bytes());
         let text = format!(
-            "history: {fresh:.0} per s in a new store, {full:.0} per s after {n} executions, \
-             ratio {:.2}\n  {:.0} us of cpu a call, and {:.0} us",
-            line.ratio, line.fresh_cpu_us, line.full_cpu_us,
+            "history: {fresh_median_per_s:.0} per s in a new store, {full_median_per_s:.0} per s \
+             after {n} executions, ratio {ratio:.2}\n  \
+             {fresh_cpu_us:.0} us of cpu a call, and {full_cpu_us:.0} us",
         );
-        Ok((line, text))
+        let figures = figures! {
+            n, in_flight, seconds, rounds, fresh_per_s, full_per_s, fresh_median_per_s,
+            full_median_per_s, ratio, fresh_cpu_us, full_cpu_us, disk_bytes, rss_bytes,
+        };
+        Ok(Measurement::new("history", figures, text))
     }
 }
 
@@ -154,10 +117,8 @@ impl History<'_> {
     fn round(&self, engine: &Arc<Engine>) -> Result<Round, Failure> {
         // What one store still has to write out and compact must not slow the other.
         house::come_to_rest();
-        let callers: Vec<_> =
-            (0..self.in_flight).map(|_| Caller::new(engine, "echo", INPUT)).collect();
-        let windows = Windows { length: self.length, count: 1 };
-        let driven = drive(self.runtime, callers, windows, |_| Ok(()))?.all;
+        let callers = Caller::many(engine, "echo", INPUT, self.in_flight);
+        let driven = drive_for(self.runtime, callers, self.length)?;
         let cpu_us = driven.usage.cpu.as_secs_f64() * 1e6 / driven.latencies.count().max(1) as f64;
         Ok(Round { per_s: round(driven.per_s(), 1), cpu_us: round(cpu_us, 1) })
     }
@@ -167,18 +128,6 @@ impl History<'_> {
 struct Round {
     per_s: f64,
     cpu_us: f64,
-}
-
-/// The one in the middle; of two in the middle, the mean.
-fn median(rates: &[f64]) -> f64 {
-    let mut sorted = rates.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => sorted[middle],
-        _ => round(f64::midpoint(sorted[middle - 1], sorted[middle]), 1),
-    }
 }
 
 #[cfg(test)]

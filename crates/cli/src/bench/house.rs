@@ -16,18 +16,20 @@ use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Clock, Observer, System};
 use indelible_runtime::{Asked, Engine, Options, Start, World};
 use indelible_store::{Store, embedded};
-use serde::Serialize;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
+use super::drive::{Producer, Stretch, drive_for};
 use super::meters::Usage;
 use super::place::Place;
-use super::report::Report;
-use super::{guest, note};
+use super::report::{Measurement, Report};
+use super::{FolderArguments, guest};
 use crate::failure::Failure;
 
 /// The name under which the component is deployed.
 pub(super) const COMPONENT: &str = "bench";
+/// How much [`many`] has under way at once.
+const IN_FLIGHT: u32 = 256;
 /// How often it is looked whether something has come about.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -41,15 +43,8 @@ const LITTLE: Duration = Duration::from_millis(10);
 /// Where to measure, and what.
 #[derive(Args)]
 pub(crate) struct Where {
-    /// Where to measure: a folder that is empty or absent
-    ///
-    /// Without it, one in the current directory. It is removed afterwards; a folder that was
-    /// there before is emptied.
-    #[arg(long)]
-    pub(super) dir: Option<PathBuf>,
-    /// Leave what was made in the folder
-    #[arg(long, requires = "dir")]
-    pub(super) keep: bool,
+    #[command(flatten)]
+    pub(super) folder: FolderArguments,
     /// The component to call, with the functions of the benchmark's own; without it, the one that
     /// this program brings along is built
     #[arg(long, value_name = "FILE")]
@@ -57,18 +52,6 @@ pub(crate) struct Where {
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
-}
-
-impl Where {
-    /// The folder to measure in.
-    pub(super) fn make(&self, runtime: &Runtime) -> Result<Arc<Place>, Failure> {
-        let place = super::place(runtime, self.dir.as_deref(), self.keep)?;
-        note(&format!("measuring in {}", place.path().display()));
-        if place.is_in_memory() {
-            note("warning: this folder is in memory, where a sync costs nothing; --dir names one");
-        }
-        Ok(place)
-    }
 }
 
 /// A benchmark of the engine: its own arguments, and where it happens.
@@ -82,10 +65,7 @@ pub(crate) struct Measured<A: Args> {
 
 /// What is measured, and how it is told.
 pub(crate) trait Measure {
-    type Line: Serialize;
-
-    /// What was measured, and the same for people.
-    fn measure(&self, site: &Site<'_>) -> Result<(Self::Line, String), Failure>;
+    fn measure(&self, site: &Site<'_>) -> Result<Measurement, Failure>;
 }
 
 /// Where it happens.
@@ -98,10 +78,10 @@ pub(crate) struct Site<'a> {
 
 impl<A: Args + Measure> Measured<A> {
     pub(super) fn run(&self, runtime: &Runtime, out: &mut impl Write) -> Result<(), Failure> {
-        let place = self.place.make(runtime)?;
+        let place = self.place.folder.make(runtime)?;
         let site = Site { runtime, place: &place, guest: self.place.guest.as_deref() };
-        let (line, text) = self.arguments.measure(&site)?;
-        Report::new(out, self.place.json).object(&line, &text)
+        let measured = self.arguments.measure(&site)?;
+        Report::new(out, self.place.json).measurement(&measured)
     }
 }
 
@@ -117,6 +97,18 @@ impl Site<'_> {
         let engine = Arc::new(open(self.place.path(), world)?);
         deploy(self.runtime, &engine, &component)?;
         Ok(engine)
+    }
+
+    /// What producers do with an engine in so many seconds, and how often its store syncs meanwhile.
+    pub(super) fn drive<P: Producer>(
+        &self,
+        engine: &Engine,
+        producers: Vec<P>,
+        seconds: u32,
+    ) -> Result<(Stretch, u64), Failure> {
+        let before = engine.readings().store.groups;
+        let driven = drive_for(self.runtime, producers, Duration::from_secs(seconds.into()))?;
+        Ok((driven, engine.readings().store.groups - before))
     }
 }
 
@@ -160,10 +152,8 @@ pub(super) fn store(folder: &Path) -> Result<Store, Failure> {
 
 /// An engine over a store.
 pub(super) fn engine(store: Store, world: World) -> Result<Engine, Failure> {
-    Engine::open(store, Options::default(), world).map_err(|error| {
-        Failure::new(format!("cannot open an engine: {error}"))
-            .hint("look at the limits of this process")
-    })
+    Engine::open(store, Options::default(), world)
+        .map_err(|error| super::unable("open an engine", &error))
 }
 
 /// An engine over the store in this folder.
@@ -235,12 +225,12 @@ pub(super) fn broken(what: String) -> Failure {
         .hint("this is a defect of the engine, or the component is not the benchmark's")
 }
 
-/// Does something `count` times, `in_flight` at once; what came of each, in no order.
+/// Does something with an engine `count` times, many at once; what came of each, in no order.
 pub(super) fn many<T, F>(
     runtime: &Runtime,
+    engine: &Arc<Engine>,
     count: u64,
-    in_flight: u32,
-    work: impl Fn(u64) -> F + Clone + Send + 'static,
+    work: impl Fn(Arc<Engine>) -> F + Clone + Send + 'static,
 ) -> Result<Vec<T>, Failure>
 where
     T: Send + 'static,
@@ -249,17 +239,14 @@ where
     let next = Arc::new(AtomicU64::new(0));
     runtime.block_on(async {
         let mut tasks = JoinSet::new();
-        for _ in 0..in_flight {
-            let (next, work) = (Arc::clone(&next), work.clone());
+        for _ in 0..IN_FLIGHT {
+            let (next, engine, work) = (Arc::clone(&next), Arc::clone(engine), work.clone());
             tasks.spawn(async move {
                 let mut done = Vec::new();
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
-                        return Ok(done);
-                    }
-                    done.push(work(number).await?);
+                while next.fetch_add(1, Ordering::Relaxed) < count {
+                    done.push(work(Arc::clone(&engine)).await?);
                 }
+                Ok(done)
             });
         }
         let mut all = Vec::new();

@@ -10,13 +10,12 @@ use indelible_http::{Attempt, Report as AttemptReport, Sender};
 use indelible_http_client::{Client, Config, Grant, Network};
 use indelible_http_peer::Peer;
 use indelible_runtime::World;
-use serde::Serialize;
 
 use super::calls::{self, Caller, Load, StepsArguments};
-use super::drive::{Stretch, Windows, drive};
+use super::drive::{Stretch, drive_for};
 use super::house::{self, Measure, Site};
-use super::raw;
-use super::report::{latency, micros, round};
+use super::report::{Measurement, figures, latency, round};
+use super::{raw, unable};
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
@@ -41,21 +40,6 @@ Examples:
 pub(crate) struct HttpArguments {
     #[command(flatten)]
     steps: StepsArguments,
-}
-
-/// One measurement.
-#[derive(Serialize)]
-pub(crate) struct Line {
-    #[serde(flatten)]
-    calls: calls::Line,
-    /// The time of one request within its workflow.
-    step_p50_us: f64,
-    fsyncs_per_request: f64,
-    raw_sync_us: f64,
-    /// Requests a second with any open connection.
-    any_connection_per_s: f64,
-    /// Requests a second with a new connection for each.
-    new_connection_per_s: f64,
 }
 
 /// For how long a connection may be silent to carry a POST: as it is, for ever, and not at all.
@@ -88,67 +72,50 @@ impl Sender for Clients {
 }
 
 impl Measure for HttpArguments {
-    type Line = Line;
-
-    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
-        let (runtime, place) = (site.runtime, site.place);
+    fn measure(&self, site: &Site<'_>) -> Result<Measurement, Failure> {
+        let runtime = site.runtime;
         let StepsArguments { n, load: Load { in_flight, seconds } } = self.steps;
         let peer = Peer::start_on(0).map_err(|error| unable("start a peer", &error))?;
         let clients = Arc::new(Clients::start(&peer)?);
         let world = World { http: clients.clone(), ..site.world()? };
         let engine = site.engine(world)?;
         let input = format!("[{n},\"{}\"]", peer.url("/fast"));
-        let callers = |count| {
-            let caller = |_| Caller::new(&engine, "requests", &input);
-            (0..count).map(caller).collect::<Vec<_>>()
-        };
+        let callers = || Caller::many(&engine, "requests", &input, in_flight);
         // The first ones load the component and connect; that is not what is measured.
-        let once = Windows { length: Duration::from_millis(1), count: 1 };
-        drive(runtime, callers(in_flight), once, |_| Ok(()))?;
-
-        let second = Windows { length: Duration::from_secs(1), count: 1 };
-        let file = place.join("raw");
-        let mut syncs = raw::run(runtime, &file, 1, second)?.driven.all;
-        let before = engine.readings().store.groups;
-        let windows = Windows { length: Duration::from_secs(seconds.into()), count: 1 };
-        let driven = drive(runtime, callers(in_flight), windows, |_| Ok(()))?.all;
-        let fsyncs = engine.readings().store.groups - before;
-        syncs.merge(&raw::run(runtime, &file, 1, second)?.driven.all);
+        let warm_up = || drive_for(runtime, callers(), Duration::from_millis(1));
+        warm_up()?;
+        let measured = || site.drive(&engine, callers(), seconds);
+        let ((driven, fsyncs), raw_sync_us) = raw::beside(runtime, site.place, measured)?;
         let per_s = |driven: &Stretch| round(driven.per_s() * f64::from(n), 1);
         let otherwise = |client| {
             clients.used.store(client, Ordering::Relaxed);
-            drive(runtime, callers(in_flight), once, |_| Ok(()))?;
-            Ok(per_s(&drive(runtime, callers(in_flight), windows, |_| Ok(()))?.all))
+            warm_up()?;
+            Ok(per_s(&site.drive(&engine, callers(), seconds)?.0))
         };
         let (any_connection_per_s, new_connection_per_s) = (otherwise(1)?, otherwise(2)?);
 
-        let calls = calls::Line::of("http", (n, in_flight), &driven, fsyncs);
-        let requests = (calls.count.max(1) * u64::from(n)) as f64;
-        let line = Line {
-            step_p50_us: round(calls.p50_us / f64::from(n), 2),
-            fsyncs_per_request: round(fsyncs as f64 / requests, 3),
-            raw_sync_us: micros(syncs.latencies.per_mille(500)),
-            any_connection_per_s,
-            new_connection_per_s,
-            calls,
-        };
+        let requests = (driven.latencies.count().max(1) * u64::from(n)) as f64;
+        let fsyncs_per_request = round(fsyncs as f64 / requests, 3);
+        let [p50_us] = driven.latencies.micros([500]);
+        // The time of one request within its workflow.
+        let step_p50_us = round(p50_us / f64::from(n), 2);
+        let per_s = per_s(&driven);
         let text = format!(
-            "http: {:.0} per s, {in_flight} in flight, {} each (a sync of the disk alone: {}), {:.3} \
-             syncs each, {:.2} s of cpu in {:.1} s\n\
-             connections: {:.0} per s with any that is open, {:.0} with a new one for each; it is {:.2} \
-             and {:.2} times that",
-            line.calls.per_s,
-            latency(line.step_p50_us),
-            latency(line.raw_sync_us),
-            line.fsyncs_per_request,
-            line.calls.cpu_s,
-            line.calls.seconds,
-            line.any_connection_per_s,
-            line.new_connection_per_s,
-            line.calls.per_s / line.any_connection_per_s,
-            line.calls.per_s / line.new_connection_per_s,
+            "http: {per_s:.0} per s, {in_flight} in flight, {} each (a sync of the disk alone: {}), \
+             {fsyncs_per_request:.3} syncs each, {:.2} s of cpu in {:.1} s\n\
+             connections: {any_connection_per_s:.0} per s with any that is open, \
+             {new_connection_per_s:.0} with a new one for each; it is {:.2} and {:.2} times that",
+            latency(step_p50_us),
+            latency(raw_sync_us),
+            driven.cpu_s(),
+            driven.seconds,
+            per_s / any_connection_per_s,
+            per_s / new_connection_per_s,
         );
-        Ok((line, text))
+        let figures = calls::told((n, in_flight), &driven, fsyncs).and(figures! {
+            step_p50_us, fsyncs_per_request, raw_sync_us, any_connection_per_s, new_connection_per_s
+        });
+        Ok(Measurement::new("http", figures, text))
     }
 }
 
@@ -161,8 +128,4 @@ fn config(peer: &Peer) -> Config {
         ..Grant::default()
     };
     Config { grants: [(house::COMPONENT, grant)].into_iter().collect(), ..Config::default() }
-}
-
-fn unable(what: &str, error: &dyn std::error::Error) -> Failure {
-    Failure::new(format!("cannot {what}: {error}")).hint("look at the limits of this process")
 }

@@ -8,13 +8,13 @@ use indelible_store::Store;
 use indelible_store::embedded::{self, Options};
 use tokio::runtime::Runtime;
 
-use super::drive::Windows;
+use super::drive::{Stretch, Windows};
 use super::load::{JOURNAL_ROWS, Loaded};
 use super::place::Place;
-use super::report::{Line, More, Report, round};
+use super::report::{Line, Report, figures, round};
 use super::steps::ROW_ENTRIES;
 use super::sustained::{self, Setting};
-use super::{SEED_STEPS, StoreArguments, Workload, close, note, open, raw, reads, step};
+use super::{SEED_STEPS, StoreArguments, Workload, close, open, raw, reads, step};
 use crate::failure::Failure;
 
 pub(super) struct Bench<'a> {
@@ -26,10 +26,6 @@ pub(super) struct Bench<'a> {
 
 impl Bench<'_> {
     pub(super) fn run(&self, report: &mut Report<'_, impl Write>) -> Result<(), Failure> {
-        note(&format!("measuring in {}", self.place.path().display()));
-        if self.place.is_in_memory() {
-            note("warning: this folder is in memory, where a sync costs nothing; --dir names one");
-        }
         if self.wants(Workload::Step) || self.wants(Workload::Raw) {
             for producers in &self.arguments.producers {
                 self.commits(*producers, report)?;
@@ -64,18 +60,19 @@ impl Bench<'_> {
     /// Steps, and the raw disk right before and right after them: the machine may not be the same
     /// from one minute to the next.
     fn commits(&self, producers: u32, report: &mut Report<'_, impl Write>) -> Result<(), Failure> {
-        let half = Windows { length: self.length() / 2, count: 1 };
+        let half = self.length() / 2;
         let file = self.place.join("raw");
         let mut raw = raw::run(self.runtime, &file, producers, half)?;
         let steps = if self.wants(Workload::Step) { Some(self.steps(producers)?) } else { None };
         let after = raw::run(self.runtime, &file, producers, half)?;
         let rates = [raw.driven.all.per_s(), after.driven.all.per_s()];
+        let [before_per_s, after_per_s] = rates.map(|rate| round(rate, 1));
         raw.driven.all.merge(&after.driven.all);
         report.line(&Line {
             producers: Some(producers),
             fsyncs: Some(raw.fsyncs + after.fsyncs),
             bytes_given: Some(raw.bytes_given + after.bytes_given),
-            more: More::Raw { before_per_s: round(rates[0], 1), after_per_s: round(rates[1], 1) },
+            more: figures!(before_per_s, after_per_s),
             ..Line::of("raw", &raw.driven.all)
         })?;
         let mean = f64::midpoint(rates[0], rates[1]);
@@ -85,7 +82,7 @@ impl Bench<'_> {
     fn steps(&self, producers: u32) -> Result<Line, Failure> {
         let folder = self.place.join(&format!("step-{producers}"));
         let store = self.open(&folder)?;
-        let windows = Windows { length: self.length(), count: 1 };
+        let windows = Windows::one(self.length());
         let ran = step::run(self.runtime, &store, SEED_STEPS, producers, windows, |_| Ok(()))?;
         let line = Line {
             producers: Some(producers),
@@ -105,30 +102,25 @@ impl Bench<'_> {
         if self.wants(Workload::Scan) || self.wants(Workload::Get) {
             loaded.warm_up(&store)?;
         }
-        let reads = |workload, stretch, entries_each: u64| {
-            let line = Line::of(workload, &stretch);
-            let (entries, cache_mib) = (loaded.entries(), self.cache_mib());
+        let (entries, cache_mib) = (loaded.entries(), self.cache_mib());
+        let mut told = |workload, stretch: Stretch, entries_each: u64| {
             let entries_per_s = round(stretch.per_s() * entries_each as f64, 1);
-            let text = format!(
+            let more = figures!(entries, entries_per_s, cache_mib);
+            report.line(&Line { more, ..Line::of(workload, &stretch) })?;
+            report.text(&format!(
                 "  {entries_per_s:.0} entries/s, of {entries} loaded; cache: {cache_mib} MiB"
-            );
-            (Line { more: More::Reads { entries, entries_per_s, cache_mib }, ..line }, text)
+            ))
         };
         if self.wants(Workload::Scan) {
             let stretch = reads::scans(&store, &loaded, self.length())?;
-            let (line, text) = reads("scan", stretch, JOURNAL_ROWS * ROW_ENTRIES);
-            report.line(&line)?;
-            report.text(&text)?;
+            told("scan", stretch, JOURNAL_ROWS * ROW_ENTRIES)?;
         }
         if self.wants(Workload::Get) {
             loaded.warm_up_gets(&store)?;
-            let stretch = reads::gets(&store, &loaded, self.length())?;
-            let (line, text) = reads("get", stretch, ROW_ENTRIES);
-            report.line(&line)?;
-            report.text(&text)?;
+            told("get", reads::gets(&store, &loaded, self.length())?, ROW_ENTRIES)?;
         }
         if self.wants(Workload::Sustained) {
-            let (runtime, cache_mib) = (self.runtime, self.cache_mib());
+            let runtime = self.runtime;
             let setting = Setting { runtime, store: &store, folder: &folder, loaded, cache_mib };
             sustained::run(&setting, self.length(), report)?;
         }

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::report::round;
+
 /// A reading of what grows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
@@ -57,12 +59,13 @@ impl Usage {
 
 /// How much memory this process has now, in mebibytes.
 pub(super) fn rss_mb() -> Option<f64> {
-    rss_bytes().map(|bytes| bytes as f64 / f64::from(1 << 20))
+    rss_mb_of("self")
 }
 
-/// How much memory another process has now, in mebibytes.
-pub(super) fn rss_mb_of(process: u32) -> Option<f64> {
-    number(&format!("/proc/{process}/status"), "VmRSS:").map(|kib| kib as f64 / 1024.0)
+/// How much memory a process has now, in mebibytes.
+pub(super) fn rss_mb_of(process: &str) -> Option<f64> {
+    let kib = number(&format!("/proc/{process}/status"), "VmRSS:")?;
+    Some(round(kib as f64 / 1024.0, 1))
 }
 
 /// How much memory this process has now, in bytes.

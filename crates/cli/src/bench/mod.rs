@@ -3,7 +3,8 @@
 //! - `measure`: the workloads in turn. `step`, `raw`, `reads`, `sustained`, `open`: each of them.
 //! - `steps`: the rows of the workload. `load`: many of them to read. `drive`: producers, and the
 //!   time they take.
-//! - `server`: a server, over HTTP. `calls`, `http`, `signals`, `timers`, `recover`, `history`: the engine. `house`: one in a folder.
+//! - `server`: a server, over HTTP. `calls`, `http`, `signals`, `timers`, `recover`, `history`: the
+//!   engine. `house`: one in a folder.
 //!   `guest`: what it calls. `hearing`: what guests say.
 //! - `place`: the folder it happens in. `meters`: what the process takes from the machine.
 //!   `histogram`: latencies. `random`: bytes. `report`: what is printed.
@@ -33,8 +34,8 @@ mod steps;
 mod sustained;
 mod timers;
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read as _, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum, value_parser};
@@ -135,15 +136,8 @@ pub(crate) enum Command {
 
 #[derive(Args)]
 pub(crate) struct StoreArguments {
-    /// Where to measure: a folder that is empty or absent
-    ///
-    /// Without it, one in the current directory. It is removed afterwards; a folder that was
-    /// there before is emptied.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// Leave what was made in the folder
-    #[arg(long, requires = "dir")]
-    keep: bool,
+    #[command(flatten)]
+    folder: FolderArguments,
     /// How many producers commit at once, one measurement for each number
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,8,64,256",
         value_parser = value_parser!(u32).range(1..=4096))]
@@ -165,6 +159,33 @@ pub(crate) struct StoreArguments {
     /// Print one JSON object for each measurement
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Args)]
+struct FolderArguments {
+    /// Where to measure: a folder that is empty or absent
+    ///
+    /// Without it, one in the current directory. It is removed afterwards; a folder that was
+    /// there before is emptied.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Leave what was made in the folder
+    #[arg(long, requires = "dir")]
+    keep: bool,
+}
+
+impl FolderArguments {
+    /// The folder to measure in. It goes away when the last handle does, or with an interrupt.
+    fn make(&self, runtime: &Runtime) -> Result<Arc<Place>, Failure> {
+        let place = Arc::new(Place::make(self.dir.as_deref(), self.keep)?);
+        remove_when_interrupted(runtime, &place)
+            .map_err(|error| unable("listen for signals", &error))?;
+        note(&format!("measuring in {}", place.path().display()));
+        if place.is_in_memory() {
+            note("warning: this folder is in memory, where a sync costs nothing; --dir names one");
+        }
+        Ok(place)
+    }
 }
 
 #[derive(Args)]
@@ -237,21 +258,13 @@ fn store(
     runtime: Runtime,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let place = place(&runtime, arguments.dir.as_deref(), arguments.keep)?;
+    let place = arguments.folder.make(&runtime)?;
     let options = arguments.cache.options();
     let bench = StoreBench { arguments, options, runtime: &runtime, place: &place };
     let result = bench.run(&mut Report::new(out, arguments.json));
     // Nothing may run in the folder any more when its last handle, here, removes it.
     drop(runtime);
     result
-}
-
-/// A folder to measure in. It goes away when the last handle does, or with an interrupt.
-fn place(runtime: &Runtime, dir: Option<&Path>, keep: bool) -> Result<Arc<Place>, Failure> {
-    let place = Arc::new(Place::make(dir, keep)?);
-    remove_when_interrupted(runtime, &place)
-        .map_err(|error| unable("listen for signals", &error))?;
-    Ok(place)
 }
 
 /// As many workers as cores, as a server has.
@@ -274,7 +287,7 @@ fn remove_when_interrupted(runtime: &Runtime, place: &Arc<Place>) -> io::Result<
     Ok(())
 }
 
-fn unable(what: &str, error: &io::Error) -> Failure {
+fn unable(what: &str, error: &dyn std::error::Error) -> Failure {
     Failure::new(format!("cannot {what}: {error}")).hint("look at the limits of this process")
 }
 
@@ -282,6 +295,14 @@ fn unable(what: &str, error: &io::Error) -> Failure {
 fn note(text: &str) {
     // Whether anybody does is no concern of a benchmark.
     _ = writeln!(io::stderr(), "{text}");
+}
+
+/// A child of a benchmark ends with its parent, which holds the child's standard input open.
+fn end_with_parent() {
+    std::thread::spawn(|| {
+        _ = io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
 }
 
 fn close(store: Store) -> Result<(), Failure> {

@@ -2,19 +2,18 @@
 //! closed.
 #![expect(clippy::disallowed_methods, reason = "it starts, watches and kills a process")]
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::process::{self, Child, Stdio};
 use std::time::{Duration, Instant};
 
 use indelible_store::Store;
 use indelible_store::embedded::{self, Options};
-use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use super::drive::Windows;
-use super::report::{Line, More, round};
-use super::{SEED_FILL, close, meters, note, step};
+use super::report::{Line, figures, mib, round};
+use super::{SEED_FILL, close, end_with_parent, meters, note, step};
 use crate::failure::Failure;
 
 /// How large the folder is to be, for each entry that is to be loaded: with the default about a
@@ -26,41 +25,13 @@ const PRODUCERS: u32 = 256;
 const FILL_MAX: Duration = Duration::from_secs(3_600);
 const POLL: Duration = Duration::from_millis(50);
 
-/// What it took to open.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Opened {
-    after_kill_s: f64,
-    close_s: f64,
-    after_close_s: f64,
-    /// What was there when the process was killed, and after the close.
-    disk_bytes: u64,
-    closed_disk_bytes: u64,
-    /// How many batches the killed process had made durable.
-    batches: u64,
-}
-
-impl Opened {
-    pub(super) fn text(&self) -> String {
-        format!(
-            "  {} MiB, {} batches, killed under load: opened in {:.3} s\n  \
-               closed in {:.3} s, then {} MiB: opened in {:.3} s",
-            super::report::mib(self.disk_bytes),
-            self.batches,
-            self.after_kill_s,
-            self.close_s,
-            super::report::mib(self.closed_disk_bytes),
-            self.after_close_s,
-        )
-    }
-}
-
 pub(super) fn run(
     folder: &Path,
     entries: u64,
     options: &Options,
 ) -> Result<(Line, String), Failure> {
     let target = entries * BYTES_PER_ENTRY;
-    note(&format!("filling a store up to {} MiB, to be killed", super::report::mib(target)));
+    note(&format!("filling a store up to {} MiB, to be killed", mib(target)));
     let disk_bytes = filled_and_killed(folder, target, options)?;
     let (store, after_kill_s) = timed(|| open(folder, options))?;
     let batches = store.durable_now().number();
@@ -71,10 +42,16 @@ pub(super) fn run(
     close(store)?;
     let [after_kill_s, close_s, after_close_s] =
         [after_kill_s, close_s, after_close_s].map(|seconds| round(seconds, 4));
-    let opened =
-        Opened { after_kill_s, close_s, after_close_s, disk_bytes, closed_disk_bytes, batches };
-    let text = opened.text();
-    Ok((Line { producers: Some(PRODUCERS), more: More::Open(opened), ..line }, text))
+    let text = format!(
+        "  {} MiB, {batches} batches, killed under load: opened in {after_kill_s:.3} s\n  \
+           closed in {close_s:.3} s, then {} MiB: opened in {after_close_s:.3} s",
+        mib(disk_bytes),
+        mib(closed_disk_bytes),
+    );
+    let more = figures! {
+        after_kill_s, close_s, after_close_s, disk_bytes, closed_disk_bytes, batches,
+    };
+    Ok((Line { producers: Some(PRODUCERS), more, ..line }, text))
 }
 
 fn open(folder: &Path, options: &Options) -> Result<Store, Failure> {
@@ -141,14 +118,8 @@ fn failed(error: &io::Error) -> Failure {
 
 /// The process that is killed: commits steps until then.
 pub(super) fn fill(runtime: &Runtime, folder: &Path, options: &Options) -> Result<(), Failure> {
-    // Whoever started it holds its standard input open: when that ends, so does this.
-    std::thread::spawn(|| {
-        _ = io::stdin().read_to_end(&mut Vec::new());
-        _ = io::stdout().flush();
-        process::exit(0);
-    });
+    end_with_parent();
     let store = open(folder, options)?;
-    let windows = Windows { length: FILL_MAX, count: 1 };
-    step::run(runtime, &store, SEED_FILL, PRODUCERS, windows, |_| Ok(()))?;
+    step::run(runtime, &store, SEED_FILL, PRODUCERS, Windows::one(FILL_MAX), |_| Ok(()))?;
     close(store)
 }

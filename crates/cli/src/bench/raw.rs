@@ -4,34 +4,28 @@
 #![expect(clippy::disallowed_methods, reason = "the raw writer owns a file")]
 
 use std::fs::{self, File};
-use std::future::Future;
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 use super::SEED_RAW;
-use super::drive::{Driven, Producer, Windows, drive};
+use super::drive::{Producer, Windows, drive};
+use super::place::Place;
+use super::step::Ran;
 use super::steps::{Steps, serialised};
 use crate::failure::Failure;
-
-/// What a raw run did.
-pub(super) struct Raw {
-    pub(super) driven: Driven,
-    pub(super) fsyncs: u64,
-    pub(super) bytes_given: u64,
-}
 
 pub(super) fn run(
     runtime: &Runtime,
     file: &Path,
     producers: u32,
-    windows: Windows,
-) -> Result<Raw, Failure> {
+    length: Duration,
+) -> Result<Ran, Failure> {
     let queue = Arc::new(Queue::default());
     let open = File::options().write(true).create_new(true).open(file);
     let writer = open.and_then(|file| {
@@ -46,19 +40,37 @@ pub(super) fn run(
         steps.next();
         Batches { queue: Arc::clone(&queue), bytes: serialised(&steps.next()) }
     });
-    let driven = drive(runtime, all.collect(), windows, |_| Ok(()));
+    let driven = drive(runtime, all.collect(), Windows::one(length), |_| Ok(()));
     queue.lock().closed = true;
     queue.work.notify_one();
     let written = writer.join().map_err(|_| failed(&io::Error::other("its thread panicked")));
     fs::remove_file(file).map_err(|error| failed(&error))?;
     let (driven, (fsyncs, bytes_given)) = (driven?, written?);
-    Ok(Raw { driven, fsyncs, bytes_given })
+    Ok(Ran { driven, fsyncs, bytes_given })
+}
+
+/// Measures something, and the disk alone for a second right before and a second right after it:
+/// how many microseconds the median of its syncs takes.
+pub(super) fn beside<T>(
+    runtime: &Runtime,
+    place: &Place,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<(T, f64), Failure> {
+    let alone = || run(runtime, &place.join("raw"), 1, Duration::from_secs(1));
+    let mut syncs = alone()?.driven.all;
+    let done = work()?;
+    syncs.merge(&alone()?.driven.all);
+    let [median_us] = syncs.latencies.micros([500]);
+    Ok((done, median_us))
 }
 
 fn failed(error: &io::Error) -> Failure {
     Failure::new(format!("the raw disk cannot be measured: {error}"))
         .hint("choose a folder on another disk with --dir")
 }
+
+/// How a group ended; none while it has not.
+type Outcome = Option<Result<(), String>>;
 
 /// What waits for the writer.
 #[derive(Default)]
@@ -70,7 +82,8 @@ struct Queue {
 #[derive(Default)]
 struct State {
     open: Vec<Bytes>,
-    outcome: Arc<Outcome>,
+    /// For all who wait for the open group.
+    outcome: watch::Sender<Outcome>,
     writing: bool,
     closed: bool,
 }
@@ -80,16 +93,16 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, batch: Bytes) -> Durable {
+    fn push(&self, batch: Bytes) -> watch::Receiver<Outcome> {
         let mut state = self.lock();
         let wake = state.open.is_empty() && !state.writing;
         state.open.push(batch);
-        let outcome = Arc::clone(&state.outcome);
+        let outcome = state.outcome.subscribe();
         drop(state);
         if wake {
             self.work.notify_one();
         }
-        Durable(outcome)
+        outcome
     }
 
     /// The writer's thread: how many syncs it made, of how many bytes.
@@ -116,45 +129,8 @@ impl Queue {
                 syncs += 1;
                 bytes += buffer.len() as u64;
             }
-            outcome.end(result.map_err(|error| error.to_string()));
+            outcome.send_replace(Some(result.map_err(|error| error.to_string())));
         }
-    }
-}
-
-/// How a group ended, for all who wait for it: as the store's own, which is not public.
-#[derive(Default)]
-struct Outcome(Mutex<Waiting>);
-
-#[derive(Default)]
-struct Waiting {
-    ended: Option<Result<(), String>>,
-    wakers: Vec<Waker>,
-}
-
-impl Outcome {
-    fn end(&self, result: Result<(), String>) {
-        let wakers = {
-            let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.ended = Some(result);
-            std::mem::take(&mut waiting.wakers)
-        };
-        wakers.into_iter().for_each(Waker::wake);
-    }
-}
-
-struct Durable(Arc<Outcome>);
-
-impl Future for Durable {
-    type Output = Result<(), String>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut waiting = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(result) = &waiting.ended {
-            return Poll::Ready(result.clone());
-        }
-        // Each task waits for nothing else, so it comes here once.
-        waiting.wakers.push(context.waker().clone());
-        Poll::Pending
     }
 }
 
@@ -172,7 +148,10 @@ impl Producer for Batches {
     }
 
     async fn commit(&mut self, batch: Bytes) -> Result<(), Failure> {
-        let durable = self.queue.push(batch);
-        durable.await.map_err(|error| failed(&io::Error::other(error)))
+        let mut outcome = self.queue.push(batch);
+        let ended = outcome.wait_for(Option::is_some).await.map_err(io::Error::other);
+        let ended = ended.map(|ended| ended.clone().expect("it was waited for"));
+        let written = ended.and_then(|ended| ended.map_err(io::Error::other));
+        written.map_err(|error| failed(&error))
     }
 }

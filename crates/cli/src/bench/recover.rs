@@ -2,22 +2,22 @@
 //! one takes until it can be used, and until it has gone on with what became due meanwhile.
 #![expect(clippy::disallowed_methods, reason = "it starts, times and kills processes")]
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write};
+use std::io::{self, BufRead as _, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{self, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum, value_parser};
-use indelible_runtime::Engine;
+use indelible_runtime::{Engine, Readings};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
 use super::hearing::Counting;
 use super::house::{self, Measure, Site};
 use super::place::{Guest, Place};
-use super::report::{mib, round};
-use super::{guest, meters, note};
+use super::report::{Measurement, figures, memory, round, seconds};
+use super::{end_with_parent, guest, meters, note};
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
@@ -32,8 +32,6 @@ Examples:
   indelible bench recover
   indelible bench recover --n 10000 --due 50 --json";
 
-/// How many starts are under way at once.
-const IN_FLIGHT: u32 = 256;
 /// How long all that is due may take to go on, and to end.
 const DUE_MAX: Duration = Duration::from_secs(1_800);
 /// So many are started to see how long a start takes.
@@ -79,26 +77,13 @@ enum Part {
     Second,
 }
 
-/// What a process says, one line each.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "said", rename_all = "snake_case")]
-enum Said {
-    /// All were started; the sleepers are due at this time, in microseconds since 1970.
-    Waiting { started_s: f64, due_at: u64, memory: Memory },
-    /// The store is open.
-    Store {},
-    /// The engine is open.
-    Open {},
-    /// A call was answered.
-    Ready { memory: Memory },
-    /// All that was due has gone on.
-    GoneOn {},
-    /// That is over.
-    Ended { memory: Memory },
-}
-
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Memory {
+/// What a process says, one line each: it has come to the next point. What does not apply is nothing.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Point {
+    /// How long it took to start all.
+    started_s: f64,
+    /// When the sleepers are due, in microseconds since 1970.
+    due_at: u64,
     rss_bytes: Option<u64>,
     parked: usize,
     trees: usize,
@@ -106,36 +91,16 @@ struct Memory {
     replays: u64,
 }
 
-/// What was measured.
-#[derive(Serialize)]
-pub(crate) struct Line {
-    v: u32,
-    workload: &'static str,
-    n: u64,
-    due: u64,
-    started_per_s: f64,
-    before_rss_bytes: Option<u64>,
-    before_parked: usize,
-    before_trees: usize,
-    before_evicted: u64,
-    store_open_s: f64,
-    open_s: f64,
-    ready_s: f64,
-    ready_rss_bytes: Option<u64>,
-    gone_on_s: f64,
-    ended_s: f64,
-    after_rss_bytes: Option<u64>,
-    after_parked: usize,
-    after_trees: usize,
-    after_evicted: u64,
-    after_replays: u64,
-    disk_bytes: Option<u64>,
+impl Point {
+    fn of(engine: &Engine) -> Self {
+        let Readings { parked, trees, evicted, replays, .. } = engine.readings();
+        let rss_bytes = meters::rss_bytes();
+        Self { rss_bytes, parked, trees, evicted, replays, ..Self::default() }
+    }
 }
 
 impl Measure for RecoverArguments {
-    type Line = Line;
-
-    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+    fn measure(&self, site: &Site<'_>) -> Result<Measurement, Failure> {
         let n = self.n;
         let due = n * self.due / 100;
         let component = guest::path(site.guest)?;
@@ -143,13 +108,10 @@ impl Measure for RecoverArguments {
         let place = site.place;
         note(&format!("starting {n} executions, to be killed"));
         let mut first = Process::start(place, &component, Part::First, n - due, due)?;
-        let (started_s, due_at, before) = match first.hear()? {
-            (Said::Waiting { started_s, due_at, memory }, _) => (started_s, due_at, memory),
-            (other, _) => return Err(unexpected(&other)),
-        };
+        let (before, _) = first.hear()?;
         drop(first);
         let disk_bytes = meters::disk_bytes(place.path()).ok();
-        let left = Duration::from_micros(due_at.saturating_sub(now()));
+        let left = Duration::from_micros(before.due_at.saturating_sub(now()));
         if due > 0 && left.is_zero() {
             return Err(Failure::new("some were due before the process was killed").hint(
                 "this machine is too slow, or too busy, for so many: take a smaller --n or --due",
@@ -163,63 +125,38 @@ impl Measure for RecoverArguments {
         let (_, open_s) = second.hear()?;
         let (ready, ready_s) = second.hear()?;
         let (_, gone_on_s) = second.hear()?;
-        let (ended, ended_s) = second.hear()?;
-        let (Said::Ready { memory: ready }, Said::Ended { memory: after }) = (&ready, &ended)
-        else {
-            return Err(unexpected(&ended));
-        };
-        let line = Line {
-            v: 1,
-            workload: "recover",
-            n,
-            due,
-            started_per_s: round(n as f64 / started_s.max(f64::MIN_POSITIVE), 1),
-            before_rss_bytes: before.rss_bytes,
-            before_parked: before.parked,
-            before_trees: before.trees,
-            before_evicted: before.evicted,
-            store_open_s: round(store_open_s, 3),
-            open_s: round(open_s, 3),
-            ready_s: round(ready_s, 3),
-            ready_rss_bytes: ready.rss_bytes,
-            gone_on_s: round(gone_on_s, 3),
-            ended_s: round(ended_s, 3),
-            after_rss_bytes: after.rss_bytes,
-            after_parked: after.parked,
-            after_trees: after.trees,
-            after_evicted: after.evicted,
-            after_replays: after.replays,
-            disk_bytes,
-        };
-        let text = text(&line);
-        Ok((line, text))
+        let (after, ended_s) = second.hear()?;
+        let started_per_s = round(n as f64 / before.started_s.max(f64::MIN_POSITIVE), 1);
+        let text = format!(
+            "recover: {n} waiting ({started_per_s:.0} started per s): {} MiB, {} parked, {} dropped\n  \
+               killed and started anew: store open after {store_open_s:.2} s, engine after {open_s:.2} s\n  \
+               ready after {ready_s:.2} s with {} MiB\n  \
+               {due} due had gone on after {gone_on_s:.2} s, were over after {ended_s:.2} s\n  \
+               then {} MiB, {} parked, {} replayed",
+            memory(before.rss_bytes),
+            before.parked,
+            before.evicted,
+            memory(ready.rss_bytes),
+            memory(after.rss_bytes),
+            after.parked,
+            after.replays,
+        );
+        let figures = figures! { n, due, started_per_s }
+            .with("before_rss_bytes", before.rss_bytes)
+            .with("before_parked", before.parked)
+            .with("before_trees", before.trees)
+            .with("before_evicted", before.evicted)
+            .and(figures! { store_open_s, open_s, ready_s })
+            .with("ready_rss_bytes", ready.rss_bytes)
+            .and(figures! { gone_on_s, ended_s })
+            .with("after_rss_bytes", after.rss_bytes)
+            .with("after_parked", after.parked)
+            .with("after_trees", after.trees)
+            .with("after_evicted", after.evicted)
+            .with("after_replays", after.replays)
+            .and(figures! { disk_bytes });
+        Ok(Measurement::new("recover", figures, text))
     }
-}
-
-fn text(line: &Line) -> String {
-    let memory = |bytes: Option<u64>| bytes.map_or("?".to_owned(), |bytes| mib(bytes).to_string());
-    format!(
-        "recover: {} waiting ({:.0} started per s): {} MiB, {} parked, {} dropped\n  \
-           killed and started anew: store open after {:.2} s, engine after {:.2} s\n  \
-           ready after {:.2} s with {} MiB\n  \
-           {} due had gone on after {:.2} s, were over after {:.2} s\n  \
-           then {} MiB, {} parked, {} replayed",
-        line.n,
-        line.started_per_s,
-        memory(line.before_rss_bytes),
-        line.before_parked,
-        line.before_evicted,
-        line.store_open_s,
-        line.open_s,
-        line.ready_s,
-        memory(line.ready_rss_bytes),
-        line.due,
-        line.gone_on_s,
-        line.ended_s,
-        memory(line.after_rss_bytes),
-        line.after_parked,
-        line.after_replays,
-    )
 }
 
 /// Microseconds since 1970.
@@ -263,15 +200,15 @@ impl<'a> Process<'a> {
     }
 
     /// What it says next, and how many seconds after its start.
-    fn hear(&mut self) -> Result<(Said, f64), Failure> {
+    fn hear(&mut self) -> Result<(Point, f64), Failure> {
         let mut line = String::new();
         let read = self.said.read_line(&mut line);
-        let seconds = self.start.elapsed().as_secs_f64();
+        let time = seconds(self.start.elapsed());
         let said = read.and_then(|_| {
             serde_json::from_str(&line).map_err(|_| io::Error::other("it ended early"))
         });
         let said = self.place.unless_removed(said).map_err(|error| failed(&error))?;
-        Ok((said, seconds))
+        Ok((said, time))
     }
 }
 
@@ -286,42 +223,23 @@ fn failed(error: &io::Error) -> Failure {
         .hint("see what it said above; look at the disk's free space, or take a smaller --n")
 }
 
-fn unexpected(said: &Said) -> Failure {
-    failed(&io::Error::other(format!("it said {said:?}")))
-}
-
 /// The process that waits, or goes on.
 pub(super) fn wait(
     arguments: &WaitArguments,
     runtime: &Runtime,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    // Whoever started it holds its standard input open: when that ends, so does this.
-    std::thread::spawn(|| {
-        _ = io::stdin().read_to_end(&mut Vec::new());
-        process::exit(0);
-    });
+    end_with_parent();
     match arguments.part {
         Part::First => first(arguments, runtime, out),
         Part::Second => second(arguments, runtime, out),
     }
 }
 
-fn say(out: &mut impl Write, said: &Said) -> Result<(), Failure> {
+fn say(out: &mut impl Write, said: &Point) -> Result<(), Failure> {
     let line = serde_json::to_string(said).map_err(io::Error::from);
     let written = line.and_then(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
     written.map_err(|error| Failure::output(&error))
-}
-
-fn memory(engine: &Engine) -> Memory {
-    let readings = engine.readings();
-    Memory {
-        rss_bytes: meters::rss_bytes(),
-        parked: readings.parked,
-        trees: readings.trees,
-        evicted: readings.evicted,
-        replays: readings.replays,
-    }
 }
 
 fn first(
@@ -335,23 +253,17 @@ fn first(
     let engine = Arc::new(house::open(&arguments.dir, world)?);
     house::deploy(runtime, &engine, &component)?;
     let start = Instant::now();
-    let listening = Arc::clone(&engine);
-    house::many(runtime, signals, IN_FLIGHT, move |_| {
-        let engine = Arc::clone(&listening);
-        async move { house::begin(&engine, "listen", "1".to_owned()).await.map(drop) }
+    house::many(runtime, &engine, signals, |engine| async move {
+        house::begin(&engine, "listen", "1".to_owned()).await.map(drop)
     })?;
     let lead = MARGIN + SLOWER * lead_time(runtime, &engine, sleepers)?;
     let due_at = now() + u64::try_from(lead.as_micros()).unwrap_or(u64::MAX);
-    let dozing = Arc::clone(&engine);
-    house::many(runtime, sleepers, IN_FLIGHT, move |_| {
-        let engine = Arc::clone(&dozing);
-        async move {
-            let micros = due_at.saturating_sub(now());
-            house::begin(&engine, "doze", micros.to_string()).await.map(drop)
-        }
+    house::many(runtime, &engine, sleepers, move |engine| async move {
+        let micros = due_at.saturating_sub(now());
+        house::begin(&engine, "doze", micros.to_string()).await.map(drop)
     })?;
     let started_s = start.elapsed().as_secs_f64();
-    say(out, &Said::Waiting { started_s, due_at, memory: memory(&engine) })?;
+    say(out, &Point { started_s, due_at, ..Point::of(&engine) })?;
     loop {
         std::thread::park();
     }
@@ -361,10 +273,8 @@ fn first(
 fn lead_time(runtime: &Runtime, engine: &Arc<Engine>, count: u64) -> Result<Duration, Failure> {
     let some = count.min(SAMPLE);
     let start = Instant::now();
-    let engine = Arc::clone(engine);
-    house::many(runtime, some, IN_FLIGHT, move |_| {
-        let engine = Arc::clone(&engine);
-        async move { house::begin(&engine, "echo", "1".to_owned()).await.map(drop) }
+    house::many(runtime, engine, some, |engine| async move {
+        house::begin(&engine, "echo", "1".to_owned()).await.map(drop)
     })?;
     let seconds = start.elapsed().as_secs_f64() * count as f64 / some.max(1) as f64;
     Ok(Duration::from_secs_f64(seconds))
@@ -379,19 +289,19 @@ fn second(
     let counting = Arc::new(Counting::default());
     let world = house::world(house::guests(&arguments.dir)?, Arc::clone(&counting) as _);
     let store = house::store(&arguments.dir)?;
-    say(out, &Said::Store {})?;
+    say(out, &Point::default())?;
     let engine = house::engine(store, world)?;
-    say(out, &Said::Open {})?;
+    say(out, &Point::default())?;
     runtime.block_on(house::call(&engine, "echo", "1".to_owned()))?;
-    say(out, &Said::Ready { memory: memory(&engine) })?;
+    say(out, &Point::of(&engine))?;
     house::until("that all go on", DUE_MAX, || counting.count() >= sleepers)?;
-    say(out, &Said::GoneOn {})?;
+    say(out, &Point::default())?;
     house::until("that all end", DUE_MAX, || {
         let left = indelible_records::timers::next(engine.store(), None, 1);
         engine.readings().recovered && left.is_ok_and(|left| left.value.is_empty())
     })?;
     house::settle(&engine)?;
-    say(out, &Said::Ended { memory: memory(&engine) })?;
+    say(out, &Point::of(&engine))?;
     loop {
         std::thread::park();
     }

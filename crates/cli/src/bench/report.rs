@@ -2,20 +2,70 @@
 //! `docs/formats/cli-json.md`.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::drive::Stretch;
 use super::meters;
-use super::open::Opened;
-use super::sustained::Sustained;
 use crate::failure::{Failure, quiet};
 
 /// The version of what `--json` prints.
 const JSON_VERSION: u32 = 1;
 
-/// One measurement. What does not apply is null.
-#[derive(Debug, Clone, Serialize)]
+/// Keys and their values, in the order in which they are printed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Figures(Vec<(&'static str, Box<RawValue>)>);
+
+impl Figures {
+    pub(super) fn with(mut self, key: &'static str, value: impl Serialize) -> Self {
+        let value = to_raw_value(&value).expect("figures are numbers, texts and lists");
+        self.0.push((key, value));
+        self
+    }
+
+    /// These, and then others.
+    pub(super) fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+}
+
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+/// `figures!(n, per_s)` has the keys `n` and `per_s`, with what the variables of these names hold.
+macro_rules! figures {
+    ($($key:ident),* $(,)?) => {
+        $crate::bench::report::Figures::default()$(.with(stringify!($key), $key))*
+    };
+}
+pub(super) use figures;
+
+/// A measurement that has keys of its own.
+#[derive(Serialize)]
+pub(crate) struct Measurement {
+    v: u32,
+    workload: &'static str,
+    #[serde(flatten)]
+    figures: Figures,
+    /// The same for people.
+    #[serde(skip)]
+    text: String,
+}
+
+impl Measurement {
+    pub(super) fn new(workload: &'static str, figures: Figures, text: String) -> Self {
+        Self { v: JSON_VERSION, workload, figures, text }
+    }
+}
+
+/// A measurement of the store. What does not apply is null.
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Line {
     pub(super) v: u32,
     pub(super) workload: &'static str,
@@ -34,55 +84,27 @@ pub(super) struct Line {
     pub(super) raw_per_s: Option<f64>,
     pub(super) ratio_to_raw: Option<f64>,
     #[serde(flatten)]
-    pub(super) more: More,
-}
-
-/// What only some workloads have.
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
-pub(super) enum More {
-    Nothing {},
-    Raw { before_per_s: f64, after_per_s: f64 },
-    Reads { entries: u64, entries_per_s: f64, cache_mib: u64 },
-    Sustained(Sustained),
-    Open(Opened),
+    /// What only some workloads have.
+    pub(super) more: Figures,
 }
 
 impl Line {
     pub(super) fn new(workload: &'static str) -> Self {
-        Self {
-            v: JSON_VERSION,
-            workload,
-            producers: None,
-            seconds: None,
-            count: None,
-            per_s: None,
-            p50_us: None,
-            p99_us: None,
-            p999_us: None,
-            fsyncs: None,
-            bytes_written: None,
-            bytes_given: None,
-            cpu_s: None,
-            rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
-            raw_per_s: None,
-            ratio_to_raw: None,
-            more: More::Nothing {},
-        }
+        Self { v: JSON_VERSION, workload, rss_mb: meters::rss_mb(), ..Self::default() }
     }
 
     /// What a stretch of time brought.
     pub(super) fn of(workload: &'static str, stretch: &Stretch) -> Self {
-        let latency = |per_mille| Some(micros(stretch.latencies.per_mille(per_mille)));
+        let [p50_us, p99_us, p999_us] = stretch.latencies.micros([500, 990, 999]).map(Some);
         Self {
             seconds: Some(round(stretch.seconds, 3)),
             count: Some(stretch.latencies.count()),
             per_s: Some(round(stretch.per_s(), 1)),
-            p50_us: latency(500),
-            p99_us: latency(990),
-            p999_us: latency(999),
+            p50_us,
+            p99_us,
+            p999_us,
             bytes_written: stretch.usage.written,
-            cpu_s: Some(round(stretch.usage.cpu.as_secs_f64(), 3)),
+            cpu_s: Some(stretch.cpu_s()),
             ..Self::new(workload)
         }
     }
@@ -93,6 +115,29 @@ impl Line {
         let ratio = per_s.map(|per_s| round(per_s / raw_per_s, 3));
         Self { raw_per_s: Some(round(raw_per_s, 1)), ratio_to_raw: ratio, ..self }
     }
+
+    /// A row of the table for people.
+    fn row(&self) -> String {
+        let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        format!(
+            "{:9} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>5} {:>5}",
+            self.workload,
+            text(self.producers.map(|producers| producers.to_string())),
+            text(self.per_s.map(|per_s| format!("{per_s:.0}"))),
+            text(self.p50_us.map(latency)),
+            text(self.p99_us.map(latency)),
+            text(self.p999_us.map(latency)),
+            text(self.fsyncs.map(|fsyncs| fsyncs.to_string())),
+            text(self.cpu_s.map(|cpu| format!("{cpu:.2}"))),
+            text(self.rss_mb.map(|mb| format!("{mb:.0}"))),
+            text(self.ratio_to_raw.map(|ratio| format!("{ratio:.2}"))),
+        )
+    }
+}
+
+/// Seconds, as they are told.
+pub(super) fn seconds(time: Duration) -> f64 {
+    round(time.as_secs_f64(), 3)
 }
 
 /// Nanoseconds as microseconds.
@@ -104,6 +149,10 @@ pub(super) fn round(number: f64, places: i32) -> f64 {
     let unit = 10_f64.powi(places);
     (number * unit).round() / unit
 }
+
+/// Above the rows of [`Line::row`].
+const HEADER: &str =
+    "workload  prod.    per s      p50      p99    p99.9    syncs   cpu s   MiB ratio";
 
 /// Where measurements go, each as soon as it is made.
 pub(super) struct Report<'a, W> {
@@ -118,24 +167,23 @@ impl<'a, W: Write> Report<'a, W> {
     }
 
     pub(super) fn line(&mut self, line: &Line) -> Result<(), Failure> {
-        let written = if self.json { self.write_json(line) } else { self.write_row(line) };
-        quiet(written).map_err(|error| Failure::output(&error))
+        if self.json {
+            return self.json(line);
+        }
+        if !std::mem::replace(&mut self.has_header, true) {
+            self.write(HEADER)?;
+        }
+        self.write(&line.row())
     }
 
-    /// A measurement with keys of its own, and the same for people.
-    pub(super) fn object(&mut self, object: &impl Serialize, text: &str) -> Result<(), Failure> {
-        if !self.json {
-            return self.text(text);
-        }
-        let line = serde_json::to_string(object).map_err(io::Error::from);
-        let written = line.and_then(|line| writeln!(self.out, "{line}"));
-        quiet(written.and_then(|()| self.out.flush())).map_err(|error| Failure::output(&error))
+    /// A measurement with keys of its own, or the same for people.
+    pub(super) fn measurement(&mut self, measured: &Measurement) -> Result<(), Failure> {
+        if self.json { self.json(measured) } else { self.write(&measured.text) }
     }
 
     /// More for people, beneath a line.
     pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        let written = if self.json { Ok(()) } else { writeln!(self.out, "{text}") };
-        quiet(written.and_then(|()| self.out.flush())).map_err(|error| Failure::output(&error))
+        if self.json { Ok(()) } else { self.write(text) }
     }
 
     /// What people see while it goes on. As JSON it is part of a later line.
@@ -146,52 +194,37 @@ impl<'a, W: Write> Report<'a, W> {
         self.text(text)
     }
 
-    fn write_json(&mut self, line: &Line) -> io::Result<()> {
-        serde_json::to_writer(&mut *self.out, line)?;
-        writeln!(self.out)?;
-        self.out.flush()
+    fn json(&mut self, object: &impl Serialize) -> Result<(), Failure> {
+        let line = serde_json::to_string(object).map_err(io::Error::from);
+        self.write(&line.map_err(|error| Failure::output(&error))?)
     }
 
-    fn write_row(&mut self, line: &Line) -> io::Result<()> {
-        if !self.has_header {
-            self.has_header = true;
-            writeln!(
-                self.out,
-                "{:9} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>5} {:>5}",
-                "workload",
-                "prod.",
-                "per s",
-                "p50",
-                "p99",
-                "p99.9",
-                "syncs",
-                "cpu s",
-                "MiB",
-                "ratio",
-            )?;
-        }
-        let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-        writeln!(
-            self.out,
-            "{:9} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>5} {:>5}",
-            line.workload,
-            text(line.producers.map(|producers| producers.to_string())),
-            text(line.per_s.map(|per_s| format!("{per_s:.0}"))),
-            text(line.p50_us.map(latency)),
-            text(line.p99_us.map(latency)),
-            text(line.p999_us.map(latency)),
-            text(line.fsyncs.map(|fsyncs| fsyncs.to_string())),
-            text(line.cpu_s.map(|cpu| format!("{cpu:.2}"))),
-            text(line.rss_mb.map(|mb| format!("{mb:.0}"))),
-            text(line.ratio_to_raw.map(|ratio| format!("{ratio:.2}"))),
-        )?;
-        self.out.flush()
+    fn write(&mut self, line: &str) -> Result<(), Failure> {
+        let written = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
+        quiet(written).map_err(|error| Failure::output(&error))
     }
 }
 
 /// Bytes as whole mebibytes.
 pub(super) fn mib(bytes: u64) -> u64 {
     bytes >> 20
+}
+
+/// The same of what the system may not have told.
+pub(super) fn memory(bytes: Option<u64>) -> String {
+    bytes.map_or("?".to_owned(), |bytes| mib(bytes).to_string())
+}
+
+/// The one in the middle; of two in the middle, the mean.
+pub(super) fn median(rates: &[f64]) -> f64 {
+    let mut sorted = rates.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => 0.0,
+        count if count % 2 == 1 => sorted[middle],
+        _ => round(f64::midpoint(sorted[middle - 1], sorted[middle]), 1),
+    }
 }
 
 /// A latency in a column of eight: `0.85us`, `412us`, `12.3ms`, `1.20s`.

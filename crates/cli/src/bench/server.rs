@@ -14,21 +14,18 @@ use http::{Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use serde::Serialize;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
-use super::drive::{Producer, Stretch, Windows, drive};
-use super::house::Where;
+use super::drive::{Producer, Stretch, drive_for};
+use super::house::{COMPONENT, Where};
 use super::place::{Guest, Place};
-use super::report::{Report, latency, micros, round};
+use super::report::{Measurement, Report, figures, latency, micros, round};
 use super::{guest, meters, note, raw};
 use crate::failure::Failure;
 
 /// The longest that a server may take to be ready.
 const READY_MAX: Duration = Duration::from_secs(30);
-
-const COMPONENT: &str = "bench";
 
 #[derive(Args)]
 pub(crate) struct ServerArguments {
@@ -51,36 +48,6 @@ pub(crate) struct ServerArguments {
     place: Where,
 }
 
-/// One measurement.
-#[derive(Serialize)]
-struct Line {
-    v: u32,
-    workload: &'static str,
-    connections: u32,
-    seconds: f64,
-    count: u64,
-    per_s: f64,
-    p50_us: f64,
-    p99_us: f64,
-    max_us: f64,
-    /// Syncs of the server's store meanwhile.
-    fsyncs: Option<u64>,
-    /// The server's memory at the end.
-    rss_mb: Option<f64>,
-    /// A sync of the disk alone, right before and right after.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    raw_sync_us: Option<f64>,
-}
-
-/// What a server was when it began.
-#[derive(Serialize)]
-struct Began {
-    v: u32,
-    workload: &'static str,
-    ready_ms: f64,
-    rss_mb: Option<f64>,
-}
-
 /// A server to call.
 #[derive(Clone)]
 struct Target {
@@ -96,68 +63,41 @@ pub(super) fn run(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let component = guest::component(arguments.place.guest.as_deref())?;
-    let place = arguments.place.make(runtime)?;
+    let place = arguments.place.folder.make(runtime)?;
     let mut report = Report::new(out, arguments.place.json);
     let (target, server) = match &arguments.url {
         Some(url) => (Target::named(url, arguments.token_env.as_deref())?, None),
         None => {
             let (target, guest, took) = started(runtime, &place)?;
-            let rss_mb = target.rss_mb();
-            let ready_ms = round(took.as_secs_f64() * 1e3, 1);
-            let line = Began { v: 1, workload: "serve", ready_ms, rss_mb };
+            let (rss_mb, ready_ms) = (target.rss_mb(), round(took.as_secs_f64() * 1e3, 1));
             let text = format!(
                 "serve: ready after {ready_ms:.0} ms, {} MB of memory",
                 rss_mb.map_or("?".to_owned(), |mb| format!("{mb:.0}")),
             );
-            report.object(&line, &text)?;
+            report.measurement(&Measurement::new("serve", figures!(ready_ms, rss_mb), text))?;
             (target, Some(guest))
         }
     };
     let bench = Bench { arguments, runtime, target: &target };
     bench.deploy(component)?;
     // The first ones load the component; that is not what is measured.
-    let once = Windows { length: Duration::from_millis(200), count: 1 };
-    bench.drive(arguments.connections, once, Keys::Fresh)?;
+    bench.drive(arguments.connections, Duration::from_millis(200), Keys::Fresh)?;
 
-    let windows = Windows { length: Duration::from_secs(arguments.seconds.into()), count: 1 };
-    let (stretch, fsyncs) = bench.drive(arguments.connections, windows, Keys::Fresh)?;
-    report_line(&mut report, &bench.line("call", arguments.connections, &stretch, fsyncs))?;
+    let (connections, length) =
+        (arguments.connections, Duration::from_secs(arguments.seconds.into()));
+    let driven = bench.drive(connections, length, Keys::Fresh)?;
+    report.measurement(&bench.told("call", connections, &driven, None))?;
 
-    let second = Windows { length: Duration::from_secs(1), count: 1 };
-    let file = place.join("raw");
-    let mut syncs = raw::run(runtime, &file, 1, second)?.driven.all;
-    let (stretch, fsyncs) = bench.drive(1, windows, Keys::Fresh)?;
-    syncs.merge(&raw::run(runtime, &file, 1, second)?.driven.all);
-    let line = bench.line("call alone", 1, &stretch, fsyncs);
-    let raw_sync_us = Some(micros(syncs.latencies.per_mille(500)));
-    report_line(&mut report, &Line { raw_sync_us, ..line })?;
+    let alone = || bench.drive(1, length, Keys::Fresh);
+    let (driven, raw_sync_us) = raw::beside(runtime, &place, alone)?;
+    report.measurement(&bench.told("call alone", 1, &driven, Some(raw_sync_us)))?;
 
-    let (stretch, fsyncs) = bench.drive(arguments.connections, windows, Keys::Known)?;
-    report_line(&mut report, &bench.line("replay", arguments.connections, &stretch, fsyncs))?;
+    let driven = bench.drive(connections, length, Keys::Known)?;
+    report.measurement(&bench.told("replay", connections, &driven, None))?;
     if let Some(server) = server {
         server.kill();
     }
     Ok(())
-}
-
-fn report_line<W: Write>(report: &mut Report<'_, W>, line: &Line) -> Result<(), Failure> {
-    let beside = line
-        .raw_sync_us
-        .map_or(String::new(), |sync| format!(" (a sync of the disk alone: {})", latency(sync)));
-    let syncs = line.fsyncs.map_or(String::new(), |count| {
-        format!(", {:.3} syncs each", count as f64 / line.count.max(1) as f64)
-    });
-    let memory = line.rss_mb.map_or(String::new(), |mb| format!(", {mb:.0} MB"));
-    let text = format!(
-        "{}: {:.0} per s, {} connections, p50 {}{beside}, p99 {}, longest {}{syncs}{memory}",
-        line.workload,
-        line.per_s,
-        line.connections,
-        latency(line.p50_us),
-        latency(line.p99_us),
-        latency(line.max_us),
-    );
-    report.object(line, &text)
 }
 
 /// A server of our own: its address, and how long it took to be ready.
@@ -204,7 +144,7 @@ impl Target {
     }
 
     fn rss_mb(&self) -> Option<f64> {
-        self.process.and_then(meters::rss_mb_of).map(|mb| round(mb, 1))
+        self.process.and_then(|process| meters::rss_mb_of(&process.to_string()))
     }
 }
 
@@ -330,7 +270,7 @@ impl Bench<'_> {
     fn drive(
         &self,
         connections: u32,
-        windows: Windows,
+        length: Duration,
         keys: Keys,
     ) -> Result<(Stretch, Option<u64>), Failure> {
         if self.arguments.url.is_some() {
@@ -353,7 +293,7 @@ impl Bench<'_> {
             Ok(callers)
         })?;
         let before = self.syncs();
-        let driven = drive(self.runtime, callers, windows, |_| Ok(()))?.all;
+        let driven = drive_for(self.runtime, callers, length)?;
         let fsyncs = before.zip(self.syncs()).map(|(before, after)| after - before);
         Ok((driven, fsyncs))
     }
@@ -370,27 +310,38 @@ impl Bench<'_> {
         line.trim().parse().ok()
     }
 
-    fn line(
+    fn told(
         &self,
         workload: &'static str,
         connections: u32,
-        stretch: &Stretch,
-        fsyncs: Option<u64>,
-    ) -> Line {
-        let per_mille = |part| micros(stretch.latencies.per_mille(part));
-        Line {
-            v: 1,
-            workload,
-            connections,
-            seconds: round(stretch.seconds, 3),
-            count: stretch.latencies.count(),
-            per_s: round(stretch.per_s(), 1),
-            p50_us: per_mille(500),
-            p99_us: per_mille(990),
-            max_us: micros(stretch.latencies.max()),
-            fsyncs,
-            rss_mb: self.target.rss_mb(),
-            raw_sync_us: None,
+        (stretch, fsyncs): &(Stretch, Option<u64>),
+        raw_sync_us: Option<f64>,
+    ) -> Measurement {
+        let (seconds, count) = (round(stretch.seconds, 3), stretch.latencies.count());
+        let per_s = round(stretch.per_s(), 1);
+        let [p50_us, p99_us] = stretch.latencies.micros([500, 990]);
+        let max_us = micros(stretch.latencies.max());
+        let rss_mb = self.target.rss_mb();
+        let beside = raw_sync_us.map_or(String::new(), |sync| {
+            format!(" (a sync of the disk alone: {})", latency(sync))
+        });
+        let syncs = fsyncs.map_or(String::new(), |fsyncs| {
+            format!(", {:.3} syncs each", fsyncs as f64 / count.max(1) as f64)
+        });
+        let memory = rss_mb.map_or(String::new(), |mb| format!(", {mb:.0} MB"));
+        let text = format!(
+            "{workload}: {per_s:.0} per s, {connections} connections, p50 {}{beside}, p99 {}, \
+             longest {}{syncs}{memory}",
+            latency(p50_us),
+            latency(p99_us),
+            latency(max_us),
+        );
+        let mut figures = figures! {
+            connections, seconds, count, per_s, p50_us, p99_us, max_us, fsyncs, rss_mb
+        };
+        if let Some(raw_sync_us) = raw_sync_us {
+            figures = figures.with("raw_sync_us", raw_sync_us);
         }
+        Measurement::new(workload, figures, text)
     }
 }

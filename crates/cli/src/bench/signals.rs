@@ -6,14 +6,12 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 use indelible_journal::{ExecutionId, Payload, SignalName};
 use indelible_runtime::{Asked, Engine, World};
-use serde::Serialize;
-use tokio::runtime::Runtime;
 
-use super::drive::{Producer, Windows, drive};
+use super::drive::Producer;
 use super::hearing::Timing;
 use super::house::{self, Measure, Site};
 use super::meters;
-use super::report::{latency, micros, round};
+use super::report::{Measurement, figures, latency, round};
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
@@ -46,39 +44,20 @@ pub(crate) struct SignalsArguments {
     seconds: u32,
 }
 
-/// What was measured.
-#[derive(Serialize)]
-pub(crate) struct Line {
-    v: u32,
-    workload: &'static str,
-    executions: u32,
-    in_flight: u32,
-    seconds: f64,
-    count: u64,
-    per_s: f64,
-    acknowledged_p50_us: f64,
-    acknowledged_p99_us: f64,
-    gone_on_p50_us: f64,
-    gone_on_p99_us: f64,
-    fsyncs: u64,
-    cpu_s: f64,
-    rss_bytes: Option<u64>,
-}
-
 impl Measure for SignalsArguments {
-    type Line = Line;
-
-    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
+    fn measure(&self, site: &Site<'_>) -> Result<Measurement, Failure> {
         let SignalsArguments { executions, in_flight, seconds, .. } = *self;
         if in_flight > executions {
             return Err(Failure::new("more signals in flight than executions that wait for them")
                 .hint("name at least as many --executions as --in-flight"));
         }
-        let runtime = site.runtime;
         let timing = Arc::new(Timing::new(in_flight));
         let world = World { observer: Arc::clone(&timing) as _, ..site.world()? };
         let engine = site.engine(world)?;
-        let waiting = listeners(runtime, &engine, executions)?;
+        // Executions that wait for more signals than they will get.
+        let waiting = house::many(site.runtime, &engine, executions.into(), |engine| async move {
+            house::begin(&engine, "listen", u32::MAX.to_string()).await
+        })?;
 
         let senders: Vec<_> = (0..in_flight)
             .map(|number| Sender {
@@ -95,59 +74,28 @@ impl Measure for SignalsArguments {
                 sent: 0,
             })
             .collect();
-        let before = engine.readings().store.groups;
-        let windows = Windows { length: Duration::from_secs(seconds.into()), count: 1 };
-        let driven = drive(runtime, senders, windows, |_| Ok(()))?.all;
-        let fsyncs = engine.readings().store.groups - before;
+        let (driven, fsyncs) = site.drive(&engine, senders, seconds)?;
         let count = driven.latencies.count();
         house::until("that all guests go on", LAST_MAX, || timing.heard() >= count)?;
-        let gone_on = timing.latencies();
-        let line = Line {
-            v: 1,
-            workload: "signals",
-            executions,
-            in_flight,
-            seconds: round(driven.seconds, 3),
-            count,
-            per_s: round(driven.per_s(), 1),
-            acknowledged_p50_us: micros(driven.latencies.per_mille(500)),
-            acknowledged_p99_us: micros(driven.latencies.per_mille(990)),
-            gone_on_p50_us: micros(gone_on.per_mille(500)),
-            gone_on_p99_us: micros(gone_on.per_mille(990)),
-            fsyncs,
-            cpu_s: round(driven.usage.cpu.as_secs_f64(), 3),
-            rss_bytes: meters::rss_bytes(),
-        };
+        let [acknowledged_p50_us, acknowledged_p99_us] = driven.latencies.micros([500, 990]);
+        let [gone_on_p50_us, gone_on_p99_us] = timing.latencies().micros([500, 990]);
+        let (seconds, per_s) = (round(driven.seconds, 3), round(driven.per_s(), 1));
+        let (cpu_s, rss_bytes) = (driven.cpu_s(), meters::rss_bytes());
         let text = format!(
-            "signals: {:.0} per s to {} executions, {} in flight\n  \
+            "signals: {per_s:.0} per s to {executions} executions, {in_flight} in flight\n  \
                acknowledged p50 {}, p99 {}; guest gone on p50 {}, p99 {}\n  \
-               {} syncs, {:.2} s of cpu in {:.1} s",
-            line.per_s,
-            line.executions,
-            line.in_flight,
-            latency(line.acknowledged_p50_us),
-            latency(line.acknowledged_p99_us),
-            latency(line.gone_on_p50_us),
-            latency(line.gone_on_p99_us),
-            line.fsyncs,
-            line.cpu_s,
-            line.seconds,
+               {fsyncs} syncs, {cpu_s:.2} s of cpu in {seconds:.1} s",
+            latency(acknowledged_p50_us),
+            latency(acknowledged_p99_us),
+            latency(gone_on_p50_us),
+            latency(gone_on_p99_us),
         );
-        Ok((line, text))
+        let figures = figures! {
+            executions, in_flight, seconds, count, per_s, acknowledged_p50_us, acknowledged_p99_us,
+            gone_on_p50_us, gone_on_p99_us, fsyncs, cpu_s, rss_bytes,
+        };
+        Ok(Measurement::new("signals", figures, text))
     }
-}
-
-/// Executions that wait for more signals than they will get.
-fn listeners(
-    runtime: &Runtime,
-    engine: &Arc<Engine>,
-    count: u32,
-) -> Result<Vec<ExecutionId>, Failure> {
-    let engine = Arc::clone(engine);
-    house::many(runtime, count.into(), 256, move |_| {
-        let engine = Arc::clone(&engine);
-        async move { house::begin(&engine, "listen", u32::MAX.to_string()).await }
-    })
 }
 
 /// Sends one signal after the other, to executions of its own by turns.

@@ -12,9 +12,9 @@ use indelible_store::{Batch, Scan, Store};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
-use super::drive::{Stretch, Windows};
+use super::drive::{Stretch, Windows, nanos};
 use super::load::{Loaded, unreadable};
-use super::report::{Line, More, Report, latency, mib, micros, round};
+use super::report::{Line, Report, figures, latency, median, mib, micros, round};
 use super::{SEED_SUSTAINED, meters, step};
 use crate::failure::Failure;
 
@@ -36,22 +36,6 @@ pub(super) struct Window {
     max_us: f64,
     rss_mb: Option<f64>,
     disk_bytes: u64,
-}
-
-/// What a long run says beyond what every measurement says.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Sustained {
-    entries: u64,
-    cache_mib: u64,
-    windows: Vec<Window>,
-    median_per_s: f64,
-    lowest_per_s: f64,
-    lowest_to_median: f64,
-    max_us: f64,
-    longest_stall_us: f64,
-    disk_bytes: u64,
-    queue_rows_deleted: u64,
-    table_bytes: BTreeMap<&'static str, u64>,
 }
 
 /// Where it runs.
@@ -85,27 +69,34 @@ pub(super) fn run(
     let queue_rows_deleted = empty_queue(store)?;
     std::thread::sleep(RECLAIM);
     let tables = store.tables().iter();
-    let table_bytes = tables.map(|table| (table.name(), store.disk_bytes(*table))).collect();
+    let table_bytes: BTreeMap<_, _> =
+        tables.map(|table| (table.name(), store.disk_bytes(*table))).collect();
     let (median_per_s, lowest_per_s) = median_and_lowest(&windows);
-    let sustained = Sustained {
-        entries: loaded.entries(),
-        cache_mib: *cache_mib,
-        windows,
-        median_per_s,
-        lowest_per_s,
-        lowest_to_median: round(lowest_per_s / median_per_s, 3),
-        max_us: micros(ran.driven.all.latencies.max()),
-        longest_stall_us: micros(super::drive::nanos(ran.driven.stall)),
-        disk_bytes,
-        queue_rows_deleted,
-        table_bytes,
-    };
-    let text = sustained.text();
+    let lowest_to_median = round(lowest_per_s / median_per_s, 3);
+    let max_us = micros(ran.driven.all.latencies.max());
+    let longest_stall_us = micros(nanos(ran.driven.stall));
+    let entries = loaded.entries();
+    let mut text = format!(
+        "  windows: median {median_per_s:.0}, lowest {lowest_per_s:.0}, {lowest_to_median:.2} of \
+           the median\n  \
+           longest without any commit: {}; slowest commit: {}\n  \
+           loaded before: {entries} entries; cache: {cache_mib} MiB\n  \
+           on disk: {} MiB; then without the {queue_rows_deleted} rows left in the queue, by table:",
+        latency(longest_stall_us),
+        latency(max_us),
+        mib(disk_bytes),
+    );
+    for (table, bytes) in table_bytes.iter().filter(|(_, bytes)| **bytes > 0) {
+        text.push_str(&format!("\n    {table:24} {bytes:>14} bytes"));
+    }
     report.line(&Line {
         producers: Some(PRODUCERS),
         fsyncs: Some(ran.fsyncs),
         bytes_given: Some(ran.bytes_given),
-        more: More::Sustained(sustained),
+        more: figures! {
+            entries, cache_mib, windows, median_per_s, lowest_per_s, lowest_to_median, max_us,
+            longest_stall_us, disk_bytes, queue_rows_deleted, table_bytes,
+        },
         ..Line::of("sustained", &ran.driven.all)
     })?;
     report.text(&text)
@@ -114,16 +105,17 @@ pub(super) fn run(
 impl Window {
     fn of(stretch: &Stretch, before: f64, disk_bytes: u64) -> Self {
         let Stretch { seconds, latencies, .. } = stretch;
+        let [p50_us, p99_us, p999_us] = latencies.micros([500, 990, 999]);
         Self {
             end_s: round(before + seconds, 3),
             seconds: round(*seconds, 3),
             count: latencies.count(),
             per_s: round(stretch.per_s(), 1),
-            p50_us: micros(latencies.per_mille(500)),
-            p99_us: micros(latencies.per_mille(990)),
-            p999_us: micros(latencies.per_mille(999)),
+            p50_us,
+            p99_us,
+            p999_us,
             max_us: micros(latencies.max()),
-            rss_mb: meters::rss_mb().map(|mb| round(mb, 1)),
+            rss_mb: meters::rss_mb(),
             disk_bytes,
         }
     }
@@ -143,41 +135,9 @@ impl Window {
     }
 }
 
-impl Sustained {
-    fn text(&self) -> String {
-        let mut text = format!(
-            "  windows: median {:.0}, lowest {:.0}, {:.2} of the median\n  \
-               longest without any commit: {}; slowest commit: {}\n  \
-               loaded before: {} entries; cache: {} MiB\n  \
-               on disk: {} MiB; then without the {} rows left in the queue, by table:",
-            self.median_per_s,
-            self.lowest_per_s,
-            self.lowest_to_median,
-            latency(self.longest_stall_us),
-            latency(self.max_us),
-            self.entries,
-            self.cache_mib,
-            mib(self.disk_bytes),
-            self.queue_rows_deleted,
-        );
-        for (table, bytes) in self.table_bytes.iter().filter(|(_, bytes)| **bytes > 0) {
-            text.push_str(&format!("\n    {table:24} {bytes:>14} bytes"));
-        }
-        text
-    }
-}
-
 fn median_and_lowest(windows: &[Window]) -> (f64, f64) {
-    let mut rates: Vec<f64> = windows.iter().map(|window| window.per_s).collect();
-    rates.sort_by(f64::total_cmp);
-    let at = |index: usize| rates.get(index).copied().unwrap_or(0.0);
-    let middle = rates.len() / 2;
-    let median = if rates.len() % 2 == 1 {
-        at(middle)
-    } else {
-        round((at(middle.saturating_sub(1)) + at(middle)) / 2.0, 1)
-    };
-    (median, at(0))
+    let rates: Vec<f64> = windows.iter().map(|window| window.per_s).collect();
+    (median(&rates), rates.iter().copied().min_by(f64::total_cmp).unwrap_or(0.0))
 }
 
 fn disk_bytes(folder: &Path) -> Result<u64, Failure> {

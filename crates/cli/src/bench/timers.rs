@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, value_parser};
-use indelible_runtime::{Engine, World};
-use serde::Serialize;
+use indelible_runtime::{Engine, Readings, World};
 use tokio::runtime::Runtime;
 
 use super::drive::nanos;
@@ -15,7 +14,7 @@ use super::hearing::Counting;
 use super::histogram::Histogram;
 use super::house::{self, Measure, MovedClock, Site};
 use super::meters;
-use super::report::{latency, mib, micros, round};
+use super::report::{Measurement, figures, latency, memory, micros, round, seconds};
 use super::{guest, note};
 use crate::failure::Failure;
 
@@ -56,38 +55,11 @@ pub(crate) struct TimersArguments {
     sleeps: u32,
 }
 
-/// What was measured.
-#[derive(Serialize)]
-pub(crate) struct Line {
-    v: u32,
-    workload: &'static str,
-    n: u64,
-    idle_rss_bytes: Option<u64>,
-    idle_cpu_s: f64,
-    started_per_s: f64,
-    waiting_s: f64,
-    waiting_rss_bytes: Option<u64>,
-    waiting_cpu_s: f64,
-    parked: usize,
-    evicted: u64,
-    sleeps: u32,
-    sleep_min_us: f64,
-    sleep_p50_us: f64,
-    sleep_p99_us: f64,
-    call_p50_us: f64,
-    call_p99_us: f64,
-    gone_on_s: f64,
-    ended_s: f64,
-    rss_bytes: Option<u64>,
-}
-
 impl Measure for TimersArguments {
-    type Line = Line;
-
-    fn measure(&self, site: &Site<'_>) -> Result<(Line, String), Failure> {
-        let &TimersArguments { n, seconds, sleeps, .. } = self;
+    fn measure(&self, site: &Site<'_>) -> Result<Measurement, Failure> {
+        let &TimersArguments { n, seconds: each, sleeps } = self;
         let (runtime, component) = (site.runtime, guest::component(site.guest)?);
-        let stretch = Duration::from_secs(seconds.into());
+        let stretch = Duration::from_secs(each.into());
         let (clock, counting) = (Arc::new(MovedClock::default()), Arc::new(Counting::default()));
         let world = World {
             clock: Arc::clone(&clock) as _,
@@ -95,86 +67,57 @@ impl Measure for TimersArguments {
             ..site.world()?
         };
         let engine = Arc::new(house::open(site.place.path(), world)?);
-        let idle_cpu = house::used_in(stretch);
+        let idle_cpu_s = cpu_s(stretch);
         let idle_rss_bytes = meters::rss_bytes();
 
         house::deploy(runtime, &engine, &component)?;
         let starting = Instant::now();
-        sleepers(runtime, &engine, n)?;
-        let started_per_s = n as f64 / starting.elapsed().as_secs_f64();
+        house::many(runtime, &engine, n, |engine| async move {
+            house::begin(&engine, "doze", LONG.as_micros().to_string()).await.map(drop)
+        })?;
+        let started_per_s = round(n as f64 / starting.elapsed().as_secs_f64(), 1);
         note(&format!("{n} sleep; waiting until the store has come to rest"));
         house::come_to_rest();
-        let waiting_cpu = house::used_in(stretch);
+        let (waiting_s, waiting_cpu_s) = (stretch.as_secs_f64(), cpu_s(stretch));
         let waiting_rss_bytes = meters::rss_bytes();
-        let readings = engine.readings();
+        let Readings { parked, evicted, .. } = engine.readings();
 
         let short = short_sleeps(runtime, &engine, sleeps)?;
-        let due = all_due(runtime, &engine, &clock, &counting, n)?;
-        let line = Line {
-            v: 1,
-            workload: "timers",
-            n,
-            idle_rss_bytes,
-            idle_cpu_s: round(idle_cpu.as_secs_f64(), 4),
-            started_per_s: round(started_per_s, 1),
-            waiting_s: stretch.as_secs_f64(),
-            waiting_rss_bytes,
-            waiting_cpu_s: round(waiting_cpu.as_secs_f64(), 4),
-            parked: readings.parked,
-            evicted: readings.evicted,
-            sleeps,
-            sleep_min_us: micros(short.least),
-            sleep_p50_us: micros(short.slept.per_mille(500)),
-            sleep_p99_us: micros(short.slept.per_mille(990)),
-            call_p50_us: micros(short.calls.per_mille(500)),
-            call_p99_us: micros(short.calls.per_mille(990)),
-            gone_on_s: round(due.gone_on.as_secs_f64(), 3),
-            ended_s: round(due.ended.as_secs_f64(), 3),
-            rss_bytes: meters::rss_bytes(),
+        let sleep_min_us = micros(short.least);
+        let [sleep_p50_us, sleep_p99_us] = short.slept.micros([500, 990]);
+        let [call_p50_us, call_p99_us] = short.calls.micros([500, 990]);
+        let [gone_on_s, ended_s] = all_due(runtime, &engine, &clock, &counting, n)?.map(seconds);
+        let rss_bytes = meters::rss_bytes();
+        let text = format!(
+            "timers: idle {} MiB, {idle_cpu_s:.3} s of cpu in {waiting_s:.0} s\n  \
+               {n} sleep ({started_per_s:.0} started per s, {parked} parked, {evicted} dropped): \
+               {} MiB, {waiting_cpu_s:.3} s of cpu in {waiting_s:.0} s\n  \
+               a sleep of 10 ms: min {}, p50 {}, p99 {}; the whole call p50 {}, p99 {}\n  \
+               all due at once: gone on after {gone_on_s:.2} s, over and durable after {ended_s:.2} s",
+            memory(idle_rss_bytes),
+            memory(waiting_rss_bytes),
+            latency(sleep_min_us),
+            latency(sleep_p50_us),
+            latency(sleep_p99_us),
+            latency(call_p50_us),
+            latency(call_p99_us),
+        );
+        let figures = figures! {
+            n, idle_rss_bytes, idle_cpu_s, started_per_s, waiting_s, waiting_rss_bytes,
+            waiting_cpu_s, parked, evicted, sleeps, sleep_min_us, sleep_p50_us, sleep_p99_us,
+            call_p50_us, call_p99_us, gone_on_s, ended_s, rss_bytes,
         };
-        let text = text(&line);
-        Ok((line, text))
+        Ok(Measurement::new("timers", figures, text))
     }
 }
 
-fn text(line: &Line) -> String {
-    let memory = |bytes: Option<u64>| bytes.map_or("?".to_owned(), |bytes| mib(bytes).to_string());
-    format!(
-        "timers: idle {} MiB, {:.3} s of cpu in {:.0} s\n  \
-           {} sleep ({:.0} started per s, {} parked, {} dropped): {} MiB, {:.3} s of cpu in {:.0} s\n  \
-           a sleep of 10 ms: min {}, p50 {}, p99 {}; the whole call p50 {}, p99 {}\n  \
-           all due at once: gone on after {:.2} s, over and durable after {:.2} s",
-        memory(line.idle_rss_bytes),
-        line.idle_cpu_s,
-        line.waiting_s,
-        line.n,
-        line.started_per_s,
-        line.parked,
-        line.evicted,
-        memory(line.waiting_rss_bytes),
-        line.waiting_cpu_s,
-        line.waiting_s,
-        latency(line.sleep_min_us),
-        latency(line.sleep_p50_us),
-        latency(line.sleep_p99_us),
-        latency(line.call_p50_us),
-        latency(line.call_p99_us),
-        line.gone_on_s,
-        line.ended_s,
-    )
-}
-
-/// Starts executions that sleep for long.
-fn sleepers(runtime: &Runtime, engine: &Arc<Engine>, n: u64) -> Result<(), Failure> {
-    let engine = Arc::clone(engine);
-    house::many(runtime, n, 256, move |_| {
-        let engine = Arc::clone(&engine);
-        async move { house::begin(&engine, "doze", LONG.as_micros().to_string()).await.map(drop) }
-    })
-    .map(drop)
+/// The processor time that this process uses by itself in a stretch of time, in seconds.
+fn cpu_s(stretch: Duration) -> f64 {
+    round(house::used_in(stretch).as_secs_f64(), 4)
 }
 
 /// Short sleeps.
+#[derive(Default)]
 struct Short {
     least: u64,
     slept: Histogram,
@@ -183,8 +126,7 @@ struct Short {
 
 /// Sleeps for a short time, again and again.
 fn short_sleeps(runtime: &Runtime, engine: &Engine, count: u32) -> Result<Short, Failure> {
-    let mut short =
-        Short { least: u64::MAX, slept: Histogram::default(), calls: Histogram::default() };
+    let mut short = Short { least: u64::MAX, ..Short::default() };
     for _ in 0..count {
         let start = Instant::now();
         let input = SHORT.as_micros().to_string();
@@ -199,20 +141,14 @@ fn short_sleeps(runtime: &Runtime, engine: &Engine, count: u32) -> Result<Short,
     Ok(short)
 }
 
-/// All timers at once.
-struct Due {
-    gone_on: Duration,
-    ended: Duration,
-}
-
-/// Moves the clock, and waits until all have gone on and ended.
+/// Moves the clock, and waits until all have gone on, and until all have ended: how long each took.
 fn all_due(
     runtime: &Runtime,
     engine: &Engine,
     clock: &MovedClock,
     counting: &Counting,
     n: u64,
-) -> Result<Due, Failure> {
+) -> Result<[Duration; 2], Failure> {
     // Whoever waits for the next timer looks at the clock when this one is due, and finds it moved.
     runtime.block_on(house::begin(engine, "nap", NOTICE.as_micros().to_string()))?;
     let start = Instant::now();
@@ -221,5 +157,5 @@ fn all_due(
     let gone_on = start.elapsed();
     house::until("that all end", DUE_MAX, || engine.readings().trees == 0)?;
     house::settle(engine)?;
-    Ok(Due { gone_on, ended: start.elapsed() })
+    Ok([gone_on, start.elapsed()])
 }
