@@ -23,6 +23,7 @@ mod resolve;
 mod run;
 mod screen;
 mod serve;
+mod signals;
 mod store;
 mod syntax;
 mod text;

@@ -11,7 +11,7 @@ use crate::failure::{Failure, heard, quiet};
 use crate::text::rewrites;
 
 /// The version of what `--json` prints: `docs/formats/cli-json.md`.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// An object of `--json`.
 #[derive(Serialize)]
@@ -30,6 +30,12 @@ pub(crate) fn object(value: impl Serialize, out: &mut impl Write) -> Result<(), 
 pub(crate) fn line(value: impl Serialize) -> Result<String, Failure> {
     let line = serde_json::to_string(&Versioned { v: VERSION, value });
     line.map(|line| line + "\n").map_err(|error| Failure::output(&error.into()))
+}
+
+/// Data as a JSON object over several lines.
+pub(crate) fn pretty(document: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    writeln!(out)
 }
 
 /// Data for people, as it is.

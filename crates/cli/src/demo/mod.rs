@@ -36,7 +36,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
 use self::acts::{Act, Durable};
@@ -47,6 +47,7 @@ use self::report::Report;
 use self::stage::{Stage, View};
 use crate::failure::{Exit, Failure, Verdict, quiet};
 use crate::screen::Screen;
+use crate::signals::Signals;
 
 const HELP: &str = "\
 A private server is started in a temporary folder, on a free port of this machine, and a small
@@ -165,7 +166,8 @@ impl Demo {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed)?;
         runtime.block_on(async {
-            let mut signals = Signals::listen().map_err(failed)?;
+            let ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+            let mut signals = Signals::listen(ends).map_err(failed)?;
             let (tell, mut events) = mpsc::unbounded_channel();
             let end = tokio::select! {
                 told = both(plan, place, &tell) => End::Told(told),
@@ -216,27 +218,4 @@ async fn both(plan: &Plan, place: &Place, tell: &Tell) -> Result<(Durable, Act),
     let durable = acts::durable(plan, place, tell).await?;
     let retried = acts::retried(plan, place, tell).await?;
     Ok((durable, retried))
-}
-
-/// Whatever asks a process to end.
-struct Signals([Signal; 3]);
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        let listen = |kind| signal(kind);
-        Ok(Self([
-            listen(SignalKind::interrupt())?,
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::hangup())?,
-        ]))
-    }
-
-    async fn any(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.0;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    }
 }

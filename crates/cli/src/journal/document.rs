@@ -8,6 +8,7 @@ use super::checked::{Cut, Finding, Refused};
 use super::damage::{Damage, Malformed};
 use super::show::Shown;
 use super::spans::Timeline;
+use crate::print;
 
 /// The events, or the spans if there are some.
 pub(super) fn write(
@@ -25,7 +26,7 @@ pub(super) fn write(
     };
     let started = shown.started();
     let document = Document {
-        v: super::JSON_VERSION,
+        v: print::VERSION,
         execution: shown.key().to_string(),
         function: started.map(|started| started.function_name.as_str()),
         component: started.map(|started| started.component_digest.to_string()),
@@ -41,8 +42,7 @@ pub(super) fn write(
         complete: damage.is_none(),
         malformed: &damage.malformed,
     };
-    serde_json::to_writer_pretty(&mut *out, &document)?;
-    writeln!(out)
+    print::pretty(&document, out)
 }
 
 fn events(shown: &Shown) -> Vec<JsonEvent<'_>> {

@@ -34,9 +34,6 @@ use crate::failure::{Failure, Verdict};
 use crate::remote::views::Journal;
 use crate::screen::Screen;
 
-/// The version of what `--json` prints, described in `docs/formats/cli-json.md`.
-const JSON_VERSION: u32 = 1;
-
 const VERIFY_HELP: &str = "\
 Verdicts:
   ok   legal, and nothing of it can be missing

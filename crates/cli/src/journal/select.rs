@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use indelible_journal::{Event, JournalKey, Record, Status};
 
 use super::name::Name;
+use crate::columns::{Cell, Column, lines};
 use crate::failure::Failure;
-use crate::text::{count, pad, plain, width};
+use crate::screen::Screen;
+use crate::text::{count, plain};
 
 /// How many executions an error lists.
 const LISTED_MAX: usize = 20;
@@ -121,23 +123,17 @@ impl Selection {
     /// Keys, functions and statuses, in columns.
     fn listed(&self, keys: Vec<&JournalKey>) -> Vec<String> {
         let more = keys.len().saturating_sub(LISTED_MAX);
-        let rows: Vec<[String; 3]> = keys
+        let rows: Vec<[Cell; 3]> = keys
             .into_iter()
             .take(LISTED_MAX)
             .map(|key| {
                 let seen = &self.seen[key];
-                let function = seen.function.as_deref().unwrap_or("-").to_owned();
-                [key.to_string(), function, seen.status.to_owned()]
+                let function = seen.function.as_deref().unwrap_or("-");
+                [&key.to_string(), function, seen.status].map(Cell::new)
             })
             .collect();
-        let widest = |column: usize| rows.iter().map(|row| width(&row[column])).max().unwrap_or(0);
-        let (keys, functions) = (widest(0), widest(1));
-        let mut list: Vec<String> = rows
-            .iter()
-            .map(|[key, function, status]| {
-                format!("{}  {}  {status}", pad(key, keys), pad(function, functions))
-            })
-            .collect();
+        let columns = [""; 3].map(Column::left);
+        let mut list = lines(&columns, &rows, Screen::new(None, None));
         if more > 0 {
             list.push(format!("… and {more} more"));
         }

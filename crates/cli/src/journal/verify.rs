@@ -14,6 +14,7 @@ use super::checked::{Checked, Cut, Finding, Refused};
 use super::damage::Malformed;
 use super::input::Lines;
 use crate::failure::{Failure, Verdict, quiet};
+use crate::print;
 use crate::text::count;
 
 pub(super) fn run(arguments: &VerifyArguments, out: &mut impl Write) -> Result<Verdict, Failure> {
@@ -149,7 +150,6 @@ fn write_json(executions: &[Checked], lines: &Lines, out: &mut impl Write) -> io
     let complete = damage.is_none();
     let ok = complete && executions.iter().all(|execution| execution.ok);
     let malformed = &damage.malformed;
-    let report = Report { v: super::JSON_VERSION, ok, complete, executions, malformed };
-    serde_json::to_writer_pretty(&mut *out, &report)?;
-    writeln!(out)
+    let report = Report { v: print::VERSION, ok, complete, executions, malformed };
+    print::pretty(&report, out)
 }

@@ -10,6 +10,7 @@ use super::errors::short;
 use super::functions::table;
 use crate::failure::{Failure, Verdict};
 use crate::print::{self, plain};
+use crate::text::count;
 
 /// List what is deployed, or the versions of a component
 #[derive(Args)]
@@ -48,8 +49,6 @@ impl Components {
 /// A line for each.
 fn list(all: &[Component]) -> String {
     let width = all.iter().map(|component| component.name.len()).max().unwrap_or_default();
-    let count =
-        |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let line = |component: &Component| {
         let since = component.versions.iter().find(|version| version.digest == component.active);
         let since = since.map(|version| format!("  since {}", version.deployed_at));
@@ -57,8 +56,8 @@ fn list(all: &[Component]) -> String {
             "{:width$}  {}  {}, {}{}\n",
             plain(&component.name),
             plain(&short(&component.active)),
-            count(component.functions.len(), "function"),
-            count(component.versions.len(), "version"),
+            count(component.functions.len() as u64, "function"),
+            count(component.versions.len() as u64, "version"),
             plain(&since.unwrap_or_default()),
         )
     };

@@ -1,14 +1,12 @@
 //! `indelible retention`: the clock by which a server deletes records and finished executions.
-#![expect(clippy::disallowed_methods, reason = "the operator's own clock is read here")]
 
 use std::io::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use indelible_client::Error;
 use indelible_client::api::Code;
 use indelible_client::api::control::RetentionClock;
-use indelible_journal::Timestamp;
+use indelible_runtime::world::{Clock as _, System};
 use serde::Serialize;
 
 use super::connection::{Remote, Server};
@@ -104,7 +102,7 @@ impl Confirm {
     fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
         let remote = self.server.connect()?;
         confirm(&self.sure, || question(&remote))?;
-        let time = now().to_string();
+        let time = System.now().to_string();
         let confirmed = remote.client.confirm_retention_clock(&time, &self.reason);
         remote.wait(confirmed.into_future()).map_err(|error| match error {
             Error::Refused(problem) if problem.code == Code::WrongState => {
@@ -128,13 +126,6 @@ fn question(remote: &Remote) -> Result<String, Failure> {
         "is it {wall_clock} now? The server has deleted by {retention_clock} so far; what is due by \
          the first is deleted from now on"
     ))
-}
-
-/// What time it is here.
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let micros = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
-    Timestamp::from_micros(micros).unwrap_or(Timestamp::MAX)
 }
 
 /// How far the clocks are apart, for people.

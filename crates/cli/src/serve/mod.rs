@@ -29,12 +29,13 @@ use indelible_server::traces::{self, Exporter, TracingObserver};
 use indelible_server::{Config, Letting, ServeError, Server};
 use indelible_store::Store;
 use indelible_store::embedded::{self, EmbeddedBackend};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 
 use self::settings::{Algorithm, Layer, Settings, Value};
 use crate::compile;
 use crate::failure::{Exit, Failure, Verdict};
 use crate::run::Lines;
+use crate::signals::Signals;
 
 const HELP: &str = "\
 Everything is in the folder that --data names. When the server is ready, its address is the first
@@ -207,7 +208,8 @@ impl Serve {
             let clock = Arc::new(System);
             let server = Server::new(config, listener, Arc::clone(&engine), clock, observer);
             let server = server.map_err(|error| refused(&error))?;
-            let mut interrupts = signals().map_err(|error| failed(&error))?;
+            let ends = [SignalKind::interrupt(), SignalKind::terminate()];
+            let mut interrupts = Signals::listen(ends).map_err(|error| failed(&error))?;
             let told = writeln!(out, "{}", server.url()).and_then(|()| out.flush());
             crate::failure::quiet(told).map_err(|error| Failure::output(&error))?;
             let nothing_deployed = engine.components().await.is_ok_and(|all| all.is_empty());
@@ -223,10 +225,10 @@ impl Serve {
             welcome.lines(io::stderr().is_terminal()).iter().for_each(|line| note(line));
             let (stop, stopped) = tokio::sync::oneshot::channel();
             let stopping = tokio::spawn(async move {
-                interrupts.recv().await;
+                interrupts.any().await;
                 note("stopping; a second Ctrl-C stops at once");
                 let _ = stop.send(());
-                interrupts.recv().await;
+                interrupts.any().await;
                 // What was acknowledged is on disk: a stop like this is a crash, and loses nothing.
                 std::process::exit(Exit::Interrupted as i32);
             });
@@ -364,28 +366,6 @@ fn refused(error: &ServeError) -> Failure {
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,
-    }
-}
-
-/// Either signal that asks a process to end.
-struct Interrupts {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-fn signals() -> io::Result<Interrupts> {
-    Ok(Interrupts {
-        interrupt: signal(SignalKind::interrupt())?,
-        terminate: signal(SignalKind::terminate())?,
-    })
-}
-
-impl Interrupts {
-    async fn recv(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
     }
 }
 

@@ -1,22 +1,21 @@
 //! `indelible store backup`: a copy of everything, in one file: of a server that goes on, or of a
 //! folder that no server has open.
-#![expect(clippy::disallowed_methods, reason = "it looks at the clock")]
 
 use std::fs;
 use std::io::{self, BufReader, BufWriter, Seek as _, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use indelible_journal::Timestamp;
 use indelible_records::backup::{Counts, Header, Reader, Writer};
+use indelible_runtime::world::{Clock as _, System};
 use serde::Serialize;
 
+use super::Opened;
 use super::partial::Partial;
 use super::progress::{self, Progress};
 use super::text::bytes;
-use super::{JSON_VERSION, Opened};
 use crate::failure::{Failure, Verdict};
+use crate::print;
 use crate::remote::{Remote, Server};
 
 pub(super) const HELP: &str = "\
@@ -88,7 +87,7 @@ impl Backup {
             return Err(self.taken());
         }
         let document = Document {
-            v: JSON_VERSION,
+            v: print::VERSION,
             file: &self.file,
             file_bytes,
             position: header.position.number(),
@@ -96,7 +95,7 @@ impl Backup {
             rows: counts.rows,
             bytes: counts.bytes,
         };
-        let written = if self.json { json(&document, out) } else { text(&document, out) };
+        let written = if self.json { print::pretty(&document, out) } else { text(&document, out) };
         written.map_err(|error| Failure::output(&error))?;
         Ok(Verdict::Well)
     }
@@ -113,11 +112,6 @@ impl Backup {
         Failure::new(format!("{} is there already", self.file.display()))
             .hint("name another file; --force replaces it")
     }
-}
-
-fn json(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    writeln!(out)
 }
 
 fn text(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -148,7 +142,7 @@ fn of_folder(folder: &Path, partial: &Partial) -> Result<(), Failure> {
     let snapshot = store.snapshot().map_err(|error| unreadable(&error))?;
     let durable = store.durable(snapshot.position()).wait();
     durable.map_err(|error| unreadable(&error))?;
-    let mut writer = Writer::new(snapshot, now());
+    let mut writer = Writer::new(snapshot, System.now());
     let mut progress = Progress::new("copied");
     let mut to = BufWriter::new(&partial.file);
     while let Some(piece) = writer.next().map_err(|error| unreadable(&error))? {
@@ -172,11 +166,4 @@ fn verify(partial: &Partial) -> Result<(Header, Counts, u64), Failure> {
             .hint("take another one; if that fails too, look at the disk and at the connection")
     })?;
     Ok((header, counts, length))
-}
-
-/// What time it is here.
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let micros = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
-    Timestamp::from_micros(micros).unwrap_or(Timestamp::MAX)
 }

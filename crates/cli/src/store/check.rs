@@ -5,9 +5,11 @@ use std::io::{self, Write};
 use indelible_records::check::{self, Findings};
 use serde::Serialize;
 
-use super::text::{Align, bytes, columns};
-use super::{Arguments, JSON_VERSION, Opened};
+use super::text::{bytes, write_columns};
+use super::{Arguments, Opened};
+use crate::columns::Column;
 use crate::failure::{Failure, Verdict};
+use crate::print;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -66,7 +68,7 @@ fn write_json(
     let tables = findings.tables.iter();
     let problems = findings.problems.iter();
     let document = Document {
-        v: JSON_VERSION,
+        v: print::VERSION,
         ok: findings.problems_count == 0,
         position: findings.position.number(),
         events: findings.events,
@@ -79,8 +81,7 @@ fn write_json(
             .map(|problem| Problem { table: problem.table, key: &problem.key, what: &problem.what })
             .collect(),
     };
-    serde_json::to_writer_pretty(&mut *out, &document)?;
-    writeln!(out)
+    print::pretty(&document, out)
 }
 
 fn write_text(
@@ -94,11 +95,12 @@ fn write_text(
     writeln!(out, "position   {}", findings.position)?;
     writeln!(out, "events     {}", findings.events)?;
     writeln!(out)?;
-    let mut rows = vec![["table".to_owned(), "rows".to_owned(), "size".to_owned()]];
-    for counted in &findings.tables {
-        rows.push([counted.table.to_owned(), counted.rows.to_string(), bytes(counted.bytes)]);
-    }
-    columns(&rows, [Align::Left, Align::Right, Align::Right], out)?;
+    let columns = [Column::left("table"), Column::right("rows"), Column::right("size")];
+    let cells = findings
+        .tables
+        .iter()
+        .map(|counted| [counted.table.to_owned(), counted.rows.to_string(), bytes(counted.bytes)]);
+    write_columns(&columns, cells, out)?;
     writeln!(out)?;
     if findings.problems_count == 0 {
         return writeln!(out, "all is well");

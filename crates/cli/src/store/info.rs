@@ -6,9 +6,11 @@ use indelible_records::check::{self, Counted};
 use indelible_store::{Store, embedded};
 use serde::Serialize;
 
-use super::text::{Align, bytes, columns};
-use super::{Arguments, JSON_VERSION, Opened};
+use super::text::{bytes, write_columns};
+use super::{Arguments, Opened};
+use crate::columns::Column;
 use crate::failure::{Failure, Verdict};
+use crate::print;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -37,7 +39,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Verdict
         Failure::new(format!("cannot measure {}: {error}", arguments.folder.display()))
     })?;
     let document = Document {
-        v: JSON_VERSION,
+        v: print::VERSION,
         format: embedded::FORMAT_VERSION,
         engine: embedded::ENGINE_NAME,
         position: store.durable_now().number(),
@@ -47,7 +49,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Verdict
     };
     super::close(store)?;
     let written =
-        if arguments.json { write_json(&document, out) } else { write_text(&document, out) };
+        if arguments.json { print::pretty(&document, out) } else { write_text(&document, out) };
     written.map_err(|error| Failure::output(&error))?;
     Ok(Verdict::Well)
 }
@@ -63,11 +65,6 @@ fn tables(store: &Store, counts: &[Counted]) -> Vec<Table> {
     counts.iter().zip(disk_bytes).map(table).collect()
 }
 
-fn write_json(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    writeln!(out)
-}
-
 fn write_text(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
     if let Some(recovered) = document.recovered {
         writeln!(out, "recovered  {recovered}")?;
@@ -77,12 +74,10 @@ fn write_text(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "position   {}", document.position)?;
     writeln!(out, "on disk    {}", bytes(document.disk_bytes))?;
     writeln!(out)?;
-    let heads = ["table", "rows", "size", "on disk"].map(str::to_owned);
-    let rows = document.tables.iter().map(|table| {
-        let sizes = [table.rows.to_string(), bytes(table.bytes), bytes(table.disk_bytes)];
-        let [rows, size, disk] = sizes;
-        [table.table.to_owned(), rows, size, disk]
+    let [rows, size, disk] = ["rows", "size", "on disk"].map(Column::right);
+    let cells = document.tables.iter().map(|table| {
+        let Table { table, rows, bytes: size, disk_bytes } = table;
+        [(*table).to_owned(), rows.to_string(), bytes(*size), bytes(*disk_bytes)]
     });
-    let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
-    columns(&rows, [Align::Left, Align::Right, Align::Right, Align::Right], out)
+    write_columns(&[Column::left("table"), rows, size, disk], cells, out)
 }

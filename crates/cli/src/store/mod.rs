@@ -22,9 +22,6 @@ use indelible_store::{StartError, Store};
 
 use crate::failure::{Failure, Verdict};
 
-/// The version of what `--json` prints, described in `docs/formats/cli-json.md`.
-const JSON_VERSION: u32 = 1;
-
 const CHECK_HELP: &str = "\
 Everything that can be verified is: the engine's checksums, the seal of every row, each journal
 against the rules, each index against what it points to, both ways. Nothing is mended. Opening a

@@ -16,11 +16,12 @@ use indelible_records::listing::{self, Filter, PAGE_MAX};
 use indelible_store::{Store, embedded};
 use serde::Serialize;
 
-use super::JSON_VERSION;
 use super::partial::{cannot, sync_folder_of};
 use super::progress::{self, Checking, Progress};
 use crate::failure::{Failure, Verdict};
+use crate::print;
 use crate::serve::folder;
+use crate::text::count;
 
 pub(super) const HELP: &str = "\
 DIR must not be there, or be empty. Everything is verified before it is: each part of FILE, and then
@@ -107,7 +108,7 @@ impl Restore {
         })?;
         aside.keep(&self.folder)?;
         let document = Document {
-            v: JSON_VERSION,
+            v: print::VERSION,
             folder: &self.folder,
             position: made.header.position.number(),
             made_at: made.header.made_at.to_string(),
@@ -116,7 +117,7 @@ impl Restore {
             unfinished: made.unfinished,
             problems_count: made.problems,
         };
-        let written = if self.json { json(&document, out) } else { text(&document, out) };
+        let written = if self.json { print::pretty(&document, out) } else { text(&document, out) };
         written.map_err(|error| Failure::output(&error))?;
         Ok(Verdict::Well)
     }
@@ -155,8 +156,7 @@ impl Restore {
         if problems > 0 && !self.despite_problems {
             let list = findings.problems.iter().take(10);
             let list = list.map(|problem| format!("{}: {}", problem.table, problem.what)).collect();
-            let count =
-                if problems == 1 { "1 problem".to_owned() } else { format!("{problems} problems") };
+            let count = count(problems, "problem");
             return Err(Failure::new(format!(
                 "the backup is whole, but what is in it does not fit together ({count}): the store \
                  was damaged before it was taken"
@@ -213,11 +213,6 @@ fn unfinished(store: &Store) -> Result<u64, indelible_store::ReadError> {
             None => return Ok(count),
         }
     }
-}
-
-fn json(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    writeln!(out)
 }
 
 fn text(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {

@@ -2,34 +2,18 @@
 
 use std::io::{self, Write};
 
-/// How a column lines up.
-#[derive(Clone, Copy)]
-pub(super) enum Align {
-    Left,
-    Right,
-}
+use crate::columns::{Cell, Column, lines};
+use crate::screen::Screen;
 
-/// Rows in columns, two spaces apart.
-pub(super) fn columns<const N: usize>(
-    rows: &[[String; N]],
-    align: [Align; N],
+/// Rows in columns, whole: nothing is cut to the width of a terminal.
+pub(super) fn write_columns<const N: usize>(
+    columns: &[Column; N],
+    rows: impl Iterator<Item = [String; N]>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    for row in rows {
-        let mut line = String::new();
-        for (index, text) in row.iter().enumerate() {
-            let space = " ".repeat(widths[index].saturating_sub(text.len()));
-            let gap = if index == 0 { "" } else { "  " };
-            match align[index] {
-                Align::Left => line.extend([gap, text, &space]),
-                Align::Right => line.extend([gap, &space, text]),
-            }
-        }
-        writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
+    let rows: Vec<_> = rows.map(|row| row.map(Cell::new)).collect();
+    let lines = lines(columns, &rows, Screen::new(None, None));
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// A size: `512 B`, `4.0 KiB`, `1.2 GiB`.

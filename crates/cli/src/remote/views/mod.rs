@@ -5,7 +5,6 @@
 //! - `story`: the steps of an execution, from its events. `frame`, `silence`: drawing and
 //!   asking again and again.
 //! - `state`, `time`: words for how things stand, and when.
-#![expect(clippy::disallowed_methods, reason = "how long ago something was depends on the clock")]
 
 mod branches;
 mod frame;
@@ -23,9 +22,9 @@ mod tree;
 mod waits;
 
 use std::io::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use indelible_journal::Timestamp;
+use indelible_runtime::world::{Clock as _, System};
 use serde::Serialize;
 
 pub(crate) use self::journal::Journal;
@@ -33,15 +32,11 @@ pub(crate) use self::ps::Ps;
 pub(crate) use self::show::Show;
 pub(crate) use self::tree::Tree;
 use crate::failure::{Failure, quiet};
-
-/// The version of what `--json` prints, described in `docs/formats/cli-json.md`.
-const JSON_VERSION: u32 = 1;
+use crate::print;
 
 /// What time it is here.
 fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let micros = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
-    Timestamp::from_micros(micros).unwrap_or(Timestamp::MAX)
+    System.now()
 }
 
 fn print(lines: &[String], out: &mut impl Write) -> Result<(), Failure> {
@@ -51,7 +46,5 @@ fn print(lines: &[String], out: &mut impl Write) -> Result<(), Failure> {
 
 /// One object, over several lines.
 fn print_json(document: &impl Serialize, out: &mut impl Write) -> Result<(), Failure> {
-    let written = serde_json::to_writer_pretty(&mut *out, document).map_err(std::io::Error::from);
-    let written = written.and_then(|()| writeln!(out));
-    quiet(written).map_err(|error| Failure::output(&error))
+    quiet(print::pretty(document, out)).map_err(|error| Failure::output(&error))
 }

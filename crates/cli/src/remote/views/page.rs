@@ -11,8 +11,9 @@ use super::state::{tone, word};
 use super::steps::{self, Step};
 use super::story::Story;
 use super::time::{ago, second, told};
-use super::{JSON_VERSION, waits};
+use super::waits;
 use crate::columns::{LABEL, labelled};
+use crate::print::VERSION;
 use crate::remote::target::name;
 use crate::screen::{Screen, Tone};
 use crate::text::{plain, rewrites, width};
@@ -210,7 +211,7 @@ pub(super) fn document(subject: &Subject, now: Timestamp) -> Document<'_> {
     let is_over = subject.detail.execution.state.is_over();
     let timeline = subject.story.as_ref().map(|story| story.timeline(is_over, now));
     Document {
-        v: JSON_VERSION,
+        v: VERSION,
         detail: &subject.detail,
         steps_left_out: timeline
             .as_ref()

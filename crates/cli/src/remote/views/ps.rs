@@ -13,8 +13,9 @@ use super::frame::{self, First, Frame, first};
 use super::silence::Silence;
 use super::state::state;
 use super::time::{When, when};
-use super::{JSON_VERSION, list, now, print, print_json};
+use super::{list, now, print, print_json};
 use crate::failure::{Failure, Verdict};
+use crate::print::VERSION;
 use crate::remote::{Connection, Remote};
 use crate::screen::{Screen, Tone};
 
@@ -98,7 +99,7 @@ impl Ps {
         let remote = self.connection.connect()?;
         let Found { executions, more } = remote.run(self.find(&remote, now(), self.limit))?;
         if self.json {
-            print_json(&Document { v: JSON_VERSION, executions: &executions, more }, out)?;
+            print_json(&Document { v: VERSION, executions: &executions, more }, out)?;
         } else if !executions.is_empty() {
             print(&list::lines(&executions, now(), screen), out)?;
         }

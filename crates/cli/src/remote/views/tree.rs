@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use clap::Args;
 use indelible_client::api::execution::Execution;
 
-use super::{JSON_VERSION, branches, now, print};
+use super::{branches, now, print};
 use crate::failure::{Failure, Verdict, heard};
-use crate::print::part;
+use crate::print::{VERSION, part};
 use crate::remote::errors::Explained as _;
 use crate::remote::target::{Target, target};
 use crate::remote::{Connection, Remote};
@@ -92,7 +92,7 @@ fn each(
 /// One object; its executions are written as they come, one a line.
 fn json(remote: &Remote, id: &str, out: &mut impl Write) -> Result<(), Failure> {
     let mut first = true;
-    part(format!("{{\"v\": {JSON_VERSION}, \"executions\": ["), out)?;
+    part(format!("{{\"v\": {VERSION}, \"executions\": ["), out)?;
     each(remote, id, |execution| {
         let comma = if std::mem::take(&mut first) { "\n" } else { ",\n" };
         let line = serde_json::to_string(&execution).map_err(io::Error::from);
