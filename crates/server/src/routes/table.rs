@@ -131,14 +131,6 @@ const fn post(path: &'static str, name: &'static str, handler: Handler) -> Route
     Route::new(Method::POST, path, name, handler)
 }
 
-const fn put(path: &'static str, name: &'static str, handler: Handler) -> Route {
-    Route::new(Method::PUT, path, name, handler)
-}
-
-const fn delete(path: &'static str, name: &'static str, handler: Handler) -> Route {
-    Route::new(Method::DELETE, path, name, handler)
-}
-
 impl Route {
     /// What a path has unless its row says otherwise: no body, no problems of its own, and for
     /// administrators.
@@ -362,7 +354,7 @@ pub static ROUTES: &[Route] = &[
         .needs(Needs::Credential)
         .answers(&[(200, json::<Component>())])
         .codes(&[Code::NoSuchComponent]),
-    put("/v1/components/{component}", "deploy", does!(component::deploy))
+    Route::new(Method::PUT, "/v1/components/{component}", "deploy", does!(component::deploy))
         .about("Deploy a component, and make it the version that new calls take")
         .needs(DEPLOY)
         .headers(&[KEY])
@@ -382,7 +374,7 @@ pub static ROUTES: &[Route] = &[
         .needs(ADMIN)
         .body(Body::Json(of::<NewToken>))
         .answers(&[(201, json::<MadeToken>())]),
-    delete("/v1/tokens/{token}", "revokeToken", does!(access::revoke))
+    Route::new(Method::DELETE, "/v1/tokens/{token}", "revokeToken", does!(access::revoke))
         .about("Revoke an API key; again is the same, with or without an idempotency key")
         .needs(ADMIN)
         .answers(&[(200, json::<Token>())])
