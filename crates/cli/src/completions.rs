@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print;
 
 const HELP: &str = "\
@@ -24,14 +24,9 @@ pub(crate) struct Completions {
 
 impl Completions {
     /// For this command line.
-    pub(crate) fn run(
-        &self,
-        mut command: Command,
-        out: &mut impl Write,
-    ) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, mut command: Command, out: &mut impl Write) -> Result<(), Failure> {
         let mut script = Vec::new();
         generate(self.shell, &mut command, "indelible", &mut script);
-        print::bytes(&script, out)?;
-        Ok(Verdict::Well)
+        print::bytes(&script, out)
     }
 }

@@ -38,6 +38,20 @@ pub(crate) fn pretty(document: &impl Serialize, out: &mut impl Write) -> io::Res
     writeln!(out)
 }
 
+/// What was done: a JSON object for a program, words on stderr for a person.
+pub(crate) fn done(
+    value: impl Serialize,
+    words: &str,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    if json {
+        return object(value, out);
+    }
+    tell(words);
+    Ok(())
+}
+
 /// Data for people, as it is.
 pub(crate) fn text(text: &str, out: &mut impl Write) -> Result<(), Failure> {
     bytes(text.as_bytes(), out)

@@ -48,7 +48,7 @@ use self::house::Measured;
 use self::measure::Bench as StoreBench;
 use self::place::Place;
 use self::report::Report;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 
 /// Which stream of random bytes is whose: what one use writes, another never writes again.
 const SEED_RAW: u64 = 0;
@@ -229,28 +229,26 @@ enum Workload {
     Open,
 }
 
-pub(crate) fn run(bench: Bench, out: &mut impl Write) -> Result<Verdict, Failure> {
+pub(crate) fn run(bench: Bench, out: &mut impl Write) -> Result<(), Failure> {
     let runtime = runtime().map_err(|error| unable("start", &error))?;
     let Some(command) = bench.command else {
-        server::run(&bench.server, &runtime, out)?;
-        return Ok(Verdict::Well);
+        return server::run(&bench.server, &runtime, out);
     };
     match command {
-        Command::Store(arguments) => store(&arguments, runtime, out)?,
-        Command::Invoke(measured) => measured.run(&runtime, out)?,
-        Command::Steps(measured) => measured.run(&runtime, out)?,
-        Command::Fanout(measured) => measured.run(&runtime, out)?,
-        Command::Http(measured) => measured.run(&runtime, out)?,
-        Command::Signals(measured) => measured.run(&runtime, out)?,
-        Command::Timers(measured) => measured.run(&runtime, out)?,
-        Command::Recover(measured) => measured.run(&runtime, out)?,
-        Command::History(measured) => measured.run(&runtime, out)?,
-        Command::Wait(arguments) => recover::wait(&arguments, &runtime, out)?,
+        Command::Store(arguments) => store(&arguments, runtime, out),
+        Command::Invoke(measured) => measured.run(&runtime, out),
+        Command::Steps(measured) => measured.run(&runtime, out),
+        Command::Fanout(measured) => measured.run(&runtime, out),
+        Command::Http(measured) => measured.run(&runtime, out),
+        Command::Signals(measured) => measured.run(&runtime, out),
+        Command::Timers(measured) => measured.run(&runtime, out),
+        Command::Recover(measured) => measured.run(&runtime, out),
+        Command::History(measured) => measured.run(&runtime, out),
+        Command::Wait(arguments) => recover::wait(&arguments, &runtime, out),
         Command::Fill(arguments) => {
-            open::fill(&runtime, &arguments.dir, &arguments.cache.options())?;
+            open::fill(&runtime, &arguments.dir, &arguments.cache.options())
         }
     }
-    Ok(Verdict::Well)
 }
 
 fn store(

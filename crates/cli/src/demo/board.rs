@@ -18,6 +18,7 @@ const EVENTS_SHOWN: usize = 9;
 const BAR_COLUMNS: usize = 36;
 
 /// Where things stand.
+#[derive(Default)]
 pub(super) struct Board {
     seed: u64,
     orders: u32,
@@ -37,12 +38,7 @@ impl Board {
             seed: plan.seed,
             orders: plan.orders,
             kills: u32::try_from(plan.kill_points.len()).expect("there are few"),
-            act: None,
-            complete: 0,
-            crashes: 0,
-            held: 0,
-            events: VecDeque::new(),
-            before: None,
+            ..Self::default()
         }
     }
 

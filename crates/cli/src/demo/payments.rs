@@ -47,17 +47,10 @@ struct Charge {
     order: String,
 }
 
-/// The connection breaks without an answer.
-#[derive(Debug)]
-struct Dropped;
-
-impl std::fmt::Display for Dropped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the connection is dropped on purpose")
-    }
+/// With this the connection breaks without an answer.
+fn dropped() -> io::Error {
+    io::Error::other("the connection is dropped on purpose")
 }
-
-impl std::error::Error for Dropped {}
 
 type Answer = Response<Full<Bytes>>;
 
@@ -131,7 +124,7 @@ async fn connection(stream: TcpStream, book: Arc<Book>) {
     _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn serve(request: Request<Incoming>, book: Arc<Book>) -> Result<Answer, Dropped> {
+async fn serve(request: Request<Incoming>, book: Arc<Book>) -> io::Result<Answer> {
     let path = request.uri().path();
     if request.method() == Method::GET
         && let Some(key) = path.strip_prefix("/charges/")
@@ -144,16 +137,16 @@ async fn serve(request: Request<Incoming>, book: Arc<Book>) -> Result<Answer, Dr
     let key = request.headers().get("idempotency-key").and_then(|key| key.to_str().ok());
     let key = key.unwrap_or_default().to_owned();
     let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await;
-    let body = body.map_err(|_| Dropped)?.to_bytes();
+    let body = body.map_err(|_| dropped())?.to_bytes();
     let charge = serde_json::from_slice::<Charge>(&body).ok();
     let Some(order) = charge.and_then(|charge| charge.order.parse().ok()) else {
         return Ok(answer(StatusCode::BAD_REQUEST, "{}"));
     };
     // What has arrived is carried out, whether somebody still waits for the answer or not.
-    tokio::spawn(charge_card(book, key, order)).await.map_err(|_| Dropped)?
+    tokio::spawn(charge_card(book, key, order)).await.map_err(|_| dropped())?
 }
 
-async fn charge_card(book: Arc<Book>, key: String, order: Number) -> Result<Answer, Dropped> {
+async fn charge_card(book: Arc<Book>, key: String, order: Number) -> io::Result<Answer> {
     let arrived = book.arrived(&key, order);
     let (before, after) = book.plan().latency(order, arrived.arrival);
     sleep(before).await;
@@ -165,7 +158,7 @@ async fn charge_card(book: Arc<Book>, key: String, order: Number) -> Result<Answ
     book.over(&key, order, arrived.fault);
     match (arrived.fault, receipt) {
         (Fault::None, Some(receipt)) => Ok(answer(StatusCode::CREATED, &receipt)),
-        _ => Err(Dropped),
+        _ => Err(dropped()),
     }
 }
 

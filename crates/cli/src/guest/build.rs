@@ -8,7 +8,7 @@ use clap::Args;
 use indelible_build::{Component, Error, Request};
 use serde::Serialize;
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print;
 
 const HELP: &str = "\
@@ -36,7 +36,7 @@ pub(super) struct Made<'a> {
 }
 
 impl Build {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let components = components(&self.folder)?;
         for component in components {
             if self.json {
@@ -46,7 +46,7 @@ impl Build {
                 print::text(&format!("{}\n", component.path.display()), out)?;
             }
         }
-        Ok(Verdict::Well)
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print;
 
 use super::build::Made;
@@ -51,7 +51,7 @@ pub(crate) struct New {
 }
 
 impl New {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let name = self.folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
         check(name)?;
         if fs::symlink_metadata(&self.folder).is_ok() {
@@ -63,15 +63,14 @@ impl New {
                 .hint("look at the folder's permissions and free space; nothing was changed")
         })?;
         if self.json {
-            print::object(Made { name, path: self.folder.to_string_lossy() }, out)?;
-            return Ok(Verdict::Well);
+            return print::object(Made { name, path: self.folder.to_string_lossy() }, out);
         }
         print::text(&format!("{}\n", self.folder.display()), out)?;
         print::tell(&format!(
             "hint: `indelible deploy {}` builds it and hands it to a server",
             self.folder.display()
         ));
-        Ok(Verdict::Well)
+        Ok(())
     }
 }
 

@@ -137,7 +137,7 @@ pub(crate) fn run(
     match arguments.command {
         Some(Command::Verify(arguments)) => verify::run(&arguments, out),
         Some(Command::Show(arguments)) => show::run(arguments, screen, out),
-        None => arguments.at_server.run(screen, out),
+        None => arguments.at_server.run(screen, out).map(|()| Verdict::Well),
     }
 }
 

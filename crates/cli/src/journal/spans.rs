@@ -184,6 +184,14 @@ impl Span {
         }
     }
 
+    /// How many attempts there were, if there were several: `×2`.
+    pub(crate) fn tries(&self) -> String {
+        match self.attempts {
+            Some(attempts @ 2..) => format!("×{attempts}"),
+            _ => String::new(),
+        }
+    }
+
     /// Its number was not taken: the next child has it, and must not be mistaken for this one.
     pub(crate) fn gave_number_back(&self) -> bool {
         self.end == End::Abandoned && self.promise_id.is_some()

@@ -71,10 +71,6 @@ fn labels(row: &Span) -> [String; 4] {
         promise.path().iter().fold("root".to_owned(), |id, segment| format!("{id}.{segment}"))
     });
     let id = if row.gave_number_back() { format!("({id})") } else { id };
-    let attempts = match row.attempts {
-        Some(attempts @ 2..) => format!("×{attempts}"),
-        _ => String::new(),
-    };
     let took = duration(row.end_us - row.start_us);
     let end = match row.end {
         End::Ok => format!("✓ {took}"),
@@ -82,7 +78,7 @@ fn labels(row: &Span) -> [String; 4] {
         End::Abandoned => format!("- {took} not received"),
         End::Open => format!("… {took}"),
     };
-    [plain(&row.name, NAME_WIDTH_MAX), id, attempts, end]
+    [plain(&row.name, NAME_WIDTH_MAX), id, row.tries(), end]
 }
 
 /// How a failure is marked.

@@ -7,7 +7,7 @@ use indelible_client::api::access::AuditEntry;
 
 use super::connection::Server;
 use super::errors::short;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print::{self, plain};
 
 /// The most on a page.
@@ -27,7 +27,7 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let remote = self.server.connect()?;
         let mut left = if self.limit == 0 { u32::MAX } else { self.limit };
         let mut pages = remote.asked(remote.client.audit())?.limit(left.min(PAGE));
@@ -40,7 +40,7 @@ impl Audit {
                 left -= 1;
             }
         }
-        Ok(Verdict::Well)
+        Ok(())
     }
 }
 

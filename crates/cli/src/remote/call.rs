@@ -245,14 +245,14 @@ impl Ended {
 }
 
 /// What is known of a call that was accepted.
-struct Known {
+pub(super) struct Known {
     execution_id: String,
     operation_id: Option<String>,
     verdict: Option<Met>,
 }
 
 impl Known {
-    fn of<Out>(handle: &Handle<Out>) -> Self {
+    pub(super) fn of<Out>(handle: &Handle<Out>) -> Self {
         Self {
             execution_id: handle.execution_id().to_owned(),
             operation_id: handle.operation_id().map(str::to_owned),
@@ -261,7 +261,7 @@ impl Known {
     }
 
     /// What a program is told of what goes on.
-    fn document(&self) -> Document {
+    pub(super) fn document(&self) -> Document {
         Document {
             execution_id: Some(self.execution_id.clone()),
             operation_id: self.operation_id.clone(),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::confirm::{Sure, confirm};
 use super::decision::Decision;
 use super::errors::short;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print;
 
 const HELP: &str = "\
@@ -34,19 +34,17 @@ struct Asked<'a> {
 }
 
 impl Cancel {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let Decision { reason, sure, json, .. } = &self.decision;
         let (remote, id) = self.decision.find()?;
         confirm(sure, || Ok(format!("cancel {}?", remote.describe(&id)?)))?;
         let already = remote.run(remote.client.cancel(&id, reason))?.already;
-        if *json {
-            print::object(Asked { execution_id: &id, already }, out)?;
-            return Ok(Verdict::Well);
-        }
-        let id = short(&id);
         let before = if already { "had been asked to end before" } else { "was asked to end" };
-        print::tell(&format!("execution {id} {before}; it may clean up first"));
-        print::tell(&format!("hint: `indelible show {id}` says how it goes"));
-        Ok(Verdict::Well)
+        let words = format!(
+            "execution {0} {before}; it may clean up first\n\
+             hint: `indelible show {0}` says how it goes",
+            short(&id)
+        );
+        print::done(Asked { execution_id: &id, already }, &words, *json, out)
     }
 }

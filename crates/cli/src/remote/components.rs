@@ -8,7 +8,7 @@ use indelible_client::api::component::Component;
 use super::connection::Server;
 use super::errors::short;
 use super::functions::table;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print::{self, plain};
 use crate::text::count;
 
@@ -25,24 +25,22 @@ pub(crate) struct Components {
 }
 
 impl Components {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let remote = self.server.connect()?;
         let all = match &self.name {
             Some(name) => vec![remote.run(remote.client.component(name))?],
             None => remote.run(remote.client.components())?.components,
         };
         if self.json {
-            all.iter().try_for_each(|component| print::object(component, out))?;
-            return Ok(Verdict::Well);
+            return all.iter().try_for_each(|component| print::object(component, out));
         }
         if all.is_empty() {
             print::tell("nothing is deployed yet\nhint: `indelible deploy PATH` does it");
         }
         match (&self.name, &all[..]) {
-            (Some(_), [one]) => print::text(&versions(one), out)?,
-            _ => print::text(&list(&all), out)?,
+            (Some(_), [one]) => print::text(&versions(one), out),
+            _ => print::text(&list(&all), out),
         }
-        Ok(Verdict::Well)
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::confirm::{Sure, confirm};
 use super::connection::{self, Place, Token, token};
 use super::contexts::{Context, Contexts};
-use crate::failure::{Exit, Failure, Verdict};
+use crate::failure::{Exit, Failure};
 use crate::print::{self, tell};
 
 const HELP: &str = "\
@@ -99,14 +99,13 @@ struct Line<'a> {
     current: bool,
 }
 
-pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Failure> {
+pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<(), Failure> {
     match command {
-        Command::Add(add) => add.run(out)?,
-        Command::List(list) => list.run(out)?,
-        Command::Use(chosen) => chosen.run(out)?,
-        Command::Remove(remove) => remove.run(out)?,
+        Command::Add(add) => add.run(out),
+        Command::List(list) => list.run(out),
+        Command::Use(chosen) => chosen.run(out),
+        Command::Remove(remove) => remove.run(out),
     }
-    Ok(Verdict::Well)
 }
 
 impl Add {
@@ -134,16 +133,12 @@ impl Add {
         if token_is_forgotten {
             tell(&format!("its token is forgotten: it was for {}", known.url));
         }
-        if self.json {
-            return object(&contexts, name, out);
-        }
-        tell(&format!("{name} is {}", self.url));
-        if contexts.current().is_some_and(|(current, _)| current == name) {
-            tell("it is the one in use");
-        } else {
-            tell(&format!("hint: `indelible context use {name}` makes it the one in use"));
-        }
-        Ok(())
+        let line = listed(&contexts, name)?;
+        let then = match line.current {
+            true => "it is the one in use".to_owned(),
+            false => format!("hint: `indelible context use {name}` makes it the one in use"),
+        };
+        print::done(line, &format!("{name} is {}\n{then}", self.url), self.json, out)
     }
 
     /// What was said, and nothing else.
@@ -209,11 +204,8 @@ impl Use {
         let mut contexts = Contexts::load()?;
         contexts.choose(&self.name)?;
         contexts.save()?;
-        if self.json {
-            return object(&contexts, &self.name, out);
-        }
-        tell(&format!("{} is the one in use", self.name));
-        Ok(())
+        let words = format!("{} is the one in use", self.name);
+        print::done(listed(&contexts, &self.name)?, &words, self.json, out)
     }
 }
 
@@ -224,11 +216,8 @@ impl Remove {
         contexts.remove(&self.name)?;
         confirm(&self.sure, || Ok(format!("forget {} and its token?", self.name)))?;
         contexts.save()?;
-        if self.json {
-            return object(&known, &self.name, out);
-        }
-        tell(&format!("{} is forgotten", self.name));
-        Ok(())
+        let words = format!("{} is forgotten", self.name);
+        print::done(listed(&known, &self.name)?, &words, self.json, out)
     }
 }
 
@@ -240,9 +229,9 @@ fn line<'a>(contexts: &Contexts, name: &'a str, context: &'a Context) -> Line<'a
 }
 
 /// One of them, as it is listed.
-fn object(contexts: &Contexts, name: &str, out: &mut impl Write) -> Result<(), Failure> {
+fn listed<'a>(contexts: &'a Contexts, name: &'a str) -> Result<Line<'a>, Failure> {
     let context = contexts.get(name).ok_or_else(|| contexts.unknown(name))?;
-    print::object(line(contexts, name, context), out)
+    Ok(line(contexts, name, context))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use indelible_runtime::ComponentName;
 
 use super::connection::Server;
 use super::errors::short;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::guest::{Built, component};
 use crate::print::{self, plain};
 
@@ -37,7 +37,7 @@ pub(crate) struct Deploy {
 }
 
 impl Deploy {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         if let Some(name) = &self.name {
             check(name)?;
         }
@@ -53,8 +53,7 @@ impl Deploy {
         }
         let deployed = remote.run(remote.client.deploy(&name, bytes))?;
         if self.json {
-            print::object(&deployed, out)?;
-            return Ok(Verdict::Well);
+            return print::object(&deployed, out);
         }
         let known = if deployed.known { "known before, and active" } else { "new, and active" };
         let (name, digest) = (plain(&deployed.name), plain(&short(&deployed.digest)));
@@ -67,7 +66,7 @@ impl Deploy {
             let (component, name) = (&function.component, &function.name);
             print::tell(&format!("hint: `indelible call {component}/{name} INPUT` calls it"));
         }
-        Ok(Verdict::Well)
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use clap::Args;
 use indelible_client::api::component::Function;
 
 use super::connection::Server;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print::{self, plain};
 
 /// List what can be called
@@ -20,18 +20,16 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let remote = self.server.connect()?;
         let all = remote.run(remote.client.functions())?.functions;
         if self.json {
-            all.iter().try_for_each(|function| print::object(function, out))?;
-            return Ok(Verdict::Well);
+            return all.iter().try_for_each(|function| print::object(function, out));
         }
         if all.is_empty() {
             print::tell("nothing is deployed yet\nhint: `indelible deploy PATH` does it");
         }
-        print::text(&table(&all), out)?;
-        Ok(Verdict::Well)
+        print::text(&table(&all), out)
     }
 }
 

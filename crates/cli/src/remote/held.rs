@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::confirm::{Sure, confirm};
 use super::decision::{Decision, Unasked};
 use super::errors::short;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print;
 
 const RELEASE: &str = "\
@@ -51,7 +51,7 @@ struct Decided<'a> {
 }
 
 impl Release {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let Decision { reason, json, .. } = &self.decision;
         let (remote, id) = self.decision.find()?;
         remote.run(remote.client.release(&id, reason))?;
@@ -60,7 +60,7 @@ impl Release {
 }
 
 impl Fail {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let Decision { reason, sure, json, .. } = &self.decision;
         let (remote, id) = self.decision.find()?;
         confirm(sure, || Ok(format!("end {} as failed?", remote.describe(&id)?)))?;
@@ -69,13 +69,8 @@ impl Fail {
     }
 }
 
-fn said(id: &str, what: &str, json: bool, out: &mut impl Write) -> Result<Verdict, Failure> {
-    if json {
-        print::object(Decided { execution_id: id }, out)?;
-        return Ok(Verdict::Well);
-    }
-    let id = short(id);
-    print::tell(&format!("execution {id} {what}"));
-    print::tell(&format!("hint: `indelible show {id}` says how it goes"));
-    Ok(Verdict::Well)
+fn said(id: &str, what: &str, json: bool, out: &mut impl Write) -> Result<(), Failure> {
+    let words =
+        format!("execution {0} {what}\nhint: `indelible show {0}` says how it goes", short(id));
+    print::done(Decided { execution_id: id }, &words, json, out)
 }

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::connection::{Connection, Remote};
 use super::errors::{Explained as _, short};
 use super::target::{Target, target};
-use crate::failure::{Failure, Verdict, heard};
+use crate::failure::{Failure, heard};
 use crate::print::{self, plain};
 use crate::screen::{Screen, Tone};
 
@@ -51,7 +51,7 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
-    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<(), Failure> {
         let remote = self.connection.connect()?;
         let id = remote.find(&self.execution)?;
         let logs = remote.client.logs(&id).map_err(|error| error.explain(&remote.at))?;
@@ -68,12 +68,12 @@ impl Logs {
             }
             heard(out.flush())?;
             if over {
-                return Ok(Verdict::Well);
+                return Ok(());
             }
             // What it logged before its end is there when its end is: one more look shows it.
             over = is_over(&remote, &id)?;
             if !over && remote.wait(is_unheard()) {
-                return Ok(Verdict::Well);
+                return Ok(());
             }
         }
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::connection::{Remote, Server};
 use super::errors::Explained as _;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print::{self, plain};
 use crate::remote::{Sure, confirm};
 
@@ -71,7 +71,7 @@ struct Confirmed<'a> {
     confirmed: &'a str,
 }
 
-pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Failure> {
+pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<(), Failure> {
     match command {
         Command::Clock(clock) => clock.run(out),
         Command::Confirm(confirm) => confirm.run(out),
@@ -79,12 +79,11 @@ pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Fai
 }
 
 impl Clock {
-    fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let remote = self.server.connect()?;
         let clock = remote.run(remote.client.retention_clock())?;
         if self.json {
-            print::object(&clock, out)?;
-            return Ok(Verdict::Well);
+            return print::object(&clock, out);
         }
         let RetentionClock { retention_clock, wall_clock, lag_seconds } = &clock;
         let lag = lag(*lag_seconds);
@@ -93,13 +92,12 @@ impl Clock {
             plain(retention_clock),
             plain(wall_clock)
         );
-        print::text(&lines, out)?;
-        Ok(Verdict::Well)
+        print::text(&lines, out)
     }
 }
 
 impl Confirm {
-    fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let remote = self.server.connect()?;
         confirm(&self.sure, || question(&remote))?;
         let time = System.now().to_string();
@@ -110,12 +108,8 @@ impl Confirm {
             }
             error => error.explain(&remote.at),
         })?;
-        if self.json {
-            print::object(Confirmed { confirmed: &time }, out)?;
-        } else {
-            print::tell("confirmed; the retention clock is what the wall clock says");
-        }
-        Ok(Verdict::Well)
+        let words = "confirmed; the retention clock is what the wall clock says";
+        print::done(Confirmed { confirmed: &time }, words, self.json, out)
     }
 }
 

@@ -11,7 +11,7 @@ use super::errors::{Explained as _, MayHaveArrived as _, short};
 use super::interrupt::{Interrupted, Interrupts, unanswered};
 use super::name::flag;
 use super::target::{Target, target};
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::input::Input;
 use crate::print;
 
@@ -52,7 +52,7 @@ struct Sent<'a> {
 }
 
 impl Signal {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let payload = self.payload.read()?;
         let remote = self.connection.connect()?;
         let id = remote.find(&self.execution)?;
@@ -79,12 +79,8 @@ impl Signal {
             }
         };
         let delivery_id = delivered.delivery_id;
-        if self.json {
-            print::object(Sent { execution_id: &id, delivery_id }, out)?;
-        } else {
-            let (name, id) = (&self.name, short(&id));
-            print::tell(&format!("sent to {id}; it is number {delivery_id} of {name:?}"));
-        }
-        Ok(Verdict::Well)
+        let words =
+            format!("sent to {}; it is number {delivery_id} of {:?}", short(&id), self.name);
+        print::done(Sent { execution_id: &id, delivery_id }, &words, self.json, out)
     }
 }

@@ -5,15 +5,15 @@ use std::io::Write;
 use clap::Args;
 use indelible_client::api::call::Verdict as Met;
 use indelible_client::{Identity, StartError};
-use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::call::Known;
 use super::connection::Connection;
 use super::errors::{Explained as _, short};
 use super::function::{Found, Named, no_such};
 use super::interrupt::{Interrupted, Interrupts, unanswered};
 use super::name::Name;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::input::Input;
 use crate::print;
 
@@ -43,17 +43,8 @@ pub(crate) struct Start {
     connection: Connection,
 }
 
-#[derive(Serialize)]
-struct Started<'a> {
-    execution_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    operation_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    verdict: Option<&'a str>,
-}
-
 impl Start {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let input = self.input.read()?;
         let remote = self.connection.connect()?;
         let found = remote.function(&self.function)?;
@@ -87,18 +78,10 @@ impl Start {
             }
         }
         if self.json {
-            print::object(
-                Started {
-                    execution_id: id,
-                    operation_id: handle.operation_id(),
-                    verdict: handle.verdict().map(Met::as_str),
-                },
-                out,
-            )?;
-        } else {
-            print::text(&format!("{id}\n"), out)?;
-            print::tell(&format!("hint: `indelible show {}` says how it goes", short(id)));
+            return print::object(Known::of(&handle).document(), out);
         }
-        Ok(Verdict::Well)
+        print::text(&format!("{id}\n"), out)?;
+        print::tell(&format!("hint: `indelible show {}` says how it goes", short(id)));
+        Ok(())
     }
 }

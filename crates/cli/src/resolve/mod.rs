@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use crate::failure::{Exit, Failure, Verdict};
+use crate::failure::{Exit, Failure};
 use crate::print::{self, plain};
 use crate::remote::{Connection, Sure, Target, confirm, target};
 
@@ -134,7 +134,7 @@ impl Line {
 }
 
 impl Unresolved {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let mut held = false;
         let mut write = |line: Line| {
             held |= line.state == state(true);
@@ -150,7 +150,7 @@ impl Unresolved {
                  happened|did-not-happen|run-again --reason TEXT`",
             );
         }
-        Ok(Verdict::Well)
+        Ok(())
     }
 }
 
@@ -178,7 +178,7 @@ struct Resolved<'a> {
 }
 
 impl Resolve {
-    pub(crate) fn run(self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(self, out: &mut impl Write) -> Result<(), Failure> {
         let (common, ended, sure) = match self.how {
             How::Happened { status, body, common } => {
                 (common, Ended::Happened { status, body }, None)
@@ -205,14 +205,12 @@ impl Resolve {
                 server::resolve(connection, &self.promise, ended, &common.reason, sure)?
             }
         };
-        if common.json {
-            print::object(Resolved { promise: &promise, resolution: word }, out)?;
-        } else if common.place.data.is_some() {
-            print::tell("resolved; its workflow goes on when it runs again");
-        } else {
-            print::tell("resolved; its workflow goes on");
-        }
-        Ok(Verdict::Well)
+        let words = match &common.place.data {
+            Some(_) => "resolved; its workflow goes on when it runs again",
+            None => "resolved; its workflow goes on",
+        };
+        let resolved = Resolved { promise: &promise, resolution: word };
+        print::done(resolved, words, common.json, out)
     }
 }
 

@@ -6,7 +6,7 @@ use clap::Args;
 use indelible_api::Code;
 use serde::Serialize;
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print;
 
 /// Print what an error means, and what to do
@@ -38,27 +38,27 @@ impl Entry {
 }
 
 impl Explain {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         match &self.code {
             Some(code) => {
                 let code = code.parse::<Code>().map_err(|error| {
                     Failure::new(format!("{code:?}: {error}"))
                         .hint("`indelible explain` lists all of them")
                 })?;
-                if self.json {
-                    print::object(Entry { page: Some(code.page()), ..Entry::new(code) }, out)?;
-                } else {
-                    print::text(code.page(), out)?;
+                match self.json {
+                    true => {
+                        print::object(Entry { page: Some(code.page()), ..Entry::new(code) }, out)
+                    }
+                    false => print::text(code.page(), out),
                 }
             }
             None if self.json => {
-                Code::ALL.into_iter().try_for_each(|code| print::object(Entry::new(code), out))?;
+                Code::ALL.into_iter().try_for_each(|code| print::object(Entry::new(code), out))
             }
             None => {
                 let line = |code: Code| format!("{code:30} {}  {}\n", code.status(), code.title());
-                print::text(&Code::ALL.into_iter().map(line).collect::<String>(), out)?;
+                print::text(&Code::ALL.into_iter().map(line).collect::<String>(), out)
             }
         }
-        Ok(Verdict::Well)
     }
 }

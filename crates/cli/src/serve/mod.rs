@@ -33,7 +33,7 @@ use tokio::signal::unix::SignalKind;
 
 use self::settings::{Algorithm, Layer, Settings, Value};
 use crate::compile;
-use crate::failure::{Exit, Failure, Verdict};
+use crate::failure::{Exit, Failure};
 use crate::run::Lines;
 use crate::signals::Signals;
 
@@ -155,14 +155,13 @@ const TRACES_MAX: Duration = Duration::from_secs(2);
 const HELD_COUNTED_MAX: usize = 1_000;
 
 impl Serve {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot serve: {error}"));
         let settings = self.settings()?;
         if self.print_config {
             let print = if self.json { settings::print::json } else { settings::print::toml };
             let told = out.write_all(print(&settings).as_bytes());
-            crate::failure::quiet(told).map_err(|error| Failure::output(&error))?;
-            return Ok(Verdict::Well);
+            return crate::failure::quiet(told).map_err(|error| Failure::output(&error));
         }
         // All files that this process makes are readable by its user alone; the storage engine has no
         // option for it.
@@ -246,7 +245,7 @@ impl Serve {
         stopping.abort();
         runtime.shutdown_background();
         match served {
-            Ok(_) => Ok(Verdict::Well),
+            Ok(_) => Ok(()),
             Err(error) => Err(Failure::new(error.to_string()).hint(
                 "look at the disk; what was acknowledged is on it. `indelible store check` says \
                  whether the folder is damaged",

@@ -14,7 +14,7 @@ use super::Opened;
 use super::partial::Partial;
 use super::progress::{self, Progress};
 use super::text::bytes;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print;
 use crate::remote::{Remote, Server};
 
@@ -71,7 +71,7 @@ struct Document<'a> {
 }
 
 impl Backup {
-    pub(super) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(super) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         self.free()?;
         let partial = Partial::create(&self.file)?;
         match &self.data {
@@ -96,8 +96,7 @@ impl Backup {
             bytes: counts.bytes,
         };
         let written = if self.json { print::pretty(&document, out) } else { text(&document, out) };
-        written.map_err(|error| Failure::output(&error))?;
-        Ok(Verdict::Well)
+        written.map_err(|error| Failure::output(&error))
     }
 
     /// Whether the file may be written.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::text::{bytes, write_columns};
 use super::{Arguments, Opened};
 use crate::columns::Column;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print;
 
 #[derive(Serialize)]
@@ -32,7 +32,7 @@ struct Table {
     disk_bytes: u64,
 }
 
-pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Verdict, Failure> {
+pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let Opened { store, recovered } = super::open(&arguments.folder)?;
     let counts = check::count(&store).map_err(|error| Failure::new(error.to_string()))?;
     let disk_bytes = embedded::folder_bytes(&arguments.folder).map_err(|error| {
@@ -50,8 +50,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Verdict
     super::close(store)?;
     let written =
         if arguments.json { print::pretty(&document, out) } else { write_text(&document, out) };
-    written.map_err(|error| Failure::output(&error))?;
-    Ok(Verdict::Well)
+    written.map_err(|error| Failure::output(&error))
 }
 
 fn tables(store: &Store, counts: &[Counted]) -> Vec<Table> {

@@ -61,9 +61,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Failure> {
     match command {
         Command::Check(arguments) => check::run(&arguments, out),
-        Command::Info(arguments) => info::run(&arguments, out),
-        Command::Backup(command) => command.run(out),
-        Command::Restore(command) => command.run(out),
+        Command::Info(arguments) => info::run(&arguments, out).map(|()| Verdict::Well),
+        Command::Backup(command) => command.run(out).map(|()| Verdict::Well),
+        Command::Restore(command) => command.run(out).map(|()| Verdict::Well),
     }
 }
 

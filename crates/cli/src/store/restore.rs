@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::partial::{cannot, sync_folder_of};
 use super::progress::{self, Checking, Progress};
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print;
 use crate::serve::folder;
 use crate::text::count;
@@ -84,28 +84,18 @@ struct Made {
 }
 
 impl Restore {
-    pub(super) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
-        let unusable = |error: &dyn std::fmt::Display| {
-            Failure::new(format!("{} cannot be used: {error}", self.file.display()))
-        };
+    pub(super) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let open = || {
             let file = File::open(&self.file);
             let file = file.map_err(|error| cannot("open", &self.file, &error))?;
             let reader = Reader::open(BufReader::new(file));
-            reader.map_err(|error| hinted(unusable(&error), &error))
+            reader.map_err(|error| hinted(self.unusable(&error), &error))
         };
         // To its end first: what cannot be used is refused before anything is written.
         self.free()?;
-        progress::verify(open()?).map_err(|error| hinted(unusable(&error), &error))?;
+        progress::verify(open()?).map_err(|error| hinted(self.unusable(&error), &error))?;
         let aside = Aside::create(&self.folder)?;
-        let made = self.make(open()?, &aside).map_err(|error| match error {
-            Unmade::Restore(error) => match &error {
-                RestoreError::Backup(why) => hinted(unusable(&error), why),
-                RestoreError::UnknownTable(_) => unusable(&error).hint(NEWER),
-                _ => unusable(&error).hint("look at the disk of the folder"),
-            },
-            Unmade::Failure(failure) => failure,
-        })?;
+        let made = self.make(open()?, &aside)?;
         aside.keep(&self.folder)?;
         let document = Document {
             v: print::VERSION,
@@ -118,8 +108,11 @@ impl Restore {
             problems_count: made.problems,
         };
         let written = if self.json { print::pretty(&document, out) } else { text(&document, out) };
-        written.map_err(|error| Failure::output(&error))?;
-        Ok(Verdict::Well)
+        written.map_err(|error| Failure::output(&error))
+    }
+
+    fn unusable(&self, error: &dyn std::fmt::Display) -> Failure {
+        Failure::new(format!("{} cannot be used: {error}", self.file.display()))
     }
 
     /// Whether the folder may be made.
@@ -137,13 +130,17 @@ impl Restore {
         }
     }
 
-    fn make(&self, reader: Reader<BufReader<File>>, aside: &Aside) -> Result<Made, Unmade> {
+    fn make(&self, reader: Reader<BufReader<File>>, aside: &Aside) -> Result<Made, Failure> {
         let store =
             embedded::open(&aside.data().join("store"), &TABLES, &embedded::Options::default());
         let store = store.map_err(|error| super::refused(&error))?;
         let mut progress = Progress::new("restored");
-        let (header, counts) = backup::restore(reader, &store, &mut |read| progress.at(read))
-            .map_err(Unmade::Restore)?;
+        let restored = backup::restore(reader, &store, &mut |read| progress.at(read));
+        let (header, counts) = restored.map_err(|error| match &error {
+            RestoreError::Backup(why) => hinted(self.unusable(&error), why),
+            RestoreError::UnknownTable(_) => self.unusable(&error).hint(NEWER),
+            _ => self.unusable(&error).hint("look at the disk of the folder"),
+        })?;
         drop(progress);
         let failed = |error: &dyn std::fmt::Display| {
             Failure::new(error.to_string()).hint("nothing was made; look at the disk of the folder")
@@ -162,23 +159,11 @@ impl Restore {
                  was damaged before it was taken"
             ))
             .list(list)
-            .hint("use an earlier backup; --despite-problems makes the folder all the same")
-            .into());
+            .hint("use an earlier backup; --despite-problems makes the folder all the same"));
         }
         let unfinished = unfinished(&store).map_err(|error| failed(&error))?;
         super::close(store)?;
         Ok(Made { header, counts, unfinished, problems })
-    }
-}
-
-enum Unmade {
-    Restore(RestoreError),
-    Failure(Failure),
-}
-
-impl From<Failure> for Unmade {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
     }
 }
 

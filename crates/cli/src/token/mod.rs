@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use indelible_api::access::{MadeToken, NewToken, Role, Token};
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print::{self, plain};
 use crate::remote::{Server, Sure, confirm};
 
@@ -88,7 +88,7 @@ fn role(text: &str) -> Result<Role, String> {
     found.ok_or_else(|| "one of call, operate, deploy, admin".to_owned())
 }
 
-pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Failure> {
+pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<(), Failure> {
     match command {
         Command::Create(create) => {
             let Create { name, roles, namespaces, expires_at, place } = create;
@@ -97,20 +97,17 @@ pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Fai
                 Some(folder) => folder::create(folder, &new)?,
                 None => server::create(&place.server, &new)?,
             };
-            created(&made, place.json, out)?;
+            created(&made, place.json, out)
         }
         Command::List(List { place }) => {
             let all = match &place.data {
                 Some(folder) => folder::list(folder)?,
                 None => server::list(&place.server)?,
             };
-            for token in &all {
-                if place.json {
-                    print::object(token, out)?;
-                } else {
-                    print::text(&format!("{}\n", line(token)), out)?;
-                }
-            }
+            all.iter().try_for_each(|token| match place.json {
+                true => print::object(token, out),
+                false => print::text(&format!("{}\n", line(token)), out),
+            })
         }
         Command::Revoke(Revoke { id, sure, place }) => {
             let asked = || format!("revoke the API key {id}? Whoever uses it is shut out at once");
@@ -119,14 +116,10 @@ pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Fai
                 Some(folder) => folder::revoke(folder, &id, sure)?,
                 None => server::revoke(&place.server, &id, sure)?,
             };
-            if place.json {
-                print::object(&token, out)?;
-            } else {
-                print::tell(&format!("revoked {} ({})", token.id, token.name));
-            }
+            let words = format!("revoked {} ({})", token.id, token.name);
+            print::done(&token, &words, place.json, out)
         }
     }
-    Ok(Verdict::Well)
 }
 
 /// The secret, for a program; what it is, for a person.

@@ -7,7 +7,7 @@ use indelible_journal::json::{ParseError, write_line};
 use indelible_journal::{Attempts, JournalKey, Record};
 
 use super::story::event;
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::journal::{Drawing, draw};
 use crate::print::part;
 use crate::remote::errors::Explained as _;
@@ -43,7 +43,7 @@ fn attempts(text: &str) -> Result<Attempts, String> {
 }
 
 impl Journal {
-    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<(), Failure> {
         let Some(execution) = &self.execution else {
             return Err(Failure::new("name an execution"));
         };
@@ -51,12 +51,11 @@ impl Journal {
         let id = remote.find(execution)?;
         if self.json {
             let mut line = Vec::new();
-            self.each(&remote, &id, |key, record| {
+            return self.each(&remote, &id, |key, record| {
                 line.clear();
                 write_line(&key, &record, &mut line);
                 part(&line, out)
-            })?;
-            return Ok(Verdict::Well);
+            });
         }
         let mut found: Option<(JournalKey, Vec<Record>)> = None;
         self.each(&remote, &id, |key, record| {
@@ -64,10 +63,7 @@ impl Journal {
             Ok(())
         })?;
         let how = if self.timeline { Drawing::Timeline } else { Drawing::Table };
-        if let Some((key, records)) = found {
-            draw(&key, records, how, screen, out)?;
-        }
-        Ok(Verdict::Well)
+        found.map_or(Ok(()), |(key, records)| draw(&key, records, how, screen, out))
     }
 
     fn each(

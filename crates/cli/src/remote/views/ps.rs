@@ -14,7 +14,7 @@ use super::silence::Silence;
 use super::state::state;
 use super::time::{When, when};
 use super::{list, now, print, print_json};
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::print::VERSION;
 use crate::remote::{Connection, Remote};
 use crate::screen::{Screen, Tone};
@@ -88,7 +88,7 @@ struct Document<'a> {
 }
 
 impl Ps {
-    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<(), Failure> {
         if self.watch {
             frame::needs_terminal(screen)?;
         }
@@ -108,7 +108,7 @@ impl Ps {
             _ = out.flush();
             _ = writeln!(io::stderr(), "{note}");
         }
-        Ok(Verdict::Well)
+        Ok(())
     }
 
     async fn find(&self, remote: &Remote, now: Timestamp, limit: u32) -> Result<Found, Error> {
@@ -173,12 +173,7 @@ impl Ps {
     }
 
     /// Draws the list again and again. A server that is gone for a while is waited for.
-    fn watch(
-        &self,
-        remote: &Remote,
-        screen: Screen,
-        out: &mut impl Write,
-    ) -> Result<Verdict, Failure> {
+    fn watch(&self, remote: &Remote, screen: Screen, out: &mut impl Write) -> Result<(), Failure> {
         let followed =
             remote.wait(first(tokio::signal::ctrl_c(), self.follow(remote, screen, out)));
         match followed {

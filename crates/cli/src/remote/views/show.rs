@@ -14,7 +14,7 @@ use super::page::{self, Subject};
 use super::silence::{ANSWER, Silence};
 use super::story::{Story, event};
 use super::{now, print, print_json};
-use crate::failure::{Failure, Verdict};
+use crate::failure::Failure;
 use crate::remote::errors::Explained as _;
 use crate::remote::target::{Target, target};
 use crate::remote::{Connection, Remote};
@@ -59,7 +59,7 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<(), Failure> {
         if self.watch {
             frame::needs_terminal(screen)?;
         }
@@ -73,10 +73,9 @@ impl Show {
         }
         let subject = remote.wait(subject(&remote, &id))?;
         match self.json {
-            true => print_json(&page::document(&subject, now()), out)?,
-            false => print(&page::lines(&subject, now(), screen), out)?,
+            true => print_json(&page::document(&subject, now()), out),
+            false => print(&page::lines(&subject, now(), screen), out),
         }
-        Ok(Verdict::Well)
     }
 }
 
@@ -156,15 +155,10 @@ fn take(story: Option<Story>, text: &str) -> Result<Option<Story>, Failure> {
     Ok(Story::take(story, key, &record))
 }
 
-fn watch(
-    remote: &Remote,
-    id: &str,
-    screen: Screen,
-    out: &mut impl Write,
-) -> Result<Verdict, Failure> {
+fn watch(remote: &Remote, id: &str, screen: Screen, out: &mut impl Write) -> Result<(), Failure> {
     match remote.wait(first(tokio::signal::ctrl_c(), follow(remote, id, screen, out))) {
         First::One(_) => Err(frame::interrupted()),
-        First::Other(followed) => followed.map(|()| Verdict::Well),
+        First::Other(followed) => followed,
     }
 }
 

@@ -175,12 +175,8 @@ fn row(span: &Span, total: u64) -> Row<'_> {
         (Kind::Invoke, Some(promise)) => name(&promise.to_string()),
         _ => String::new(),
     };
-    let attempts = match span.attempts {
-        Some(attempts @ 2..) => format!("×{attempts}"),
-        _ => String::new(),
-    };
     let (began, title) = (offset(span.start_us, total), plain(&title(span), NAME_WIDTH_MAX));
-    Row { span, cells: [began, title, called, attempts, end], tone, below }
+    Row { span, cells: [began, title, called, span.tries(), end], tone, below }
 }
 
 fn title(span: &Span) -> String {
@@ -219,9 +215,8 @@ pub(super) struct Step {
     attempts: Option<u32>,
     start_us: u64,
     end_us: u64,
-    outcome: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    #[serde(flatten)]
+    end: End,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -253,16 +248,7 @@ pub(super) fn document(timeline: &Timeline) -> Vec<Step> {
         attempts: span.attempts,
         start_us: span.start_us,
         end_us: span.end_us,
-        outcome: match span.end {
-            End::Ok => "ok",
-            End::Err(_) => "err",
-            End::Abandoned => "abandoned",
-            End::Open => "open",
-        },
-        error: match span.end {
-            End::Err(kind) => Some(kind.to_string()),
-            _ => None,
-        },
+        end: span.end,
         message: span.note.message.clone(),
         status: span.note.status,
         retries: span

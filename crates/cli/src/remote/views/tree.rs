@@ -6,7 +6,7 @@ use clap::Args;
 use indelible_client::api::execution::Execution;
 
 use super::{branches, now, print};
-use crate::failure::{Failure, Verdict, heard};
+use crate::failure::{Failure, heard};
 use crate::print::{VERSION, part};
 use crate::remote::errors::Explained as _;
 use crate::remote::target::{Target, target};
@@ -44,11 +44,11 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<(), Failure> {
         let remote = self.connection.connect()?;
         let id = remote.find(&self.execution)?;
         if self.json {
-            return json(&remote, &id, out).map(|()| Verdict::Well);
+            return json(&remote, &id, out);
         }
         let mut drawn = Vec::new();
         let mut count = 0_usize;
@@ -64,7 +64,7 @@ impl Tree {
             _ = out.flush();
             _ = writeln!(io::stderr(), "… and {more} more calls\nhint: --json prints all of them");
         }
-        Ok(Verdict::Well)
+        Ok(())
     }
 }
 
