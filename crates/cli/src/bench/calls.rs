@@ -88,7 +88,7 @@ struct Work {
 }
 
 /// What is told of workflows with so many steps each, so many at once.
-pub(super) fn told((n, in_flight): (u32, u32), driven: &Stretch, fsyncs: u64) -> Figures {
+pub(super) fn call_figures((n, in_flight): (u32, u32), driven: &Stretch, fsyncs: u64) -> Figures {
     let (seconds, count) = (round(driven.seconds, 3), driven.latencies.count());
     let per_s = round(driven.per_s() * f64::from(n), 1);
     let [p50_us, p99_us] = driven.latencies.micros([500, 990]);
@@ -138,7 +138,7 @@ impl Work {
             driven.cpu_s(),
             driven.seconds,
         );
-        Ok(Measurement::new(workload, told((n, in_flight), &driven, fsyncs), text))
+        Ok(Measurement::new(workload, call_figures((n, in_flight), &driven, fsyncs), text))
     }
 }
 

@@ -112,7 +112,7 @@ impl Measure for HttpArguments {
             per_s / any_connection_per_s,
             per_s / new_connection_per_s,
         );
-        let figures = calls::told((n, in_flight), &driven, fsyncs).and(figures! {
+        let figures = calls::call_figures((n, in_flight), &driven, fsyncs).and(figures! {
             step_p50_us, fsyncs_per_request, raw_sync_us, any_connection_per_s, new_connection_per_s
         });
         Ok(Measurement::new("http", figures, text))

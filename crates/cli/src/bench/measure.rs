@@ -103,7 +103,7 @@ impl Bench<'_> {
             loaded.warm_up(&store)?;
         }
         let (entries, cache_mib) = (loaded.entries(), self.cache_mib());
-        let mut told = |workload, stretch: Stretch, entries_each: u64| {
+        let mut report_reads = |workload, stretch: Stretch, entries_each: u64| {
             let entries_per_s = round(stretch.per_s() * entries_each as f64, 1);
             let more = figures!(entries, entries_per_s, cache_mib);
             report.line(&Line { more, ..Line::of(workload, &stretch) })?;
@@ -113,11 +113,11 @@ impl Bench<'_> {
         };
         if self.wants(Workload::Scan) {
             let stretch = reads::scans(&store, &loaded, self.length())?;
-            told("scan", stretch, JOURNAL_ROWS * ROW_ENTRIES)?;
+            report_reads("scan", stretch, JOURNAL_ROWS * ROW_ENTRIES)?;
         }
         if self.wants(Workload::Get) {
             loaded.warm_up_gets(&store)?;
-            told("get", reads::gets(&store, &loaded, self.length())?, ROW_ENTRIES)?;
+            report_reads("get", reads::gets(&store, &loaded, self.length())?, ROW_ENTRIES)?;
         }
         if self.wants(Workload::Sustained) {
             let runtime = self.runtime;

@@ -10,9 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::drive::Stretch;
 use super::meters;
 use crate::failure::{Failure, quiet};
-
-/// The version of what `--json` prints.
-const JSON_VERSION: u32 = 1;
+use crate::print::VERSION;
 
 /// Keys and their values, in the order in which they are printed.
 #[derive(Debug, Clone, Default)]
@@ -60,7 +58,7 @@ pub(crate) struct Measurement {
 
 impl Measurement {
     pub(super) fn new(workload: &'static str, figures: Figures, text: String) -> Self {
-        Self { v: JSON_VERSION, workload, figures, text }
+        Self { v: VERSION, workload, figures, text }
     }
 }
 
@@ -83,14 +81,14 @@ pub(super) struct Line {
     pub(super) rss_mb: Option<f64>,
     pub(super) raw_per_s: Option<f64>,
     pub(super) ratio_to_raw: Option<f64>,
-    #[serde(flatten)]
     /// What only some workloads have.
+    #[serde(flatten)]
     pub(super) more: Figures,
 }
 
 impl Line {
     pub(super) fn new(workload: &'static str) -> Self {
-        Self { v: JSON_VERSION, workload, rss_mb: meters::rss_mb(), ..Self::default() }
+        Self { v: VERSION, workload, rss_mb: meters::rss_mb(), ..Self::default() }
     }
 
     /// What a stretch of time brought.

@@ -86,14 +86,14 @@ pub(super) fn run(
     let (connections, length) =
         (arguments.connections, Duration::from_secs(arguments.seconds.into()));
     let driven = bench.drive(connections, length, Keys::Fresh)?;
-    report.measurement(&bench.told("call", connections, &driven, None))?;
+    report.measurement(&bench.measurement("call", connections, &driven, None))?;
 
     let alone = || bench.drive(1, length, Keys::Fresh);
     let (driven, raw_sync_us) = raw::beside(runtime, &place, alone)?;
-    report.measurement(&bench.told("call alone", 1, &driven, Some(raw_sync_us)))?;
+    report.measurement(&bench.measurement("call alone", 1, &driven, Some(raw_sync_us)))?;
 
     let driven = bench.drive(connections, length, Keys::Known)?;
-    report.measurement(&bench.told("replay", connections, &driven, None))?;
+    report.measurement(&bench.measurement("replay", connections, &driven, None))?;
     if let Some(server) = server {
         server.kill();
     }
@@ -310,7 +310,7 @@ impl Bench<'_> {
         line.trim().parse().ok()
     }
 
-    fn told(
+    fn measurement(
         &self,
         workload: &'static str,
         connections: u32,
