@@ -76,7 +76,7 @@ impl Tree {
             Request::Settle(settle) => (self.settle(cx, &settle), settle.under),
             Request::Resolve(resolve) => (self.resolve(cx, &resolve), resolve.under),
         };
-        self.answer_under(cx, asker, under, done);
+        self.answer_under(cx, asker, under.as_ref(), done);
     }
 
     /// Answers what may have come under a key: its record is in the commit of what was done, and what
@@ -85,10 +85,10 @@ impl Tree {
         &mut self,
         cx: Cx<'_>,
         asker: Asker,
-        under: Option<UnderKey>,
+        under: Option<&UnderKey>,
         done: Result<Answer, NotDone>,
     ) {
-        if let (Some(under), Ok(answer)) = (&under, &done) {
+        if let (Some(under), Ok(answer)) = (under, &done) {
             self.pending.keys.push(keys::done(cx.expires_at(None), under, *answer));
         }
         self.answer(asker, Reply::Done(done));

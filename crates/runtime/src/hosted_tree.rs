@@ -301,7 +301,7 @@ impl HostedTree {
         self.guards.clear();
         match last {
             Some(position) => {
-                shared.replays.submitted(position, std::mem::take(&mut self.survivors))
+                shared.replays.submitted(position, std::mem::take(&mut self.survivors));
             }
             // What ran has changed nothing.
             None => self.survived(shared),
