@@ -114,7 +114,7 @@ struct Reader {
     follow: Follow,
     /// None: before the first event.
     place: Option<Place>,
-    /// Looked at again before each piece: a key that is revoked ends its streams.
+    /// Looked at again when a piece has been read: a key that is revoked ends its streams.
     credential: Option<HeaderValue>,
     /// The last message was sent.
     over: bool,
@@ -128,11 +128,14 @@ impl Reader {
             return None;
         }
         loop {
+            let read = self.read().await;
+            // Only now: a key may be revoked while the read waits for its turn, and what happens after
+            // that is not shown.
             let now = self.state.now();
             if self.state.access.authenticate(self.credential.as_ref(), now).is_err() {
                 return None;
             }
-            match self.read().await {
+            match read {
                 Ok(Next::Piece(piece)) => return Some(piece),
                 Ok(Next::End) => return Some(self.end()),
                 Ok(Next::Wait) => {}
