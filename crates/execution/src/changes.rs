@@ -103,7 +103,7 @@ impl Tree {
         }
     }
 
-    /// Somebody is answered after the next commit: what was refused depends on what was read, and so
+    /// A caller is answered after the next commit: what was refused depends on what was read, and so
     /// on all that this tree has stored.
     pub(crate) fn answer(&mut self, asker: Asker, reply: Reply) {
         self.pending.replies.push((asker, reply));

@@ -1,5 +1,5 @@
 //! What comes from outside a tree. Each request is answered when the commit that holds its effect has
-//! a position; whoever asked waits until that is durable (D2).
+//! a position; its caller waits until that is durable (D2).
 
 use indelible_journal::{
     Attempt, Attempts, AwaitKind, ErrorKind, ExecutionId, Failure, InvokeKind, Journal, JournalKey,
@@ -95,7 +95,7 @@ impl Tree {
     }
 
     /// Starts the root of this tree; its first run and its start are one commit (D1), and the store
-    /// takes that only if its operation has no record: then somebody else was quicker.
+    /// takes that only if its operation has no record: if it has one, another start came first.
     pub(crate) fn begin(&mut self, cx: Cx<'_>, asker: Asker, start: Start) {
         let Some(mut start) = self.begins_now(asker, start) else { return };
         let execution = ExecutionId::root_of(start.request.root);
@@ -110,13 +110,13 @@ impl Tree {
             }
         };
         let begun = match (start.again, meets) {
-            // It is new; or whoever asks knew of it, and it runs again.
+            // It is new; or its caller knew of it, and it runs again.
             (false, None) if self.in_memory(&execution).is_none() => Ok(Attempt::FIRST),
             (true, Some((Decision::RunAgain, attempt))) => Ok(attempt),
             (true, Some((Decision::Attach, _))) => Err(Begun::Already(execution.clone())),
             (true, Some((Decision::Refuse(_), _))) => Err(Begun::Indeterminate),
-            // It has begun, or ended, since whoever asks has looked; perhaps in this very turn: they
-            // look again when that is accepted.
+            // It has begun, or ended, since admission looked; perhaps in this very turn: admission looks
+            // again when that is accepted.
             _ => Err(Begun::Raced),
         };
         let attempt = match begun {
@@ -183,7 +183,7 @@ impl Tree {
             Progress::NotInMemory
         };
         let class = class.unwrap_or(RetryClass::PERSIST);
-        // Requests were compared by whoever found the record.
+        // Admission compared the requests when it found the record.
         let known = Known { binding: *binding, class, progress };
         let asked = Asked { binding: *binding, age: Age::Fresh };
         Ok(Some((decide(Some(&known), &asked), stored.record.attempt)))

@@ -21,7 +21,7 @@ use crate::view::Viewed;
 /// What a tree can be told.
 #[derive(Debug)]
 pub enum Input {
-    /// Somebody asks for something: a [`Reply`] follows.
+    /// A caller asks for something: a [`Reply`] follows.
     Asked(Asker, Request),
     /// A timer is due. Its row goes with what comes of it.
     Due(Timer),
@@ -39,10 +39,10 @@ pub enum Input {
     EffectEnded(Box<EffectEnded>),
     /// A reconciler has answered.
     Reconciled(Box<Reconciled>),
-    /// Nobody waits any more for this root, which may be volatile: it is released, unless it is to be
-    /// kept (V-13, V-18).
+    /// The last caller that waited for this root has gone: a volatile root is released, unless it is to
+    /// be kept (V-13, V-18).
     Release(ExecutionId),
-    /// The root is not to be released because nobody waits for it.
+    /// The root is kept even when no caller waits for it.
     Keep,
     /// Wake this execution, whether it has a reason to go on or not.
     Nudge(ExecutionId),
@@ -69,7 +69,7 @@ pub enum Request {
     RootOperation,
 }
 
-/// The reply to whoever asked.
+/// The reply to a caller.
 #[derive(Debug)]
 pub enum Reply {
     /// What a start came to.
@@ -103,7 +103,7 @@ pub struct Start {
     pub again: bool,
     /// Who asks.
     pub actor: Option<Actor>,
-    /// Whoever starts it does not wait: a volatile root is kept even when nobody watches it.
+    /// Its caller does not wait: a volatile root is kept even when no caller watches it.
     pub kept: bool,
 }
 
@@ -116,7 +116,7 @@ pub enum Begun {
     Already(ExecutionId),
     /// It was volatile and lost with its process, and doing it again is not safe.
     Indeterminate,
-    /// Somebody else was quicker: look again.
+    /// Another start of this operation came first: the caller looks at its record again.
     Raced,
 }
 

@@ -81,8 +81,8 @@ fn canonical(input: &Payload) -> Option<Vec<u8>> {
     canonicalize(text, &limits).ok()
 }
 
-/// A request under a key that nothing is known of. Whoever asks is alone at the key until what it asks
-/// for is accepted: the next request under it comes after that, and finds the record.
+/// A request under a key that nothing is known of. It holds the key's lock until its commit is accepted:
+/// the next request under the key comes after that, and finds the record.
 #[derive(Debug, Clone)]
 pub struct UnderKey {
     /// The key's record.

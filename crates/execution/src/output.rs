@@ -16,7 +16,7 @@ pub enum Outgoing {
     Send(Box<Sending>),
     /// A word to another tree.
     Tell(RootHash, Input),
-    /// Somebody should look at this.
+    /// An operator should look at this effect.
     Held(Box<UnresolvedEffect>),
 }
 
@@ -58,7 +58,8 @@ pub enum Event {
     Ended(JournalKey, Ending),
 }
 
-/// What the host of a tree does at once. Nobody outside sees any of it but in logs, which D2 exempts.
+/// What the host of a tree does at once. Nothing of it leaves the process but log lines, which D2
+/// exempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// An attempt at an effect may begin, if there is room for it: [`Input::StartEffect`] says so.

@@ -38,7 +38,7 @@ pub struct Tree {
     pub(crate) pending: Pending,
     pub(crate) sealed: VecDeque<Changes<Self>>,
     pub(crate) notices: Vec<Notice>,
-    /// Something of it was loaded since somebody asked.
+    /// Something of it was loaded since the host last asked.
     pub(crate) loaded: bool,
     /// Whether it is a question about an effect, if somebody looked.
     pub(crate) reconciles: Option<bool>,
@@ -99,7 +99,7 @@ impl Tree {
         !self.work.is_empty()
     }
 
-    /// Whether something was loaded from the store since the last time somebody asked.
+    /// Whether something was loaded from the store since the host last asked.
     pub fn take_loaded(&mut self) -> bool {
         std::mem::take(&mut self.loaded)
     }

@@ -23,11 +23,11 @@ pub trait Machine {
     type Timer;
     /// What leaves it: for the network, or for another machine.
     type Outgoing;
-    /// The reply to whoever asked.
+    /// The reply to a caller.
     type Reply;
     /// What others may want to know of what it stored.
     type Event;
-    /// What the host does at once: nobody outside sees any of it but in logs.
+    /// What the host does at once: nothing of it leaves the process but log lines.
     type Notice;
 
     /// Handles one input. What follows is collected until [`Machine::changes`] is asked for it.
@@ -56,7 +56,7 @@ pub struct Changes<M: Machine + ?Sized> {
     /// When it is accepted: told to those in this process who watch. They tell nobody else before
     /// the position is durable.
     pub events: Vec<M::Event>,
-    /// When it is accepted, with the position: whoever asked waits until that is durable.
+    /// When it is accepted, with the position: the caller waits until that is durable.
     pub replies: Vec<(Asker, M::Reply)>,
     /// When the position is durable, and no sooner: it leaves the process, or the machine.
     pub outgoing: Vec<M::Outgoing>,

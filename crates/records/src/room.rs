@@ -12,7 +12,7 @@ use super::codec::{self, Malformed, Reader};
 pub enum Room {
     /// Trees of executions. Keys are journal keys.
     Tree,
-    /// A room that whoever opens the engine brings along, by its number, from [`BROUGHT_MIN`] on.
+    /// A room that the engine's embedder brings along, by its number, from [`BROUGHT_MIN`] on.
     Brought(u8),
 }
 

@@ -21,14 +21,14 @@ use crate::watchers::Ended;
 pub(crate) enum Command {
     /// An input. The guard is kept until what comes of it is accepted.
     Tell(Input, Guard),
-    /// Somebody asks, and waits.
+    /// A caller asks, and waits.
     Ask(Request, Waiter<Reply>),
     /// There may be room for this attempt at an effect.
     StartEffect(Place),
-    /// Nobody waits any more for this root: it is released, unless somebody has come meanwhile.
+    /// The last caller of this root has gone: the root is released, unless another has come meanwhile.
     Release(ExecutionId),
-    /// Whoever waited for this root does not any more, and it is not to be released because of that.
-    /// The watcher stays until this is heard.
+    /// A caller of this root has gone and wants it kept. Its watcher stays until the tree has heard of
+    /// that.
     Keep(ExecutionId, Receiver<Ended>),
     /// For a machine that is no tree.
     Room(RoomCommand),
@@ -36,7 +36,7 @@ pub(crate) enum Command {
 
 /// What waits in the inbox of a machine that is no tree.
 pub(crate) enum RoomCommand {
-    /// Somebody asks, and waits.
+    /// A caller asks, and waits.
     Ask(Bytes, Waiter<Bytes>),
     /// A timer is due.
     Due(RoomTimer),
@@ -53,7 +53,7 @@ impl Command {
     }
 }
 
-/// Somebody who waits for a reply, with what is theirs until it is accepted.
+/// A caller that waits for a reply, with the room and the lock that it has until the commit is accepted.
 pub(crate) struct Waiter<R> {
     pub(crate) reply: oneshot::Sender<Result<Answer<R>, String>>,
     /// Room among the commands under way.
@@ -70,7 +70,7 @@ pub(crate) struct Answer<R> {
 }
 
 impl<R> Waiter<R> {
-    /// Answers. Whoever comes next under the key finds its record.
+    /// Answers. The lock goes first: the next request under the key finds the record.
     pub(crate) fn answer(self, reply: R, position: Position) {
         drop((self.room, self.lock));
         let _ = self.reply.send(Ok(Answer { reply, position }));

@@ -177,7 +177,7 @@ impl Shared {
         });
     }
 
-    /// Whoever looks after timers sends messages, and acknowledges them, when this is durable.
+    /// The timers' thread sends messages, and acknowledges them, when this is durable.
     pub(crate) fn look_when_durable(&self, position: Position) {
         let way = self.way_in();
         when_durable(self.store.durable(position).through_pauses(), move |_| {

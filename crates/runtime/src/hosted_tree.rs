@@ -30,8 +30,8 @@ pub(crate) struct HostedTree {
     waiters: BTreeMap<Asker, Waiter<Reply>>,
     /// Given back when what comes of an input is accepted.
     guards: Vec<Guard>,
-    /// Something of it was loaded, and nothing was submitted since: whoever runs may be what killed
-    /// another process (C-85).
+    /// Something of it was loaded, and nothing was submitted since: a guest that runs now may be what
+    /// killed another process (C-85).
     loaded: bool,
     /// Those that run because of that, and have not come to a stop.
     noted: Vec<JournalKey>,
@@ -315,7 +315,7 @@ impl HostedTree {
     ) -> Result<Position, CommitError> {
         let batch = rows?;
         if batch.writes().is_empty() {
-            // Nothing changed, but somebody asked: the answer depends on what was read.
+            // Nothing changed, but a caller asked: the answer depends on what was read.
             return Ok(shared.store.accepted());
         }
         let position = shared.store.submit_blocking(batch)?;
@@ -341,7 +341,7 @@ impl HostedTree {
         for (asker, reply) in replies {
             let waiter = self.waiters.remove(&asker);
             match (reply, refused, &damage) {
-                // Whoever came after it in the same turn looks again, too.
+                // Starts that came after it in the same turn look again, too.
                 (Reply::Begun(begun), Some(position), _) => {
                     lost_race |= matches!(begun, Begun::New(_));
                     if let Some(waiter) = waiter {
@@ -358,7 +358,7 @@ impl HostedTree {
             }
         }
         if shared.store.poison().is_some() {
-            // Told once, for all trees, by whoever looks after timers.
+            // The timers' thread tells it once, for all trees.
             shared.timers.poke();
         } else {
             // The store has told of its damage, once.

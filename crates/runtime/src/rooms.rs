@@ -26,7 +26,7 @@ pub struct Context<'a> {
 /// What such a machine can be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// Somebody asks for something, and waits for the reply.
+    /// A caller asks for something, and waits for the reply.
     Asked(Asker, Bytes),
     /// A timer is due.
     Due(RoomTimer),
@@ -36,8 +36,7 @@ pub enum Input {
     Recover,
 }
 
-/// A message to another machine. Whoever causes it puts it among what leaves; it is stored with that,
-/// and applied once.
+/// A message to another machine. It is stored in the commit of its sender, and applied once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Who is told.

@@ -275,7 +275,7 @@ impl Timers {
         }
     }
 
-    /// Wakes whoever waits, or is about to.
+    /// Wakes the timers' thread, also if it is only about to wait.
     pub(crate) fn poke(&self) {
         lock(&self.state).poked = true;
         self.changed.notify_all();

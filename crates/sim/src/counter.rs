@@ -91,7 +91,7 @@ impl Counter {
         match input {
             Input::Asked(asker, ask) => {
                 match serde_json::from_slice(&ask) {
-                    // It changes nothing, and whoever asked is told.
+                    // It changes nothing, and the caller is told.
                     Err(error) => {
                         let refused = Answer::Err(error.to_string());
                         self.replies.push((asker, json(&refused)));

@@ -171,8 +171,8 @@ impl Engine {
         let key_id = start.idempotency_key.as_ref().map(keys::id_of);
         let slot = key_id.as_ref().map(Id::slot);
         let new = start.operation_id.clone().unwrap_or_else(|| mint(shared, slot));
-        // Whoever lost a race watches on until the next look has led to something to watch: a volatile
-        // operation must not be released in between.
+        // A caller that lost a race watches on until the next look has led to something to watch: a
+        // volatile operation must not be released in between.
         let mut before: Option<Interest> = None;
         for _ in 0..LOOKS_MAX {
             let room = self.shared.room(flow).await?;

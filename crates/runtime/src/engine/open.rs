@@ -218,7 +218,7 @@ pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
                 let key = timer.key.clone();
                 shared.send_room(key.clone(), RoomCommand::Due(timer));
                 if !shared.rooms.has(key.room) {
-                    // Nobody was told: it stays where it is, and takes no room from others.
+                    // No machine was told: the row stays, and takes no room from other timers.
                     shared.timers.keep_all(&MachineId::Room(key));
                 }
             }
