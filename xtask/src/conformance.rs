@@ -21,7 +21,7 @@ pub(crate) use report::Report;
 use source::{Place, Source};
 use spec::Spec;
 
-/// Its examples cite ids that do not exist, so this tool does not look at itself.
+/// The tool's own examples cite ids that do not exist, so its sources are left out.
 const SELF: &str = "xtask/src/conformance";
 
 /// What code must be reached from to count: the binary, and the libraries that services and guests
@@ -37,7 +37,7 @@ const ROOTS: [&str; 5] = [
 /// Texts by path.
 type Files = BTreeMap<String, String>;
 
-/// The ids that sources cite, and what is wrong with that.
+/// The ids that sources cite, and the problems found.
 #[derive(Debug, Default)]
 struct Cited {
     code: BTreeSet<id::Id>,
@@ -74,8 +74,8 @@ pub(crate) fn run(
     Ok(problems.is_empty())
 }
 
-/// Sorts the citations of all sources by place. Reports those of ids that nobody defined, and the ids
-/// that are carried out only by code that nothing reaches.
+/// Sorts the citations of all sources by place. Reports citations of ids that the specification
+/// does not define, and ids whose only code no root reaches.
 fn cited(sources: &Files, roots: &[&str], spec: &Spec) -> anyhow::Result<Cited> {
     let sources = sources.iter().map(|(path, text)| Source::new(path, text));
     let sources: Vec<Source<'_>> = sources.collect::<anyhow::Result<_>>()?;
@@ -108,7 +108,7 @@ fn cited(sources: &Files, roots: &[&str], spec: &Spec) -> anyhow::Result<Cited> 
 }
 
 /// The texts of the files below `folder` whose names end so, by their paths from `root`.
-fn files(root: &Path, folder: &str, end: &str) -> anyhow::Result<Files> {
+pub(crate) fn files(root: &Path, folder: &str, end: &str) -> anyhow::Result<Files> {
     let mut found = Files::new();
     let entries = fs::read_dir(root.join(folder));
     for entry in entries.with_context(|| format!("cannot list {folder}"))? {

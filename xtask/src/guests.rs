@@ -22,9 +22,10 @@ pub(crate) fn build(out: &mut dyn Write) -> anyhow::Result<bool> {
 }
 
 /// Builds the component that `indelible demo` brings along, and notes what it was built from. In a
-/// folder of its own, because its flags are: it says nothing of the machine that it was built on.
+/// target folder of its own, because its flags differ: the component must not contain anything of
+/// the machine that it was built on.
 pub(crate) fn demo_component(root: &Path, out: &mut dyn Write) -> anyhow::Result<bool> {
-    // Read first: what changes while it is built is not in it.
+    // Read before the build: a change during the build may not be in the component.
     let sources = indelible_guests::demo_sources().context("cannot read the sources")?;
     let home = |name| std::env::var_os(name).map(PathBuf::from);
     let cargo = home("CARGO_HOME").or_else(|| home("HOME").map(|home| home.join(".cargo")));
@@ -51,10 +52,10 @@ pub(crate) fn demo_component(root: &Path, out: &mut dyn Write) -> anyhow::Result
     Ok(true)
 }
 
-/// Rewrites the SDK's bindings: the test that checks them can.
+/// Rewrites the SDK's bindings, with the test that checks them.
 pub(crate) fn bindings(root: &Path) -> anyhow::Result<bool> {
     let status = Command::new("cargo")
-        .args(["test", "--quiet", "--package", "indelible-sdk", "--test", "bindings"])
+        .args(["test", "--quiet", "--package", "indelible-sdk", "--test", "it", "bindings::"])
         .env("INDELIBLE_REWRITE", "1")
         .current_dir(root)
         .status()

@@ -1,12 +1,15 @@
 //! The project's own tools: `cargo xtask verify | fix | bindings | conformance | demo-component |
-//! guests | instructions | one-build | package | sim | torture | traces`.
+//! guests | instructions | messages | one-build | package | setup | sim | torture | traces`.
 
 mod conformance;
 mod guests;
 mod instructions;
+mod messages;
 mod one_build;
 mod package;
+mod setup;
 mod sim;
+mod tidy;
 mod torture;
 mod traces;
 mod verify;
@@ -29,7 +32,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Everything that is checked before a change lands. Writes nothing.
+    /// Everything that is checked before a change lands; first of all, `setup`.
     Verify,
     /// Mends format and lints.
     Fix {
@@ -51,12 +54,18 @@ enum Command {
     Guests,
     /// Counts the instructions of an append at several lengths, with callgrind.
     Instructions,
+    /// Prints every text that users of the product may read.
+    Messages,
     /// Whether the binary alone has the same dependencies as everything together.
     OneBuild,
     /// Installs the binary from a clean clone, and runs the demo elsewhere.
     Package,
+    /// Installs what tests need and do not install themselves.
+    Setup,
     /// Simulates the engine: one seed decides everything that happens to it.
     Sim(sim::Sim),
+    /// Checks the house rules that no other tool knows.
+    Tidy,
     /// Runs the store's tests of crashes, power loss, failing disks and damage at length.
     Torture(torture::Torture),
     /// Replays traces of the journal's formal model.
@@ -99,9 +108,12 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::DemoComponent => guests::demo_component(root, &mut stdout().lock()),
         Command::Guests => guests::build(&mut stdout().lock()),
         Command::Instructions => instructions::run(root, &mut stdout().lock()),
+        Command::Messages => messages::run(root, &mut stdout().lock()),
         Command::OneBuild => one_build::run(root, &mut stderr().lock()),
         Command::Package => package::run(root, &mut stderr().lock()),
+        Command::Setup => setup::run(root, &mut stderr().lock()),
         Command::Sim(sim) => sim::run(root, &sim),
+        Command::Tidy => tidy::run(root, &mut stderr().lock()),
         Command::Torture(torture) => torture::run(root, &torture),
         Command::Traces { files, expect } => traces::check(&files, expect, &mut stdout().lock()),
     }

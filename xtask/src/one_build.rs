@@ -9,8 +9,9 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-/// Whether it is so; what is not is told. What is built for the machine that compiles (macros, and
-/// what scripts need) has features of its own, so it is looked at apart.
+/// Whether both have the same dependencies; differences are printed. Packages for the build machine
+/// (macros, and dependencies of build scripts) have features of their own, so they are compared
+/// apart.
 pub(crate) fn run(root: &Path, err: &mut dyn Write) -> anyhow::Result<bool> {
     const KINDS: [[&str; 2]; 2] = [
         ["normal,no-proc-macro", "normal,dev,no-proc-macro"],
@@ -49,7 +50,8 @@ fn machines_are_pure(root: &Path, err: &mut dyn Write) -> anyhow::Result<bool> {
     Ok(pure)
 }
 
-/// What is in the one, and not so in the other. Our own crates are quick to build twice.
+/// Packages of the binary that the whole build has with other features, or not at all. Our own
+/// crates are left out: they are quick to build twice.
 fn apart<'a>(binary: &'a BTreeSet<String>, everything: &BTreeSet<String>) -> Vec<&'a String> {
     let ours = |package: &String| package.contains(" (/");
     binary.iter().filter(|package| !everything.contains(*package) && !ours(package)).collect()
@@ -65,7 +67,7 @@ fn tree(root: &Path, what: &[&str]) -> anyhow::Result<BTreeSet<String>> {
         .context("cannot run cargo tree")?;
     ensure!(output.status.success(), "cargo tree: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).context("cargo tree prints text")?;
-    // What was printed before is marked, and not printed again.
+    // cargo marks packages that it has printed before: drop the mark.
     Ok(text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect())
 }
 

@@ -1,5 +1,5 @@
-//! `cargo xtask package`: what `cargo install` makes of a clean clone runs the demo elsewhere, when
-//! the clone is gone. What is committed counts, not what is in the work tree.
+//! `cargo xtask package`: the binary that `cargo install` makes of a clean clone runs the demo
+//! elsewhere, when the clone is gone. It tests what is committed, not the work tree.
 #![expect(clippy::disallowed_methods, reason = "xtask is a shell: it clones and copies")]
 
 use std::fs;
@@ -9,10 +9,10 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-/// As the README runs it; with a seed, so that what goes wrong can be had again.
+/// As the README runs it; with a seed, so that a failure can be repeated.
 const DEMO: [&str; 3] = ["demo", "--seed", "7"];
 
-/// How the table begins that the README shows.
+/// The beginning of the table that the README shows.
 const TABLE: &str = "As the payment services counted";
 
 pub(crate) fn run(root: &Path, err: &mut dyn Write) -> anyhow::Result<bool> {
@@ -20,7 +20,7 @@ pub(crate) fn run(root: &Path, err: &mut dyn Write) -> anyhow::Result<bool> {
     fs::create_dir_all(&folder)?;
     let clone = folder.join("clone");
     let away = folder.join("clone.away");
-    // The last run left it there.
+    // The last run moved the clone away.
     if away.is_dir() && !clone.exists() {
         fs::rename(&away, &clone)?;
     }
@@ -39,7 +39,7 @@ pub(crate) fn run(root: &Path, err: &mut dyn Write) -> anyhow::Result<bool> {
     }
     // Only what changed is written, so that cargo builds only that.
     let git = |arguments: &[&str]| run_it(Command::new("git").args(arguments).current_dir(&clone));
-    // By name: what is on no branch comes with none.
+    // `HEAD` by name: a commit that is on no branch is not fetched otherwise.
     git(&["fetch", "--quiet", "origin", "HEAD"])?;
     git(&["checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"])?;
     git(&["clean", "--quiet", "-dffx"])?;
@@ -47,15 +47,16 @@ pub(crate) fn run(root: &Path, err: &mut dyn Write) -> anyhow::Result<bool> {
 
     writeln!(err, "package: cargo install --path crates/cli")?;
     let installed = folder.join("installed");
-    // Not optimised, and where the dependencies are compiled already: the same code, minutes earlier.
+    // Not optimised, in the target folder that has the dependencies compiled already: the same
+    // code, minutes earlier.
     let mut install = Command::new("cargo");
     install.args(["install", "--quiet", "--locked", "--debug", "--force", "--no-track", "--path"]);
     install.arg(clone.join("crates/cli")).arg("--root").arg(&installed);
     run_it(install.arg("--target-dir").arg(root.join("target")).current_dir(&folder))?;
 
     writeln!(err, "package: the demo, without the clone")?;
-    // It stays away: cargo takes a library of the clone for the work tree's own as long as the clone's
-    // files are there, and does not look whether the work tree has others.
+    // The clone stays moved away: while its files exist, cargo takes the clone's libraries for the
+    // work tree's, and does not notice that the work tree differs.
     fs::rename(&clone, &away)?;
     let shown = elsewhere(&installed.join("bin/indelible"))?;
     writeln!(err, "{}", shown.trim_end())?;
@@ -65,7 +66,8 @@ pub(crate) fn run(root: &Path, err: &mut dyn Write) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The rows of the demo's table without the last column: what a retry loop does is a matter of luck.
+/// The rows of the demo's table without the last column, which varies: it counts what a plain retry
+/// loop did.
 fn of_indelible(text: &str) -> Vec<String> {
     let table = text.lines().skip_while(|line| !line.starts_with(TABLE)).skip(1);
     let rows = table.take_while(|line| line.ends_with(|c: char| c.is_ascii_digit()));
@@ -106,7 +108,7 @@ fn output(command: &mut Command) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    /// What is compared: the names of rows, and what Indelible did.
+    /// The comparison uses the names of rows, and what Indelible did.
     #[test]
     fn rows_of_a_table() {
         let text = "one 1 1\nAs the payment services counted  Indelible  a loop\n\

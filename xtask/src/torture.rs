@@ -1,5 +1,5 @@
-//! `cargo xtask torture`: the tests of the store and of the engine that take more the longer they
-//! run, with as much as is asked for. What runs in every `verify` is a few cycles of each.
+//! `cargo xtask torture`: runs the store's and the engine's randomized tests for as long as is
+//! asked for. `verify` runs a few cycles of each.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +31,7 @@ pub(crate) struct Torture {
     only: Option<String>,
 }
 
-/// A package, a test of it, and how much of it.
+/// A package, a module of its tests, and how much of it.
 type Test<'a> = (&'a str, &'a str, &'a [(&'a str, u64)]);
 
 const STORE: &str = "indelible-store";
@@ -54,13 +54,20 @@ pub(crate) fn run(root: &Path, torture: &Torture) -> anyhow::Result<bool> {
         (STORE, "damage", &[("INDELIBLE_FLIPS", *flips)]),
         (STORE, "conformance", &[("INDELIBLE_SEEDS", *seeds)]),
     ];
+    let names = tests.map(|(_, test, _)| format!("{test}::"));
     for (package, test, settings) in tests {
+        let module = format!("{test}::");
         if only.as_ref().is_some_and(|only| only != test) {
             continue;
         }
         let settings: Vec<_> =
             settings.iter().map(|(name, value)| (*name, value.to_string())).collect();
-        let arguments = ["test", "--locked", "-p", package, "--test", test, "--", "--nocapture"];
+        let mut arguments =
+            vec!["test", "--locked", "-p", package, "--test", "it", &module, "--", "--nocapture"];
+        // A filter is any part of a test's path: another module may end like this one.
+        for other in names.iter().filter(|name| name.ends_with(&module) && **name != module) {
+            arguments.extend(["--skip", other]);
+        }
         if !cargo(root, &arguments, &settings)? {
             return Ok(false);
         }

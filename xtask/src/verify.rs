@@ -1,18 +1,15 @@
-//! `cargo xtask verify` and `fix`: everything that is checked before a change lands, and what can
-//! be mended by itself. `verify` writes nothing but build artifacts.
-#![expect(clippy::disallowed_methods, reason = "xtask is a shell: it reads the source tree")]
+//! `cargo xtask verify` and `fix`: everything that is checked before a change lands, and the
+//! automatic repair of what can be repaired. `verify` installs what tests need, and writes nothing
+//! else but build artifacts.
 
-use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::{conformance, one_build, package};
-
-/// Past this many lines a reader no longer finds their way.
-const FILE_LINES_MAX: usize = 900;
+use crate::{conformance, one_build, package, setup, tidy};
 
 /// A check that is a call of cargo.
 struct Check {
@@ -27,7 +24,7 @@ pub(crate) fn verify(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<bool> {
-    const CHECKS: [Check; 6] = [
+    const CHECKS: [Check; 7] = [
         Check { name: "format", args: &["fmt", "--all", "--check"], env: &[] },
         Check {
             name: "lints",
@@ -56,6 +53,11 @@ pub(crate) fn verify(
             ],
             env: &[],
         },
+        Check {
+            name: "build of tests",
+            args: &["test", "--locked", "--workspace", "--no-run"],
+            env: &[],
+        },
         Check { name: "tests", args: &["test", "--locked", "--workspace"], env: &[] },
         Check {
             name: "docs",
@@ -63,31 +65,77 @@ pub(crate) fn verify(
             env: &[("RUSTDOCFLAGS", "-D warnings")],
         },
     ];
-    writeln!(err, "verify: tidy")?;
-    if !tidy(root, err)? {
-        return Ok(false);
-    }
-    writeln!(err, "verify: one build")?;
-    if !one_build::run(root, err)? {
-        return Ok(false);
-    }
-    for Check { name, args, env } in CHECKS {
-        writeln!(err, "verify: {name}: cargo {}", args.join(" "))?;
-        if !cargo(root, args, env)? {
-            writeln!(err, "error: {name} failed\nhint: `cargo xtask fix` mends format and lints")?;
-            return Ok(false);
-        }
-    }
-    writeln!(err, "verify: package")?;
-    if !package::run(root, err)? {
-        return Ok(false);
-    }
-    writeln!(err, "verify: conformance")?;
-    let passed = conformance::run(root, conformance::Report::write_table, out, err)?;
-    if passed {
-        writeln!(err, "verify: passed")?;
-    }
+    let mut stages = Stages::default();
+    let passed = stages.run("setup", err, |err| {
+        writeln!(err, "verify: setup: what tests need is installed first, if it is missing")?;
+        setup::run(root, err)
+    })? && stages.run("tidy", err, |err| tidy::run(root, err))?
+        && stages.run("one build", err, |err| one_build::run(root, err))?
+        && stages.run_all(root, &CHECKS, err)?
+        && stages.run("package", err, |err| package::run(root, err))?
+        && stages.run("conformance", err, |err| {
+            conformance::run(root, conformance::Report::write_table, out, err)
+        })?;
+    stages.sum_up(err)?;
+    writeln!(err, "verify: {}", if passed { "passed" } else { "failed" })?;
     Ok(passed)
+}
+
+/// The stages that are over, and how long each took.
+#[derive(Default)]
+struct Stages(Vec<(&'static str, Duration)>);
+
+impl Stages {
+    /// Runs a stage, and says how long it took. False if it failed.
+    fn run(
+        &mut self,
+        name: &'static str,
+        err: &mut dyn Write,
+        stage: impl FnOnce(&mut dyn Write) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<bool> {
+        writeln!(err, "verify: {name}")?;
+        let begin = Instant::now();
+        let passed = stage(err);
+        let took = begin.elapsed();
+        let ended = if let Ok(true) = passed { "done" } else { "FAILED" };
+        writeln!(err, "verify: {name}: {ended} after {}", text(took))?;
+        self.0.push((name, took));
+        passed
+    }
+
+    /// Runs what is a call of cargo, one after the other, up to the first that fails.
+    fn run_all(
+        &mut self,
+        root: &Path,
+        checks: &[Check],
+        err: &mut dyn Write,
+    ) -> anyhow::Result<bool> {
+        for Check { name, args, env } in checks {
+            let passed = self.run(name, err, |err| {
+                writeln!(err, "cargo {}", args.join(" "))?;
+                cargo(root, args, env)
+            })?;
+            if !passed {
+                writeln!(err, "hint: `cargo xtask fix` mends format and lints")?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn sum_up(&self, err: &mut dyn Write) -> anyhow::Result<()> {
+        for (name, took) in &self.0 {
+            writeln!(err, "{:>10}  {name}", text(*took))?;
+        }
+        let all = self.0.iter().map(|(_, took)| *took).sum();
+        Ok(writeln!(err, "{:>10}  altogether", text(all))?)
+    }
+}
+
+/// Minutes, if there are any, and seconds.
+fn text(time: Duration) -> String {
+    let (minutes, seconds) = (time.as_secs() / 60, time.as_secs_f64() % 60.0);
+    if minutes > 0 { format!("{minutes} min {seconds:2.0} s") } else { format!("{seconds:.1} s") }
 }
 
 /// Mends what can be mended by itself; with `scenarios`, also rewrites the expected transcripts.
@@ -112,68 +160,4 @@ fn cargo(root: &Path, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<boo
         .status()
         .with_context(|| format!("cannot run cargo {}", args.join(" ")))?;
     Ok(status.success())
-}
-
-/// House rules that no other tool knows: a file says what it owns, and is not too long.
-fn tidy(root: &Path, err: &mut dyn Write) -> anyhow::Result<bool> {
-    let mut clean = true;
-    for folder in ["crates", "examples", "guests", "xtask"] {
-        for path in rust_files(&root.join(folder))? {
-            let text = fs::read_to_string(&path)?;
-            for problem in problems(&text) {
-                clean = false;
-                let path = path.strip_prefix(root).unwrap_or(&path);
-                writeln!(err, "error: {}: {problem}", path.display())?;
-            }
-        }
-    }
-    Ok(clean)
-}
-
-fn problems(text: &str) -> Vec<String> {
-    let mut problems = Vec::new();
-    if !text.starts_with("//!") {
-        problems.push("does not open with a `//!` line that says what it owns".to_owned());
-    }
-    // Nobody reads what a tool wrote.
-    let generated = text.starts_with("//! Generated");
-    let lines = text.lines().count();
-    if lines > FILE_LINES_MAX && !generated {
-        problems.push(format!("has {lines} lines; split it before {FILE_LINES_MAX}"));
-    }
-    problems
-}
-
-fn rust_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in
-        fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?
-    {
-        let path = entry?.path();
-        if path.is_dir() {
-            // What a compiler wrote is no source.
-            if path.ends_with("target") {
-                continue;
-            }
-            found.extend(rust_files(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The house rules can be broken.
-    #[test]
-    fn tidy_finds_problems() {
-        assert_eq!(problems("//! Owns nothing.\n").len(), 0);
-        assert_eq!(problems("fn main() {}\n").len(), 1);
-        assert_eq!(problems(&"//! Too long.\n".repeat(FILE_LINES_MAX + 1)).len(), 1);
-        assert_eq!(problems(&"//! Generated.\n".repeat(FILE_LINES_MAX + 1)).len(), 0);
-    }
 }

@@ -40,7 +40,7 @@ impl Role {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// What it is for, for people; the actor is `client:NAME`.
+    /// What it is for, in words for people. Audit records name its actor `client:NAME`.
     #[schemars(length(min = 1, max = 64), regex(pattern = "^[!-~]+$"))]
     pub name: String,
     /// What it may do.
@@ -57,16 +57,16 @@ pub struct NewToken {
 
 /// An API key that was made. Its secret is shown this once, and by `Debug` not at all.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MadeToken {
+pub struct CreatedToken {
     /// What is known of it.
     pub token: Token,
     /// What is sent as `Authorization: Bearer …`.
     pub secret: String,
 }
 
-impl fmt::Debug for MadeToken {
+impl fmt::Debug for CreatedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MadeToken").field("token", &self.token).finish_non_exhaustive()
+        f.debug_struct("CreatedToken").field("token", &self.token).finish_non_exhaustive()
     }
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What a request met (see I-8, V-29 to V-31).
+/// What a start under a key or operation id learned (see I-8, V-29 to V-31).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Verdict {
     /// It was new.
@@ -36,7 +36,7 @@ pub struct Started {
     pub execution_id: String,
     /// The id of the operation: sent again, it finds the same execution.
     pub operation_id: String,
-    /// Within it, keys and operation ids are unique.
+    /// The namespace. Keys and operation ids are unique within it.
     pub namespace: String,
     /// What the request met.
     pub verdict: Verdict,
@@ -44,8 +44,8 @@ pub struct Started {
 
 /// A function that has returned.
 ///
-/// One that failed, was cancelled, or of which nobody knows is a problem document instead: see
-/// [`Failed`].
+/// A function that failed, was cancelled, or whose outcome is unknown gives a problem document
+/// instead: see [`Failed`].
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Returned {
     /// Its execution.
@@ -64,7 +64,7 @@ pub struct Returned {
 
 /// An execution that goes on: where to ask for its outcome is in `Location`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct GoesOn {
+pub struct StillRunning {
     /// Its execution.
     pub execution_id: String,
     /// The id of the operation; left out where the execution was asked for, and is no root.
@@ -98,7 +98,7 @@ pub struct Payload {
 pub struct Operation {
     /// Its id.
     pub operation_id: String,
-    /// Within it, the id is unique.
+    /// The namespace. The id is unique within it.
     pub namespace: String,
     /// The execution that it led to.
     pub execution_id: String,

@@ -26,7 +26,7 @@ pub enum Code {
     OriginRefused,
     /// The namespace is the server's own.
     ReservedNamespace,
-    /// There is none with this id, or it belongs to somebody else.
+    /// Nothing with this id exists, or the credential may not see it.
     NotFound,
     /// The API has no such path.
     NoSuchPath,
@@ -58,11 +58,11 @@ pub enum Code {
     FunctionFailed,
     /// The execution was cancelled before it returned.
     Cancelled,
-    /// Nobody can know whether it happened.
+    /// It is unknown whether it happened.
     Indeterminate,
     /// The execution buffers as many signals as it may.
     TooManySignals,
-    /// A mistake of the server's.
+    /// An error in the server itself.
     Internal,
     /// A part of the data folder is damaged, and the request needs it.
     Damaged,
@@ -72,14 +72,14 @@ pub enum Code {
     Stopping,
     /// The disk failed and nothing is written any more, or the store is paused.
     StoreStopped,
-    /// One that this version does not know: a newer server's.
+    /// A code that this version does not know, from a newer server.
     #[serde(other)]
     #[schemars(skip)]
     Unknown,
 }
 
-/// What is said of a code.
-struct About {
+/// The text, status and page of a code.
+struct CodeText {
     text: &'static str,
     status: u16,
     retryable: bool,
@@ -122,224 +122,225 @@ impl Code {
         Self::StoreStopped,
     ];
 
-    const fn about(self) -> About {
+    const fn about(self) -> CodeText {
         match self {
-            Self::MalformedRequest => About {
+            Self::MalformedRequest => CodeText {
                 text: "malformed-request",
                 status: 400,
                 retryable: false,
-                title: "The request makes no sense",
+                title: "The request is malformed",
                 page: include_str!("../../../docs/errors/malformed-request.md"),
             },
-            Self::KeyAndOperationId => About {
+            Self::KeyAndOperationId => CodeText {
                 text: "key-and-operation-id",
                 status: 400,
                 retryable: false,
-                title: "A request has one name",
+                title: "The request has both an idempotency key and an operation id",
                 page: include_str!("../../../docs/errors/key-and-operation-id.md"),
             },
-            Self::OperationIdFromTheFuture => About {
+            Self::OperationIdFromTheFuture => CodeText {
                 text: "operation-id-from-the-future",
                 status: 400,
                 retryable: false,
-                title: "The operation id was made in the future",
+                title: "The operation id lies in the future",
                 page: include_str!("../../../docs/errors/operation-id-from-the-future.md"),
             },
-            Self::Unauthenticated => About {
+            Self::Unauthenticated => CodeText {
                 text: "unauthenticated",
                 status: 401,
                 retryable: false,
-                title: "Who are you?",
+                title: "The request has no valid credential",
                 page: include_str!("../../../docs/errors/unauthenticated.md"),
             },
-            Self::Forbidden => About {
+            Self::Forbidden => CodeText {
                 text: "forbidden",
                 status: 403,
                 retryable: false,
-                title: "The credential may not do this",
+                title: "The credential does not permit this request",
                 page: include_str!("../../../docs/errors/forbidden.md"),
             },
-            Self::OriginRefused => About {
+            Self::OriginRefused => CodeText {
                 text: "origin-refused",
                 status: 403,
                 retryable: false,
-                title: "Not from a web page",
+                title: "Requests from other web origins are refused",
                 page: include_str!("../../../docs/errors/origin-refused.md"),
             },
-            Self::ReservedNamespace => About {
+            Self::ReservedNamespace => CodeText {
                 text: "reserved-namespace",
                 status: 403,
                 retryable: false,
-                title: "The namespace is the server's own",
+                title: "The namespace is reserved for the server",
                 page: include_str!("../../../docs/errors/reserved-namespace.md"),
             },
-            Self::NotFound => About {
+            Self::NotFound => CodeText {
                 text: "not-found",
                 status: 404,
                 retryable: false,
-                title: "There is no such thing",
+                title: "Not found",
                 page: include_str!("../../../docs/errors/not-found.md"),
             },
-            Self::NoSuchPath => About {
+            Self::NoSuchPath => CodeText {
                 text: "no-such-path",
                 status: 404,
                 retryable: false,
-                title: "There is no such path",
+                title: "No such path",
                 page: include_str!("../../../docs/errors/no-such-path.md"),
             },
-            Self::NoSuchComponent => About {
+            Self::NoSuchComponent => CodeText {
                 text: "no-such-component",
                 status: 404,
                 retryable: false,
-                title: "No such component is deployed",
+                title: "No component of this name is deployed",
                 page: include_str!("../../../docs/errors/no-such-component.md"),
             },
-            Self::NoSuchFunction => About {
+            Self::NoSuchFunction => CodeText {
                 text: "no-such-function",
                 status: 404,
                 retryable: false,
-                title: "The component has no such function",
+                title: "The component has no function of this name",
                 page: include_str!("../../../docs/errors/no-such-function.md"),
             },
-            Self::MethodNotAllowed => About {
+            Self::MethodNotAllowed => CodeText {
                 text: "method-not-allowed",
                 status: 405,
                 retryable: false,
-                title: "The path does not take this method",
+                title: "The path does not support this method",
                 page: include_str!("../../../docs/errors/method-not-allowed.md"),
             },
-            Self::RequestTimeout => About {
+            Self::RequestTimeout => CodeText {
                 text: "request-timeout",
                 status: 408,
                 retryable: true,
-                title: "The request came too slowly",
+                title: "The request arrived too slowly",
                 page: include_str!("../../../docs/errors/request-timeout.md"),
             },
-            Self::InFlight => About {
+            Self::InFlight => CodeText {
                 text: "in-flight",
                 status: 409,
                 retryable: true,
-                title: "The operation goes on",
+                title: "The operation is still running",
                 page: include_str!("../../../docs/errors/in-flight.md"),
             },
-            Self::Conflict => About {
+            Self::Conflict => CodeText {
                 text: "conflict",
                 status: 409,
                 retryable: false,
-                title: "The operation id was used for something else",
+                title: "The operation id was already used for another request",
                 page: include_str!("../../../docs/errors/conflict.md"),
             },
-            Self::WrongState => About {
+            Self::WrongState => CodeText {
                 text: "wrong-state",
                 status: 409,
                 retryable: false,
-                title: "It is not in a state for this",
+                title: "The current state does not allow this",
                 page: include_str!("../../../docs/errors/wrong-state.md"),
             },
-            Self::Expired => About {
+            Self::Expired => CodeText {
                 text: "expired",
                 status: 410,
                 retryable: false,
                 title: "The operation id is too old",
                 page: include_str!("../../../docs/errors/expired.md"),
             },
-            Self::PayloadTooLarge => About {
+            Self::PayloadTooLarge => CodeText {
                 text: "payload-too-large",
                 status: 413,
                 retryable: false,
-                title: "Too large",
+                title: "The payload is too large",
                 page: include_str!("../../../docs/errors/payload-too-large.md"),
             },
-            Self::UnsupportedMediaType => About {
+            Self::UnsupportedMediaType => CodeText {
                 text: "unsupported-media-type",
                 status: 415,
                 retryable: false,
-                title: "The body is of another kind",
+                title: "The content type is not supported",
                 page: include_str!("../../../docs/errors/unsupported-media-type.md"),
             },
-            Self::Mismatch => About {
+            Self::Mismatch => CodeText {
                 text: "mismatch",
                 status: 422,
                 retryable: false,
-                title: "The key was used for something else",
+                title: "The idempotency key was already used for another request",
                 page: include_str!("../../../docs/errors/mismatch.md"),
             },
-            Self::InvalidComponent => About {
+            Self::InvalidComponent => CodeText {
                 text: "invalid-component",
                 status: 422,
                 retryable: false,
-                title: "That is no component that can run",
+                title: "The component cannot be deployed",
                 page: include_str!("../../../docs/errors/invalid-component.md"),
             },
-            Self::FunctionFailed => About {
+            Self::FunctionFailed => CodeText {
                 text: "function-failed",
                 status: 424,
                 retryable: false,
                 title: "The function failed",
                 page: include_str!("../../../docs/errors/function-failed.md"),
             },
-            Self::Cancelled => About {
+            Self::Cancelled => CodeText {
                 text: "cancelled",
                 status: 424,
                 retryable: false,
                 title: "The execution was cancelled",
                 page: include_str!("../../../docs/errors/cancelled.md"),
             },
-            Self::Indeterminate => About {
+            Self::Indeterminate => CodeText {
                 text: "indeterminate",
                 status: 424,
                 retryable: false,
-                title: "Nobody knows whether it happened",
+                title: "The outcome is unknown",
                 page: include_str!("../../../docs/errors/indeterminate.md"),
             },
-            Self::TooManySignals => About {
+            Self::TooManySignals => CodeText {
                 text: "too-many-signals",
                 status: 429,
                 retryable: true,
                 title: "The execution has too many unread signals",
                 page: include_str!("../../../docs/errors/too-many-signals.md"),
             },
-            Self::Internal => About {
+            Self::Internal => CodeText {
                 text: "internal",
                 status: 500,
                 retryable: false,
-                title: "A mistake of the server's",
+                title: "Internal server error",
                 page: include_str!("../../../docs/errors/internal.md"),
             },
-            Self::Damaged => About {
+            Self::Damaged => CodeText {
                 text: "damaged",
                 status: 500,
                 retryable: false,
                 title: "A part of the data folder is damaged",
                 page: include_str!("../../../docs/errors/damaged.md"),
             },
-            Self::Busy => About {
+            Self::Busy => CodeText {
                 text: "busy",
                 status: 503,
                 retryable: true,
-                title: "Too much at once",
+                title: "The server is busy",
                 page: include_str!("../../../docs/errors/busy.md"),
             },
-            Self::Stopping => About {
+            Self::Stopping => CodeText {
                 text: "stopping",
                 status: 503,
                 retryable: true,
-                title: "The server stops",
+                title: "The server is stopping",
                 page: include_str!("../../../docs/errors/stopping.md"),
             },
-            Self::StoreStopped => About {
+            Self::StoreStopped => CodeText {
                 text: "store-stopped",
                 status: 503,
                 retryable: true,
                 title: "The store has stopped",
                 page: include_str!("../../../docs/errors/store-stopped.md"),
             },
-            Self::Unknown => About {
+            Self::Unknown => CodeText {
                 text: "unknown",
                 status: 500,
                 retryable: false,
-                title: "An error that this version does not know",
-                page: "A newer server sent it: its documentation says what it means.\n",
+                title: "Unknown error code",
+                page: "This version of `indelible` does not know this code. A newer server sent \
+                     it; see that version's documentation.\n",
             },
         }
     }
@@ -382,7 +383,7 @@ pub struct NoSuchCode;
 
 impl fmt::Display for NoSuchCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is no such code")
+        f.write_str("unknown error code")
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Function {
     pub component: String,
     /// Its name.
     pub name: String,
-    /// Whether it goes on after a crash; else it is in memory alone.
+    /// Whether its executions survive a crash; if not, they are in memory alone.
     pub persist: bool,
     /// Whether doing it twice does no harm.
     pub idem: bool,

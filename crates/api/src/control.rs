@@ -23,11 +23,11 @@ pub struct Reason {
 /// What a cancel came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cancelling {
-    /// Whether somebody had asked before.
+    /// Whether the execution was being cancelled already.
     pub already: bool,
 }
 
-/// How an effect ended of which nobody knew.
+/// A person's decision on an unresolved effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resolve {
@@ -38,7 +38,7 @@ pub struct Resolve {
     pub reason: String,
 }
 
-/// How an effect ended of which nobody knew.
+/// How an unresolved effect ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Resolution {
@@ -101,7 +101,7 @@ pub struct Done {}
 mod tests {
     use super::*;
 
-    /// A decision that says more than belongs to it is none.
+    /// A decision with fields that do not belong to it is refused.
     #[test]
     fn decisions_are_read_strictly() {
         let read = |text: &str| serde_json::from_str::<Resolution>(text);

@@ -14,10 +14,10 @@ pub enum State {
     Running,
     /// The guest waits.
     Blocked,
-    /// Somebody asked to cancel; the guest may clean up.
+    /// A cancel was requested; the guest may clean up.
     Cancelling,
     /// It does not go on by itself: a person has to look.
-    Held,
+    Stuck,
     /// The function returned.
     Completed,
     /// The function failed.
@@ -38,7 +38,7 @@ impl State {
 pub struct Execution {
     /// Its id.
     pub execution_id: String,
-    /// Whose operations its tree belongs to.
+    /// The namespace of the operation that its tree belongs to.
     pub namespace: String,
     /// The function that it runs.
     pub function: String,
@@ -54,9 +54,9 @@ pub struct Execution {
     pub attempts: String,
     /// How many events its journal has.
     pub events: u64,
-    /// Why it is held, if it is.
+    /// Why it is stuck, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held: Option<String>,
+    pub stuck: Option<String>,
 }
 
 /// An execution, whole.
@@ -66,7 +66,7 @@ pub struct Detail {
     pub execution: Execution,
     /// The operation that its tree belongs to.
     pub operation_id: String,
-    /// Who called it; a root has nobody.
+    /// The execution that called it; a root has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
     /// What it was given, if that is JSON.
@@ -113,7 +113,7 @@ pub struct Wait {
     /// When it happens: a timer, or the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<String>,
-    /// Why nobody knows whether it happened.
+    /// Why it is unknown whether it happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -126,9 +126,9 @@ pub enum WaitKind {
     Call,
     /// An HTTP request.
     Http,
-    /// An HTTP request of which nobody knows whether it happened: its reconciler is being asked.
+    /// An HTTP request of unknown outcome: its reconciler is being asked.
     Reconciling,
-    /// An HTTP request of which nobody knows whether it happened: a person has to say.
+    /// An HTTP request of unknown outcome: a person has to decide.
     Unresolved,
     /// A timer.
     Timer,
@@ -159,26 +159,26 @@ pub struct Events {
     pub next: Option<u64>,
 }
 
-/// An effect of which nobody knows whether it happened.
+/// An effect of unknown outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnresolvedEffect {
     /// Its promise: what is resolved.
     pub promise_id: String,
     /// The execution that it belongs to.
     pub execution_id: String,
-    /// Which attempt at it nobody knows of.
+    /// The attempt whose outcome is unknown.
     pub attempt: u32,
     /// Since when.
     pub since: String,
     /// What it is: method and address.
     pub label: String,
-    /// Why nobody knows.
+    /// Why the outcome is unknown.
     pub why: String,
     /// Whether it waits for a person; else its reconciler is being asked.
     pub held: bool,
 }
 
-/// A page of them.
+/// A page of unresolved effects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnresolvedEffects {
     /// The page. It may be shorter than asked for although more follow.

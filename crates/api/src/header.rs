@@ -1,4 +1,4 @@
-//! The names of headers that are not everybody's.
+//! The names of the headers that are particular to this API.
 
 /// The caller's key for this request: asking again with it has no second effect (I).
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -7,7 +7,7 @@ pub const OPERATION_ID: &str = "indelible-operation-id";
 /// What to do if the operation goes on already (see C-2): `attach` (unless said otherwise) or
 /// `conflict`.
 pub const IF_IN_FLIGHT: &str = "indelible-if-in-flight";
-/// What a request met: the words of [`Verdict`](crate::call::Verdict).
+/// What a start learned: the words of [`Verdict`](crate::call::Verdict).
 pub const VERDICT: &str = "indelible-verdict";
 /// The trace that a request belongs to, as W3C has it.
 pub const TRACE_PARENT: &str = "traceparent";

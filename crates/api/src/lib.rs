@@ -1,9 +1,9 @@
 //! What the server and its clients say to each other over HTTP: the types of bodies, the names of
 //! headers, the codes of errors.
 //!
-//! These are wire types: a promise to whoever wrote a client. The rooms behind the server have
-//! their own, and the server converts. The crate is pure and knows neither. What is asked is read
-//! strictly; answers may get further fields, which older clients pass over.
+//! These are wire types: a promise to the authors of clients. The crates behind the server have
+//! types of their own, and the server converts. This crate is pure and knows neither. Requests are
+//! read strictly; answers may get further fields, which older clients ignore.
 //!
 //! - [`call`]: starting functions, and what comes of them.
 //! - [`execution`]: what is shown of executions.

@@ -1,5 +1,5 @@
-//! What functions logged, as it is shown afterwards. Logs are no part of what is durable: lines of
-//! the last moments before a crash may come twice, and the oldest go.
+//! What functions logged, as it is shown afterwards. Logs are not durable: lines of the last
+//! moments before a crash may come twice, and the oldest lines are deleted.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// For whoever looks very closely.
+    /// The finest detail.
     Trace,
-    /// For whoever looks for a mistake.
+    /// For debugging.
     Debug,
     /// What happens.
     Info,
-    /// Something that somebody may want to look at.
+    /// Something an operator may want to look at.
     Warn,
-    /// Something that somebody has to look at.
+    /// Something an operator has to look at.
     Error,
 }
 
@@ -48,9 +48,9 @@ pub struct LogLine {
     pub attempts: String,
     /// How important.
     pub level: Level,
-    /// The line. It is a function's: it may have any character in it.
+    /// The line as the function logged it: it may contain any character.
     pub message: String,
-    /// What belongs to it.
+    /// The fields logged with it.
     pub fields: BTreeMap<String, String>,
     /// Whether it was too long: what is missing of a text is marked with `…`, and fields may be
     /// missing.

@@ -32,7 +32,7 @@ pub struct Problem {
     /// The operation that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_id: Option<String>,
-    /// What the request met.
+    /// What the start learned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// Why the function did not return, if that is the problem.
@@ -71,7 +71,8 @@ mod tests {
         let text = serde_json::to_string(&problem).expect("it is JSON");
         assert_eq!(
             text,
-            r#"{"type":"urn:indelible:error:in-flight","title":"The operation goes on","status":409,"code":"in-flight","detail":"it goes on","retryable":true}"#
+            r#"{"type":"urn:indelible:error:in-flight","title":"The operation is still \
+                 running","status":409,"code":"in-flight","detail":"it goes on","retryable":true}"#
         );
         let read: Problem = serde_json::from_str(&text).expect("it reads");
         assert_eq!(read, problem);

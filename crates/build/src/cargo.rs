@@ -15,7 +15,7 @@ use crate::{Error, LINKER, TARGET, run};
 pub struct Request<'a> {
     /// The `Cargo.toml` of a package or a workspace: all its guests are built.
     pub manifest: &'a Path,
-    /// Where cargo keeps its files, if not where it would by itself.
+    /// Cargo's target folder, if not the default one.
     pub target_dir: Option<&'a Path>,
     /// Whether `Cargo.lock` must be up to date.
     pub locked: bool,
@@ -32,7 +32,7 @@ pub struct Component {
     pub path: PathBuf,
 }
 
-/// One of cargo's messages, one a line. Others than artifacts have none of the fields.
+/// One of cargo's messages, one a line. Only artifacts have these fields.
 #[derive(Deserialize)]
 struct Message {
     target: Option<Target>,
@@ -46,7 +46,7 @@ struct Target {
     kind: Vec<String>,
 }
 
-/// Builds; sorted by name.
+/// Builds the guests, and returns them sorted by name.
 pub(crate) fn build(request: &Request<'_>, toolchain: &Toolchain) -> Result<Vec<Component>, Error> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--release", "--target", TARGET]);
@@ -88,7 +88,7 @@ pub(crate) fn build(request: &Request<'_>, toolchain: &Toolchain) -> Result<Vec<
     Ok(components)
 }
 
-/// The component that a message tells of, if it does.
+/// The component that a message announces, if any.
 fn artifact(line: &str) -> Result<Option<Component>, Error> {
     let message: Message = serde_json::from_str(line).map_err(Error::Messages)?;
     let Some(target) = message.target else { return Ok(None) };

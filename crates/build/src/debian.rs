@@ -2,7 +2,7 @@
 //! cache folder without being installed, and given a std for guests that is compiled once.
 //!
 //! Neither root nor apt's own state is needed: the lists of packages are fetched into the cache
-//! too, because those of the system may be missing, or so old that what they name is gone.
+//! too, because the system's may be missing, or so old that the packages in them are gone.
 
 mod apt;
 mod std_lib;
@@ -14,18 +14,18 @@ use std::process::Command;
 
 use crate::{Error, Lock, TARGET, run, toolchain};
 
-/// Part of the folder's name: raised when what is in it changes.
+/// Part of the folder's name: raised when the folder's layout changes.
 const LAYOUT: u32 = 1;
 
-/// What has to be unpacked; the packages that they need come with them.
+/// The packages to unpack; their dependencies come with them.
 const PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];
 
 /// The oldest compiler that takes the SDK.
 const VERSION_MIN: (u32, u32) = (1, 95);
 
-/// Starts the compiler with the libraries beside it. A script, because a `LD_LIBRARY_PATH` for all
-/// of cargo would also hold for what cargo starts. Found from its own place: the folder is renamed
-/// when it is complete.
+/// Starts the compiler with the libraries beside it. A script, because an `LD_LIBRARY_PATH` for
+/// cargo would also apply to the programs that cargo starts. Paths are relative to the script: the
+/// folder is renamed when it is complete.
 const START: &str = "#!/bin/sh
 here=$(CDPATH= cd -- \"$(dirname -- \"$0\")\" && pwd)
 libraries=$(dirname -- \"$(ls \"$here\"/usr/lib/*/librustc_driver-*.so)\")
@@ -44,14 +44,14 @@ pub(crate) fn compiler(tools: &Path, progress: &mut dyn FnMut(&str)) -> Result<P
     }
     let lock = Lock::wait(&cache.join("compiler.lock"))?;
     if !rustc.is_file() {
-        // Only one process at a time gets here; what is there was left by one that died.
+        // Only one process at a time gets here: a staging folder was left by one that died.
         let staging = cache.join("compiler-staging");
         remove(&staging)?;
         let made = make(&staging, tools, progress);
         if made.is_ok() {
             fs::rename(&staging, &home).map_err(Error::file("rename", &staging))?;
         } else {
-            // The first error is the one to tell.
+            // An error here is dropped: the first error is the one to report.
             _ = remove(&staging);
         }
         made?;
@@ -77,7 +77,7 @@ fn make(home: &Path, tools: &Path, progress: &mut dyn FnMut(&str)) -> Result<(),
     let libraries = home.join("usr/lib/rustlib").join(TARGET).join("lib");
     std_lib::compile(home, &rustc, tools, &libraries)?;
     if !toolchain::has_std(&libraries) {
-        return Err(unable("std for guests could not be compiled with Debian's".to_owned()));
+        return Err(unable("Debian's compiler could not compile std for guests".to_owned()));
     }
     // Half of the space, and never needed again.
     for folder in ["usr/src", "usr/lib/rustlib/src", "usr/share"] {
@@ -92,7 +92,9 @@ fn check_version(rustc: &Path) -> Result<(), Error> {
     if version.is_none_or(|version| version < VERSION_MIN) {
         let (major, minor) = VERSION_MIN;
         let text = text.trim();
-        return Err(unable(format!("Debian's is too old: {text}, but {major}.{minor} is needed")));
+        return Err(unable(format!(
+            "Debian's compiler is too old: {text}, but {major}.{minor} is needed"
+        )));
     }
     Ok(())
 }
@@ -114,7 +116,12 @@ fn cache_folder() -> Result<PathBuf, Error> {
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
         .map(|folder| folder.join("indelible"))
-        .ok_or_else(|| unable("neither XDG_CACHE_HOME nor HOME says where to keep one".to_owned()))
+        .ok_or_else(|| {
+            unable(
+                "there is no cache folder to keep Debian's compiler in: set HOME or XDG_CACHE_HOME"
+                    .to_owned(),
+            )
+        })
 }
 
 fn remove(folder: &Path) -> Result<(), Error> {

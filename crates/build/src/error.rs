@@ -34,13 +34,13 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Nothing here can compile guests.
+    /// No compiler on this machine can compile guests.
     #[error(
         "this machine has no compiler for guests: rustc lacks the target wasm32-unknown-unknown, \
          and {why}"
     )]
     NoCompiler {
-        /// Why Debian's compiler is no way out.
+        /// Why Debian's compiler cannot be used instead.
         why: String,
     },
     /// The linker is missing.
@@ -49,8 +49,8 @@ pub enum Error {
         /// Where rustup puts it.
         tools: PathBuf,
     },
-    /// Cargo said something that it should not.
-    #[error("cargo's messages make no sense")]
+    /// Cargo's output is not what it should be.
+    #[error("cargo's JSON messages cannot be parsed")]
     Messages(#[source] serde_json::Error),
 }
 
@@ -62,9 +62,9 @@ impl Error {
             Self::Start { .. } => "install Rust from https://rustup.rs",
             Self::NoCompiler { .. } => "run `rustup target add wasm32-unknown-unknown`",
             Self::NoLinker { .. } => "run `cargo install wasm-component-ld`",
-            Self::Failed { .. } => "what it said is above",
-            Self::File { .. } => "look at the folder's permissions and free space",
-            Self::Messages(_) => "use the cargo of a current Rust",
+            Self::Failed { .. } => "see its output above",
+            Self::File { .. } => "check the folder's permissions and free space",
+            Self::Messages(_) => "update Rust with `rustup update`",
         }
     }
 

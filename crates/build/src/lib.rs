@@ -1,6 +1,6 @@
 //! Builds guests: runs cargo for `wasm32-unknown-unknown` with a linker that makes components, and
-//! finds or fetches a compiler that can. Must not know the engine, nor where this project's own
-//! guests are.
+//! finds or fetches a compiler with that target. Must not know the engine, nor where this project's
+//! own guests are.
 //!
 //! A toolchain from rustup that has the target is used as it is. Where it has none (no rustup, or
 //! no network to its servers), Debian's compiler is fetched once into a cache folder of the user's
@@ -29,8 +29,8 @@ pub const TARGET: &str = "wasm32-unknown-unknown";
 /// The linker that turns a module into a component.
 pub const LINKER: &str = "wasm-component-ld";
 
-/// Builds the guests of a package or workspace, in the release profile. `progress` is told what
-/// takes long.
+/// Builds the guests of a package or workspace, in the release profile. `progress` is called before
+/// each step that takes long.
 ///
 /// # Errors
 /// No compiler has the target, or cargo fails; what cargo says goes to stderr.

@@ -1,4 +1,4 @@
-//! Runs other programs, and tells what they said when they fail.
+//! Runs other programs, and reports their output when they fail.
 
 use std::process::{Command, Output, Stdio};
 
@@ -7,7 +7,7 @@ use crate::Error;
 /// How much of what a failed program said is repeated.
 const SAID_LINES_MAX: usize = 20;
 
-/// What it wrote to stdout, once it succeeded.
+/// The program's stdout, if it succeeded.
 pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     let Output { status, stdout, stderr } =
         command.stdin(Stdio::null()).output().map_err(|source| start(command, source))?;

@@ -17,9 +17,9 @@ pub(crate) struct Toolchain {
 }
 
 impl Toolchain {
-    /// Makes a cargo use it.
+    /// Makes a call of cargo use this toolchain.
     pub(crate) fn apply(&self, cargo: &mut Command) {
-        // What is set for the build that this one may be part of is not meant for guests.
+        // This may run inside another build, whose settings are not meant for guests.
         for name in [
             "CARGO_BUILD_TARGET",
             "CARGO_ENCODED_RUSTFLAGS",
@@ -44,7 +44,7 @@ pub(crate) fn find(folder: &Path, progress: &mut dyn FnMut(&str)) -> Result<Tool
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         run::output(Command::new(rustc).args(what).current_dir(folder))
     };
-    // All in one: starting rustc through rustup takes most of the time here.
+    // One call for both: starting rustc through rustup takes most of the time here.
     let printed = own(&["--target", TARGET, "--print", "target-libdir", "--print", "sysroot"])?;
     let mut lines = printed.lines().map(PathBuf::from);
     let (libraries, sysroot) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());

@@ -1,20 +1,19 @@
-//! Rows in columns that line up, cut so that they fit a terminal. In a pipe they are whole.
+//! Rows in aligned columns, cut to fit a terminal. In a pipe they are whole.
 
 use crate::screen::{Screen, Tone};
 use crate::text::{cut, pad, width};
 
-/// Between two columns.
+/// The blanks between two columns.
 const GAP: usize = 2;
 
 /// A column of a table.
 pub(crate) struct Column {
     title: &'static str,
     right: bool,
-    /// To how few columns of the terminal it may be cut; others stay as they are while they can.
+    /// The width to which the column may be cut if there is no room.
     narrow: Option<usize>,
 }
 
-/// What stands in it.
 pub(crate) struct Cell {
     text: String,
     tone: Option<Tone>,
@@ -29,7 +28,7 @@ impl Column {
         Self { title, right: true, narrow: None }
     }
 
-    /// It gives way when there is no room.
+    /// Lets the column be cut if there is no room.
     pub(crate) const fn or_narrow(self, narrow: usize) -> Self {
         Self { narrow: Some(narrow), ..self }
     }
@@ -45,8 +44,8 @@ impl Cell {
     }
 }
 
-/// The lines of a table, with a line of titles unless none has one. A column in which nothing stands
-/// is left out.
+/// The lines of a table, with a line of titles if any column has one. A column whose cells are all
+/// empty is left out.
 pub(crate) fn lines<const N: usize>(
     columns: &[Column; N],
     rows: &[[Cell; N]],
@@ -84,7 +83,7 @@ pub(crate) fn lines<const N: usize>(
     title.into_iter().chain(rows).collect()
 }
 
-/// How wide each column is; 0 leaves it out.
+/// The width of each column; 0 leaves it out.
 fn widths<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], screen: Screen) -> [usize; N] {
     let mut widths: [usize; N] = std::array::from_fn(|place| {
         let widest = rows.iter().map(|row| width(&row[place].text)).max().unwrap_or(0);
@@ -103,7 +102,7 @@ fn widths<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], screen: Scr
             widths[place] = widths[place].saturating_sub(excess).max(narrow.min(widths[place]));
         }
     }
-    // What still finds no room on the right is not shown: half a row is better than a broken one.
+    // Columns on the right that still do not fit are cut: better than rows that wrap.
     let mut left = screen.columns;
     for width in &mut widths {
         *width = (*width).min(left);
@@ -112,7 +111,7 @@ fn widths<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], screen: Scr
     widths
 }
 
-/// A label and what it is of, as the head of a page has them; more lines stand below the first.
+/// A label and its values, as at the head of a page; further values are below the first.
 pub(crate) fn labelled(label: &str, values: &[String], screen: Screen) -> Vec<String> {
     let lines = values.iter().enumerate().map(|(place, value)| {
         let label = if place == 0 { label } else { "" };
@@ -122,7 +121,7 @@ pub(crate) fn labelled(label: &str, values: &[String], screen: Screen) -> Vec<St
     lines.collect()
 }
 
-/// How wide the labels of a page are.
+/// The width of the labels of a page.
 pub(crate) const LABEL: usize = 11;
 
 #[cfg(test)]
@@ -137,7 +136,7 @@ mod tests {
         lines(&COLUMNS, &rows, Screen::new(terminal, None))
     }
 
-    /// Columns line up for every script; in a pipe everything is whole.
+    /// Columns line up for every script; in a pipe nothing is cut.
     #[test]
     fn columns_line_up() {
         let rows = [["9c4f1a2b", "日本語", "1s"], ["9c4f1a2c", "charge_the_card", "12.5ms"]];
@@ -151,7 +150,7 @@ mod tests {
         );
     }
 
-    /// What is too wide for a terminal gives way where it may, and then on the right.
+    /// On a terminal the columns that may be narrow are cut first, then those on the right.
     #[test]
     fn a_terminal_is_not_overrun() {
         let name = "a_function_with_a_very_long_name_indeed".repeat(2);

@@ -23,7 +23,7 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    /// For this command line.
+    /// Writes the script for this command line.
     pub(crate) fn run(&self, mut command: Command, out: &mut impl Write) -> Result<(), Failure> {
         let mut script = Vec::new();
         generate(self.shell, &mut command, "indelible", &mut script);

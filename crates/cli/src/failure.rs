@@ -1,4 +1,4 @@
-//! How a command ends, and how that is told.
+//! How a command ends, and how the end is reported.
 
 use std::fmt;
 use std::io;
@@ -8,36 +8,36 @@ use indelible_store::embedded::{FolderError, OpenError};
 
 use crate::print::{lines, plain};
 
-/// How a command that ran to its end found things.
-pub(crate) enum Verdict {
+/// The result of a command that ran to its end.
+pub(crate) enum CommandEnd {
     /// All is well.
     Well,
-    /// What was asked for was done, and something is wrong with the data.
+    /// The command did what was asked, and found something wrong with the data.
     Wrong(Failure),
 }
 
-/// What a program that called this one can tell apart: `indelible --help` lists them.
+/// The exit codes, by which a calling program tells ends apart; `indelible --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Nobody is left who reads it: all is well, and nothing more is to be done.
+    /// The reader of stdout is gone: that is no failure, and the command stops.
     Unheard = 0,
-    /// It could not be done, was refused, or something was found wrong.
+    /// The command could not be carried out, was refused, or found something wrong.
     Failed = 1,
-    /// The arguments make no sense, as clap says of those that it does not understand.
+    /// The arguments make no sense. clap uses the same code for arguments that it refuses.
     Usage = 2,
     /// The function failed or was cancelled.
     Function = 3,
-    /// Nobody knows whether it happened.
+    /// It is unknown whether the effect happened.
     Indeterminate = 4,
-    /// There is no answer from the server.
+    /// The server did not answer.
     NoAnswer = 5,
-    /// The wait is over, and it goes on.
-    GoesOn = 6,
-    /// Somebody pressed Ctrl-C.
+    /// The wait is over, and the execution goes on.
+    StillRunning = 6,
+    /// The user pressed Ctrl-C.
     Interrupted = 130,
 }
 
-/// What is told on stderr: errors, a list if it helps, and what to do.
+/// What is written to stderr: errors, a list if it helps, and a hint.
 #[derive(Debug)]
 pub(crate) struct Failure {
     errors: Vec<String>,
@@ -67,18 +67,18 @@ impl Failure {
         Self { exit, ..self }
     }
 
-    /// Who speaks to no server may mean a folder.
+    /// If no server answered, the hint adds that --data names a folder.
     pub(crate) fn or_a_folder(self) -> Self {
         match self.exit {
             Exit::NoAnswer => self.hint(
-                "`indelible serve` starts one, --url or --context name another; --data DIR takes a \
-                 data folder that no server has open",
+                "start a server with `indelible serve`, choose another with --url or --context, or \
+                 open a data folder that no server uses with --data DIR",
             ),
             _ => self,
         }
     }
 
-    /// What the process ends with.
+    /// The exit code of the process.
     pub(crate) fn code(&self) -> u8 {
         self.exit as u8
     }
@@ -91,7 +91,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Others have their say in it: guests, and whatever answers at an address.
+        // Guests and servers can put text into an error, so it must not move the cursor.
         self.errors.iter().try_for_each(|error| writeln!(f, "error: {}", lines(error)))?;
         self.list.iter().try_for_each(|item| writeln!(f, "  {}", plain(item)))?;
         match &self.hint {
@@ -101,13 +101,15 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A data folder that cannot be opened by somebody who could ask a server instead.
+/// A data folder cannot be opened. If a server has it, that server can be asked instead.
 pub(crate) fn unopened(folder: &Path, error: &dyn fmt::Display) -> Failure {
-    Failure::new(format!("cannot open {}: {error}", folder.display()))
-        .hint("one process at a time may have a data folder; without --data, its server is asked")
+    Failure::new(format!("cannot open {}: {error}", folder.display())).hint(
+        "only one process can open a data folder at a time; without --data the server that \
+             has it open is asked",
+    )
 }
 
-/// The same for its store.
+/// The same for the store in a data folder.
 pub(crate) fn unopened_store(folder: &Path, error: &OpenError) -> Failure {
     match error {
         OpenError::Folder(FolderError::InUse { .. }) => unopened(folder, error),
@@ -115,7 +117,7 @@ pub(crate) fn unopened_store(folder: &Path, error: &OpenError) -> Failure {
     }
 }
 
-/// A reader that has seen enough (`| head`) is no error: go on quietly, the verdict still counts.
+/// A reader of stdout that stops (`| head`) is no error: the command's exit code still counts.
 pub(crate) fn quiet(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -123,8 +125,8 @@ pub(crate) fn quiet(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// As [`quiet`], for what goes on as long as somebody reads it: a reader that is gone is its end, and
-/// there is nothing to say.
+/// As [`quiet`], for output that is produced only while stdout is read: when the reader is gone,
+/// the command ends without a message.
 pub(crate) fn heard(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -138,7 +140,7 @@ pub(crate) fn heard(result: io::Result<()>) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    /// A reader that is gone ends what goes on for it, and that is no failure; a full disk is one.
+    /// A closed pipe ends output that follows something, and is no failure; a full disk is one.
     #[test]
     fn a_reader_that_is_gone() {
         let kind = |kind: io::ErrorKind| heard(Err(kind.into())).unwrap_err();

@@ -1,10 +1,10 @@
-//! The list of commands, in the order in which somebody meets them.
+//! The list of commands, grouped in the order in which a newcomer uses them.
 
 use std::fmt::Write as _;
 
 use clap::Command;
 
-/// What belongs together. A command that no group has comes last.
+/// Commands by group. A command that is in no group is listed last.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Begin", &["demo", "new", "build", "run", "serve"]),
     ("Use a server", &["deploy", "call", "start", "signal", "cancel", "functions", "components"]),
@@ -19,7 +19,7 @@ const NAME_WIDTH: usize = "completions".len();
 
 /// The command line with its commands in groups.
 pub(crate) fn grouped(mut command: Command) -> Command {
-    // Without this the commands that clap adds are not there yet.
+    // Before this call, the commands that clap adds are missing.
     command.build();
     let list = list(&command);
     let template = format!(

@@ -10,22 +10,19 @@ use serde_json::value::RawValue;
 
 use crate::failure::{Exit, Failure};
 
-/// The most that a function or a signal can be given: what servers take, unless whoever embeds one
-/// says otherwise. Told here, it costs nobody an upload.
+/// The largest input of a function or a signal: what servers accept, unless the program that embeds
+/// a server sets another bound. Checking here avoids an upload that the server would refuse.
 const INPUT_BYTES_MAX: usize = 4 << 20;
 
-/// Where the JSON is.
+/// Where the JSON comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// It is this.
     Text(String),
-    /// In this file.
     File(PathBuf),
-    /// On stdin.
     Stdin,
 }
 
-/// For clap: it never refuses, because what is refused here should say more than clap does.
+/// For clap. Parsing never fails: [`Input::read`] explains an error better than clap does.
 impl FromStr for Input {
     type Err = std::convert::Infallible;
 
@@ -42,8 +39,10 @@ impl Input {
     /// The JSON, as it was given.
     pub(crate) fn read(&self) -> Result<Box<RawValue>, Failure> {
         let unreadable = |what: &str, error: io::Error| {
-            Failure::new(format!("cannot read {what}: {error}"))
-                .hint("@FILE is a file with JSON, - is standard input; nothing was sent")
+            Failure::new(format!("cannot read {what}: {error}")).hint(
+                "give JSON, @FILE for a file with JSON, or - for standard input; nothing was \
+                     sent",
+            )
         };
         let (what, bytes) = match self {
             Self::Text(text) => ("the input".to_owned(), text.clone().into_bytes()),
@@ -62,7 +61,7 @@ impl Input {
     }
 }
 
-/// As much as makes clear that it is too much.
+/// Reads one byte more than the bound at most, which is enough to see that the input is too large.
 fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(INPUT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
@@ -71,16 +70,16 @@ fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
 
 fn json(what: &str, bytes: Vec<u8>) -> Result<Box<RawValue>, Failure> {
     if bytes.len() > INPUT_BYTES_MAX {
-        return Err(Failure::new(format!("{what} has more than {} MiB", INPUT_BYTES_MAX >> 20))
-            .hint("what is large belongs elsewhere: give its address; nothing was sent"));
+        return Err(Failure::new(format!("{what} is larger than {} MiB", INPUT_BYTES_MAX >> 20))
+            .hint("store large data elsewhere and pass its address; nothing was sent"));
     }
     let text = String::from_utf8(bytes).map_err(|error| error.to_string());
     let value = text.and_then(|text| {
-        // Line ends of a file are no part of it.
+        // A line end at the end of a file is not part of the JSON.
         RawValue::from_string(text.trim().to_owned()).map_err(|error| error.to_string())
     });
     value.map_err(|why| {
-        Failure::new(format!("{what} is no JSON: {why}"))
+        Failure::new(format!("{what} is not JSON: {why}"))
             .hint("quote it for the shell: '{\"id\": 1}', or '\"text\"'; nothing was sent")
             .exit(Exit::Usage)
     })

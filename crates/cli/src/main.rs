@@ -1,7 +1,7 @@
-//! The binary `indelible`: reads its arguments, runs one command, says how it went.
+//! The binary `indelible`: reads its arguments, runs one command, reports how it ended.
 //!
-//! Data goes to stdout, everything else to stderr. It exits with 0 if all is well, 2 if the arguments
-//! make no sense, and otherwise with what `failure::Exit` lists.
+//! Data goes to stdout, everything else to stderr. The exit code is 0 if all is well, 2 if the
+//! arguments make no sense, and otherwise one that `failure::Exit` lists.
 
 #![expect(clippy::disallowed_methods, reason = "the binary reads its environment, once, here")]
 
@@ -15,6 +15,7 @@ mod guest;
 mod help;
 mod input;
 mod journal;
+mod log;
 mod nearest;
 mod outcome;
 mod print;
@@ -34,11 +35,11 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CommandEnd, Failure};
 use crate::screen::Screen;
 
-/// Batches are made by one thread and freed by another, all the time: glibc's allocator locks for
-/// that, and changes the protection of its memory, for which all cores have to wait.
+/// Batches are allocated by one thread and freed by another, all the time. glibc's allocator takes
+/// a lock for that, and changes the protection of its memory, for which all cores have to wait.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -73,8 +74,8 @@ enum Command {
     Cancel(remote::cancel::Cancel),
     Functions(remote::functions::Functions),
     Components(remote::components::Components),
-    Release(remote::held::Release),
-    Fail(remote::held::Fail),
+    Release(remote::stuck::Release),
+    Fail(remote::stuck::Fail),
     Run(run::Run),
     Serve(serve::Serve),
     /// Make, list and revoke API keys
@@ -118,7 +119,7 @@ fn main() -> ExitCode {
         std::env::var("TERM").ok().as_deref(),
     );
     let mut out = BufWriter::new(io::stdout().lock());
-    let well = |()| Verdict::Well;
+    let well = |()| CommandEnd::Well;
     let result = match arguments.command {
         Command::Demo(command) => command.run(screen, &mut out),
         Command::New(command) => command.run(&mut out).map(well),
@@ -150,14 +151,14 @@ fn main() -> ExitCode {
         Command::Bench(command) => bench::run(command, &mut out).map(well),
         Command::Completions(command) => command.run(Arguments::command(), &mut out).map(well),
     };
-    // What was shown comes before what is wrong with it.
+    // Stdout is flushed before stderr says what is wrong with it.
     let flushed = failure::quiet(out.flush());
     match result
         .and_then(|verdict| flushed.map(|()| verdict).map_err(|error| Failure::output(&error)))
     {
-        Ok(Verdict::Well) => ExitCode::SUCCESS,
-        Ok(Verdict::Wrong(failure)) | Err(failure) => {
-            // Nobody is left to tell if stderr is closed too.
+        Ok(CommandEnd::Well) => ExitCode::SUCCESS,
+        Ok(CommandEnd::Wrong(failure)) | Err(failure) => {
+            // If stderr is closed there is no other place to say so.
             _ = write!(io::stderr(), "{failure}");
             ExitCode::from(failure.code())
         }

@@ -1,7 +1,7 @@
-//! Which of the known names somebody may have meant.
+//! Suggests the known name that a misspelt one may stand for.
 
-/// The known name that is nearest to what was written, if it is near: two mistakes at most, and no
-/// more than one for every three letters.
+/// The known name that is nearest to `written`, if it is near enough: two mistakes at most, and at
+/// most one for every three letters.
 pub(crate) fn nearest<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -17,7 +17,7 @@ pub(crate) fn nearest<'a>(
     best.map(|(_, name)| name)
 }
 
-/// How many letters are missing, too many, others, or changed places with their neighbour.
+/// Counts the letters that are missing, added, different, or swapped with their neighbour.
 pub(crate) fn mistakes(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     // The rows for the letters of `a` before the last but one, before the last, and up to it.

@@ -1,4 +1,4 @@
-//! How a function ended, as data: what it returned, as it is, or a document for `--json`.
+//! How a function ended, as data: its result as it is, or a document for `--json`.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::print;
 use crate::text::count;
 
-/// The codecs of what people can read: a line end belongs behind it.
+/// The codecs whose bytes are text: a line end is written after them.
 const TEXTS: [&str; 2] = ["json", "text"];
 
 /// What a function returned.
@@ -25,23 +25,23 @@ impl Returned {
         Self { codec: codec.into(), bytes: bytes.into() }
     }
 
-    /// JSON; nothing at all is null.
+    /// JSON; no value is null.
     pub(crate) fn json(value: Option<&RawValue>) -> Self {
         Self::new("json", value.map_or("null", RawValue::get))
     }
 
-    /// As it came over the wire.
+    /// A payload, as it came over the wire.
     pub(crate) fn payload(payload: &Payload) -> Result<Self, Failure> {
         let bytes = BASE64.decode(payload.base64.as_bytes());
         let bytes = bytes.map_err(|error| {
-            Failure::new(format!("what it returned cannot be read: {error}"))
-                .hint("--json prints it as it came")
+            Failure::new(format!("the return value cannot be read: {error}"))
+                .hint("print it unchanged with --json")
         })?;
         Ok(Self::new(&payload.codec, bytes))
     }
 
-    /// Text as it is, with a line end; anything else as it came. A terminal gets what people can
-    /// read and nothing that moves their cursor: functions return what they like.
+    /// Writes text with a line end, and other bytes as they are. A terminal gets readable text
+    /// only, and nothing that moves the cursor: functions return what they like.
     pub(crate) fn write(&self, is_terminal: bool, out: &mut impl Write) -> Result<(), Failure> {
         match (TEXTS.contains(&self.codec.as_str()), is_terminal) {
             (true, true) => {
@@ -54,15 +54,15 @@ impl Returned {
             }
             (false, true) => {
                 let bytes = count(self.bytes.len() as u64, "byte");
-                let what = format!("these are {bytes} of codec {}", self.codec);
-                Err(Failure::new(what).hint("redirect it, or --json"))
+                let what = format!("the return value is {bytes} of codec {}, not text", self.codec);
+                Err(Failure::new(what).hint("redirect standard output to a file, or use --json"))
             }
             (false, false) => print::bytes(&self.bytes, out),
         }
     }
 }
 
-/// What `--json` prints of a call, or of a run.
+/// The document that `--json` prints for a call or a run.
 #[derive(Serialize)]
 pub(crate) struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ pub(crate) struct Document {
     pub(crate) operation_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verdict: Option<&'static str>,
-    /// None: it goes on.
+    /// None while the execution goes on.
     #[serde(flatten)]
     pub(crate) end: Option<End>,
 }
@@ -89,7 +89,7 @@ pub(crate) enum End {
 }
 
 impl From<&Returned> for End {
-    /// What claims to be JSON and is not is bytes.
+    /// A result that claims to be JSON and is not is written as a payload.
     fn from(returned: &Returned) -> Self {
         match serde_json::from_slice(&returned.bytes) {
             Ok(value) if returned.codec == "json" => Self::Result(value),
@@ -105,7 +105,7 @@ impl From<&Returned> for End {
 mod tests {
     use super::*;
 
-    /// The same for whoever reads it as text and as JSON.
+    /// Text and JSON output carry the same result.
     #[test]
     fn what_is_returned_is_written_as_it_is() {
         let check = |returned: Returned, text: &[u8], json: &str| {
@@ -134,7 +134,7 @@ mod tests {
         check(Returned::payload(&payload).unwrap(), &[0xff], raw);
     }
 
-    /// A terminal is not moved by what a function returns, and gets no bytes; a file gets all.
+    /// A terminal gets no raw bytes, and its cursor is not moved; a file gets everything.
     #[test]
     fn a_terminal_is_left_alone() {
         let written = |codec: &str, text: &str, is_terminal| {
@@ -152,7 +152,8 @@ mod tests {
         assert_eq!(written("cbor", hostile, false).unwrap(), hostile);
         assert_eq!(
             written("cbor", "abc", true).unwrap_err(),
-            "error: these are 3 bytes of codec cbor\nhint: redirect it, or --json\n"
+            "error: these are 3 bytes of codec cbor\nhint: redirect standard output to a file, \
+             or use --json\n"
         );
     }
 }

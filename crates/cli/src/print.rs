@@ -1,4 +1,4 @@
-//! Writing: data to stdout, words to stderr, and nothing that moves somebody's cursor.
+//! Writing: data to stdout, messages to stderr, and nothing that moves the terminal's cursor.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
@@ -13,7 +13,7 @@ use crate::text::rewrites;
 /// The version of what `--json` prints: `docs/formats/cli-json.md`.
 pub(crate) const VERSION: u32 = 1;
 
-/// An object of `--json`.
+/// An object that `--json` prints.
 #[derive(Serialize)]
 struct Versioned<T> {
     v: u32,
@@ -21,24 +21,24 @@ struct Versioned<T> {
     value: T,
 }
 
-/// Data as a JSON object, on a line of its own.
+/// Writes data as a JSON object, on a line of its own.
 pub(crate) fn object(value: impl Serialize, out: &mut impl Write) -> Result<(), Failure> {
     text(&line(value)?, out)
 }
 
-/// The line of such an object.
+/// A JSON object as a line.
 pub(crate) fn line(value: impl Serialize) -> Result<String, Failure> {
     let line = serde_json::to_string(&Versioned { v: VERSION, value });
     line.map(|line| line + "\n").map_err(|error| Failure::output(&error.into()))
 }
 
-/// Data as a JSON object over several lines.
+/// Writes data as a JSON object over several lines.
 pub(crate) fn pretty(document: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, document)?;
     writeln!(out)
 }
 
-/// What was done: a JSON object for a program, words on stderr for a person.
+/// Reports what was done: a JSON object for a program, a message on stderr for a person.
 pub(crate) fn done(
     value: impl Serialize,
     words: &str,
@@ -52,26 +52,26 @@ pub(crate) fn done(
     Ok(())
 }
 
-/// Data for people, as it is.
+/// Writes text for people, as it is.
 pub(crate) fn text(text: &str, out: &mut impl Write) -> Result<(), Failure> {
     bytes(text.as_bytes(), out)
 }
 
-/// Data, as it is.
+/// Writes bytes, as they are.
 pub(crate) fn bytes(bytes: &[u8], out: &mut impl Write) -> Result<(), Failure> {
     quiet(out.write_all(bytes)).map_err(|error| Failure::output(&error))
 }
 
-/// A part of what goes on as long as somebody reads it.
+/// Writes a part of output that is produced only while stdout is read.
 pub(crate) fn part(bytes: impl AsRef<[u8]>, out: &mut impl Write) -> Result<(), Failure> {
     heard(out.write_all(bytes.as_ref()))
 }
 
-/// Whether nobody reads stdout any more: who has nothing to write does not hear of it otherwise.
-/// Waits while a reader is slow. Only of a pipe can it be known.
+/// Whether the reader of stdout is gone. A command that has nothing to write would not notice
+/// otherwise. Waits while the reader is slow. Only a pipe can tell.
 pub(crate) async fn is_unheard() -> bool {
     let stdout = io::stdout().as_fd().try_clone_to_owned();
-    // It is only looked at, so it stays as it is: others write to it too.
+    // The descriptor is only polled, so its flags stay as they are: other processes may share it.
     let pipe = stdout.and_then(|stdout| pipe::Sender::from_file_unchecked(stdout.into()));
     match pipe {
         Ok(pipe) => pipe.ready(Interest::WRITABLE).await.is_ok_and(Ready::is_write_closed),
@@ -79,18 +79,18 @@ pub(crate) async fn is_unheard() -> bool {
     }
 }
 
-/// Words for people, on stderr.
+/// Writes a message for people to stderr.
 pub(crate) fn tell(text: &str) {
-    // Nobody is left to tell if stderr is closed.
+    // If stderr is closed there is no other place to say so.
     _ = writeln!(io::stderr(), "{}", lines(text));
 }
 
-/// Several lines, each plain: the frames of a trap stand below each other.
+/// Several lines, each made plain: the frames of a trap are one below the other.
 pub(crate) fn lines(text: &str) -> String {
     text.lines().map(plain).collect::<Vec<_>>().join("\n")
 }
 
-/// One line, whatever is in it: a guest's text must not move somebody's cursor.
+/// One line, whatever the text has in it: text of a guest must not move the cursor.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
@@ -107,7 +107,7 @@ pub(crate) fn plain(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Objects have their version first, and what they hold is not touched.
+    /// An object has its version first, and its fields are not changed.
     #[test]
     fn objects_have_a_version() {
         #[derive(Serialize)]
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(String::from_utf8(out).unwrap(), "{\"v\":1,\"raw\":1.50}\n");
     }
 
-    /// Whether it was read does not matter to what is done anyway; what goes on for a reader ends.
+    /// Without a reader, a finished command still succeeds; output that follows something ends.
     #[test]
     fn a_reader_that_is_gone() {
         struct Gone;

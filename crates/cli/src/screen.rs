@@ -1,27 +1,27 @@
-//! How wide what is written may be, and whether it may have colours.
+//! How wide output may be, and whether it may have colours.
 
-/// Below this nothing can be drawn; above, bars only get longer.
+/// Narrower than this nothing can be drawn; wider, bars only get longer.
 const COLUMNS_RANGE: std::ops::RangeInclusive<usize> = 40..=1_000;
-/// How wide a drawing is when nobody says.
+/// The width if neither a terminal nor `COLUMNS` gives one.
 const COLUMNS_DEFAULT: usize = 100;
 
-/// What stdout is.
+/// What stdout can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Screen {
     pub(crate) is_terminal: bool,
     pub(crate) columns: usize,
-    /// Whether colours are shown. Nothing may depend on them.
+    /// Whether colours are shown. No information may depend on them.
     pub(crate) colours: bool,
 }
 
-/// What a colour stands for, the same everywhere.
+/// The meanings that have a colour, the same everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// It went well.
     Good,
     /// It went wrong.
     Bad,
-    /// Somebody should look.
+    /// A person should look at it.
     Warn,
     /// It goes on.
     Busy,
@@ -47,7 +47,7 @@ impl Tone {
 impl Screen {
     /// The terminal's own width, or else the variable `COLUMNS`, or else 100.
     pub(crate) fn new(terminal: Option<usize>, variable: Option<&str>) -> Self {
-        // A terminal that does not know its width says 0.
+        // A terminal that does not know its width reports 0.
         let known = terminal.filter(|columns| *columns > 0);
         let variable = variable.and_then(|columns| columns.trim().parse().ok());
         let columns = known.or(variable).filter(|columns| *columns > 0).unwrap_or(COLUMNS_DEFAULT);
@@ -55,13 +55,13 @@ impl Screen {
         Self { is_terminal: terminal.is_some(), columns, colours: false }
     }
 
-    /// Colours are for terminals that have them, unless somebody does not want any (`NO_COLOR`).
+    /// Colours are for terminals that support them, unless `NO_COLOR` turns them off.
     pub(crate) fn with_colours(self, no_color: Option<&str>, term: Option<&str>) -> Self {
         let unwanted = no_color.is_some_and(|value| !value.is_empty());
         Self { colours: self.is_terminal && !unwanted && term != Some("dumb"), ..self }
     }
 
-    /// The text in a tone, if there are colours.
+    /// The text in a tone, or without if there are no colours.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         if self.colours {
             format!("\u{1b}[{}m{text}\u{1b}[0m", tone.code())

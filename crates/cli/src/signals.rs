@@ -1,4 +1,4 @@
-//! `Signals`: those that ask a process to end.
+//! `Signals`: the signals that ask a process to end.
 
 use std::future::poll_fn;
 use std::io;
@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Signals that are listened for, instead of what they do by themselves.
+/// Listens for signals, which then no longer have their default effect.
 pub(crate) struct Signals(Vec<Signal>);
 
 impl Signals {

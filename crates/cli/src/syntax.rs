@@ -1,5 +1,5 @@
-//! Why a file cannot be read as TOML: where, and nothing of what it says. What `toml` itself prints
-//! has the whole line, in which a secret may be.
+//! Why a file is no valid TOML: the place and kind of the mistake. The message of `toml` itself
+//! shows the whole line, which may have a secret.
 
 /// As `LINE:COLUMN: why`, both from 1, the column in characters.
 pub(crate) fn at(text: &str, error: &toml::de::Error) -> String {
@@ -11,7 +11,7 @@ pub(crate) fn at(text: &str, error: &toml::de::Error) -> String {
     format!("{line}:{column}: {}", without_values(error.message()))
 }
 
-/// Of a value that does not belong there, the message has the value: what was expected is enough.
+/// A message about a wrong value shows the value: only what was expected is kept.
 fn without_values(message: &str) -> String {
     let message = message.lines().next().unwrap_or_default();
     let of_a_value =
@@ -29,12 +29,12 @@ mod tests {
 
     use super::*;
 
-    /// Texts by their names, as who keeps secrets in a file would read it.
+    /// A file of named texts, such as one with secrets.
     fn told(text: &str) -> String {
         at(text, &toml::from_str::<BTreeMap<String, String>>(text).unwrap_err())
     }
 
-    /// Line and column are those that an editor shows, and whatever is wrong, no value is told.
+    /// Line and column are those that an editor shows, and no value is shown.
     #[test]
     fn where_and_not_what() {
         assert_eq!(told("a = \"x\"\nb = 7\n"), "2:5: expected a string");

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// A length of time, as precise as people need it: `250us`, `12.5ms`, `4.204s`, `2m05s`, `3h02m`,
-/// `9d04h`. Cut, not rounded: nothing takes longer than it took.
+/// A duration as precise as people need it: `250us`, `12.5ms`, `4.204s`, `2m05s`, `3h02m`, `9d04h`.
+/// Cut, not rounded, so that it never exceeds the real one.
 pub(crate) fn duration(micros: u64) -> String {
     let secs = micros / 1_000_000;
     match micros {
@@ -23,7 +23,7 @@ pub(crate) fn duration(micros: u64) -> String {
     }
 }
 
-/// A length of time for an axis: as [`duration`], rounded to the last digit that it shows.
+/// A duration for an axis: as [`duration`], rounded to the last digit shown.
 pub(crate) fn rounded(micros: u64) -> String {
     let step = match micros {
         0..10_000 => 10,
@@ -49,7 +49,7 @@ fn decimals(number: u64, places: usize) -> String {
     text
 }
 
-/// `2m05s`, or `2m` when there is no rest to speak of.
+/// `2m05s`, or `2m` if the second unit is zero.
 fn two_units(secs: u64, large: u64, large_name: char, small: u64, small_name: char) -> String {
     match secs % large / small {
         0 => format!("{}{large_name}", secs / large),
@@ -58,7 +58,7 @@ fn two_units(secs: u64, large: u64, large_name: char, small: u64, small_name: ch
 }
 
 /// A time since the start, for a column: `+1.204s`, `+2h03m04s`. With `total` under a second,
-/// microseconds: or all would read the same.
+/// microseconds, because all would look the same otherwise.
 pub(crate) fn offset(micros: u64, total: u64) -> String {
     let secs = micros / 1_000_000;
     if total < 1_000_000 {
@@ -79,8 +79,8 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{s}")
 }
 
-/// Control characters, and the marks that break a line or turn the direction of its text: names
-/// and reasons come from the file, and must not rewrite the terminal.
+/// Control characters, and marks that break a line or change the text's direction: names and
+/// reasons come from files, and must not rewrite the terminal.
 pub(crate) fn rewrites(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -88,7 +88,7 @@ pub(crate) fn rewrites(c: char) -> bool {
 
 /// A text that cannot rewrite the terminal, at most `width_max` columns wide.
 pub(crate) fn plain(text: &str, width_max: usize) -> String {
-    // Even of characters without width there are only so many.
+    // Characters without width would never fill the columns, so their number is bounded too.
     let chars = text.chars().take(4 * width_max + 1);
     let shown: String = chars.map(|c| if rewrites(c) { '\u{fffd}' } else { c }).collect();
     cut(&shown, width_max)
@@ -99,12 +99,12 @@ pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text, and blanks up to a width.
+/// The text, padded with blanks to a width.
 pub(crate) fn pad(text: &str, to: usize) -> String {
     format!("{text}{:1$}", "", to.saturating_sub(width(text)))
 }
 
-/// The beginning that fits a width.
+/// The longest beginning that fits a width.
 pub(crate) fn head(text: &str, width_max: usize) -> &str {
     let mut left = width_max;
     let too_wide = |c: char| {
@@ -114,7 +114,7 @@ pub(crate) fn head(text: &str, width_max: usize) -> &str {
         too_wide
     };
     let mut shown = &text[..text.find(too_wide).unwrap_or(text.len())];
-    // A sequence may be wider than its characters one by one.
+    // A sequence of characters may be wider than their widths added up.
     while width(shown) > width_max {
         let last = shown.char_indices().next_back();
         shown = &shown[..last.map_or(0, |(at, _)| at)];
@@ -122,7 +122,7 @@ pub(crate) fn head(text: &str, width_max: usize) -> &str {
     shown
 }
 
-/// The beginning that fits a width, with `…` if there is more.
+/// The text cut to a width, with `…` if it was longer.
 pub(crate) fn cut(text: &str, width_max: usize) -> String {
     match width(text) <= width_max {
         true => text.to_owned(),

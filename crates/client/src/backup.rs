@@ -1,4 +1,4 @@
-//! A copy of everything that a server has, as it comes.
+//! A copy of everything that a server has, as a stream.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -14,8 +14,8 @@ use crate::send::{Failure, media_type};
 
 /// The bytes of a backup, from [`Client::backup`]: what they mean is in `docs/formats/backup.md`.
 ///
-/// They are the whole backup only if [`Backup::next`] has given none; and whether it is a good one
-/// tells whoever reads it.
+/// They are the whole backup only once [`Backup::next`] has returned `None`. Whether the backup is
+/// intact shows when it is read.
 #[derive(Debug)]
 pub struct Backup {
     client: Client,
@@ -24,7 +24,7 @@ pub struct Backup {
 
 impl Backup {
     /// Asks once: a server takes one backup at a time, and says so (503, `busy`).
-    pub(crate) async fn begin(client: Client) -> Result<Self, Error> {
+    pub(crate) async fn open(client: Client) -> Result<Self, Error> {
         let request = Request::get(client.uri(&["backup"], &[])?);
         let time = client.inner.timeouts.answer;
         let response = match timeout(time, client.inner.send(&request)).await {
@@ -36,7 +36,7 @@ impl Backup {
         let status = response.status();
         if status == StatusCode::OK {
             if media_type(response.headers()) != Some("application/octet-stream") {
-                return Err(Error::Malformed(request.malformed(status, "it is no backup")));
+                return Err(Error::Malformed(request.malformed(status, "it is not a backup")));
             }
             return Ok(Self { client, body: Some(response.into_body()) });
         }
@@ -53,7 +53,7 @@ impl Backup {
         Err(lost(Cause::Unavailable { status, problem: answer.into_problem() }))
     }
 
-    /// The next bytes; none at the end. After an error there are no more.
+    /// The next bytes; `None` at the end. After an error there are no more.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let silence = self.client.inner.timeouts.silence;
         while let Some(body) = &mut self.body {

@@ -25,7 +25,7 @@ pub struct Timeouts {
     /// An answer, from the first byte that is sent to the last that is received. Where the server is
     /// asked to wait, that time comes on top.
     pub answer: Duration,
-    /// The same for a deployment, which compiles.
+    /// The answer to a deployment, which compiles.
     pub deploy: Duration,
     /// How long a call waits for its outcome, unless it says otherwise.
     pub call: Duration,
@@ -47,7 +47,7 @@ impl Default for Timeouts {
 }
 
 /// The largest answer, unless [`Builder::answer_bytes_max`] says otherwise: well above what the
-/// server lets a function return, and what a lying peer can make a client hold.
+/// server lets a function return. It bounds what a false server can make a client hold.
 pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// Makes a [`Client`].
@@ -95,14 +95,14 @@ impl Builder {
         self
     }
 
-    /// Sends the token also over plain http to another machine, where whoever listens can read it.
-    /// For networks that encrypt by themselves.
+    /// Sends the token also over plain http to another machine, where any host on the way can read
+    /// it. For networks that encrypt by themselves.
     pub fn allow_token_over_plain_http(mut self) -> Self {
         self.token_in_the_open = true;
         self
     }
 
-    /// The namespace of everything that is asked. If none is given, the credential's only one.
+    /// The namespace of all requests. Without it, the credential's only namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
@@ -120,27 +120,27 @@ impl Builder {
         self
     }
 
-    /// Who is told each time that a request is about to be sent again: a program that waits can say
-    /// what for. It is called between two attempts, and should not take long.
+    /// Calls this each time before a request is sent again, so that a program can say what it waits
+    /// for. It should not take long.
     pub fn on_repeat(mut self, told: impl Fn(&Repeat<'_>) + Send + Sync + 'static) -> Self {
         self.on_repeat = Some(Arc::new(told));
         self
     }
 
-    /// Believes these roots, and not the system's.
+    /// Trusts these roots, and not the system's.
     pub fn roots(mut self, roots: Vec<CertificateDer<'static>>) -> Self {
         self.roots = Roots::Only(roots);
         self
     }
 
-    /// The same, as PEM: all certificates in it.
+    /// Trusts the roots in a PEM text, and not the system's.
     pub fn roots_pem(self, pem: &[u8]) -> Result<Self, BuildError> {
         let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         Ok(self.roots(roots.map_err(|error| BuildError::Roots(error.to_string()))?))
     }
 
-    /// Speaks HTTP/2 from the first byte, also without TLS. Else HTTP/1.1, and with TLS what the
-    /// server chooses.
+    /// Speaks HTTP/2 from the first byte, also without TLS. Otherwise HTTP/1.1, and with TLS what
+    /// the server chooses.
     pub fn http2_only(mut self) -> Self {
         self.http2_only = true;
         self
@@ -188,14 +188,14 @@ fn address(text: &str) -> Result<Url, BuildError> {
         Err(error) => return refused(&error.to_string()),
     };
     if !matches!(url.scheme(), "http" | "https") {
-        return refused("it begins with http:// or https://");
+        return refused("it must begin with http:// or https://");
     }
-    // What it names would be shown in errors and logs.
+    // The user and password would be shown in errors and logs.
     if !url.username().is_empty() || url.password().is_some() {
-        return refused("it has a user: credentials are given as a token");
+        return refused("it contains a user name; pass the credential as a token instead");
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return refused("it has a query or a fragment");
+        return refused("it must not have a query or a fragment");
     }
     if let Ok(mut segments) = url.path_segments_mut() {
         segments.pop_if_empty();
@@ -203,7 +203,7 @@ fn address(text: &str) -> Result<Url, BuildError> {
     Ok(url)
 }
 
-/// Whether somebody on the way could read what is sent.
+/// Whether a host on the way could read what is sent: plain http to another machine.
 fn in_the_open(base: &Url) -> bool {
     let here = match base.host() {
         Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use indelible_api::call::{GoesOn, Started};
+use indelible_api::call::{Started, StillRunning};
 use indelible_api::{Code, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -54,8 +54,8 @@ impl<In: Serialize + ?Sized, Out: DeserializeOwned> Function<In, Out> {
 
     /// Calls it and waits for what it returns: `.call(&input).await`, with options between the two.
     ///
-    /// A future that is dropped hangs up. A function that is `persist` goes on all the same; one in
-    /// memory alone may be given up.
+    /// Dropping the future hangs up. A `persist` function goes on all the same; a volatile one may
+    /// be given up.
     pub fn call(&self, input: &In) -> Invocation<Out, ToCall> {
         self.invocation(input)
     }
@@ -66,7 +66,7 @@ impl<In: Serialize + ?Sized, Out: DeserializeOwned> Function<In, Out> {
     }
 
     fn invocation<How>(&self, input: &In) -> Invocation<Out, How> {
-        // Once: every attempt sends the same bytes, or it would be another request (see V-9).
+        // Once: every attempt must send the same bytes, or it would be another request (see V-9).
         let body = serde_json::to_vec(input)
             .map_err(|error| Invalid(format!("the input is not JSON: {error}")));
         Invocation {
@@ -83,13 +83,13 @@ impl<In: Serialize + ?Sized, Out: DeserializeOwned> Function<In, Out> {
     }
 }
 
-/// What to do if the operation goes on already (see C-2).
+/// What to do if the operation is already running (see C-2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IfInFlight {
-    /// Wait with it (see V-30).
+    /// Attach to it and wait (see V-30).
     #[default]
     Attach,
-    /// Say so at once.
+    /// Return the error `InFlight` at once.
     Conflict,
 }
 
@@ -138,7 +138,7 @@ impl<Out, How> Invocation<Out, How> {
         self
     }
 
-    /// What to do if the operation goes on already.
+    /// What to do if the operation is already running.
     pub fn if_in_flight(mut self, then: IfInFlight) -> Self {
         self.if_in_flight = Some(then);
         self
@@ -150,8 +150,8 @@ impl<Out, How> Invocation<Out, How> {
         self
     }
 
-    /// The request. Whoever gave it no name gets one here, before the first attempt: a lost answer
-    /// never leads to a second execution (V-5, V-69).
+    /// The request. If the caller gave no key and no operation id, an id is minted here, before the
+    /// first attempt: a lost answer never leads to a second execution (V-5, V-69).
     fn request(self, path: &str, wait: Option<Duration>) -> Result<(Client, Request), Invalid> {
         let mut query = self.client.scoped(Vec::new());
         query.extend(wait.map(|wait| ("wait", seconds(wait))));
@@ -182,11 +182,11 @@ impl<Out: DeserializeOwned> Invocation<Out, ToCall> {
         self.reply().await?.read().map_err(CallError::Output)
     }
 
-    /// Sends it as `.await` does, and gives what the function returned with all that the server says:
+    /// Sends it as `.await` does, and returns the function's result with all that the server says:
     /// the execution, the operation, and whether this is the result of an earlier request.
     pub async fn reply(self) -> Result<Reply, CallError<Out>> {
         let wait = self.wait.unwrap_or(self.client.inner.timeouts.call);
-        // None: so far in the future that no clock has it.
+        // `None`: too far in the future for the clock.
         let deadline = Instant::now().checked_add(wait);
         let first = poll_wait(deadline);
         let (client, mut request) =
@@ -196,7 +196,7 @@ impl<Out: DeserializeOwned> Invocation<Out, ToCall> {
         match answer.status {
             StatusCode::OK => Reply::of(&answer).map_err(CallError::Malformed),
             StatusCode::ACCEPTED => {
-                let on: GoesOn = answer.read().map_err(CallError::Malformed)?;
+                let on: StillRunning = answer.read().map_err(CallError::Malformed)?;
                 let identity = request.identity;
                 let own = match &identity {
                     Some(Identity::Operation(id)) => Some(id.to_string()),

@@ -81,7 +81,7 @@ impl Client {
         Function::new(self.clone(), component.into(), function.into())
     }
 
-    /// An execution that was started before, by whomever.
+    /// An execution that this or another client has started.
     pub fn attach<Out: DeserializeOwned>(&self, execution_id: impl Into<String>) -> Handle<Out> {
         Handle::attached(self.clone(), execution_id.into())
     }
@@ -120,7 +120,7 @@ impl Client {
     /// What an execution and everything that it called have logged, oldest first, and what they log
     /// from now on.
     pub fn logs(&self, execution_id: &str) -> Result<Logs, Error> {
-        // An id that is none is told of here.
+        // A malformed id is an error here, not at the first page.
         self.uri(&["executions", execution_id, "logs"], &[])?;
         Ok(Logs::new(self.clone(), execution_id.to_owned()))
     }
@@ -128,16 +128,16 @@ impl Client {
     /// A copy of everything in the store, as it was at one moment, while the server goes on. For
     /// admins.
     pub async fn backup(&self) -> Result<Backup, Error> {
-        Backup::begin(self.clone()).await
+        Backup::open(self.clone()).await
     }
 
-    /// What is known of an operation of the namespace. [`Error::Expired`]: nothing any more (see
+    /// What is known of an operation of the namespace. [`Error::Expired`]: its record is gone (see
     /// V-59).
     pub async fn operation(&self, operation_id: &str) -> Result<Operation, Error> {
         self.read(&["operations", operation_id], &self.scoped(Vec::new())).await
     }
 
-    /// Effects of which nobody knows whether they happened.
+    /// The unresolved effects: it is unknown whether they happened.
     pub fn unresolved(&self) -> Result<Pages<UnresolvedEffects>, Error> {
         self.pages(&["unresolved"], self.scoped(Vec::new()))
     }
@@ -172,7 +172,7 @@ impl Client {
         self.read(&["retention", "clock"], &[]).await
     }
 
-    /// Who the token stands for.
+    /// The caller that the token stands for.
     pub async fn whoami(&self) -> Result<WhoAmI, Error> {
         self.read(&["whoami"], &[]).await
     }
@@ -185,7 +185,8 @@ impl Client {
         }
     }
 
-    /// Whether the server is ready for work. It is asked once; one that says no is no error.
+    /// Whether the server is ready for work. It is asked once; a server that is not ready is no
+    /// error.
     pub async fn ready(&self) -> Result<bool, Error> {
         match self.once(&["ready"]).await? {
             (StatusCode::OK, _) => Ok(true),
@@ -194,7 +195,7 @@ impl Client {
         }
     }
 
-    /// Asks once: the status, and the error that it is if the status is not what was hoped for.
+    /// Asks once: the status, and the error to return if it is not the expected one.
     async fn once(&self, segments: &[&str]) -> Result<(StatusCode, Error), Error> {
         let mut request = Request::get(self.uri(segments, &[])?);
         request.repeatable = false;
@@ -221,7 +222,7 @@ impl Client {
         self.fetch(&Request::get(self.uri(segments, query)?)).await
     }
 
-    /// What a request that reads, or a command, is answered with.
+    /// Sends a request and reads its answer.
     pub(crate) async fn fetch<T: DeserializeOwned>(&self, request: &Request) -> Result<T, Error> {
         let answer = self.inner.ask(request).await?;
         match answer.status {
@@ -235,7 +236,7 @@ impl Client {
         segments: &[&str],
         query: Vec<(&'static str, String)>,
     ) -> Result<Pages<P>, Error> {
-        // Bad segments show now, not at the first page.
+        // Malformed segments are an error here, not at the first page.
         self.uri(segments, &query)?;
         let segments = segments.iter().map(|&segment| segment.to_owned()).collect();
         Ok(Pages::new(self.clone(), segments, query))

@@ -1,4 +1,4 @@
-//! What changes something: signals, cancels, decisions, deployments, API keys.
+//! Requests that change something: signals, cancels, decisions, deployments, API keys.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use http::Method;
-use indelible_api::access::{MadeToken, NewToken, Token};
+use indelible_api::access::{CreatedToken, NewToken, Token};
 use indelible_api::component::Deployed;
 use indelible_api::control::{
     Cancelling, ConfirmClock, Delivered, Done, Reason, Resolution, Resolve,
@@ -39,7 +39,8 @@ impl<T> fmt::Debug for Command<T> {
 }
 
 impl<T: DeserializeOwned> Command<T> {
-    /// Under the caller's own key: a program that asks again after a crash of its own stores it first.
+    /// Sends it under the caller's own key. A program that wants to ask again after its own crash
+    /// stores the key first.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
@@ -77,25 +78,25 @@ impl Client {
         self.post(&["executions", execution_id, "cancel"], &why(reason))
     }
 
-    /// Lets an execution that is held go on.
+    /// Lets an execution that is stuck go on.
     pub fn release(&self, execution_id: &str, reason: &str) -> Command<Done> {
         self.post(&["executions", execution_id, "release"], &why(reason))
     }
 
-    /// Ends an execution that is held, as failed.
+    /// Ends an execution that is stuck, as failed.
     pub fn fail(&self, execution_id: &str, reason: &str) -> Command<Done> {
         self.post(&["executions", execution_id, "fail"], &why(reason))
     }
 
-    /// Says how an effect ended of which nobody knew.
+    /// Resolves an unresolved effect: says how it ended.
     pub fn resolve(&self, promise_id: &str, resolution: Resolution, reason: &str) -> Command<Done> {
         let body = Resolve { resolution, reason: reason.to_owned() };
         self.post(&["unresolved", promise_id, "resolve"], &body)
     }
 
-    /// Says that the server's wall clock is right: the retention clock is set to it. `time` is what the
-    /// caller's clock says, RFC 3339; a server whose clock differs by more than ten minutes refuses.
-    /// For admins.
+    /// Confirms that the server's wall clock is right: the retention clock is set to it. `time` is
+    /// the caller's own time, RFC 3339; a server whose clock differs by more than ten minutes
+    /// refuses. For admins.
     pub fn confirm_retention_clock(&self, time: &str, reason: &str) -> Command<Done> {
         let body = ConfirmClock { time: time.to_owned(), reason: reason.to_owned() };
         self.post(&["retention", "clock", "confirm"], &body)
@@ -112,9 +113,10 @@ impl Client {
         self.command(request)
     }
 
-    /// Makes an API key. It is asked for once and never again: the answer is a secret, and is not
-    /// kept. If the answer is lost, look at [`Self::tokens`] and revoke what nobody has.
-    pub async fn make_token(&self, token: &NewToken) -> Result<MadeToken, Error> {
+    /// Makes an API key. The request is sent once and never repeated: the server does not keep the
+    /// secret that it answers with. If the answer is lost, look at [`Self::tokens`] and revoke the
+    /// new key.
+    pub async fn make_token(&self, token: &NewToken) -> Result<CreatedToken, Error> {
         let body = body(token)?;
         let request = Request::change(Method::POST, self.uri(&["tokens"], &[])?).json(body);
         self.fetch(&request).await

@@ -19,16 +19,16 @@ pub(crate) type Connections = Pool<HttpsConnector<HttpConnector>, Full<Bytes>>;
 /// Idle connections that are kept; more are closed after use.
 const IDLE_MAX: usize = 64;
 
-/// How long they are kept: shorter than servers and what stands before them keep theirs.
+/// How long an idle connection is kept: shorter than servers and proxies keep theirs.
 const IDLE_FOR: Duration = Duration::from_secs(50);
 
-/// Whom to believe.
+/// Which certificates TLS trusts.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Roots {
     /// The system's roots; where there are none, Mozilla's, built in.
     #[default]
     System,
-    /// These and no others.
+    /// Only these roots.
     Only(Vec<CertificateDer<'static>>),
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn connections(
 ) -> Result<Connections, BuildError> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
-    // Small requests wait for nothing.
+    // Small requests are sent at once.
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(connect_timeout));
     let store = if tls { store(roots)? } else { RootCertStore::empty() };
@@ -54,8 +54,8 @@ pub(crate) fn connections(
     let https = HttpsConnectorBuilder::new().with_tls_config(config);
     let https = if tls { https.https_only() } else { https.https_or_http() };
     let https = https.enable_all_versions().wrap_connector(tcp);
-    // The pool sends a request again by itself only where it was handed back unsent: an idle
-    // connection that had ended.
+    // The pool repeats a request by itself only if it was handed back unsent, because an idle
+    // connection had ended.
     Ok(Pool::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
@@ -73,7 +73,7 @@ fn store(roots: &Roots) -> Result<RootCertStore, BuildError> {
                 store.add(root.clone()).map_err(|error| BuildError::Roots(error.to_string()))?;
             }
             if store.is_empty() {
-                return Err(BuildError::Roots("there are none".to_owned()));
+                return Err(BuildError::Roots("no certificates were found".to_owned()));
             }
         }
         Roots::System => {

@@ -1,5 +1,5 @@
-//! What can go wrong, by group of requests: calls, starts, and all the rest. What a program has to
-//! tell apart is a variant of its own (V-73).
+//! What can go wrong, by group of requests: calls, starts, and all the rest. Cases that a program
+//! has to tell apart are variants of their own (V-73).
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -22,35 +22,36 @@ pub enum CallError<Out> {
     /// It was cancelled before it returned.
     #[error("the execution was cancelled: {}", .0.detail)]
     Cancelled(Box<Problem>),
-    /// Nobody can know whether it happened, and it is not done again.
-    #[error("nobody knows whether it happened: {}", .0.detail)]
+    /// The outcome is unknown, and the function is not run again.
+    #[error("the outcome is unknown: {}", .0.detail)]
     Indeterminate(Box<Problem>),
-    /// It goes on, and the caller's own wait is over. The handle waits for longer.
-    #[error("execution {} goes on", .0.execution_id())]
+    /// It is still running, and the caller's own wait is over. The handle can wait longer.
+    #[error("execution {} is still running", .0.execution_id())]
     StillRunning(Handle<Out>),
-    /// It returned, but not what the caller's type takes.
-    #[error("the function returned something else than expected: {0}")]
+    /// It returned a value that does not fit the caller's type.
+    #[error("the function returned an unexpected value: {0}")]
     Output(String),
     /// The operation id was used before, for another request (see V-9).
-    #[error("the operation id was used for another request: {}", .0.detail)]
+    #[error("the operation id was already used for another request: {}", .0.detail)]
     Conflict(Box<Problem>),
     /// The idempotency key was used before, for another request.
-    #[error("the idempotency key was used for another request: {}", .0.detail)]
+    #[error("the idempotency key was already used for another request: {}", .0.detail)]
     Mismatch(Box<Problem>),
     /// The operation id is too old: it may have been executed and forgotten (see V-59).
     #[error("the operation id is too old: {}", .0.detail)]
     Expired(Box<Problem>),
-    /// The operation goes on, and the caller said that it does not want to be attached (see C-2).
+    /// The operation is running, and the caller asked not to attach to it (see C-2).
     #[error(transparent)]
     InFlight(InFlight),
-    /// Refused for another reason: nothing was started; or, if the problem names an execution, that
-    /// was accepted before, and its outcome cannot be had.
+    /// Refused for another reason: nothing was started. If the problem names an execution, that was
+    /// accepted before, and its outcome cannot be read.
     #[error("refused: {} ({})", .0.detail, .0.code)]
     Refused(Box<Problem>),
-    /// Nobody knows whether it arrived. Asking again under the same name has no second effect.
+    /// It is unknown whether the request arrived. Asking again under the same name has no second
+    /// effect.
     #[error(transparent)]
     Transport(Lost),
-    /// An answer that makes no sense.
+    /// The answer is malformed.
     #[error(transparent)]
     Malformed(Malformed),
     /// The request cannot be made. Nothing was sent.
@@ -58,7 +59,7 @@ pub enum CallError<Out> {
     Invalid(Invalid),
 }
 
-/// Written by hand: a derived one would ask `Out` for it.
+/// Written by hand: a derived one would need `Out: Debug`.
 impl<Out> fmt::Debug for CallError<Out> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -83,29 +84,29 @@ impl<Out> fmt::Debug for CallError<Out> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The operation lived in memory alone and is gone (see V-33): nobody knows whether it
-    /// happened.
-    #[error("nobody knows whether it happened: {}", .0.detail)]
+    /// The operation was in memory alone and is gone (see V-33): it is unknown whether it happened.
+    #[error("the outcome is unknown: {}", .0.detail)]
     Indeterminate(Box<Problem>),
     /// The operation id was used before, for another request (see V-9).
-    #[error("the operation id was used for another request: {}", .0.detail)]
+    #[error("the operation id was already used for another request: {}", .0.detail)]
     Conflict(Box<Problem>),
     /// The idempotency key was used before, for another request.
-    #[error("the idempotency key was used for another request: {}", .0.detail)]
+    #[error("the idempotency key was already used for another request: {}", .0.detail)]
     Mismatch(Box<Problem>),
     /// The operation id is too old: it may have been executed and forgotten (see V-59).
     #[error("the operation id is too old: {}", .0.detail)]
     Expired(Box<Problem>),
-    /// The operation goes on, and the caller said that it does not want to be attached (see C-2).
+    /// The operation is running, and the caller asked not to attach to it (see C-2).
     #[error(transparent)]
     InFlight(InFlight),
     /// Refused for another reason: nothing was started.
     #[error("refused: {} ({})", .0.detail, .0.code)]
     Refused(Box<Problem>),
-    /// Nobody knows whether it arrived. Asking again under the same name has no second effect.
+    /// It is unknown whether the request arrived. Asking again under the same name has no second
+    /// effect.
     #[error(transparent)]
     Transport(Lost),
-    /// An answer that makes no sense.
+    /// The answer is malformed.
     #[error(transparent)]
     Malformed(Malformed),
     /// The request cannot be made. Nothing was sent.
@@ -113,7 +114,7 @@ pub enum StartError {
     Invalid(Invalid),
 }
 
-/// Whatever keeps a function from being started keeps it from being called.
+/// Every reason not to start a function is also one not to call it.
 impl<Out> From<StartError> for CallError<Out> {
     fn from(error: StartError) -> Self {
         match error {
@@ -130,12 +131,12 @@ impl<Out> From<StartError> for CallError<Out> {
     }
 }
 
-/// Why anything else was not done.
+/// Why any other request was not carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The idempotency key was used before, for another request.
-    #[error("the idempotency key was used for another request: {}", .0.detail)]
+    #[error("the idempotency key was already used for another request: {}", .0.detail)]
     Mismatch(Box<Problem>),
     /// The operation id is too old: nothing is known of it any more (see V-59).
     #[error("the operation id is too old: {}", .0.detail)]
@@ -143,10 +144,10 @@ pub enum Error {
     /// Refused for another reason: nothing has changed.
     #[error("refused: {} ({})", .0.detail, .0.code)]
     Refused(Box<Problem>),
-    /// Nobody knows whether it arrived. What has a name can be sent again under it.
+    /// It is unknown whether the request arrived. A request with a name can be sent again under it.
     #[error(transparent)]
     Transport(Lost),
-    /// An answer that makes no sense.
+    /// The answer is malformed.
     #[error(transparent)]
     Malformed(Malformed),
     /// The request cannot be made. Nothing was sent.
@@ -168,14 +169,14 @@ pub struct FunctionError {
     pub execution_id: Option<String>,
     /// The operation that led to it.
     pub operation_id: Option<String>,
-    /// What the request met: whether it was new, or this is the error of an earlier one. None where
-    /// the execution was asked for by its id.
+    /// Whether the request was new, or this is the error of an earlier one. `None` if the execution
+    /// was asked for by its id.
     pub verdict: Option<Verdict>,
 }
 
-/// The operation goes on: it was not started a second time.
+/// The operation is running: it was not started a second time.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("the operation goes on: {}", .problem.detail)]
+#[error("the operation is still running: {}", .problem.detail)]
 pub struct InFlight {
     /// What the server says, with the execution's id if it says so.
     pub problem: Box<Problem>,
@@ -183,20 +184,20 @@ pub struct InFlight {
     pub retry_after: Option<Duration>,
 }
 
-/// No answer that says what became of a request.
+/// A request without an answer that settles it.
 ///
-/// It may have arrived, or may not. If it has a name, ask again under it, later: the answer is then
-/// that of the one execution that there is (V-3, V-4).
+/// It may have arrived or not. If it has a name, ask again under it, later: the answer is then that
+/// of the one execution (V-3, V-4).
 #[derive(Debug, thiserror::Error)]
-#[error("no answer that counts after {attempts} attempt(s){}", named(.identity.as_ref()))]
+#[error("no usable response after {attempts} attempt(s){}", named(.identity.as_ref()))]
 pub struct Lost {
     /// How often it was sent.
     pub attempts: u32,
     /// Whether an attempt, not only the last, may have arrived. If none did, nothing was done.
     pub may_have_arrived: bool,
-    /// Its name. None: it only reads, or is never sent twice.
+    /// Its name. `None`: it only reads, or is never sent twice.
     pub identity: Option<Identity>,
-    /// What became of the last attempt.
+    /// How the last attempt failed.
     #[source]
     pub source: Cause,
 }
@@ -205,30 +206,30 @@ fn named(identity: Option<&Identity>) -> String {
     identity.map(|identity| format!(", sent under {identity}")).unwrap_or_default()
 }
 
-/// What became of an attempt that has no answer.
+/// How an attempt without an answer failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
     /// There was no connection: this attempt did not arrive.
-    #[error("no connection to the server")]
+    #[error("cannot connect to the server")]
     Connect(#[source] Box<dyn StdError + Send + Sync>),
     /// The connection broke.
     #[error("the connection broke")]
     Broken(#[source] Box<dyn StdError + Send + Sync>),
     /// The answer did not come in time.
-    #[error("no answer within {0:?}")]
+    #[error("no response within {0:?}")]
     TimedOut(Duration),
     /// The server, or something in front of it, could not do it now.
-    #[error("the server answers {status}{}", said(.problem.as_deref()))]
+    #[error("the server responded with {status}{}", said(.problem.as_deref()))]
     Unavailable {
         /// The status.
         status: StatusCode,
         /// What the server says, if it was the server.
         problem: Option<Box<Problem>>,
     },
-    /// The last attempt was refused at the door. That says nothing of the attempts before it, which
-    /// may have arrived.
-    #[error("refused after an attempt that may have arrived: {} ({})", .0.detail, .0.code)]
+    /// The last attempt was refused before its operation was looked up. Earlier attempts may have
+    /// arrived.
+    #[error("refused after an earlier attempt that may have been accepted: {} ({})", .0.detail, .0.code)]
     Refused(Box<Problem>),
     /// A stream of events ended before the execution was over.
     #[error("the stream ended")]
@@ -239,10 +240,10 @@ fn said(problem: Option<&Problem>) -> String {
     problem.map(|problem| format!(": {} ({})", problem.detail, problem.code)).unwrap_or_default()
 }
 
-/// An answer that makes no sense: something else than the server answers, or a version that is far
-/// from this one. Whether the request had an effect is not known from it.
+/// A malformed answer: not from an Indelible server, or from a very different version. It does not
+/// tell whether the request had an effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the answer (status {status}) makes no sense: {what}")]
+#[error("invalid response (status {status}): {what}")]
 pub struct Malformed {
     /// Its status.
     pub status: StatusCode,
@@ -254,30 +255,30 @@ pub struct Malformed {
 
 /// A request that cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the request cannot be made: {0}")]
+#[error("invalid request: {0}")]
 pub struct Invalid(pub(crate) String);
 
 /// A client that cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The address is none that this client can talk to.
-    #[error("the server's address makes no sense: {0}")]
+    /// The address is not one that this client can talk to.
+    #[error("invalid server address: {0}")]
     Address(String),
     /// The token cannot be sent.
-    #[error("a token has printable ASCII characters and no spaces")]
+    #[error("invalid token: use printable ASCII characters without spaces")]
     Token,
     /// The token would travel in the open.
     #[error(
-        "a token is not sent over plain http to a host that is not this machine: use https, or say \
+        "a token is not sent over plain http to another machine: use https, or call \
          `allow_token_over_plain_http`"
     )]
     TokenInTheOpen,
-    /// The namespace is none.
-    #[error("a namespace has a-z, 0-9, - and _, at most 64 of them")]
+    /// The namespace is malformed.
+    #[error("invalid namespace: use a-z, 0-9, - and _, at most 64 characters")]
     Namespace,
     /// The roots cannot be used.
-    #[error("the roots cannot be used: {0}")]
+    #[error("the root certificates cannot be used: {0}")]
     Roots(String),
     /// An option makes no sense.
     #[error("{0}")]

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use http::StatusCode;
-use indelible_api::call::{GoesOn, Verdict};
+use indelible_api::call::{StillRunning, Verdict};
 use indelible_api::{Code, Problem};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
@@ -17,8 +17,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::send::{Answer, NoAnswer, Refusal};
 
-/// How long the server is asked to wait at a time: shorter than what stands between lets a
-/// connection be silent.
+/// How long the server is asked to wait at a time: shorter than proxies let a connection be silent.
 const POLL_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// An execution, and what is known of how it was started.
@@ -58,7 +57,7 @@ impl<Out> Handle<Out> {
         self.operation_id.as_deref()
     }
 
-    /// What the request met, unless the handle was made of an execution's id alone.
+    /// The verdict on the request, unless the handle was made of an execution's id alone.
     pub fn verdict(&self) -> Option<Verdict> {
         self.verdict
     }
@@ -102,9 +101,9 @@ impl<Out: DeserializeOwned> Handle<Out> {
     /// Asks for the outcome until it is there. Where to ask follows from the ids, never from a
     /// `Location`, which could lead the token elsewhere.
     ///
-    /// An execution that is not found is asked for by its operation: retention may have taken it, and
-    /// its outcome is remembered under its name (see V-31). Who is told only that there is none
-    /// could do it again under another one.
+    /// If the execution is not found, its operation is asked for: retention may have deleted the
+    /// execution, and the operation's record still has the outcome (see V-31). A caller that is
+    /// told only "not found" could run it again under another name.
     pub(crate) async fn wait_until(
         &self,
         deadline: Option<Instant>,
@@ -132,7 +131,7 @@ impl<Out: DeserializeOwned> Handle<Out> {
                     return Ok(Reply { verdict: self.verdict, ..reply });
                 }
                 StatusCode::ACCEPTED => {
-                    let _: GoesOn = answer.read().map_err(CallError::Malformed)?;
+                    let _: StillRunning = answer.read().map_err(CallError::Malformed)?;
                 }
                 _ => match (self.failed(answer), gone) {
                     (CallError::Refused(problem), None)
@@ -141,7 +140,8 @@ impl<Out: DeserializeOwned> Handle<Out> {
                         gone = Some(problem);
                         continue;
                     }
-                    // A server that does not know the path says less than it said before.
+                    // A server without this path says less than the first answer did, so the first
+                    // is returned.
                     (CallError::Refused(problem), Some(gone)) if is_absent(&problem) => {
                         return Err(CallError::Refused(gone));
                     }
@@ -151,7 +151,7 @@ impl<Out: DeserializeOwned> Handle<Out> {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(CallError::StillRunning(self.clone()));
             }
-            // A server that does not wait is not asked in a tight circle.
+            // A server that answers without waiting is not asked in a tight loop.
             if asked.elapsed() < wait / 2 {
                 early = early.saturating_add(1);
                 sleep(retries.delay(early, answer.retry_after(), fraction())).await;
@@ -161,8 +161,8 @@ impl<Out: DeserializeOwned> Handle<Out> {
         }
     }
 
-    /// What an answer says that is no result. Who asks for an outcome is not told what the request
-    /// met that led to it: the handle knows.
+    /// The error of an answer that is not a result. An answer to a request for an outcome has no
+    /// verdict: the handle adds that of the start.
     fn failed(&self, answer: Answer) -> CallError<Out> {
         let mut error = CallError::refused(answer);
         let (verdict, operation_id) = match &mut error {
@@ -172,7 +172,7 @@ impl<Out: DeserializeOwned> Handle<Out> {
             }
             _ => return error,
         };
-        // A start that met what was over was not told how that had ended.
+        // The start learned that the operation was over, but not how it had ended.
         *verdict = verdict.or(match self.verdict {
             Some(Verdict::PriorResult) => Some(Verdict::PriorError),
             met => met,
@@ -196,15 +196,15 @@ pub(crate) fn poll_wait(deadline: Option<Instant>) -> Duration {
     })
 }
 
-/// Whole seconds, rounded up: who waits for less would ask all the time.
+/// Whole seconds, rounded up: rounded down to zero, the client would ask all the time.
 pub(crate) fn seconds(wait: Duration) -> String {
     let whole = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     whole.to_string()
 }
 
 impl<Out> CallError<Out> {
-    /// The call was accepted, and then its outcome could not be had: whatever is wrong now, it is
-    /// about that execution, and its name leads back to it.
+    /// The call was accepted, and then its outcome could not be read: the error is about that
+    /// execution, and carries the name that leads back to it.
     pub(crate) fn after_acceptance(
         mut self,
         handle: &Handle<Out>,
@@ -223,10 +223,10 @@ impl<Out> CallError<Out> {
         self
     }
 
-    /// What an answer that is no result says.
+    /// The error of an answer that is not a result.
     pub(crate) fn refused(answer: Answer) -> Self {
         let retry_after = answer.retry_after();
-        let nameless = answer.malformed("a function failed without saying why");
+        let nameless = answer.malformed("the function failed without a message");
         match answer.refusal() {
             Refusal::Malformed(malformed) => Self::Malformed(malformed),
             Refusal::Problem(problem) => match problem.code {

@@ -24,7 +24,7 @@ use uuid::{Builder, Uuid};
 pub struct OperationId(Uuid);
 
 impl OperationId {
-    /// A new one, for a new intention.
+    /// A new id, for a new intention.
     ///
     /// # Panics
     ///
@@ -46,7 +46,8 @@ fn random() -> [u8; 10] {
     bytes
 }
 
-/// A fraction from 0 to 1, for jitter. Without randomness there is none: waiting goes on.
+/// A fraction from 0 to 1, for jitter. Without randomness there is no jitter, and waits are still
+/// made.
 pub(crate) fn fraction() -> f64 {
     let mut bytes = [0; 4];
     match getrandom::fill(&mut bytes) {
@@ -55,7 +56,7 @@ pub(crate) fn fraction() -> f64 {
     }
 }
 
-/// How long until then, by the system's clock; nothing if it has passed.
+/// How long until then, by the system's clock; zero if it has passed.
 pub(crate) fn until(date: SystemTime) -> Duration {
     date.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO)
 }
@@ -72,15 +73,15 @@ impl fmt::Debug for OperationId {
     }
 }
 
-/// A text that is no operation id: a UUID of version 7, 36 characters, in lower case.
+/// A text that is not an operation id. An id is a UUID of version 7, 36 characters, in lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an operation id is a UUID of version 7, 36 characters, in lower case")]
+#[error("invalid operation id: use a UUID of version 7, 36 characters, in lower case")]
 pub struct NoOperationId;
 
 impl FromStr for OperationId {
     type Err = NoOperationId;
 
-    /// Takes the one spelling: to the server, another spelling is another id.
+    /// Accepts one spelling only: to the server, another spelling is another id.
     fn from_str(text: &str) -> Result<Self, NoOperationId> {
         let id = Uuid::try_parse(text).map(Self).map_err(|_| NoOperationId)?;
         let is_v7 = id.0.get_version_num() == 7 && id.0.get_variant() == uuid::Variant::RFC4122;

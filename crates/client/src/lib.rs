@@ -33,12 +33,14 @@
 //! - **A lost answer never leads to a second execution** (V-69). Every call has a name: the caller's
 //!   idempotency key or operation id, or an operation id that the client mints before the first
 //!   attempt. Every attempt carries it and the same bytes.
-//! - **Sent again is only what may be** (V-3): what has a name, and what only reads. That is after a
-//!   connection that failed or broke, a time-out, 408, 429, 502, 503, 504, and problems that the
-//!   server calls retryable; with growing waits, spread at random, `Retry-After` respected, all
-//!   within [`Retries`]. What a function returned, and how it failed, is the last word (V-31).
-//! - **What a program must tell apart is told apart** (V-73): [`CallError`] has failed, cancelled,
-//!   Indeterminate, conflict, mismatch, expired, and an answer that never came, each by itself.
+//! - **Only safe requests are sent again** (V-3): those that have a name, and those that only read.
+//!   They are repeated after a connection that failed or broke, a time-out, 408, 429, 502, 503,
+//!   504, and problems that the server calls retryable; with growing waits, spread at random,
+//!   `Retry-After` respected, all within [`Retries`]. A function's result or failure is final
+//!   (V-31).
+//! - **Outcomes that a program must tell apart are separate** (V-73): [`CallError`] has a variant
+//!   each for failed, cancelled, Indeterminate, conflict, mismatch, expired, and an answer that
+//!   never came.
 //! - **Everything is bounded**: answers, events, attempts, waits.
 //! - **The token stays a secret**: it is in no error, in no `Debug`, follows no redirection, and is
 //!   not sent over plain http to another machine unless the program insists.

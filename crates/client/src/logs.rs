@@ -1,4 +1,4 @@
-//! What functions logged, and what they go on to log.
+//! What functions have logged, and what they log from now on.
 
 use indelible_api::log::Logs as Page;
 
@@ -6,8 +6,8 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::request::Request;
 
-/// Lines of an execution and of everything that it called, a page at a time, without an end:
-/// whoever follows asks again.
+/// Lines of an execution and of everything that it called, a page at a time. There is no last page:
+/// a caller that follows the log asks again.
 ///
 /// ```no_run
 /// # async fn follow(client: indelible_client::Client) -> Result<(), indelible_client::Error> {
@@ -18,7 +18,7 @@ use crate::request::Request;
 ///         println!("{} {}", line.at, line.message);
 ///     }
 ///     if !page.more {
-///         // That was all that there is yet.
+///         // There are no more lines yet.
 ///         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
 ///     }
 /// }
@@ -51,7 +51,7 @@ impl Logs {
         self
     }
 
-    /// Where the next page begins. None: with the oldest line that there is.
+    /// Where the next page begins. `None`: with the oldest line that is kept.
     pub fn cursor(&self) -> Option<&str> {
         self.cursor.as_deref()
     }

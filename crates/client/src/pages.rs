@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::error::{Error, Malformed};
 use crate::request::Request;
 
-/// A page of a list. Only this crate has some.
+/// A page of a list. Only this crate implements it.
 pub trait Page: DeserializeOwned + sealed::Paged {}
 
 mod sealed {
@@ -75,13 +75,13 @@ impl<P: Page> Pages<P> {
         self
     }
 
-    /// Where the next page begins. None: at the beginning, or that was all.
+    /// Where the next page begins. `None`: at the beginning, or after the last page.
     pub fn cursor(&self) -> Option<&str> {
         self.cursor.as_deref()
     }
 
-    /// The next page; none after the last. A page may be empty although more follow. After an error,
-    /// the same page is asked for again.
+    /// The next page; `None` after the last. A page may be empty although more follow. After an
+    /// error, the same page is asked for again.
     pub async fn next(&mut self) -> Result<Option<P>, Error> {
         if self.is_over {
             return Ok(None);
@@ -93,10 +93,10 @@ impl<P: Page> Pages<P> {
         let page: P = self.client.fetch(&request).await?;
         let next = page.following();
         if next.is_some() && next == self.cursor {
-            // It would go on for ever.
+            // The same cursor again would make the list endless.
             return Err(Error::Malformed(Malformed {
                 status: http::StatusCode::OK,
-                what: "a page is followed by itself".to_owned(),
+                what: "the server returned the same page twice".to_owned(),
                 identity: None,
             }));
         }
@@ -148,14 +148,14 @@ impl Filter {
         self
     }
 
-    /// Only those whose id begins so: 6 hexadecimal digits or more.
+    /// Only those whose id begins with this: 6 hexadecimal digits or more.
     pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.id_prefix = Some(prefix.into());
         self
     }
 
-    /// Each once, as its last attempt stands. Without it every attempt is listed by itself, those
-    /// that failed and were tried again among them.
+    /// Lists each execution once, by its last attempt. Without it every attempt is listed, also
+    /// those that failed and were tried again.
     pub fn latest_only(mut self) -> Self {
         self.latest_only = true;
         self

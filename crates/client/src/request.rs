@@ -25,11 +25,11 @@ pub(crate) struct Request {
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Under which it may be sent again.
+    /// The name under which it may be sent again.
     pub(crate) identity: Option<Identity>,
     /// Whether it may be sent again: it only reads, or has a name (V-3).
     pub(crate) repeatable: bool,
-    /// How long the answer may take, if not as long as any.
+    /// How long the answer may take, if not the usual time.
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -47,7 +47,7 @@ impl Request {
         }
     }
 
-    /// A request that changes something, sent once at most until it has a name.
+    /// A request that changes something. Without a name it is sent at most once.
     pub(crate) fn change(method: Method, uri: Uri) -> Self {
         Self { method, repeatable: false, ..Self::get(uri) }
     }
@@ -60,8 +60,8 @@ impl Request {
                 let blank = key.trim().is_empty() || key.trim() != key;
                 if blank || key.chars().count() > KEY_CHARS_MAX {
                     return Err(Invalid(format!(
-                        "an idempotency key has 1 to {KEY_CHARS_MAX} characters and no spaces at \
-                         its ends"
+                        "invalid idempotency key: use 1 to {KEY_CHARS_MAX} characters without \
+                         spaces at either end"
                     )));
                 }
                 self.text(header::IDEMPOTENCY_KEY, key)?;
@@ -94,8 +94,9 @@ impl Request {
 
     /// With this header.
     pub(crate) fn text(&mut self, name: &'static str, value: &str) -> Result<(), Invalid> {
-        let value = HeaderValue::try_from(value)
-            .map_err(|_| Invalid(format!("{name} has a character that no header can have")))?;
+        let value = HeaderValue::try_from(value).map_err(|_| {
+            Invalid(format!("{name} has a character that is not allowed in a header"))
+        })?;
         self.headers.insert(HeaderName::from_static(name), value);
         Ok(())
     }
@@ -107,11 +108,11 @@ pub(crate) fn uri(base: &Url, segments: &[&str], query: &[(&str, &str)]) -> Resu
     for segment in segments {
         // The first three would name another path, and the parser drops some of the others.
         if matches!(*segment, "" | "." | "..") || segment.chars().any(char::is_control) {
-            return Err(Invalid(format!("{segment:?} cannot be part of a path")));
+            return Err(Invalid(format!("{segment:?} is not allowed in a path")));
         }
     }
     url.path_segments_mut()
-        .map_err(|()| Invalid("the server's address takes no path".to_owned()))?
+        .map_err(|()| Invalid("no path can be added to the server's address".to_owned()))?
         .push(indelible_api::VERSION)
         .extend(segments);
     if !query.is_empty() {

@@ -8,8 +8,8 @@ use indelible_api::{Code, Problem};
 
 use crate::error::Cause;
 
-/// For how long callers repeat a request at most: the server's own default. A server does not forget
-/// an operation within it, so a repeated request never runs a second time (C-3).
+/// The longest time for which callers repeat a request: the server's own default. A server
+/// remembers operations for longer, so a repeated request never runs a second time (C-3).
 pub const RETRY_HORIZON: Duration = Duration::from_secs(24 * 3600);
 
 /// The longest `Retry-After` that is believed: a server that says more is asked again after this.
@@ -25,11 +25,11 @@ pub struct Retries {
     /// The wait after the first failure; it doubles each time. Each wait is between half of that and
     /// all of it, so that clients of a server that comes back do not come all at once.
     pub delay_min: Duration,
-    /// The longest wait, but for a server that asks for more.
+    /// The longest wait, unless the server asks for more.
     pub delay_max: Duration,
 }
 
-/// An attempt that came to nothing, and after which the request is sent again.
+/// A failed attempt after which the request is sent again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Repeat<'a> {
@@ -37,11 +37,11 @@ pub struct Repeat<'a> {
     pub attempts: u32,
     /// When the next one begins, from now.
     pub delay: Duration,
-    /// Why this one does not count.
+    /// Why this attempt failed.
     pub cause: &'a Cause,
 }
 
-/// Who is told of every [`Repeat`].
+/// Called for every [`Repeat`].
 pub(crate) type OnRepeat = Arc<dyn Fn(&Repeat<'_>) + Send + Sync>;
 
 impl Default for Retries {
@@ -61,10 +61,10 @@ impl Retries {
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.total > RETRY_HORIZON {
             let most = RETRY_HORIZON.as_secs();
-            return Err(format!("requests are repeated for at most {most} seconds"));
+            return Err(format!("requests can be retried for at most {most} seconds"));
         }
         if self.attempts_max == 0 {
-            return Err("a request has at least one attempt".to_owned());
+            return Err("a request needs at least one attempt".to_owned());
         }
         Ok(())
     }
@@ -78,8 +78,8 @@ impl Retries {
     }
 }
 
-/// Whether an answer is the last word. A function that returned, failed, was cancelled or is
-/// Indeterminate is over (V-31): nothing is asked again, whatever the document says.
+/// Whether an answer is final. A function that returned, failed, was cancelled or is Indeterminate
+/// is over (V-31): the request is not repeated, whatever the document says.
 pub(crate) fn is_final(status: StatusCode, problem: Option<&Problem>) -> bool {
     match status {
         StatusCode::REQUEST_TIMEOUT
@@ -88,12 +88,12 @@ pub(crate) fn is_final(status: StatusCode, problem: Option<&Problem>) -> bool {
         | StatusCode::SERVICE_UNAVAILABLE
         | StatusCode::GATEWAY_TIMEOUT => false,
         StatusCode::FAILED_DEPENDENCY => true,
-        // Whoever said `conflict` wants to know at once (C-2).
+        // `InFlight` is retryable, but a caller that chose `conflict` wants to know at once (C-2).
         _ => problem.is_none_or(|problem| !problem.retryable || problem.code == Code::InFlight),
     }
 }
 
-/// Whether a request that was answered so may have had an effect.
+/// Whether a request with this answer may have had an effect.
 pub(crate) fn may_have_arrived(status: StatusCode, problem: Option<&Problem>) -> bool {
     status.is_server_error() && problem.is_none_or(|problem| problem.code != Code::Busy)
 }
@@ -167,8 +167,8 @@ mod tests {
         assert_eq!(read("-1"), None);
     }
 
-    /// V-31: what is sealed is never asked for again, even if a document says so; V-73: nor is any
-    /// other answer of a function.
+    /// V-31: a sealed operation is never asked for again, even if a document says so; V-73: nor is
+    /// any other answer of a function.
     #[test]
     fn the_last_word() {
         for code in Code::ALL {

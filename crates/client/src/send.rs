@@ -1,4 +1,4 @@
-//! Sends a request until there is an answer that counts.
+//! Sends a request until there is a final answer.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::id::{Identity, fraction, until};
 use crate::request::Request;
 use crate::retry::{Repeat, is_final, may_have_arrived, retry_after, speaks_of_operation};
 
-/// An answer that counts.
+/// A final answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -28,7 +28,7 @@ pub(crate) struct Answer {
     problem: Option<Box<Problem>>,
 }
 
-/// Why there is none.
+/// Why there is no final answer.
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
     Lost(Lost),
@@ -47,16 +47,16 @@ pub(crate) enum Refusal {
 pub(crate) struct Trial {
     since: Instant,
     pub(crate) attempts: u32,
-    /// An attempt may have had an effect, and nobody knows.
+    /// Whether an attempt may have had an effect that no answer has settled.
     uncertain: bool,
 }
 
 impl Trial {
-    pub(crate) fn begin() -> Self {
+    pub(crate) fn start() -> Self {
         Self { since: Instant::now(), attempts: 0, uncertain: false }
     }
 
-    /// Waits before the next attempt. False: there is to be none.
+    /// Waits before the next attempt. False: there is no next attempt.
     pub(crate) async fn again(
         &self,
         inner: &Inner,
@@ -80,16 +80,16 @@ impl Trial {
 }
 
 impl Inner {
-    /// Sends it, again and again if it may be, and gives the answer: whatever is the last word.
+    /// Sends it, repeatedly if it may be repeated, and returns the final answer.
     pub(crate) async fn ask(&self, request: &Request) -> Result<Answer, NoAnswer> {
-        let mut trial = Trial::begin();
+        let mut trial = Trial::start();
         loop {
             trial.attempts += 1;
             let (cause, asked) = match self.attempt(request).await {
                 Ok(answer) => match weigh(request, answer, &mut trial) {
-                    Weighed::Counts(answer) => return Ok(answer),
-                    Weighed::Again(cause, asked) => (cause, asked),
-                    Weighed::Never(cause) => return Err(lost(&trial, request, cause)),
+                    AttemptVerdict::Counts(answer) => return Ok(answer),
+                    AttemptVerdict::Again(cause, asked) => (cause, asked),
+                    AttemptVerdict::Never(cause) => return Err(lost(&trial, request, cause)),
                 },
                 Err(Failure::Malformed(malformed)) => return Err(NoAnswer::Malformed(malformed)),
                 Err(Failure::Cause(cause)) => {
@@ -98,7 +98,8 @@ impl Inner {
                 }
             };
             if trial.attempts == 1 {
-                // How long the server was waited for is no part of the time for repeating.
+                // The time spent waiting for the server does not count towards the time for
+                // repeating.
                 trial.since = Instant::now();
             }
             if !request.repeatable || !trial.again(self, &cause, asked).await {
@@ -127,7 +128,7 @@ impl Inner {
         let body = Limited::new(body, self.answer_bytes_max).collect().await;
         let body = body.map_err(|error| {
             if error.is::<LengthLimitError>() {
-                let what = format!("it has more than {} bytes", self.answer_bytes_max);
+                let what = format!("its body is larger than {} bytes", self.answer_bytes_max);
                 Failure::Malformed(request.malformed(head.status, what))
             } else {
                 Failure::Cause(Cause::Broken(error))
@@ -168,31 +169,35 @@ pub(crate) enum Failure {
     Malformed(Malformed),
 }
 
-enum Weighed {
+enum AttemptVerdict {
     Counts(Answer),
     Again(Cause, Option<Duration>),
     Never(Cause),
 }
 
-/// Whether an answer counts. Notes whether the request may have had an effect.
-fn weigh(request: &Request, answer: Answer, trial: &mut Trial) -> Weighed {
+/// Whether an answer is final. Records in `trial` whether the request may have had an effect.
+fn weigh(request: &Request, answer: Answer, trial: &mut Trial) -> AttemptVerdict {
     let (status, problem) = (answer.status, answer.problem.as_deref());
     if !is_final(status, problem) {
         trial.uncertain |= may_have_arrived(status, problem);
         let asked = answer.retry_after();
-        return Weighed::Again(Cause::Unavailable { status, problem: answer.problem }, asked);
+        return AttemptVerdict::Again(
+            Cause::Unavailable { status, problem: answer.problem },
+            asked,
+        );
     }
     if status.is_server_error() {
         trial.uncertain |= may_have_arrived(status, problem);
-        return Weighed::Never(Cause::Unavailable { status, problem: answer.problem });
+        return AttemptVerdict::Never(Cause::Unavailable { status, problem: answer.problem });
     }
     let changes = request.identity.is_some() || !request.repeatable;
     match answer.problem {
-        // Who was refused at the door has not learned what became of earlier attempts.
+        // This refusal came before the operation was looked up, so it does not tell what became of
+        // earlier attempts.
         Some(problem) if changes && trial.uncertain && !speaks_of_operation(problem.code) => {
-            Weighed::Never(Cause::Refused(problem))
+            AttemptVerdict::Never(Cause::Refused(problem))
         }
-        problem => Weighed::Counts(Answer { problem, ..answer }),
+        problem => AttemptVerdict::Counts(Answer { problem, ..answer }),
     }
 }
 
@@ -217,7 +222,7 @@ impl Answer {
         self.problem
     }
 
-    /// The problem document that it is, if it is one.
+    /// The problem document, if the answer is one.
     fn read_problem(&self) -> Option<Box<Problem>> {
         let is_problem = media_type(&self.headers) == Some(problem::MEDIA_TYPE);
         let refused = self.status.is_client_error() || self.status.is_server_error();
@@ -235,23 +240,23 @@ impl Answer {
     /// Its body.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Malformed> {
         if media_type(&self.headers) != Some("application/json") {
-            return Err(self.malformed("it is not JSON"));
+            return Err(self.malformed("its body is not JSON"));
         }
         serde_json::from_slice(&self.body).map_err(|error| self.malformed(error.to_string()))
     }
 
-    /// What the server says where it did not do what was asked.
+    /// The server's refusal, sorted into the errors that requests share.
     pub(crate) fn refusal(mut self) -> Refusal {
         match self.problem.take() {
             Some(problem) => Refusal::Problem(problem),
-            None if self.status.is_redirection() => {
-                Refusal::Malformed(self.malformed("a redirection, and none is followed"))
-            }
+            None if self.status.is_redirection() => Refusal::Malformed(
+                self.malformed("it is a redirect, which the client does not follow"),
+            ),
             None => Refusal::Malformed(self.malformed("it is neither a result nor a problem")),
         }
     }
 
-    /// What the request met, if the answer says so.
+    /// The verdict on the request, if the answer has one.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         let text = self.headers.get(header::VERDICT)?.to_str().ok()?;
         let all = [Verdict::Fresh, Verdict::InFlight, Verdict::PriorResult, Verdict::PriorError];

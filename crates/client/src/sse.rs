@@ -6,17 +6,17 @@ use std::mem;
 /// One event of a stream, as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawEvent {
-    /// The last id that the stream had up to here.
+    /// The last id in the stream up to this event.
     pub(crate) id: Option<String>,
-    /// `message`, if the stream says nothing.
+    /// The event's name; `message` if the stream gives none.
     pub(crate) name: String,
     pub(crate) data: String,
 }
 
-/// Why a stream makes no sense.
+/// Why a stream is malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SseError {
-    #[error("an event has more than {0} bytes")]
+    #[error("an event is larger than {0} bytes")]
     TooLarge(usize),
     #[error("an event is not UTF-8")]
     NotUtf8,
@@ -27,7 +27,8 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// A stream that is being read.
 #[derive(Debug)]
 pub(crate) struct Parser {
-    /// The most bytes of one event, its unfinished line included: what a peer can make us hold.
+    /// The most bytes of one event, its unfinished line included: bounds what a peer can make us
+    /// hold.
     bytes_max: usize,
     line: Vec<u8>,
     /// The last chunk ended in CR: an LF that follows belongs to it.
@@ -60,7 +61,7 @@ impl Parser {
         self.ready.pop_front()
     }
 
-    /// Takes the next bytes. After an error, nothing more is to be read.
+    /// Takes the next bytes. After an error, nothing more may be read.
     pub(crate) fn push(&mut self, mut chunk: &[u8]) -> Result<(), SseError> {
         if mem::take(&mut self.after_cr) && chunk.first() == Some(&b'\n') {
             chunk = &chunk[1..];
@@ -115,7 +116,7 @@ impl Parser {
             "id" if !value.contains('\0') => {
                 self.id = (!value.is_empty()).then(|| value.to_owned());
             }
-            // A comment has no field. `retry` is not taken: how long to wait is the caller's.
+            // A comment has no field. `retry` is ignored: the caller decides how long to wait.
             _ => {}
         }
         Ok(())
@@ -186,7 +187,7 @@ mod tests {
         );
     }
 
-    /// An event that the stream breaks off in is none.
+    /// An event that is cut off by the stream's end is dropped.
     #[test]
     fn a_broken_event_is_none() {
         check("data: 1\n\nid: 2\ndata: 2\n", &[event(None, "message", "1")]);

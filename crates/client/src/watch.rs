@@ -19,7 +19,7 @@ const OVER: &str = "over";
 /// Something that happened to an execution. It is durable.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Its place: [`Watch::starting_after`] takes it.
+    /// Its place in the stream, for [`Watch::starting_after`].
     pub id: Option<String>,
     /// Its name, as the journal has it.
     pub name: String,
@@ -37,7 +37,7 @@ pub struct Watch {
     uri: Uri,
     last: Option<String>,
     stream: Option<Stream>,
-    /// Since the last byte that came.
+    /// The attempts to connect since the last byte that came.
     trial: Trial,
     is_over: bool,
 }
@@ -51,10 +51,10 @@ struct Stream {
 
 impl Watch {
     pub(crate) fn new(client: Client, uri: Uri) -> Self {
-        Self { client, uri, last: None, stream: None, trial: Trial::begin(), is_over: false }
+        Self { client, uri, last: None, stream: None, trial: Trial::start(), is_over: false }
     }
 
-    /// Goes on after this event, which was seen before.
+    /// Starts after this event, which the caller has seen.
     #[must_use]
     pub fn starting_after(mut self, id: impl Into<String>) -> Self {
         self.last = Some(id.into());
@@ -66,10 +66,10 @@ impl Watch {
         self.last.as_deref()
     }
 
-    /// The next event; none once the execution is over. After an error there is none either, but
-    /// for [`Error::Transport`]: then asking again goes on trying.
+    /// The next event; `None` once the execution is over. After an error there is none either,
+    /// except after [`Error::Transport`]: then the next call goes on trying.
     ///
-    /// A future that is dropped loses no event.
+    /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Result<Event, Error>> {
         while !self.is_over {
             let step = match &mut self.stream {
@@ -82,7 +82,7 @@ impl Watch {
                 Err(error) => {
                     self.stream = None;
                     match &error {
-                        Error::Transport(_) => self.trial = Trial::begin(),
+                        Error::Transport(_) => self.trial = Trial::start(),
                         _ => self.is_over = true,
                     }
                     return Some(Err(error));
@@ -92,13 +92,13 @@ impl Watch {
         None
     }
 
-    /// Connects once, or waits after a failure. What it awaits can be dropped and begun anew.
+    /// Connects once, or waits after a failure. It may be dropped at any await and called again.
     async fn connect(&mut self) -> Result<Option<Event>, Error> {
         let inner = &self.client.inner;
         let request = Request::get(self.uri.clone()).events(self.last.as_deref())?;
         let time = inner.timeouts.answer;
         if self.trial.attempts == 0 {
-            self.trial = Trial::begin();
+            self.trial = Trial::start();
         }
         self.trial.attempts += 1;
         let response = match timeout(time, inner.send(&request)).await {
@@ -119,7 +119,7 @@ impl Watch {
                 Ok(None)
             }
             StatusCode::OK => Err(Error::Malformed(
-                request.malformed(StatusCode::OK, "it is no stream of events"),
+                request.malformed(StatusCode::OK, "it is not an event stream"),
             )),
             status => {
                 let asked = after(response.headers());
@@ -153,10 +153,10 @@ impl Watch {
 
     /// A stream ended too early.
     async fn broken(&mut self, source: Cause) -> Result<Option<Event>, Error> {
-        // One that lasted was a good one, even if nothing happened in it.
+        // A stream that lasted counts as a success, even if it carried no event.
         let lasted = self.stream.take().map(|stream| stream.since.elapsed());
         if lasted.is_some_and(|lasted| lasted >= self.client.inner.retries.delay_max) {
-            self.trial = Trial::begin();
+            self.trial = Trial::start();
         }
         self.failed(source, None).await
     }
@@ -169,10 +169,10 @@ impl Watch {
             return self.take(raw);
         }
         let chunk = match timeout(self.client.inner.timeouts.silence, stream.body.frame()).await {
-            // It may be that nothing happens, or that the connection is gone: another one tells.
+            // Silence: either nothing happens, or the connection is gone. A new connection tells.
             Err(_) => {
                 self.stream = None;
-                self.trial = Trial::begin();
+                self.trial = Trial::start();
                 return Ok(None);
             }
             Ok(None) => return self.broken(Cause::Ended).await,
@@ -180,7 +180,7 @@ impl Watch {
             Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
         };
         if !chunk.is_empty() {
-            self.trial = Trial::begin();
+            self.trial = Trial::start();
         }
         let pushed = stream.parser.push(&chunk);
         pushed.map_err(|error| malformed(error.to_string()))?;

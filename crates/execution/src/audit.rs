@@ -1,12 +1,12 @@
-//! Who did what, why, when: written in the same commit as what was done (C-38).
+//! Who did what, why and when: written in the commit of what was done (C-38).
 
 use indelible_journal::Timestamp;
-pub(crate) use indelible_records::audit::About;
+pub(crate) use indelible_records::audit::AuditSubject;
 use indelible_records::audit::Entry;
 
-use crate::context::{Purpose, Surroundings};
+use crate::context::{Environment, Purpose};
 
-/// Who does something: derived from a credential by whoever embeds the engine.
+/// Who does something: the program that embeds the engine derives it from a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Actor(String);
 
@@ -27,10 +27,10 @@ impl Actor {
 
 /// A new entry.
 pub fn entry(
-    surroundings: &dyn Surroundings,
+    surroundings: &dyn Environment,
     at: Timestamp,
     actor: &Actor,
-    about: About,
+    about: AuditSubject,
     action: &str,
     reason: &str,
 ) -> Entry {

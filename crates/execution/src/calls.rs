@@ -1,7 +1,7 @@
 //! What a running guest asks for, answered from its journal or appended to it (J-72, C-30).
 //!
-//! Every call asks [`Replay`] first. What is recorded is returned; what is absent is appended.
-//! Live and replayed runs take the same way.
+//! Every call asks [`Replay`] first: a recorded answer is returned, an absent one is appended. Live
+//! and replayed runs take the same path.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -9,9 +9,9 @@ use std::task::Poll;
 use bytes::Bytes;
 use indelible_http::Request;
 use indelible_journal::{
-    ErrorKind, Failure, Found, FunctionName, Idempotency, Invoke, InvokeKind, JoinSetId, Journal,
-    JournalKey, Micros, Outcome, Payload, PromiseId, Recorded, Replay, ReplayError, RetryPolicy,
-    Rule, Timestamp, Violation,
+    CallLookup, ErrorKind, Failure, FunctionName, Idempotency, Invoke, InvokeKind, JoinSetId,
+    Journal, JournalKey, Micros, Outcome, Payload, PromiseId, Replay, ReplayError, ReplayMatch,
+    RetryPolicy, Rule, Timestamp, Violation,
 };
 
 use indelible_records::timers::Timer;
@@ -19,20 +19,20 @@ use indelible_records::timers::Timer;
 use crate::Tree;
 use crate::context::{Cx, Purpose};
 use crate::execution::{Phase, number};
-use crate::guest::{Got, Refusal, Want};
+use crate::guest::{Refusal, WaitRequest, WaitResult};
 use crate::tree::Work;
 
-/// Why a call has no answer, in this module's words.
-pub(crate) enum Stopped {
+/// Why a call has no answer.
+pub(crate) enum CallStop {
     /// The guest's mistake: it traps.
     Mistake(String),
-    /// It goes nowhere: the execution is held with this (C-25).
+    /// The execution cannot go on, and is stuck for this reason (C-25).
     Stuck(String),
-    /// It is not to go on; the engine knows why.
+    /// The guest must stop; its tree knows why.
     Doomed,
 }
 
-impl From<ReplayError> for Stopped {
+impl From<ReplayError> for CallStop {
     fn from(error: ReplayError) -> Self {
         match error {
             ReplayError::Refused(refused) => Self::Mistake(refused.to_string()),
@@ -41,10 +41,13 @@ impl From<ReplayError> for Stopped {
     }
 }
 
-impl From<Violation> for Stopped {
-    /// What replay answered as absent, the journal accepts: a mistake of the engine's (D1).
+impl From<Violation> for CallStop {
+    /// The journal must accept what replay answered as absent: if not, the engine has made a
+    /// mistake (D1).
     fn from(violation: Violation) -> Self {
-        Self::Stuck(format!("the engine was about to break a rule: {violation}"))
+        Self::Stuck(format!(
+            "the engine was about to break a journal rule (a defect of Indelible): {violation}"
+        ))
     }
 }
 
@@ -56,12 +59,12 @@ pub struct GuestCalls<'a> {
 }
 
 impl GuestCalls<'_> {
-    /// It calls a function: a promise, or (inner Err) a failure that it can handle.
+    /// The guest calls a function: a promise, or (inner Err) a failure that the guest can handle.
     pub fn call(self, function: &str, input: Payload) -> Result<Result<u32, Failure>, Refusal> {
         self.with(|tree, cx, key| tree.call(cx, key, function, input))
     }
 
-    /// It wants a request to be sent. Err of `policy`: why it makes no sense.
+    /// The guest wants a request to be sent. Err of `policy`: why the policy makes no sense.
     pub fn http(
         self,
         request: &Request,
@@ -70,47 +73,47 @@ impl GuestCalls<'_> {
         self.with(|tree, cx, key| tree.http(cx, key, request, policy))
     }
 
-    /// It starts a timer.
+    /// The guest starts a timer.
     pub fn start_timer(self, duration: Micros) -> Result<u32, Refusal> {
         self.with(|tree, cx, key| tree.start_timer(cx, key, duration))
     }
 
-    /// It waits. After `Pending`, the same wait is asked for again at every resume.
-    pub fn wait(self, want: &Want) -> Result<Poll<Got>, Refusal> {
+    /// The guest waits. After `Pending`, it asks for the same wait again at every resume.
+    pub fn wait(self, want: &WaitRequest) -> Result<Poll<WaitResult>, Refusal> {
         self.with(|tree, cx, key| tree.wait(cx, key, want))
     }
 
-    /// It creates a join set.
+    /// The guest creates a join set.
     pub fn create_join_set(self) -> Result<u32, Refusal> {
         self.with(Tree::create_join_set)
     }
 
-    /// It puts a call into a join set.
+    /// The guest puts a call into a join set.
     pub fn submit(self, join_set: u32, promise: u32) -> Result<(), Refusal> {
         self.with(|tree, cx, key| tree.submit(cx, key, join_set, promise))
     }
 
-    /// It wants the time.
+    /// The guest wants the time.
     pub fn now(self) -> Result<Timestamp, Refusal> {
         self.with(Tree::now)
     }
 
-    /// It wants random bytes.
+    /// The guest wants random bytes.
     pub fn random(self, length: usize) -> Result<Bytes, Refusal> {
         self.with(|tree, cx, key| tree.random(cx, key, length))
     }
 
-    /// Does something with the tree and the guest's execution, if it may go on at all.
+    /// Calls `call` with the tree and the guest's execution, if the guest may go on at all.
     fn with<T>(
         self,
-        call: impl FnOnce(&mut Tree, Cx<'_>, &JournalKey) -> Result<T, Stopped>,
+        call: impl FnOnce(&mut Tree, Cx<'_>, &JournalKey) -> Result<T, CallStop>,
     ) -> Result<T, Refusal> {
         let Self { tree, cx, key } = self;
         let may = tree.may_go_on(key, cx.limits.journal_events_max);
         may.and_then(|()| call(tree, cx, key)).map_err(|stopped| match stopped {
-            Stopped::Mistake(message) => Refusal::Trap(message),
-            Stopped::Doomed => Refusal::Stop,
-            Stopped::Stuck(why) => {
+            CallStop::Mistake(message) => Refusal::Trap(message),
+            CallStop::Doomed => Refusal::Stop,
+            CallStop::Stuck(why) => {
                 if let Some(execution) = tree.find(key) {
                     execution.stuck = Some(why);
                 }
@@ -126,7 +129,7 @@ impl Tree {
         GuestCalls { tree: self, cx, key }
     }
 
-    /// Something about a guest's place in its journal: [`Replay::is_new`], [`Replay::is_live`].
+    /// Asks about a guest's place in its journal: [`Replay::is_new`], [`Replay::is_live`].
     pub fn guest_is(
         &self,
         key: &JournalKey,
@@ -143,18 +146,18 @@ impl Tree {
 }
 
 impl Tree {
-    fn may_go_on(&mut self, key: &JournalKey, events_max: u64) -> Result<(), Stopped> {
-        let Some(execution) = self.find(key) else { return Err(Stopped::Doomed) };
+    fn may_go_on(&mut self, key: &JournalKey, events_max: u64) -> Result<(), CallStop> {
+        let Some(execution) = self.find(key) else { return Err(CallStop::Doomed) };
         if !matches!(execution.phase, Phase::Running { doomed: None, .. }) {
-            return Err(Stopped::Doomed);
+            return Err(CallStop::Doomed);
         }
-        // Only what is new: a guest that runs again over a full journal has to come to where it
-        // was, or it would seem to have diverged.
+        // The bound is for new entries only: a guest that replays a full journal has to come to
+        // where it was, or it would seem to have diverged.
         let journal = &execution.journal;
         let live = execution.replay.as_ref().is_some_and(|replay| replay.is_live(journal));
         if live && journal.len() >= events_max {
-            let message = format!("its journal has {events_max} events, which is the most");
-            return Err(Stopped::Mistake(message));
+            let message = format!("its journal has reached the limit of {events_max} events");
+            return Err(CallStop::Mistake(message));
         }
         Ok(())
     }
@@ -166,38 +169,38 @@ impl Tree {
         key: &JournalKey,
         name: &str,
         input: Payload,
-    ) -> Result<Result<u32, Failure>, Stopped> {
+    ) -> Result<Result<u32, Failure>, CallStop> {
         self.not_volatile(key, "call functions")?;
         let refused = |message: String| Ok(Err(Failure::new(ErrorKind::NotPerformed, message)));
         let function = match FunctionName::new(name) {
             Ok(function) => function,
-            Err(error) => return refused(format!("no function is called this: {error}")),
+            Err(error) => return refused(format!("invalid function name: {error}")),
         };
         let (journal, replay) = self.execution(key).guest_place();
         let asked = replay.invoke(journal, InvokeKind::Function, &function, &input);
         let (promise, found) = match asked {
             Ok(asked) => asked,
-            // How deep it is depends on nothing but its id: a replay is refused too.
+            // The depth follows from the id alone: a replay is refused too.
             Err(ReplayError::Refused(refusal)) if refusal.rule == Rule::J82 => {
                 return refused(refusal.reason);
             }
             Err(error) => return Err(error.into()),
         };
-        if found == Found::Absent {
-            // Only what is new, and by a trap: a limit that was another when this ran before
-            // must not lead a replay elsewhere (D6).
+        if found == CallLookup::Absent {
+            // The bound is for new calls only, and traps: a bound that has changed since the first
+            // run must not lead a replay elsewhere (D6).
             let (bytes, max) = (input.bytes.len(), cx.limits.payload_bytes_max);
             if bytes > max {
                 let message =
-                    format!("the input of a call has {bytes} bytes; at most {max} are allowed");
-                return Err(Stopped::Mistake(message));
+                    format!("the input of the call has {bytes} bytes; at most {max} are allowed");
+                return Err(CallStop::Mistake(message));
             }
             self.schedule_call(cx, key, &promise, function, input)?;
         }
         Ok(Ok(number(&promise)))
     }
 
-    /// Writes down a new call. One that no component has is refused.
+    /// Records a new call. A function that no component has is refused.
     fn schedule_call(
         &mut self,
         cx: Cx<'_>,
@@ -205,7 +208,7 @@ impl Tree {
         promise: &PromiseId,
         function_name: FunctionName,
         input: Payload,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), CallStop> {
         let journal = &self.execution(key).journal;
         let own = *journal.component_digest().expect("it has started");
         let mut callee = cx.surroundings.callee(&own, &function_name);
@@ -213,7 +216,7 @@ impl Tree {
             && retry_policy.class.idempotency != Idempotency::Idem
             && self.reconciles(cx, key)
         {
-            callee = Err("a reconciler may call only what is idem".to_owned());
+            callee = Err("a reconciler may only call functions that are `idem`".to_owned());
         }
         let (retry_policy, refused) = match callee {
             Ok(retry_policy) => (retry_policy, None),
@@ -223,8 +226,8 @@ impl Tree {
         self.schedule_invoke(cx, key, promise, invoke, refused)
     }
 
-    /// Writes down a new call or effect. One that is refused is over at once: its guest learns it when
-    /// it waits, live and replayed alike. The others start when it is their turn.
+    /// Records a new call or effect. A refused one is over at once: its guest learns that when it
+    /// waits, live and replayed alike. The others go into the list of work.
     pub(crate) fn schedule_invoke(
         &mut self,
         cx: Cx<'_>,
@@ -232,7 +235,7 @@ impl Tree {
         promise: &PromiseId,
         invoke: Invoke,
         refused: Option<String>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), CallStop> {
         let now = cx.now;
         let input = invoke.input.clone();
         let bytes = input.bytes.len();
@@ -251,7 +254,7 @@ impl Tree {
             }
         }
         self.written(key, entries);
-        self.weighs(bytes);
+        self.add_weight(bytes);
         Ok(())
     }
 
@@ -260,11 +263,11 @@ impl Tree {
         cx: Cx<'_>,
         key: &JournalKey,
         duration: Micros,
-    ) -> Result<u32, Stopped> {
+    ) -> Result<u32, CallStop> {
         let (journal, replay) = self.execution(key).guest_place();
         let (promise, recorded) = replay.timer(journal, duration)?;
         let child = number(&promise);
-        if recorded == Recorded::Absent {
+        if recorded == ReplayMatch::Absent {
             let (_, entry) = journal.schedule_timer(cx.now, duration)?;
             let due = entry.timestamp().saturating_add(duration);
             self.written(key, [entry]);
@@ -273,12 +276,12 @@ impl Tree {
         Ok(child)
     }
 
-    fn create_join_set(&mut self, cx: Cx<'_>, key: &JournalKey) -> Result<u32, Stopped> {
+    fn create_join_set(&mut self, cx: Cx<'_>, key: &JournalKey) -> Result<u32, CallStop> {
         self.not_volatile(key, "use join sets")?;
         let (journal, replay) = self.execution(key).guest_place();
         let (join_set, recorded) = replay.join_set(journal)?;
         let child = number(join_set.place());
-        if recorded == Recorded::Absent {
+        if recorded == ReplayMatch::Absent {
             let (_, entry) = journal.create_join_set(cx.now)?;
             self.written(key, [entry]);
         }
@@ -291,20 +294,21 @@ impl Tree {
         key: &JournalKey,
         join_set: u32,
         promise: u32,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), CallStop> {
         let own = key.execution_id();
         let (join_set, promise) = (JoinSetId::at(own.child(join_set)), own.child(promise));
         let (journal, replay) = self.execution(key).guest_place();
-        if replay.submit(journal, &join_set, &promise)? == Recorded::Absent {
+        if replay.submit(journal, &join_set, &promise)? == ReplayMatch::Absent {
             let entry = journal.submit(cx.now, &join_set, &promise)?;
-            // A submission takes no number: the run has seen it when it has asked again.
+            // A submission takes no number, so replay counts it as seen only when it is asked
+            // again.
             replay.submit(journal, &join_set, &promise)?;
             self.written(key, [entry]);
         }
         Ok(())
     }
 
-    fn now(&mut self, cx: Cx<'_>, key: &JournalKey) -> Result<Timestamp, Stopped> {
+    fn now(&mut self, cx: Cx<'_>, key: &JournalKey) -> Result<Timestamp, CallStop> {
         let (journal, replay) = self.execution(key).guest_place();
         if let Some(time) = replay.now(journal)? {
             return Ok(time);
@@ -314,7 +318,7 @@ impl Tree {
         Ok(time)
     }
 
-    fn random(&mut self, cx: Cx<'_>, key: &JournalKey, length: usize) -> Result<Bytes, Stopped> {
+    fn random(&mut self, cx: Cx<'_>, key: &JournalKey, length: usize) -> Result<Bytes, CallStop> {
         let (journal, replay) = self.execution(key).guest_place();
         if let Some(bytes) = replay.random(journal, length)? {
             return Ok(bytes.clone());
@@ -324,15 +328,15 @@ impl Tree {
         let bytes = Bytes::from(bytes);
         let (_, entry) = journal.generate_random(cx.now, bytes.clone())?;
         self.written(key, [entry]);
-        self.weighs(length);
+        self.add_weight(length);
         Ok(bytes)
     }
 
-    /// How a promise that is resolved ended.
+    /// The outcome of a resolved promise.
     pub(crate) fn outcome(&mut self, key: &JournalKey, promise: &PromiseId) -> Outcome {
         match self.execution(key).journal.result(promise) {
             Some(outcome) => outcome.clone(),
-            // A timer.
+            // It is a timer.
             None => Outcome::Ok(Payload::empty()),
         }
     }

@@ -1,5 +1,5 @@
 //! Cancelling, in two phases (J-80, C-22, C-24): the request, which reaches everything that the
-//! execution had in flight, and the end, when its guest has cleaned up or its time for that is
+//! execution has in flight; and the end, when its guest has cleaned up or the time for that is
 //! over.
 
 use indelible_journal::{
@@ -9,23 +9,23 @@ use indelible_records::timers::Timer;
 
 use crate::Tree;
 use crate::context::Cx;
-use crate::execution::{Phase, Verdict, callee, caller, number};
+use crate::execution::{PendingEnd, Phase, callee, caller, number};
 use crate::output::Event;
 use crate::tree::Work;
 use crate::volatile::is_volatile;
 
 /// Why a call that never began is over.
-pub(crate) const NOT_BEGUN: &str = "it was cancelled before it began";
+pub(crate) const NOT_BEGUN: &str = "the execution was cancelled before it began";
 
 impl Tree {
-    /// Somebody asks to cancel an execution that is in memory. False if it is over, or was asked
+    /// Requests the cancel of an execution that is in memory. False if it is over, or was requested
     /// before.
     pub(crate) fn request_cancel(&mut self, cx: Cx<'_>, key: &JournalKey, reason: &str) -> bool {
         let execution = self.execution(key);
-        let resting = matches!(execution.phase, Phase::Resting);
+        let resting = matches!(execution.phase, Phase::PendingAttempt);
         let entry = match execution.journal.request_cancel(cx.now, reason) {
             Ok(Some(entry)) => entry,
-            // An attempt that inherited the request and has not begun need not begin.
+            // An attempt that inherited the request and has not begun never begins.
             Ok(None) if resting => {
                 self.abandon(cx, key, reason);
                 return true;
@@ -47,8 +47,8 @@ impl Tree {
         true
     }
 
-    /// A cancel reaches what the execution had in flight when it was asked for. What it calls
-    /// from then on is its cleaning up.
+    /// Passes a cancel on to what the execution had in flight when it was requested. Calls that it
+    /// makes later are part of its cleanup.
     pub(crate) fn cascade(&mut self, key: &JournalKey) {
         let journal = &self.execution(key).journal;
         let Some((requested_at, reason)) = journal.cancel_requested() else { return };
@@ -60,7 +60,7 @@ impl Tree {
         self.work.extend(work);
     }
 
-    /// A cancel reaches a call: one that runs is asked, one that does not is over.
+    /// A cancel reaches a call: a running one is asked to cancel, any other is over.
     pub(crate) fn cancel_child(
         &mut self,
         cx: Cx<'_>,
@@ -72,9 +72,9 @@ impl Tree {
         let Some(execution) = self.find(caller) else { return };
         let Some(open) = execution.journal.open_invoke(&promise) else { return };
         if open.kind == InvokeKind::Http {
-            // What is in flight is awaited, and what a person has to resolve waits for the guest's
-            // end (C-40): neither can be called back.
-            // What is not in the list was dropped when its caller came to its end.
+            // An effect in flight is awaited, and an unresolved one waits for the guest's end
+            // (C-40): neither can be called back. One that is not in `unstarted` was dropped when
+            // its caller ended.
             let dropped = !execution.unstarted.contains_key(&child);
             return match open.phase {
                 InvokePhase::Started { .. } => {}
@@ -83,7 +83,7 @@ impl Tree {
             };
         }
         let volatile = is_volatile(&open.retry_policy);
-        // Somebody sees to it: nobody knows how it ended (C-41).
+        // The list of work settles a call that was lost with its process (C-41).
         if execution.lost.contains(&child) {
             return;
         }
@@ -92,7 +92,7 @@ impl Tree {
                 return self.settle_unbegun(cx, caller, child, NOT_BEGUN);
             }
             InvokePhase::Scheduled => {
-                // What is not in the list was dropped when its caller came to its end (C-40).
+                // A call that is not in `unstarted` was dropped when its caller ended (C-40).
                 if execution.unstarted.remove(&child).is_none() {
                     return;
                 }
@@ -110,13 +110,13 @@ impl Tree {
                 self.request_cancel(cx, &key, reason);
             }
             Err(error) => {
-                let why = format!("its call {promise:#} cannot be loaded: {error}");
+                let why = format!("the call {promise:#} cannot be loaded: {error}");
                 self.hold(caller, why);
             }
         }
     }
 
-    /// An attempt whose time has not come will not begin: it is cancelled, and so is the call.
+    /// An attempt that is not due yet never begins: it is cancelled, and so is the call.
     fn abandon(&mut self, cx: Cx<'_>, key: &JournalKey, reason: &str) {
         let execution = self.execution(key);
         execution.phase = Phase::Ended;
@@ -135,7 +135,7 @@ impl Tree {
             return self.tell_caller(cx, key, failure.into());
         };
         if let Err(error) = self.load(cx, &caller) {
-            return self.hold(key, format!("its caller cannot be loaded: {error}"));
+            return self.hold(key, format!("the caller cannot be loaded: {error}"));
         }
         let promise = key.execution_id().as_promise().clone();
         let open = self.execution(&caller).journal.open_invoke(&promise);
@@ -148,7 +148,7 @@ impl Tree {
         self.settle_cancelled(cx, &caller, &promise, reason);
     }
 
-    /// A call that is not in flight is over as cancelled.
+    /// Settles a call that is not in flight as cancelled.
     pub(crate) fn settle_cancelled(
         &mut self,
         cx: Cx<'_>,
@@ -159,7 +159,7 @@ impl Tree {
         self.settle_open(cx, caller, promise, Failure::new(ErrorKind::Cancelled, reason));
     }
 
-    /// A call that is not in flight is over as this.
+    /// Settles a call that is not in flight with this failure.
     pub(crate) fn settle_open(
         &mut self,
         cx: Cx<'_>,
@@ -179,7 +179,7 @@ impl Tree {
         }
     }
 
-    /// Cleaning up takes so long at most.
+    /// Starts, or starts again, the time that cleanup may take.
     pub(crate) fn limit_cleanup(&mut self, cx: Cx<'_>, key: &JournalKey) {
         let due = cx.now.saturating_add(cx.limits.cleanup_max);
         if let Some(old) = self.execution(key).cleanup_due.replace(due) {
@@ -188,32 +188,34 @@ impl Tree {
         self.put_timer(Timer { due, key: key.clone(), child: None });
     }
 
-    /// The time to clean up is over. True: the timer's row stays until the end is written. If the
-    /// process dies before that, nothing else remembers that this execution is to end.
+    /// The time to clean up is over. True: the timer's row stays until the end is written, because
+    /// after a crash only this row says that the execution has to end.
     pub(crate) fn cleanup_is_over(&mut self, cx: Cx<'_>, key: &JournalKey, due: Timestamp) -> bool {
         let execution = self.execution(key);
-        // The time at which an attempt began is a timer of the same kind, and may be told again.
+        // The timer that began this attempt has the same form, and may fire again.
         let is_another = execution.cleanup_due.is_some_and(|own| own != due);
         if execution.journal.cancel_requested().is_none() || is_another {
             return false;
         }
         match &mut execution.phase {
             Phase::Running { doomed, .. } => {
-                *doomed = Some(Verdict::OutOfTime);
+                *doomed = Some(PendingEnd::OutOfTime);
                 execution.cleanup_due = Some(due);
                 true
             }
             Phase::Ready | Phase::Waiting => {
                 execution.cleanup_due = Some(due);
-                self.end(cx, key, Verdict::OutOfTime);
+                self.end(cx, key, PendingEnd::OutOfTime);
                 true
             }
-            // It was told before, and what it left is not settled yet: the row stays for the reason
-            // above.
-            Phase::Ending { verdict: Verdict::OutOfTime, .. } => true,
-            // What it left is being settled; a next attempt has a time of its own; a person
-            // looks at what is held.
-            Phase::Ending { .. } | Phase::Resting | Phase::Held { .. } | Phase::Ended => false,
+            // The timer fired before, and what the guest left in flight is not settled yet: the row
+            // stays, for the reason above.
+            Phase::Ending { verdict: PendingEnd::OutOfTime, .. } => true,
+            // The end is decided already; a next attempt has its own time; an operator decides
+            // about a stuck execution.
+            Phase::Ending { .. } | Phase::PendingAttempt | Phase::Stuck { .. } | Phase::Ended => {
+                false
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What changed in a tree since the last time, as one batch: it is on disk whole, or not at all
-//! (D1, D7).
+//! Collects what changed in a tree since the last commit into one batch, which is on disk whole or
+//! not at all (D1, D7).
 
 use indelible_journal::{Entry, JournalKey, OperationKey};
-use indelible_machine::{Asker, Changes, TimerChange};
+use indelible_machine::{CallerId, Changes, TimerChange};
 use indelible_records::executions::{self, AdvanceError};
 use indelible_records::idempotency_keys::KeyRecord;
 use indelible_records::operations::Operation;
@@ -18,48 +18,48 @@ use crate::load::ticket;
 use crate::operation::Change;
 use crate::output::{Event, Outgoing};
 
-/// What the next commit holds beside the executions' own rows.
+/// What the next commit holds beside the rows of the executions.
 #[derive(Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingCommit {
     dirty: Vec<JournalKey>,
-    /// About how many bytes the events have that are not in a batch.
+    /// An estimate of the size of the entries that are not in a batch.
     bytes: usize,
     timers: Vec<(Timer, TimerChange)>,
-    /// Those of volatile executions: no row has them (see C-39).
+    /// Timers of volatile executions, which have no row (see C-39).
     pub(crate) volatile_timers: Vec<(Timer, TimerChange)>,
     pub(crate) operation: Option<Change<Operation>>,
     pub(crate) key: Option<Change<KeyRecord>>,
-    /// Records of the keys that what was done from outside came under.
+    /// Records of the idempotency keys that commands came under.
     pub(crate) keys: Vec<Change<KeyRecord>>,
     pub(crate) audit: Vec<audit::Entry>,
     /// Rows of unresolved effects to write; `None` deletes the row.
     pub(crate) unresolved: Vec<(unresolved::Effect, Option<unresolved::Unresolved>)>,
-    /// What leaves when it is durable.
+    /// Leaves when the commit is durable.
     pub(crate) outgoing: Vec<Outgoing>,
     pub(crate) events: Vec<Event>,
-    replies: Vec<(Asker, Reply)>,
+    replies: Vec<(CallerId, Reply)>,
 }
 
-/// When so many executions have changed, they are submitted before anything else changes: a batch
+/// When this many executions have changed, they are submitted before anything else changes: a batch
 /// has a bound on its preconditions, and each execution brings one.
 const CHANGED_MAX: usize = 1_000;
 
-/// The same for bytes of events: the largest single change is a few payloads more, and a batch has
-/// room for that.
+/// The same bound for bytes of entries. The largest single change exceeds it by a few payloads, for
+/// which a batch has room.
 const UNSUBMITTED_BYTES_MAX: usize = 4 << 20;
 
-/// The same for rows of timers, of effects, of keys and of the audit record.
+/// The same bound for rows of timers, effects, keys and audit records.
 const ROWS_MAX: usize = 5_000;
 
-/// About how many bytes an event has beside its payload.
+/// An estimate of the size of an entry beside its payload.
 const EVENT_BYTES_GUESS: usize = 64;
 
 impl Tree {
-    /// Adds events that an execution's journal accepted to the next commit.
+    /// Adds entries that an execution's journal accepted to the next commit.
     pub(crate) fn written(&mut self, key: &JournalKey, entries: impl IntoIterator<Item = Entry>) {
         let execution = self.executions.get_mut(key).expect("its journal has just accepted them");
         if execution.volatile {
-            // Its journal alone has them (see C-39).
+            // Only the journal in memory has the entries of a volatile execution (see C-39).
             entries.into_iter().for_each(drop);
         } else {
             let before = execution.fresh.len();
@@ -70,12 +70,12 @@ impl Tree {
         mark(execution, &mut self.pending.dirty);
     }
 
-    /// The payload of an event counts too.
-    pub(crate) fn weighs(&mut self, bytes: usize) {
+    /// Counts the payload of an entry.
+    pub(crate) fn add_weight(&mut self, bytes: usize) {
         self.pending.bytes += bytes;
     }
 
-    /// Marks an execution for the next commit though it has no new events.
+    /// Marks an execution for the next commit though it has no new entries.
     pub(crate) fn touch(&mut self, key: &JournalKey) {
         let execution = self.executions.get_mut(key).expect("it is being changed");
         mark(execution, &mut self.pending.dirty);
@@ -89,7 +89,7 @@ impl Tree {
         self.change_timer(timer, TimerChange::Delete);
     }
 
-    /// The row of a timer that was told stays.
+    /// The row of a timer that has fired stays.
     pub(crate) fn keep_timer(&mut self, timer: Timer) {
         self.pending.timers.push((timer, TimerChange::Keep));
     }
@@ -103,21 +103,21 @@ impl Tree {
         }
     }
 
-    /// A caller is answered after the next commit: what was refused depends on what was read, and so
-    /// on all that this tree has stored.
-    pub(crate) fn answer(&mut self, asker: Asker, reply: Reply) {
+    /// Answers a caller after the next commit. A refusal waits, too: it depends on rows that this
+    /// tree has submitted and that may not be durable.
+    pub(crate) fn reply_after_commit(&mut self, asker: CallerId, reply: Reply) {
         self.pending.replies.push((asker, reply));
     }
 
-    /// Nothing that was pending of executions counts: they are gone.
+    /// Drops what is pending for executions that were released.
     pub(crate) fn drop_pending(&mut self) {
         self.pending.dirty.clear();
         self.pending.volatile_timers.clear();
-        // What has not left does not leave.
+        // Effects that have not been sent are not sent.
         self.pending.outgoing.clear();
     }
 
-    /// The operation of which the next commit changes the record.
+    /// The operation that a root belongs to.
     pub(crate) fn operation_of(&mut self, root: &JournalKey) -> Option<OperationKey> {
         self.find(root)?.journal.started()?.idempotency_key.clone()
     }
@@ -125,22 +125,22 @@ impl Tree {
     /// Whether what changed has to be submitted before anything else changes.
     pub fn is_full(&self) -> bool {
         let rows = self.pending.timers.len() + self.pending.unresolved.len();
-        // What is sealed is ahead of the store, where the next decision may look for it.
+        // Sealed changes are not in the store yet, where the next decision may look for them.
         !self.sealed.is_empty()
             || self.pending.dirty.len() >= CHANGED_MAX
             || self.pending.bytes > UNSUBMITTED_BYTES_MAX
             || rows + self.pending.audit.len() >= ROWS_MAX
-            // Each brings a precondition.
+            // Each key brings a precondition.
             || self.pending.keys.len() >= CHANGED_MAX
     }
 
-    /// What is pending is a commit of its own: there is more to come than one has room for.
+    /// Makes a commit of what is pending: more is to come than one commit has room for.
     pub(crate) fn seal(&mut self) {
         if self.pending.is_empty() {
             return;
         }
         let rows = self.rows();
-        let Pending {
+        let PendingCommit {
             dirty,
             timers,
             volatile_timers,
@@ -156,7 +156,7 @@ impl Tree {
         self.sealed.push_back(changes);
     }
 
-    /// The rows of what is pending. From here on memory takes them for stored.
+    /// The rows of what is pending. From here on memory counts them as stored.
     fn rows(&mut self) -> Result<Batch, AdvanceError> {
         let mut batch = Batch::in_slots(self.slots());
         for key in &self.pending.dirty {
@@ -170,7 +170,7 @@ impl Tree {
                 Phase::Waiting => execution.is_stored_whole(),
                 _ => false,
             };
-            // What is over, and what waits without a guest, is in the store.
+            // An execution that is over, or that waits without a guest, is only in the store.
             if gone {
                 self.executions.remove(key);
             }
@@ -202,7 +202,7 @@ impl Tree {
 
     /// The tree's own slot, and those of the keys that commands came under (D13).
     fn slots(&self) -> SlotSet {
-        let Pending { dirty, timers, unresolved, operation, keys, audit, .. } = &self.pending;
+        let PendingCommit { dirty, timers, unresolved, operation, keys, audit, .. } = &self.pending;
         let slot_of = |key: &JournalKey| key.execution_id().root().slot();
         let execution = dirty.first().map(slot_of);
         let timer = timers.first().map(|(timer, _)| slot_of(&timer.key));
@@ -242,7 +242,7 @@ fn mark(execution: &mut Execution, dirty: &mut Vec<JournalKey>) {
     }
 }
 
-impl Pending {
+impl PendingCommit {
     pub(crate) fn is_empty(&self) -> bool {
         self.dirty.is_empty()
             && self.timers.is_empty()

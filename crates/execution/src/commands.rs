@@ -1,129 +1,138 @@
-//! What comes from outside a tree. Each request is answered when the commit that holds its effect has
-//! a position; its caller waits until that is durable (D2).
+//! Inputs from outside a tree. A request is answered when the commit of its changes has a position;
+//! the caller waits until that position is durable (D2).
 
 use indelible_journal::{
     Attempt, Attempts, AwaitKind, ErrorKind, ExecutionId, Failure, InvokeKind, Journal, JournalKey,
     RetryClass, Status,
 };
-use indelible_machine::Asker;
+use indelible_machine::CallerId;
 use indelible_operations::retention::Age;
 use indelible_operations::state::Decision;
 use indelible_records::executions::{self, Standing};
-use indelible_records::idempotency_keys::{Answer, Cancelling};
+use indelible_records::idempotency_keys::{Answer, CancelOutcome};
 use indelible_records::operations;
 use indelible_records::timers::Timer;
 use indelible_store::ReadError;
 
 use crate::Tree;
-use crate::audit::{About, Actor};
+use crate::audit::{Actor, AuditSubject};
 use crate::context::Cx;
-use crate::duplicates::{Asked, Known, Progress, decide};
-use crate::execution::{Execution, Phase, Verdict};
-use crate::input::{Begun, Cancel, How, Input, NotDone, Reply, Request, Settle, Signal, Start};
-use crate::keys::{self, UnderKey};
+use crate::duplicates::{Known, OperationAttempt, Progress, decide};
+use crate::execution::{Execution, PendingEnd, Phase};
+use crate::input::{
+    Cancel, CommandRefusal, How, Input, Reply, Request, Signal, Start, StartReply, StuckDecision,
+};
+use crate::keys::{self, KeyedRequest};
 use crate::load::LoadError;
 use crate::operation::{Change, OperationRequest};
-use crate::output::Notice;
+use crate::output::{Notice, Severity};
 use crate::tree::Work;
 use crate::volatile::is_volatile;
 
 impl Tree {
-    /// Does what came from outside.
-    pub(crate) fn obey(&mut self, cx: Cx<'_>, input: Input) {
+    /// Handles one input.
+    pub(crate) fn handle(&mut self, cx: Cx<'_>, input: Input) {
         match input {
-            Input::Asked(asker, request) => self.asked(cx, asker, request),
+            Input::Asked(asker, request) => self.handle_request(cx, asker, request),
             Input::Due(timer) => self.due(cx, timer),
             Input::DueInMemory(timer) => self.due_in_memory(cx, &timer),
             Input::Recover(entry, under_way) => self.recover(cx, &entry, under_way),
             Input::Stopped(key, stop) => self.stopped(cx, &key, stop),
             Input::Evicted(key) => self.evicted(&key),
             Input::StartEffect(key, child, attempt, permit) => {
-                // It may have waited for room twice: the next attempt has a time of its own.
+                // An attempt may have asked for a permit twice: the second permit must not begin
+                // the next attempt, which has a time of its own.
                 if self.load(cx, &key).is_ok() && self.is_next(&key, child, attempt) {
                     self.start_effect(cx, &key, child, permit);
                 }
             }
-            Input::EffectEnded(ended) => self.effect_ended(cx, *ended),
-            Input::Reconciled(answer) => self.reconciled(cx, *answer),
+            Input::EffectReport(ended) => self.effect_ended(cx, *ended),
+            Input::ReconcilerReply(answer) => self.reconciled(cx, *answer),
             Input::Release(execution) => self.release_root(&execution),
             Input::Keep => self.kept = true,
             Input::Nudge(execution) => self.nudge(cx, &execution),
         }
     }
 
-    fn asked(&mut self, cx: Cx<'_>, asker: Asker, request: Request) {
+    fn handle_request(&mut self, cx: Cx<'_>, asker: CallerId, request: Request) {
         let (done, under) = match request {
-            Request::Start(start) => return self.begin(cx, asker, *start),
+            Request::Start(start) => return self.admit_start(cx, asker, *start),
             Request::View(execution) => {
                 let viewed = self.view(cx, &execution);
                 if let Err(LoadError::Read(error)) = &viewed
                     && !error.is_damage()
                 {
-                    self.trouble(format!("{execution:#}: {error}"));
+                    let message = "execution cannot be read";
+                    self.trouble(Severity::Warning, message, &execution, error);
                 }
-                return self.answer(asker, Reply::Viewed(viewed));
+                return self.reply_after_commit(asker, Reply::TreeView(viewed));
             }
             Request::IsVolatile(execution) => {
                 let volatile = self.is_live_in_memory(&execution);
-                return self.answer(asker, Reply::Volatile(volatile));
+                return self.reply_after_commit(asker, Reply::Volatile(volatile));
             }
             Request::RootOperation => {
                 let operation = self.root_operation();
-                return self.answer(asker, Reply::Operation(operation));
+                return self.reply_after_commit(asker, Reply::Operation(operation));
             }
             Request::Signal(signal) => (self.signal(cx, &signal), signal.under),
             Request::Cancel(cancel) => (self.cancel(cx, &cancel), cancel.under),
-            Request::Settle(settle) => (self.settle(cx, &settle), settle.under),
+            Request::StuckDecision(settle) => (self.settle(cx, &settle), settle.under),
             Request::Resolve(resolve) => (self.resolve(cx, &resolve), resolve.under),
         };
         self.answer_under(cx, asker, under.as_ref(), done);
     }
 
-    /// Answers what may have come under a key: its record is in the commit of what was done, and what
-    /// was refused leaves none (I-11).
+    /// Answers a request that may have come under a key. The key's record is in the commit of what
+    /// was done; a refused request leaves no record (I-11).
     fn answer_under(
         &mut self,
         cx: Cx<'_>,
-        asker: Asker,
-        under: Option<&UnderKey>,
-        done: Result<Answer, NotDone>,
+        asker: CallerId,
+        under: Option<&KeyedRequest>,
+        done: Result<Answer, CommandRefusal>,
     ) {
         if let (Some(under), Ok(answer)) = (under, &done) {
             self.pending.keys.push(keys::done(cx.expires_at(None), under, *answer));
         }
-        self.answer(asker, Reply::Done(done));
+        self.reply_after_commit(asker, Reply::Done(done));
     }
 
-    /// Starts the root of this tree; its first run and its start are one commit (D1), and the store
-    /// takes that only if its operation has no record: if it has one, another start came first.
-    pub(crate) fn begin(&mut self, cx: Cx<'_>, asker: Asker, start: Start) {
-        let Some(mut start) = self.begins_now(asker, start) else { return };
+    /// Starts the root of this tree. The start and the root's first run are one commit (D1), which
+    /// the store refuses if the operation has a record meanwhile.
+    ///
+    /// Five cases: (1) no record and nothing in memory: a new root; (2) the caller knew of a
+    /// volatile root that is gone, and it is `idem`: it runs again; (3) it is not `idem`:
+    /// Indeterminate; (4) it goes on: attach; (5) anything else: another start came after admission
+    /// looked.
+    pub(crate) fn admit_start(&mut self, cx: Cx<'_>, asker: CallerId, start: Start) {
+        let Some(mut start) = self.admits_now(asker, start) else { return };
         let execution = ExecutionId::root_of(start.request.root);
         let meets = match self.meets(cx, &start) {
             Ok(meets) => meets,
             Err(error) => {
                 let (why, damage) = (format!("{execution:#}: {error}"), error.is_damage());
                 if !damage {
-                    self.trouble(why.clone());
+                    let message = "execution cannot be read";
+                    self.trouble(Severity::Warning, message, &execution, &error);
                 }
-                return self.answer(asker, Reply::Unreadable { why, damage });
+                return self.reply_after_commit(asker, Reply::Unreadable { why, damage });
             }
         };
         let begun = match (start.again, meets) {
-            // It is new; or its caller knew of it, and it runs again.
             (false, None) if self.in_memory(&execution).is_none() => Ok(Attempt::FIRST),
             (true, Some((Decision::RunAgain, attempt))) => Ok(attempt),
-            (true, Some((Decision::Attach, _))) => Err(Begun::Already(execution.clone())),
-            (true, Some((Decision::Refuse(_), _))) => Err(Begun::Indeterminate),
-            // It has begun, or ended, since admission looked; perhaps in this very turn: admission looks
-            // again when that is accepted.
-            _ => Err(Begun::Raced),
+            (true, Some((Decision::Attach, _))) => Err(StartReply::Already(execution.clone())),
+            (true, Some((Decision::Refuse(_), _))) => Err(StartReply::Indeterminate),
+            // The root has begun, or ended, since admission looked, perhaps in this very turn:
+            // admission looks again when that commit is accepted.
+            _ => Err(StartReply::Raced),
         };
         let attempt = match begun {
             Ok(attempt) => attempt,
             Err(begun) => {
                 self.kept |= start.kept;
-                return self.answer(asker, Reply::Begun(begun));
+                return self.reply_after_commit(asker, Reply::Begun(begun));
             }
         };
         let attempts = Attempts::new(&[attempt]).expect("one attempt is not too many");
@@ -134,9 +143,14 @@ impl Tree {
         let (journal, entry) = match Journal::start(key.clone(), cx.now, start.started) {
             Ok(begun) => begun,
             Err(violation) => {
-                let why = format!("a start was refused: {violation}");
-                self.trouble(why.clone());
-                return self.answer(asker, Reply::Unreadable { why, damage: false });
+                let why = format!("the journal refused the start: {violation}");
+                self.trouble(
+                    Severity::Error,
+                    "start breaks a journal rule",
+                    &execution,
+                    &violation,
+                );
+                return self.reply_after_commit(asker, Reply::Unreadable { why, damage: false });
             }
         };
         let run = if volatile { asker.0 } else { 0 };
@@ -144,25 +158,27 @@ impl Tree {
         self.executions.insert(key.clone(), root);
         self.kept = start.kept;
         self.written(&key, [entry]);
-        self.weighs(bytes);
+        self.add_weight(bytes);
         self.ready(&key);
         if start.again {
-            return self.answer(asker, Reply::Begun(Begun::Already(execution)));
+            return self.reply_after_commit(asker, Reply::Begun(StartReply::Already(execution)));
         }
         if let Some(actor) = &start.actor {
             self.audit(cx, actor, &key, "start", "");
         }
         let OperationRequest { operation, keyed, .. } = &start.request;
-        // Somebody else's record of the same key refuses the commit: then look again.
+        // A record that another start has stored under the same key makes the store refuse the
+        // commit; admission then looks again.
         self.pending.key = keyed
             .as_ref()
             .map(|keyed| keys::begun(&operation.namespace, keyed, &operation.operation_id));
         self.pending.operation = Some(Change::begun(&start.request, cx.now));
-        self.answer(asker, Reply::Begun(Begun::New(execution)));
+        self.reply_after_commit(asker, Reply::Begun(StartReply::New(execution)));
     }
 
-    /// What a request meets whose operation has a record now, and the attempt that this says. Of a volatile
-    /// one only its tree knows whether it goes on: nothing of it is stored before its end.
+    /// The decision about a start whose operation has a record, and the attempt that the record
+    /// names. Only the tree knows whether a volatile root goes on: nothing of it is stored before
+    /// its end.
     fn meets(
         &self,
         cx: Cx<'_>,
@@ -183,26 +199,30 @@ impl Tree {
             Progress::NotInMemory
         };
         let class = class.unwrap_or(RetryClass::PERSIST);
-        // Admission compared the requests when it found the record.
+        // Admission compared the bindings when it found the record.
         let known = Known { binding: *binding, class, progress };
-        let asked = Asked { binding: *binding, age: Age::Fresh };
+        let asked = OperationAttempt { binding: *binding, age: Age::Fresh };
         Ok(Some((decide(Some(&known), &asked), stored.record.attempt)))
     }
 
-    /// Loads the last attempt at an execution: the one that things are sent to.
-    pub(crate) fn latest(&mut self, cx: Cx<'_>, id: &ExecutionId) -> Result<JournalKey, NotDone> {
+    /// Loads the last attempt at an execution, to which signals and cancels go.
+    pub(crate) fn latest(
+        &mut self,
+        cx: Cx<'_>,
+        id: &ExecutionId,
+    ) -> Result<JournalKey, CommandRefusal> {
         let broken = |error: LoadError| match error.is_damage() {
-            true => NotDone::Damaged(error.to_string()),
-            false => NotDone::Broken(error.to_string()),
+            true => CommandRefusal::Damaged(error.to_string()),
+            false => CommandRefusal::Broken(error.to_string()),
         };
         let stored = executions::latest(&cx.reads, id).map_err(|error| broken(error.into()))?;
         let mut key = match stored.value {
             Some(row) if row.standing.is_terminal() => return Err(over(row.standing)),
             Some(row) => row.key,
-            // It may have begun in this very turn, or be volatile.
+            // The execution may have begun in this very turn, or be volatile.
             None => self.in_memory(id).unwrap_or_else(|| JournalKey::first(id.clone())),
         };
-        // What is in memory may be ahead of the store, by this turn's changes.
+        // Memory may be ahead of the store, by this turn's changes.
         while let Some(next) = key.next_attempt()
             && self.executions.contains_key(&next)
         {
@@ -210,12 +230,12 @@ impl Tree {
         }
         match self.load(cx, &key) {
             Ok(()) => Ok(key),
-            Err(LoadError::Absent) => Err(NotDone::Unknown),
+            Err(LoadError::Absent) => Err(CommandRefusal::Unknown),
             Err(error) => Err(broken(error)),
         }
     }
 
-    /// The guest looks for itself, and waits again if there is nothing.
+    /// Wakes the guest: it checks its wait, and waits again if nothing has come.
     fn nudge(&mut self, cx: Cx<'_>, id: &ExecutionId) {
         let Ok(key) = self.latest(cx, id) else { return };
         if matches!(self.execution(&key).phase, Phase::Waiting) {
@@ -223,15 +243,15 @@ impl Tree {
         }
     }
 
-    fn signal(&mut self, cx: Cx<'_>, signal: &Signal) -> Result<Answer, NotDone> {
+    fn signal(&mut self, cx: Cx<'_>, signal: &Signal) -> Result<Answer, CommandRefusal> {
         let key = self.latest(cx, &signal.execution)?;
         if self.execution(&key).volatile {
-            return Err(NotDone::Volatile);
+            return Err(CommandRefusal::Volatile);
         }
         let journal = &mut self.execution(&key).journal;
         let most = cx.limits.signals_buffered_max;
-        // One that is waited for is read at once: a buffer full of others must not keep it out, or
-        // nothing but a cancel could end the wait.
+        // A signal that is waited for is read at once. A buffer full of other signals must not keep
+        // it out, or only a cancel could end the wait.
         let awaited = match journal.status() {
             Some(Status::Blocked {
                 kind: AwaitKind::Signal { name, .. } | AwaitKind::SignalOr { name, .. },
@@ -240,23 +260,23 @@ impl Tree {
             _ => false,
         };
         if !awaited && journal.unread_signals() >= most {
-            return Err(NotDone::Full(most));
+            return Err(CommandRefusal::Full(most));
         }
         let most = cx.limits.signals_buffered_bytes_max;
         let bytes = journal.unread_signal_bytes().saturating_add(signal.payload.bytes.len());
         if !awaited && bytes > most {
-            return Err(NotDone::FullBytes(most));
+            return Err(CommandRefusal::FullBytes(most));
         }
         let now = cx.now;
         let payload = signal.payload.clone();
         let delivered = match journal.deliver_signal(now, &signal.name, payload) {
             Ok(Some(delivered)) => delivered,
             Ok(None) => return Err(over(self.execution(&key).standing())),
-            Err(violation) => return Err(NotDone::Broken(violation.to_string())),
+            Err(violation) => return Err(CommandRefusal::Broken(violation.to_string())),
         };
         let (delivery, entry) = delivered;
         self.written(&key, [entry]);
-        self.weighs(signal.payload.bytes.len());
+        self.add_weight(signal.payload.bytes.len());
         if let Some(actor) = &signal.actor {
             let note = format!("signal {} #{delivery}", signal.name);
             self.audit(cx, actor, &key, "signal", &note);
@@ -265,7 +285,7 @@ impl Tree {
         Ok(Answer::Delivered(delivery))
     }
 
-    fn cancel(&mut self, cx: Cx<'_>, cancel: &Cancel) -> Result<Answer, NotDone> {
+    fn cancel(&mut self, cx: Cx<'_>, cancel: &Cancel) -> Result<Answer, CommandRefusal> {
         let key = self.latest(cx, &cancel.execution)?;
         let standing = self.execution(&key).standing();
         if standing.is_terminal() {
@@ -275,11 +295,15 @@ impl Tree {
         if requested && let Some(actor) = &cancel.actor {
             self.audit(cx, actor, &key, "cancel", &cancel.reason);
         }
-        Ok(Answer::Cancelling(if requested { Cancelling::Requested } else { Cancelling::Already }))
+        Ok(Answer::Cancelling(if requested {
+            CancelOutcome::Requested
+        } else {
+            CancelOutcome::Already
+        }))
     }
 
     /// A timer is due: a sleep is over, a call is tried again, an attempt begins, or the time to
-    /// clean up is over. Some come too late and mean nothing.
+    /// clean up is over. A timer that comes too late is only deleted.
     fn due(&mut self, cx: Cx<'_>, timer: Timer) {
         let over = |key| {
             executions::get(&cx.reads, key)
@@ -299,18 +323,18 @@ impl Tree {
                     return self.keep_timer(timer);
                 }
             }
-            // Its execution went with its tree.
+            // The execution was purged with its tree.
             (Err(LoadError::Absent), _) => {}
-            // It stays: whoever mends the store wants it to fire.
+            // The timer stays, and fires when the operator has repaired the store.
             (Err(_), _) => return self.keep_timer(timer),
         }
         self.delete_timer(timer);
     }
 
-    /// True: the timer's row stays.
+    /// Handles a timer of the execution itself. True: the timer's row stays.
     pub(crate) fn own_time(&mut self, cx: Cx<'_>, timer: &Timer) -> bool {
         match self.execution(&timer.key).phase {
-            Phase::Resting => {
+            Phase::PendingAttempt => {
                 self.run_rested(cx, &timer.key);
                 false
             }
@@ -318,7 +342,7 @@ impl Tree {
         }
     }
 
-    /// True: the timer's row stays.
+    /// Handles a timer of one of its children. True: the timer's row stays.
     pub(crate) fn child_time(&mut self, cx: Cx<'_>, timer: &Timer, child: u32) -> bool {
         let key = &timer.key;
         let promise = key.execution_id().child(child);
@@ -348,14 +372,14 @@ impl Tree {
         false
     }
 
-    /// A person decides about a held execution (C-25).
-    fn settle(&mut self, cx: Cx<'_>, settle: &Settle) -> Result<Answer, NotDone> {
+    /// A person decides about a stuck execution (C-25).
+    fn settle(&mut self, cx: Cx<'_>, settle: &StuckDecision) -> Result<Answer, CommandRefusal> {
         let key = self.latest(cx, &settle.execution)?;
         let execution = self.execution(&key);
         if execution.standing().is_terminal() {
             return Err(over(execution.standing()));
         }
-        let Phase::Held { why } = &execution.phase else { return Err(NotDone::NotHeld) };
+        let Phase::Stuck { why } = &execution.phase else { return Err(CommandRefusal::NotStuck) };
         let why = why.clone();
         let action = match settle.how {
             How::Release => {
@@ -365,14 +389,15 @@ impl Tree {
                 if !matches!(execution.journal.status(), Some(Status::Blocked { .. })) {
                     self.ready(&key);
                 }
-                // Calls that had not begun when it was held, perhaps by an earlier process.
+                // Calls that had not begun when the execution became stuck, perhaps in an earlier
+                // process.
                 let starts: Vec<u32> = self.execution(&key).unstarted.keys().copied().collect();
                 self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
-                self.lose(&key);
+                self.queue_lost_effects(&key);
                 self.begin_due(cx, &key);
                 self.touch(&key);
                 if self.execution(&key).journal.cancel_requested().is_some() {
-                    // The time that it had may have passed while nobody could clean up.
+                    // The time to clean up may have passed while the guest was not able to run.
                     self.limit_cleanup(cx, &key);
                 }
                 self.wake(cx, &key);
@@ -380,7 +405,7 @@ impl Tree {
             }
             How::Fail => {
                 let failure = Failure::new(ErrorKind::Nondeterminism, why);
-                self.end(cx, &key, Verdict::Failed(failure));
+                self.end(cx, &key, PendingEnd::Failed(failure));
                 "fail"
             }
         };
@@ -389,7 +414,7 @@ impl Tree {
     }
 
     fn audit(&mut self, cx: Cx<'_>, actor: &Actor, key: &JournalKey, did: &str, why: &str) {
-        let about = About::Execution(key.clone());
+        let about = AuditSubject::Execution(key.clone());
         self.pending.audit.push(crate::audit::entry(
             cx.surroundings,
             cx.now,
@@ -401,10 +426,10 @@ impl Tree {
     }
 }
 
-fn over(standing: Standing) -> NotDone {
-    NotDone::Over(match standing {
-        Standing::Completed => "it has completed",
-        Standing::Failed => "it has failed",
+fn over(standing: Standing) -> CommandRefusal {
+    CommandRefusal::Over(match standing {
+        Standing::Completed => "it completed",
+        Standing::Failed => "it failed",
         _ => "it was cancelled",
     })
 }

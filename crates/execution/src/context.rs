@@ -1,4 +1,4 @@
-//! What a tree may look at while it handles an input. Nothing of it changes meanwhile.
+//! What a tree may look at while it handles an input. None of it changes meanwhile.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use indelible_store::Read;
 /// What a tree may look at.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The time, by the wall clock. It may be behind what journals say (C-19).
+    /// The wall clock's time. It may be behind timestamps in journals (C-19).
     pub now: Timestamp,
-    /// What is accepted, this tree's own rows among it.
+    /// The accepted rows, this tree's own among them.
     pub reads: &'a dyn Read,
-    /// What is deployed, and randomness.
-    pub surroundings: &'a dyn Surroundings,
+    /// Deployed components, and randomness.
+    pub surroundings: &'a dyn Environment,
     /// Every bound.
     pub limits: &'a Limits,
 }
@@ -25,29 +25,30 @@ pub struct Context<'a> {
 pub(crate) type Cx<'a> = &'a Context<'a>;
 
 impl Context<'_> {
-    /// When the record of something that ends now expires. The record is purged by the
-    /// retention clock, so its window does not begin before what that says: a wall clock that is
-    /// behind would have it purged at once.
+    /// When the record of something that ends now expires. The retention clock purges the record,
+    /// so its window does not begin before that clock's time: with a wall clock that is behind, the
+    /// record would be purged at once.
     pub fn expires_at(&self, made: Option<Timestamp>) -> Timestamp {
         let now = self.now.max(self.surroundings.retention_time());
         self.limits.retention.after(made, now).unwrap_or(Timestamp::MAX)
     }
 }
 
-/// What is around a tree.
-pub trait Surroundings {
+/// The surroundings of a tree.
+pub trait Environment {
     /// Random bytes.
     fn fill(&self, purpose: Purpose<'_>, bytes: &mut [u8]);
     /// The time by which records are purged (C-3).
     fn retention_time(&self) -> Timestamp;
-    /// What may be done if a call of this name by a guest of this version fails, with the version
-    /// that runs, if that is not the caller's own. Err: why the name means nothing, for the guest.
+    /// The retry policy of a function that a guest of this version calls by this name, with the
+    /// version that runs, if that is not the caller's own. Err: why there is no such function, for
+    /// the guest.
     fn callee(
         &self,
         own: &ComponentDigest,
         function: &FunctionName,
     ) -> Result<Arc<RetryPolicy>, String>;
-    /// A function of a version, and what may be done if it fails. Err: why that cannot be read.
+    /// A function of a version, and its retry policy. Err: why the version cannot be read.
     fn function(
         &self,
         version: &ComponentDigest,
@@ -71,7 +72,7 @@ pub enum Purpose<'a> {
 /// Every bound that a tree keeps.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// What guests may use. It is pinned with each execution that begins (D6).
+    /// What guests may use. Pinned with each execution that begins (D6).
     pub guest: indelible_journal::Limits,
     /// The largest payload.
     pub payload_bytes_max: usize,
@@ -81,13 +82,13 @@ pub struct Limits {
     pub journal_events_max: u64,
     /// The most signals that an execution buffers.
     pub signals_buffered_max: usize,
-    /// The most bytes of signals that it buffers.
+    /// The most bytes of signals that an execution buffers.
     pub signals_buffered_bytes_max: usize,
     /// How long operations are remembered (C-3).
     pub retention: Retention,
 }
 
-/// `component/function`, or a function of the caller's own component.
+/// Splits `component/function`; without a component it is a function of the caller's own.
 pub fn split(called: &str) -> (Option<&str>, &str) {
     match called.split_once('/') {
         Some((component, function)) => (Some(component), function),
@@ -95,7 +96,7 @@ pub fn split(called: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// The name of a function without its component's.
+/// The name of a function without its component.
 pub(crate) fn function_of(called: &FunctionName) -> FunctionName {
     match split(called.as_str()) {
         (None, _) => called.clone(),

@@ -1,39 +1,40 @@
-//! What a request meets that may be a repetition. The table of [`indelible_operations::state`] decides,
-//! over the record of the operation; here is what a record says, in the table's words.
+//! What a request meets that may be a repetition. The table of [`indelible_operations::state`]
+//! decides; this module puts what the operation's record says into the table's words.
 
 use indelible_journal::{Durability, RetryClass};
 use indelible_operations::Binding;
 use indelible_operations::retention::Age;
 use indelible_operations::state::{self, Attempt, Decision, Input, Interest, Meaning, Run, State};
 
-/// What is known of an operation, by its record or by what is left of its execution.
+/// What is known of an operation, from its record or from the rows of its execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// What its id stands for.
+    /// The function and input that its id stands for.
     pub binding: Binding,
     /// The class of its function, in the version that it was admitted with (V-17).
     pub class: RetryClass,
-    /// How far it is.
+    /// How far the operation is.
     pub progress: Progress,
 }
 
 /// How far an operation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// No outcome is on record, and its tree has it in memory, or will when it is wanted.
+    /// No outcome is on record, and the tree has the execution in memory or will load it.
     GoesOn,
-    /// No outcome is on record, and its tree does not have it in memory. What is persist goes on by
-    /// itself all the same (C-41); what is volatile was lost with its process, or released.
+    /// No outcome is on record, and the tree does not have the execution in memory. A persist one
+    /// goes on by itself all the same (C-41); a volatile one was lost with its process, or
+    /// released.
     NotInMemory,
     /// Its outcome is on record.
     Ended,
 }
 
 /// What a request meets (V-9, V-29 to V-35).
-pub fn decide(known: Option<&Known>, asked: &Asked) -> Decision<()> {
-    let Asked { binding, age } = *asked;
-    // It is handed on to what is admitted, and decides nothing: that has the class of its function in the
-    // version that it is started with, for good (V-17).
+pub fn decide(known: Option<&Known>, asked: &OperationAttempt) -> Decision<()> {
+    let OperationAttempt { binding, age } = *asked;
+    // This class decides nothing: an operation that is admitted has the class of its function in
+    // the version that it is started with, for good (V-17).
     let class = RetryClass::PERSIST;
     let known = known.map(operation);
     let step = state::attempt(known.as_ref(), &Attempt { class, binding, age });
@@ -42,24 +43,24 @@ pub fn decide(known: Option<&Known>, asked: &Asked) -> Decision<()> {
 
 /// A request to start an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
-    /// What is asked for.
+pub struct OperationAttempt {
+    /// The function and input that are asked for.
     pub binding: Binding,
-    /// What its id means if it has no record (C-3).
+    /// What the id means if it has no record (C-3).
     pub age: Age,
 }
 
-/// Whether an operation of this class is released when the last who waited for it has gone; if not, it
-/// goes on (V-13, V-18, V-19, V-42, V-43).
-pub(crate) fn is_released_by_nobody(class: RetryClass) -> bool {
+/// Whether an operation of this class is released when the last caller that waited for it has gone;
+/// if not, it goes on (V-13, V-18, V-19, V-42, V-43).
+pub(crate) fn is_released_when_unwatched(class: RetryClass) -> bool {
     let binding = Binding::from_bytes([0; 32]);
     let live = state::Operation { binding, run: Run::FIRST, state: State::Live(class) };
-    let gone: Input<()> = Input::Dropped(Interest::Nobody);
+    let gone: Input<()> = Input::Dropped(Interest::NoCaller);
     state::apply(Some(&live), gone).is_ok_and(|step| step.decision == Meaning::Released)
 }
 
-/// An operation as the table knows it: it was live, and then perhaps it ended or was lost. No record
-/// says whether it was released or lost; either way nobody knows how far it came.
+/// An operation as the table knows it: live, or live and then ended or lost. No record says whether
+/// a volatile operation was released or lost; in both cases it is unknown how far it came.
 fn operation(known: &Known) -> state::Operation<()> {
     let Known { binding, class, progress } = *known;
     let live = state::Operation { binding, run: Run::FIRST, state: State::Live(class) };
@@ -91,7 +92,7 @@ mod tests {
     fn meets(known: Option<(RetryClass, Progress)>, age: Age) -> Decision<()> {
         let binding = Binding::from_bytes([1; 32]);
         let known = known.map(|(class, progress)| Known { binding, class, progress });
-        decide(known.as_ref(), &Asked { binding, age })
+        decide(known.as_ref(), &OperationAttempt { binding, age })
     }
 
     /// V-10, V-16, V-29, V-59, C-3: without a record, the age of the id decides.
@@ -102,8 +103,8 @@ mod tests {
         assert_eq!(meets(None, Age::TooFarAhead), Decision::Refuse(Refusal::TooFarAhead));
     }
 
-    /// V-11, V-14, V-15, V-17, V-24 to V-35, V-45, V-47: with one, what it says of the operation, and
-    /// the class that it was admitted with.
+    /// V-11, V-14, V-15, V-17, V-24 to V-35, V-45, V-47: with a record, its progress and the class
+    /// that the operation was admitted with decide.
     #[test]
     fn with_a_record() {
         use Progress::{Ended, GoesOn, NotInMemory};
@@ -130,7 +131,7 @@ mod tests {
     fn another_request() {
         for progress in [Progress::Ended, Progress::GoesOn, Progress::NotInMemory] {
             let known = Known { binding: Binding::from_bytes([1; 32]), class: IDEM, progress };
-            let asked = Asked { binding: Binding::from_bytes([2; 32]), age: Age::Fresh };
+            let asked = OperationAttempt { binding: Binding::from_bytes([2; 32]), age: Age::Fresh };
             let decision = decide(Some(&known), &asked);
             assert_eq!(decision, Decision::Refuse(Refusal::Conflict));
         }

@@ -1,7 +1,7 @@
-//! HTTP effects of an execution: scheduled by its guest, started when there is room, sent when that
-//! is durable, and settled by what came of it (D2, D5, J-71, C-29, C-38, C-41).
+//! HTTP effects of an execution: scheduled by its guest, started when it has a permit, sent when
+//! the start is durable, and settled by how the attempt ended (D2, D5, J-71, C-29, C-38, C-41).
 //!
-//! What follows an attempt is decided in `indelible_operations::effect`; here it is written down.
+//! `indelible_operations::effect` decides what follows an attempt; this module records it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use indelible_http::{End, Request, Response};
 use indelible_idempotency::{ConsumerNamespace, KeyMinter};
 use indelible_journal::{
-    Attempt, Codec, ErrorKind, Failure, Found, FunctionName, Idempotency, Invoke, InvokeKind,
+    Attempt, CallLookup, Codec, ErrorKind, Failure, FunctionName, Idempotency, Invoke, InvokeKind,
     InvokePhase, JournalKey, Micros, OnUnknown, OpenInvoke, Outcome, Payload, PromiseId,
     RetryCause, RetryPolicy, SpanId, Started, TraceContext,
 };
@@ -18,35 +18,36 @@ use indelible_operations::effect::{self, Ended, Next, Situation, Unknown};
 use indelible_records::timers::Timer;
 
 use crate::Tree;
-use crate::calls::Stopped;
+use crate::calls::CallStop;
 use crate::cancel::NOT_BEGUN;
 use crate::context::Cx;
 use crate::execution::{Phase, number};
-use crate::input::EffectEnded;
+use crate::input::EffectReport;
 use crate::load::LoadError;
-use crate::output::{Notice, Outgoing, Place, Sending};
+use crate::output::{AttemptRef, EffectSend, Notice, Outgoing, Severity};
 use crate::retry::backoff;
 use crate::tree::Work;
 use crate::volatile::{is_volatile, kills};
 
-/// How long an attempt may take, if its effect does not say.
+/// The longest that an attempt may take, if its effect sets no timeout.
 const TIMEOUT: Micros = Micros::from_secs(30);
 
-/// Less than this before its deadline, an attempt has no use for what is left.
+/// An attempt that begins with less time than this before its deadline is not bound by the
+/// deadline.
 const LEFT_MIN: Micros = Micros::from_millis(100);
 
-/// Whose keys those are that effects send: not part of the key (I-29).
+/// The namespace in which the keys of effects are minted: not part of the key (I-29).
 const KEYS_OF: &str = "indelible";
 
-/// How an attempt came to its end, as far as the engine knows.
-pub(crate) enum Came {
-    /// As its sender said.
+/// How an attempt ended, as far as the engine knows.
+pub(crate) enum AttemptEnd {
+    /// As its sender reported.
     To(End),
-    /// Another process started it: nobody knows.
+    /// A process that died started it: its outcome is unknown.
     EngineLost,
 }
 
-impl Came {
+impl AttemptEnd {
     fn ended(&self) -> Ended {
         match self {
             Self::To(End::Answered(response)) => Ended::Answered { status: response.status },
@@ -59,17 +60,17 @@ impl Came {
         }
     }
 
-    /// For people.
+    /// A text for people.
     pub(crate) fn why(&self) -> String {
         match self {
-            Self::To(End::Answered(response)) => format!("it was answered {}", response.status),
+            Self::To(End::Answered(response)) => format!("the response was {}", response.status),
             Self::To(End::TooLarge(response)) => {
-                format!("it was answered {}, with a larger body than it may have", response.status)
+                format!("the response was {}, with a body above the size limit", response.status)
             }
-            Self::To(End::NotSent { why }) => format!("it was not sent: {why}"),
-            Self::To(End::Refused { why }) => format!("it may not be sent: {why}"),
+            Self::To(End::NotSent { why }) => format!("the request was not sent: {why}"),
+            Self::To(End::Refused { why }) => format!("the request is not allowed: {why}"),
             Self::To(End::Unknown { why, .. }) => why.clone(),
-            Self::EngineLost => "the engine stopped while it was in flight".to_owned(),
+            Self::EngineLost => "the engine stopped while the request was in flight".to_owned(),
         }
     }
 
@@ -80,7 +81,7 @@ impl Came {
         }
     }
 
-    /// A failure of this kind, with what was answered, if anything was.
+    /// A failure of this kind, with the response, if there was one.
     pub(crate) fn failure(&self, kind: ErrorKind) -> Failure {
         let detail = self.response().map(|response| Payload::new(Codec::HTTP, response.encode()));
         Failure { kind, message: self.why(), detail }
@@ -95,16 +96,16 @@ impl Tree {
         key: &JournalKey,
         request: &Request,
         policy: Result<RetryPolicy, String>,
-    ) -> Result<u32, Stopped> {
+    ) -> Result<u32, CallStop> {
         let label = FunctionName::new(&request.label()).expect("a label is a name");
         let input = Payload::new(Codec::HTTP, request.encode());
         let (journal, replay) = self.execution(key).guest_place();
         let (promise, found) = replay.invoke(journal, InvokeKind::Http, &label, &input)?;
-        if found == Found::Absent {
+        if found == CallLookup::Absent {
             let (bytes, max) = (input.bytes.len(), cx.limits.payload_bytes_max);
             if bytes > max {
-                let message = format!("a request has {bytes} bytes; at most {max} are allowed");
-                return Err(Stopped::Mistake(message));
+                let message = format!("the request has {bytes} bytes; at most {max} are allowed");
+                return Err(CallStop::Mistake(message));
             }
             let policy = policy.and_then(|policy| self.may_send(cx, key, policy));
             let (retry_policy, refused) = match policy {
@@ -118,19 +119,20 @@ impl Tree {
         Ok(number(&promise))
     }
 
-    /// Whether an execution may send under this policy.
+    /// Whether an execution may send under this policy; the policy to use.
     fn may_send(
         &mut self,
         cx: Cx<'_>,
         key: &JournalKey,
         mut policy: RetryPolicy,
     ) -> Result<RetryPolicy, String> {
-        // Nobody would find it: what is volatile is in no list, and its guest waits in memory.
+        // An effect of a volatile execution cannot be held: it is in no list, so an operator would
+        // not find it, and its guest waits in memory.
         if self.execution(key).volatile {
             policy.on_unknown = OnUnknown::Indeterminate;
         }
         if policy.class.idempotency == Idempotency::NonIdem && self.reconciles(cx, key) {
-            return Err("a reconciler may send only what is idem".to_owned());
+            return Err("a reconciler may only send requests that are `idem`".to_owned());
         }
         if let Some(reconciler) = &policy.reconciler {
             let own = self.execution(key).journal.component_digest().copied();
@@ -139,12 +141,14 @@ impl Tree {
             match function {
                 None => {
                     return Err(format!(
-                        "its reconciler {name:?} is no function of this component"
+                        "the reconciler {name:?} is not a function of this component"
                     ));
                 }
-                // Whether it was asked, and what it said, must be found again.
+                // The answer of a reconciler must be found again after a crash.
                 Some((_, policy)) if is_volatile(&policy) => {
-                    return Err(format!("its reconciler {name:?} is volatile"));
+                    return Err(format!(
+                        "the reconciler {name:?} is volatile; a reconciler must be durable"
+                    ));
                 }
                 Some(_) => {}
             }
@@ -152,7 +156,7 @@ impl Tree {
         Ok(policy)
     }
 
-    /// An attempt at an effect is due, the first or another: it begins when there is room for it.
+    /// An attempt at an effect is due, the first or another: it asks the host for a permit.
     pub(crate) fn want_effect(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32) {
         let Some(open) = self.may_begin(cx, key, child) else { return };
         let Some(attempt) = next_attempt(&open) else { return };
@@ -160,15 +164,16 @@ impl Tree {
         let names = cx.surroundings.names_of(&own);
         let component = names.first().map_or("", String::as_str).into();
         let label = open.function_name.as_str().into();
-        let place = Place { key: key.clone(), child, attempt, component, label };
+        let place = AttemptRef { key: key.clone(), child, attempt, component, label };
         self.notices.push(Notice::RoomWanted(place));
     }
 
-    /// An effect of which an attempt may begin. One that was cancelled before is over.
+    /// An effect of which an attempt may begin now. An effect that was cancelled is settled
+    /// instead.
     fn may_begin(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32) -> Option<OpenInvoke> {
         let execution = self.find(key)?;
-        // What is held is left as it is, and an end drops what has not begun (C-40).
-        if matches!(execution.phase, Phase::Held { .. } | Phase::Ending { .. } | Phase::Ended) {
+        // A stuck execution begins nothing, and an ending one drops what has not begun (C-40).
+        if matches!(execution.phase, Phase::Stuck { .. } | Phase::Ending { .. } | Phase::Ended) {
             return None;
         }
         let open = execution.journal.open_invoke(&key.execution_id().child(child))?;
@@ -183,7 +188,8 @@ impl Tree {
         Some(open)
     }
 
-    /// An attempt at an effect begins: it is written as started, and leaves when that is durable (D2).
+    /// An attempt at an effect begins: it is recorded as started, and sent when that is durable
+    /// (D2).
     pub(crate) fn start_effect(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32, permit: Guard) {
         let Some(open) = self.may_begin(cx, key, child) else { return };
         let promise = open.promise_id.clone();
@@ -194,7 +200,7 @@ impl Tree {
             Some(request) => execution.requests.entry(child).insert_entry(request).get().clone(),
             None => match execution.requests.get(&child) {
                 Some(request) => request.clone(),
-                // It was dropped with its caller's end.
+                // The effect was dropped when its caller ended.
                 None => return,
             },
         };
@@ -210,7 +216,7 @@ impl Tree {
         if let InvokePhase::Retrying { retry_at, .. } = open.phase {
             self.delete_timer(Timer { due: retry_at, key: key.clone(), child: Some(child) });
         }
-        let sending = Sending {
+        let sending = EffectSend {
             key: key.clone(),
             run: self.execution(key).run,
             child,
@@ -235,40 +241,41 @@ impl Tree {
     }
 
     /// An attempt has ended, or a late answer came.
-    pub(crate) fn effect_ended(&mut self, cx: Cx<'_>, ended: EffectEnded) {
-        let EffectEnded { key, run, child, attempt, end } = ended;
+    pub(crate) fn effect_ended(&mut self, cx: Cx<'_>, ended: EffectReport) {
+        let EffectReport { key, run, child, attempt, end } = ended;
         match self.load(cx, &key) {
             Ok(()) => {}
-            // An answer that came late, to what was volatile or is swept.
+            // A late answer, to an execution that was volatile or is purged.
             Err(LoadError::Absent) => return,
             Err(error) => {
-                return self.trouble(format!("{key:#} does not hear of its request: {error}"));
+                let message = "end of an effect cannot be recorded";
+                return self.trouble(Severity::Error, message, key.execution_id(), &error);
             }
         }
         let execution = self.execution(&key);
         if execution.run != run {
-            // It was asked for by one that was released, and this is another.
+            // An earlier run of the volatile root sent it, and was released.
             return;
         }
         if execution.in_flight.get(&child) != Some(&attempt) {
             return self.late_answer(cx, &key, child, attempt, end);
         }
         execution.in_flight.remove(&child);
-        self.settle_effect(cx, &key, child, &Came::To(end));
+        self.settle_effect(cx, &key, child, &AttemptEnd::To(end));
     }
 
-    /// An attempt that another process started, at an effect or a volatile call: nobody knows how it
-    /// ended (C-41).
+    /// An attempt at an effect or a volatile call was started by a process that died: its outcome
+    /// is unknown (C-41).
     pub(crate) fn effect_lost(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32) {
         let Some(execution) = self.find(key) else { return };
         if execution.lost.remove(&child) {
             self.touch(key);
-            self.settle_effect(cx, key, child, &Came::EngineLost);
+            self.settle_effect(cx, key, child, &AttemptEnd::EngineLost);
         }
     }
 
-    /// What follows an attempt that is over.
-    fn settle_effect(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32, came: &Came) {
+    /// Settles an attempt that is over: an outcome, another attempt, a question or a hold.
+    fn settle_effect(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32, came: &AttemptEnd) {
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);
         let Some(open) = execution.journal.open_invoke(&promise) else { return };
@@ -328,7 +335,7 @@ impl Tree {
         }
     }
 
-    /// An effect has an outcome.
+    /// Records the outcome of an effect.
     pub(crate) fn complete_effect(
         &mut self,
         cx: Cx<'_>,
@@ -346,15 +353,15 @@ impl Tree {
         match execution.journal.complete_invoke(cx.now, &promise, outcome) {
             Ok(entry) => {
                 self.written(key, [entry]);
-                self.weighs(weight);
+                self.add_weight(weight);
                 self.child_ended(cx, key, child);
             }
             Err(violation) => self.breaks(key, &violation),
         }
     }
 
-    /// An effect that is not in flight, and will not be, is over: as cancelled, unless an attempt
-    /// before may have happened and must not happen twice.
+    /// Settles an effect that is not in flight and will not be: as cancelled; or as Indeterminate,
+    /// if an earlier attempt may have happened and the effect is not `idem`.
     pub(crate) fn settle_unbegun(
         &mut self,
         cx: Cx<'_>,
@@ -371,9 +378,9 @@ impl Tree {
             self.delete_timer(Timer { due: retry_at, key: key.clone(), child: Some(child) });
         }
         let idem = open.retry_policy.class.idempotency == Idempotency::Idem;
-        // Of a function that is tried again, the attempt before had an outcome or no effect (C-32).
+        // A function is tried again only after an attempt that had an outcome or no effect (C-32).
         let failure = if open.kind == InvokeKind::Http && open.maybe_performed && !idem {
-            let message = format!("an attempt may have happened; {reason}");
+            let message = format!("an earlier attempt may have succeeded; {reason}");
             Failure::new(ErrorKind::Indeterminate, message)
         } else {
             Failure::new(ErrorKind::Cancelled, reason)
@@ -381,7 +388,7 @@ impl Tree {
         self.settle_open(cx, key, &promise, failure);
     }
 
-    /// Retries that were due while their execution was held begin.
+    /// Begins retries that became due while their execution was stuck.
     pub(crate) fn begin_due(&mut self, cx: Cx<'_>, key: &JournalKey) {
         let now = cx.now;
         let due = |open: &OpenInvoke| match open.phase {
@@ -395,8 +402,8 @@ impl Tree {
         self.work.extend(starts);
     }
 
-    /// The time of an effect's next attempt, or of the next question to its reconciler, has come.
-    /// True: the timer's row stays.
+    /// The next attempt at an effect, or the next question to its reconciler, is due. True: the
+    /// timer's row stays.
     pub(crate) fn effect_time(
         &mut self,
         cx: Cx<'_>,
@@ -404,13 +411,14 @@ impl Tree {
         open: &OpenInvoke,
         child: u32,
     ) -> bool {
-        let held = matches!(self.execution(&timer.key).phase, Phase::Held { .. });
+        let held = matches!(self.execution(&timer.key).phase, Phase::Stuck { .. });
         match open.phase {
-            // It is begun when its execution is released.
+            // The attempt begins when its execution is released.
             InvokePhase::Retrying { .. } if held => true,
             InvokePhase::Retrying { retry_at, .. } if retry_at == timer.due => {
                 self.want_effect(cx, &timer.key, child);
-                // It goes when the attempt begins; if that has not to begin any more, it has gone.
+                // The row is deleted when the attempt begins; if the effect is over, the row is
+                // deleted already.
                 let open = self.execution(&timer.key).journal.open_invoke(&open.promise_id);
                 open.is_some()
             }
@@ -420,23 +428,24 @@ impl Tree {
     }
 }
 
-/// How long an attempt may take, of an effect that was asked for so long ago.
+/// How long an attempt may take, if its effect was scheduled `since` ago.
 fn timeout(open: &OpenInvoke, since: Micros) -> Duration {
     let own = open.retry_policy.attempt_timeout.unwrap_or(TIMEOUT);
     let left = open.retry_policy.deadline.map(|all| all.get().saturating_sub(since.get()));
-    // What begins when the deadline is over, a person wants: it has the time of any attempt.
+    // An attempt that begins after the deadline was asked for by a person: it has the time of any
+    // attempt.
     let left = left.filter(|left| *left >= LEFT_MIN.get());
     Duration::from_micros(left.map_or(own.get(), |left| left.min(own.get())))
 }
 
-/// What every attempt at an effect sends as its `Idempotency-Key`: minted from the promise, which
-/// all attempts share, also those of its caller (I-2, C-29, C-32).
+/// The `Idempotency-Key` of every attempt at an effect: minted from the promise, which all attempts
+/// share, those of its caller included (I-2, C-29, C-32).
 pub(crate) fn idempotency_key(promise: &PromiseId) -> String {
     minted([&promise.to_string()])
 }
 
-/// What an effect sends as `traceparent`: the trace of its execution, under the span of this step.
-/// It is computed whenever it is sent, and not journaled: no replay can depend on it.
+/// The `traceparent` of an effect: the trace of its execution, under the span of this step. It is
+/// computed at each send and not journaled, so no replay can depend on it.
 fn trace_parent(started: Option<&Started>, promise: &PromiseId) -> Option<String> {
     let started = started?;
     let context = TraceContext::of(started.trace_parent.as_ref()?)?;
@@ -450,7 +459,7 @@ pub(crate) fn minted<const N: usize>(parts: [&str; N]) -> String {
     key.expect("no part is blank").value().to_owned()
 }
 
-/// The attempt that begins next; none if one is in flight, or there are no more numbers.
+/// The attempt that begins next; none if one is in flight, or all numbers are used.
 fn next_attempt(open: &OpenInvoke) -> Option<Attempt> {
     match open.phase {
         InvokePhase::Scheduled => Some(Attempt::FIRST),

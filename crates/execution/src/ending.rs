@@ -1,5 +1,6 @@
-//! How an execution ends: what its guest left in flight is settled first, whatever the cause
-//! (C-40); then its terminal event and what that means to its caller are one commit (J-75, D7).
+//! How an execution ends. First everything that its guest left in flight is settled, whatever the
+//! cause of the end (C-40); then the terminal entry and its consequence for the caller are one
+//! commit (J-75, D7).
 
 use std::collections::BTreeSet;
 
@@ -10,24 +11,24 @@ use indelible_records::timers::Timer;
 
 use crate::Tree;
 use crate::context::Cx;
-use crate::execution::{Phase, Verdict, caller, number};
-use crate::output::{Event, Notice, Then};
+use crate::execution::{PendingEnd, Phase, caller, number};
+use crate::output::{AfterFailure, Event, Notice};
 use crate::tree::Work;
 
-/// How many timers are deleted with their execution: a batch has a bound. Further ones mean nothing
-/// when they are due, and go then.
+/// How many timers are deleted with their execution, because a batch has a bound. The rest are
+/// deleted when they are due.
 const TIMERS_DELETED_MAX: usize = 10_000;
 
-/// What is to be said of an execution that was cancelled with such an effect.
-const UNKNOWN: &str = "nobody knows whether something that it had in flight happened";
+/// Why an execution that was cancelled with such an effect ends as Indeterminate.
+const UNKNOWN: &str = "the outcome of an effect that was in flight is unknown";
 
-/// Why a call is over that its caller did not wait for.
-const ENDED: &str = "its caller has ended";
+/// Why a call is over whose caller did not wait for it.
+const ENDED: &str = "the caller has ended";
 
 impl Tree {
-    /// A guest is over, or is made to be. Calls that were not started are dropped, those that run
-    /// are cancelled and awaited.
-    pub(crate) fn end(&mut self, cx: Cx<'_>, key: &JournalKey, verdict: Verdict) {
+    /// A guest has returned, or its execution is made to end. Calls that were not started are
+    /// dropped; calls that run are cancelled and awaited.
+    pub(crate) fn end(&mut self, cx: Cx<'_>, key: &JournalKey, verdict: PendingEnd) {
         self.drop_guest(key);
         let execution = self.execution(key);
         execution.unstarted.clear();
@@ -49,14 +50,15 @@ impl Tree {
                 InvokeKind::Function => {
                     self.work.push_back(Work::Cancel(key.clone(), child, ENDED.to_owned()));
                 }
-                // Each by itself: there may be more of them than one commit has room for.
+                // One at a time: there may be more of them than one commit has room for.
                 InvokeKind::Http => self.work.push_back(Work::Close(key.clone(), child)),
             }
         }
     }
 
-    /// The caller of an effect ends: one in flight is awaited, one that waits for its next attempt
-    /// has none, and of one of which nobody knows, nobody will (C-40).
+    /// The caller of an effect ends (C-40). Four cases: (1) in flight: awaited; (2) unresolved:
+    /// over as Indeterminate; (3) waiting for its next attempt: over without it; (4) in flight in a
+    /// process that died: settled as lost.
     pub(crate) fn close_effect(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32) {
         let promise = key.execution_id().child(child);
         let Some(execution) = self.find(key) else { return };
@@ -87,14 +89,14 @@ impl Tree {
         }
     }
 
-    /// Nothing is in flight any more: the terminal event, or another attempt.
+    /// Nothing is in flight any more: writes the terminal entry, or begins another attempt.
     fn conclude(&mut self, cx: Cx<'_>, key: &JournalKey) {
-        // Its end and what that means to its caller are one commit: without the caller there is
-        // no end.
+        // The end and its consequence for the caller are one commit, so the caller must be loaded
+        // before the end is written.
         if let Some(caller) = caller(key)
             && let Err(error) = self.load(cx, &caller)
         {
-            return self.hold(key, format!("its caller cannot be loaded: {error}"));
+            return self.hold(key, format!("the caller cannot be loaded: {error}"));
         }
         let execution = self.execution(key);
         let Phase::Ending { verdict, .. } = std::mem::replace(&mut execution.phase, Phase::Ended)
@@ -102,7 +104,7 @@ impl Tree {
             return;
         };
         let cleanup_due = execution.cleanup_due.take();
-        // Those of a volatile one are in no batch, and nothing of it stays.
+        // The timers of a volatile execution are in no batch, and all of them must go.
         let most = if execution.volatile { usize::MAX } else { TIMERS_DELETED_MAX };
         let timers: Vec<_> = execution.journal.open_timers().take(most).collect();
         for timer in timers {
@@ -113,8 +115,8 @@ impl Tree {
             self.delete_timer(Timer { due, key: key.clone(), child: None });
         }
         let ended = match verdict {
-            Verdict::Broken(failure) => self.attempt_failed(cx, key, failure),
-            Verdict::Returned { result: Err(failure), told_cancelled: false }
+            PendingEnd::Broken(failure) => self.attempt_failed(cx, key, failure),
+            PendingEnd::Returned { result: Err(failure), told_cancelled: false }
                 if failure.kind == ErrorKind::Transient =>
             {
                 self.attempt_failed(cx, key, failure)
@@ -130,7 +132,7 @@ impl Tree {
         }
     }
 
-    /// An attempt came to nothing: another follows, or that is the outcome (C-28, C-32).
+    /// An attempt failed: another follows, or the failure is the outcome (C-28, C-32).
     fn attempt_failed(
         &mut self,
         cx: Cx<'_>,
@@ -140,8 +142,8 @@ impl Tree {
         let failure = self.known_or_not(key, failure);
         let retry_at = self.retry_at(cx, key, &failure);
         let then = match retry_at {
-            Ok(at) => Then::Again(at.saturating_since(cx.now)),
-            Err(why) => Then::Over(why),
+            Ok(at) => AfterFailure::Again(at.saturating_since(cx.now)),
+            Err(why) => AfterFailure::Over(why),
         };
         self.notices.push(Notice::AttemptFailed(key.clone(), failure.clone(), then));
         let entry = self.execution(key).journal.fail(cx.now, failure.clone())?;
@@ -155,35 +157,38 @@ impl Tree {
         }
     }
 
-    /// The terminal event of an execution that is over for good, and what its caller gets.
+    /// Writes the terminal entry of an execution that is over for good; returns the outcome for its
+    /// caller.
     fn final_event(
         &mut self,
         cx: Cx<'_>,
         key: &JournalKey,
-        verdict: Verdict,
+        verdict: PendingEnd,
     ) -> Result<Outcome, Violation> {
         let now = cx.now;
         let journal = &mut self.execution(key).journal;
         let asked = journal.cancel_requested().map(|(_, reason)| reason.to_owned());
-        // A cancelled execution of which something in flight may have happened is not just
-        // cancelled: nobody knows what it did (C-24).
+        // A cancelled execution with an effect that may have happened ends as Indeterminate, not as
+        // cancelled (C-24).
         let unknown = journal.cancel_requested().map(|(at, _)| at);
         let unknown = unknown.is_some_and(|at| journal.has_indeterminate_since(at));
         let cancel = |reason: String| (Failure::new(ErrorKind::Cancelled, &reason).into(), reason);
-        let cancelled =
-            matches!(verdict, Verdict::Returned { told_cancelled: true, .. } | Verdict::OutOfTime);
+        let cancelled = matches!(
+            verdict,
+            PendingEnd::Returned { told_cancelled: true, .. } | PendingEnd::OutOfTime
+        );
         if let (true, true, Some(asked)) = (cancelled, unknown, &asked) {
             let why = if asked.is_empty() { String::new() } else { format!(" ({asked})") };
-            let message = format!("it was cancelled{why}, and {UNKNOWN}");
+            let message = format!("the execution was cancelled{why}, and {UNKNOWN}");
             let failure = Failure::new(ErrorKind::Indeterminate, message);
             let entry = journal.fail(now, failure.clone())?;
             self.terminal(key, entry);
             return Ok(failure.into());
         }
         let (outcome, entry) = match (verdict, asked) {
-            (Verdict::Returned { result, told_cancelled: true }, Some(asked)) => {
-                // Whatever it returned is the end of its cleaning up (C-22). An error says that
-                // this did not go as it should: people want to know.
+            (PendingEnd::Returned { result, told_cancelled: true }, Some(asked)) => {
+                // Whatever it returned is the end of its cleanup (C-22). An error says that the
+                // cleanup went wrong, which an operator wants to know.
                 let reason = match result {
                     Err(failure) if failure.kind != ErrorKind::Cancelled => {
                         format!("{asked} (while cleaning up: {failure})")
@@ -193,21 +198,23 @@ impl Tree {
                 let (outcome, reason) = cancel(reason);
                 (outcome, journal.cancel(now, reason)?)
             }
-            (Verdict::OutOfTime, Some(asked)) => {
-                let (outcome, reason) = cancel(format!("{asked} (its time to clean up is over)"));
+            (PendingEnd::OutOfTime, Some(asked)) => {
+                let (outcome, reason) =
+                    cancel(format!("{asked} (the time limit for cleaning up passed)"));
                 (outcome, journal.cancel(now, reason)?)
             }
-            (Verdict::Returned { result: Ok(payload), .. }, _) => {
+            (PendingEnd::Returned { result: Ok(payload), .. }, _) => {
                 (Outcome::Ok(payload.clone()), journal.complete(now, payload)?)
             }
             (
-                Verdict::Returned { result: Err(failure), .. }
-                | Verdict::Broken(failure)
-                | Verdict::Failed(failure),
+                PendingEnd::Returned { result: Err(failure), .. }
+                | PendingEnd::Broken(failure)
+                | PendingEnd::Failed(failure),
                 _,
             ) => (failure.clone().into(), journal.fail(now, failure)?),
-            (Verdict::OutOfTime, None) => {
-                let failure = Failure::new(ErrorKind::Timeout, "its time is over");
+            (PendingEnd::OutOfTime, None) => {
+                let failure =
+                    Failure::new(ErrorKind::Timeout, "the time limit for cleaning up passed");
                 (failure.clone().into(), journal.fail(now, failure)?)
             }
         };
@@ -220,8 +227,8 @@ impl Tree {
         self.written(key, [entry]);
     }
 
-    /// The outcome goes into the caller's journal, in the same commit; a root's to whoever waits
-    /// for it.
+    /// The outcome goes into the caller's journal, in the same commit. The outcome of a root goes
+    /// to the callers that wait for it.
     pub(crate) fn tell_caller(&mut self, cx: Cx<'_>, key: &JournalKey, outcome: Outcome) {
         let journal = &self.execution(key).journal;
         let ending = journal.ending().cloned().expect("it has just ended");
@@ -246,7 +253,7 @@ impl Tree {
         match self.execution(&caller).journal.complete_invoke(now, promise, outcome) {
             Ok(entry) => {
                 self.written(&caller, [entry]);
-                self.weighs(weight);
+                self.add_weight(weight);
                 self.child_ended(cx, &caller, number(promise));
             }
             Err(violation) => {

@@ -1,5 +1,5 @@
-//! One attempt at an execution, in memory: its journal, its guest if it has one, and what of both
-//! is not submitted yet.
+//! One attempt at an execution, in memory: its journal, its guest if it has one, and the part of
+//! both that is not submitted yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,48 +14,48 @@ use indelible_records::unresolved::Unresolved;
 /// How far an execution is from running.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// It is a next attempt that waits for its time (see C-32).
-    Resting,
+    /// It is a next attempt that is not due yet (see C-32).
+    PendingAttempt,
     /// It is in the tree's list of work.
     Ready,
     /// Its guest is on a worker.
     Running {
-        /// What it waits for, or may wait for in a moment, has come meanwhile.
+        /// Something that may end the guest's wait, or its next one, has come meanwhile.
         woken: bool,
-        /// It is not to go on: its guest stops at its next call.
-        doomed: Option<Verdict>,
+        /// How the execution ends when its guest stops, which it must at its next call.
+        doomed: Option<PendingEnd>,
     },
     /// Its guest waits, parked or dropped.
     Waiting,
-    /// Its guest is over, and what it left in flight is being settled (see C-40).
+    /// Its guest is over, and what the guest left in flight is being settled (see C-40).
     Ending {
-        /// What will be written then.
-        verdict: Verdict,
-        /// The calls that are not over.
+        /// What is written when `left` is empty.
+        verdict: PendingEnd,
+        /// The open calls.
         left: BTreeSet<u32>,
     },
     /// It does not go on by itself (C-25).
-    Held {
-        /// Why, with both sides of the difference.
+    Stuck {
+        /// Why; for a divergence, what was recorded and what the guest did.
         why: String,
     },
     /// Its terminal event is written.
     Ended,
 }
 
-/// What a guest, or the engine, made of an execution. It is written when everything that is in
-/// flight has been settled.
+/// How a guest, or the engine, ended an execution. It is recorded when nothing is in flight any
+/// more.
 #[derive(Debug, Clone)]
-pub(crate) enum Verdict {
+pub(crate) enum PendingEnd {
     /// The guest returned.
     Returned {
-        /// This.
+        /// What it returned.
         result: Result<Payload, Failure>,
-        /// It knew that it was being cancelled: whatever it returned is the end of its cleanup
-        /// (C-22).
+        /// The guest knew that it was being cancelled: whatever it returned is the end of its
+        /// cleanup (C-22).
         told_cancelled: bool,
     },
-    /// The attempt came to nothing: a trap, or its CPU budget.
+    /// The attempt failed: a trap, or its CPU budget was used up.
     Broken(Failure),
     /// Its time to clean up is over (see C-22).
     OutOfTime,
@@ -68,7 +68,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Execution {
     pub(crate) journal: Journal,
     pub(crate) phase: Phase,
-    /// Its guest's place in the journal, as long as it has a guest: one that runs, or is kept.
+    /// The place of its guest in the journal, as long as it has a guest that runs or is kept.
     pub(crate) replay: Option<Replay>,
     /// Calls that are scheduled and not started, with their inputs.
     pub(crate) unstarted: BTreeMap<u32, Payload>,
@@ -76,35 +76,39 @@ pub(crate) struct Execution {
     pub(crate) requests: BTreeMap<u32, Payload>,
     /// Effects and volatile calls that this process has in flight, with the attempt.
     pub(crate) in_flight: BTreeMap<u32, Attempt>,
-    /// Those that another process had in flight: nobody knows how they ended (C-41).
+    /// Effects and volatile calls that a dead process had in flight: their outcome is unknown
+    /// (C-41).
     pub(crate) lost: BTreeSet<u32>,
-    /// Effects of which nobody knows whether they happened, and what is being done about it.
+    /// Unresolved effects, with the progress of their reconciler.
     pub(crate) unresolved: BTreeMap<u32, Unresolved>,
     /// It is in memory alone: nothing of it is stored before its end (see C-39).
     pub(crate) volatile: bool,
-    /// Which run of a volatile root it is: what an earlier one has in flight is not its own. 0 for
+    /// Which run of a volatile root it is: reports on effects of an earlier run are dropped. 0 for
     /// all others.
     pub(crate) run: u64,
-    /// When it began, by the journal of one that has just begun.
+    /// When it began, if it began in this process.
     pub(crate) began: Timestamp,
-    /// When its time comes, of a volatile attempt that rests.
+    /// When a volatile attempt is due that has not begun.
     pub(crate) rests_until: Option<Timestamp>,
-    /// Since when its guest waits; what it says of one that does not wait means nothing.
+    /// Since when its guest waits. Stale while the guest does not wait.
     pub(crate) blocked_since: Option<Timestamp>,
     /// When its time to clean up is over, if this engine has set that.
     pub(crate) cleanup_due: Option<Timestamp>,
-    /// It is on its way from another process, until it runs.
+    /// The guard of a recovery, held until the guest runs.
     pub(crate) under_way: Guard,
-    /// Why the guest was stopped in the middle of a call: it goes nowhere.
+    /// Why the guest was stopped in the middle of a call.
     pub(crate) stuck: Option<String>,
 
-    /// As last submitted.
+    /// The row as last submitted.
     pub(crate) row: Option<Row>,
-    /// Events since then.
+    /// Entries since `row`.
     pub(crate) fresh: Vec<Entry>,
-    /// Its place in the stored work queue, as last submitted.
+    /// Its place in the stored queue, as last submitted.
     pub(crate) ticket: Option<u64>,
-    /// Whether it is in the tree's list of what has to be submitted.
+    /// The work that `ticket` stands for is in the tree's list of work. False for an execution that
+    /// was loaded and that [`Input::Recover`](crate::Input::Recover) has not named yet.
+    pub(crate) resumed: bool,
+    /// Whether it is in the tree's list of executions to submit.
     pub(crate) dirty: bool,
 }
 
@@ -130,20 +134,22 @@ impl Execution {
             row: None,
             fresh: Vec::new(),
             ticket: None,
+            resumed: true,
             dirty: false,
         }
     }
 
-    /// Whether the stored queue has to know of it: after a crash nobody else would go on with it.
+    /// Whether it needs a place in the stored queue: after a crash only the queue makes a process
+    /// go on with it.
     pub(crate) fn has_work(&self) -> bool {
         match self.phase {
-            Phase::Resting | Phase::Held { .. } | Phase::Ended => false,
-            // The guest runs again and comes to its end again.
+            Phase::PendingAttempt | Phase::Stuck { .. } | Phase::Ended => false,
+            // After a crash the guest runs again and comes to its end again.
             Phase::Ending { .. } => true,
-            // While it is being cancelled, a wait is not written (C-22), so that only the guest
-            // itself can say whether it waits.
+            // During a cancel waits are not recorded (C-22): only the guest itself knows whether it
+            // waits.
             _ => {
-                // What is in flight is unknown after a crash, and somebody has to see to it.
+                // After a crash the outcome of what is in flight is unknown, and has to be settled.
                 !self.unstarted.is_empty()
                     || !self.in_flight.is_empty()
                     || !self.lost.is_empty()
@@ -152,8 +158,8 @@ impl Execution {
         }
     }
 
-    /// Whether memory holds nothing of it that the store does not: no guest, and no place in the
-    /// queue, which only memory knows by its execution.
+    /// Whether memory holds nothing of it that the store does not: no guest, nothing in flight, and
+    /// no place in the queue.
     pub(crate) fn is_stored_whole(&self) -> bool {
         !self.volatile
             && self.replay.is_none()
@@ -163,16 +169,16 @@ impl Execution {
             && self.lost.is_empty()
     }
 
-    /// How its row says that it stands.
+    /// The standing for its row.
     pub(crate) fn standing(&self) -> Standing {
         match (&self.phase, self.journal.status()) {
-            (Phase::Held { .. }, _) => Standing::Held,
+            (Phase::Stuck { .. }, _) => Standing::Stuck,
             (_, Some(status)) => Standing::of(status),
             (_, None) => Standing::Running,
         }
     }
 
-    /// Its row as it has to be now.
+    /// Its row as of now.
     pub(crate) fn row_now(&self) -> Row {
         let started = self.journal.started().expect("what is in memory has started");
         let created_at = match (&self.row, self.fresh.first()) {
@@ -189,8 +195,8 @@ impl Execution {
             updated_at: self.journal.last_timestamp(),
             component: started.component_digest,
             function: started.function_name.clone(),
-            held: match &self.phase {
-                Phase::Held { why } => Some(why.clone()),
+            stuck: match &self.phase {
+                Phase::Stuck { why } => Some(why.clone()),
                 _ => None,
             },
             // Only a root has an operation.

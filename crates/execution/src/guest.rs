@@ -1,4 +1,4 @@
-//! What a running guest asks of its tree, and what is answered: the Rust side of `interface host` in
+//! What a running guest asks of its tree, and the answers: the Rust side of `interface host` in
 //! `crates/sdk/wit/guest.wit`, in the journal's words.
 
 use indelible_journal::{ComponentDigest, Failure, JournalKey, Limits, Outcome, Payload};
@@ -8,8 +8,8 @@ use indelible_journal::{ComponentDigest, Failure, JournalKey, Limits, Outcome, P
 pub enum Refusal {
     /// The guest made a mistake: it traps with this message.
     Trap(String),
-    /// The guest cannot go on: the engine knows why (it diverged from its journal, its tree is
-    /// being dropped). It ends without an outcome.
+    /// The guest must stop, without an outcome: it diverged from its journal, or its tree is being
+    /// dropped.
     Stop,
 }
 
@@ -24,7 +24,7 @@ pub struct Settled {
 
 /// What a guest waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Want {
+pub enum WaitRequest {
     /// One promise.
     One(u32),
     /// The first of these.
@@ -43,7 +43,7 @@ pub enum Want {
 
 /// What a wait came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Got {
+pub enum WaitResult {
     /// One promise, or the winner: for `One`, `Any`, `SignalOr`, `Next`.
     Settled(Settled),
     /// All of them, in the order of the promises (`All`) or of arrival (`TakeAll`).
@@ -59,33 +59,33 @@ pub enum Got {
 /// A guest that is to run until its next stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Of which execution.
+    /// The execution that it belongs to.
     pub key: JournalKey,
     /// How it begins; none: it goes on from where it stopped.
-    pub begins: Option<Begins>,
+    pub begins: Option<GuestStart>,
 }
 
-/// How a guest begins, for the first time or over what is recorded.
+/// How a guest begins, for the first time or to replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Begins {
+pub struct GuestStart {
     /// The version of the code.
     pub component: ComponentDigest,
     /// What it may use.
     pub limits: Limits,
-    /// Which function.
+    /// The function that it runs.
     pub function: String,
-    /// What that is given.
+    /// The input of the function.
     pub input: Payload,
-    /// It runs over what is stored.
+    /// It replays stored entries.
     pub replays: bool,
 }
 
-/// Why a guest came back.
+/// Why a guest stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// It waits. If it is not kept, it begins again when it is wanted.
+    /// It waits. If it is not kept, a new guest replays when it is needed.
     Waiting {
-        /// It is kept.
+        /// Whether it is kept.
         kept: bool,
     },
     /// Its slice of time is over. It is kept.
@@ -96,7 +96,7 @@ pub enum Stop {
     Trapped(Failure),
     /// A call of its was refused with [`Refusal::Stop`].
     Refused,
-    /// Every place for a guest is taken: it has not begun, and stays ready.
+    /// Every place for a guest is taken: it has not begun, and its execution stays ready.
     NoPlace,
     /// It cannot run here: its component is not there, or cannot be loaded (J-93).
     CannotRun(String),

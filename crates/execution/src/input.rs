@@ -1,46 +1,47 @@
-//! What a tree can be told: one closed list. Requests are answered; all else happens.
+//! Every input of a tree. A request is answered with a [`Reply`]; the other inputs are not.
 
 use indelible_http::{End, Response};
 use indelible_journal::{
     Attempt, ExecutionId, JournalKey, OperationId, OperationKey, Payload, PromiseId, SignalName,
     Started,
 };
-use indelible_machine::{Asker, Guard};
+use indelible_machine::{CallerId, Guard};
 use indelible_records::idempotency_keys::Answer;
 use indelible_records::queue::Entry;
 use indelible_records::timers::Timer;
 
 use crate::audit::Actor;
 use crate::guest::Stop;
-use crate::keys::UnderKey;
+use crate::keys::KeyedRequest;
 use crate::load::LoadError;
 use crate::operation::OperationRequest;
-use crate::reconcile::Answered;
-use crate::view::Viewed;
+use crate::reconcile::ReconcilerAnswer;
+use crate::view::TreeView;
 
 /// What a tree can be told.
 #[derive(Debug)]
 pub enum Input {
     /// A caller asks for something: a [`Reply`] follows.
-    Asked(Asker, Request),
-    /// A timer is due. Its row goes with what comes of it.
+    Asked(CallerId, Request),
+    /// A timer is due. Its row is deleted in the commit of its consequences.
     Due(Timer),
-    /// A timer of a volatile execution is due. It is in no row.
+    /// A timer of a volatile execution is due. It has no row.
     DueInMemory(Timer),
-    /// The stored queue names this execution: go on with it. The guard is kept until it runs.
+    /// The stored queue names this execution: go on with it. The guard is held until its guest
+    /// runs.
     Recover(Entry, Guard),
-    /// The guest of an execution came back, or did not begin.
+    /// The guest of an execution stopped, or did not begin.
     Stopped(JournalKey, Stop),
-    /// The guest of this execution, which waits, was dropped.
+    /// The host dropped the waiting guest of this execution.
     Evicted(JournalKey),
-    /// There is room for this attempt at an effect of this execution, as long as the guard is kept.
+    /// This attempt at an effect of this execution has its permit: the guard.
     StartEffect(JournalKey, u32, Attempt, Guard),
     /// An attempt at an effect has ended.
-    EffectEnded(Box<EffectEnded>),
+    EffectReport(Box<EffectReport>),
     /// A reconciler has answered.
-    Reconciled(Box<Reconciled>),
-    /// The last caller that waited for this root has gone: a volatile root is released, unless it is to
-    /// be kept (V-13, V-18).
+    ReconcilerReply(Box<ReconcilerReply>),
+    /// The last caller that waited for this root has gone: a volatile root is released, unless it
+    /// is kept (V-13, V-18).
     Release(ExecutionId),
     /// The root is kept even when no caller waits for it.
     Keep,
@@ -57,15 +58,15 @@ pub enum Request {
     Signal(Signal),
     /// Cancel an execution: [`Reply::Done`].
     Cancel(Cancel),
-    /// Let a held execution go on, or end it: [`Reply::Done`].
-    Settle(Settle),
+    /// Let a stuck execution go on, or end it: [`Reply::Done`].
+    StuckDecision(StuckDecision),
     /// Record how an unresolved effect ended: [`Reply::Done`].
     Resolve(Box<Resolve>),
-    /// Show this execution: [`Reply::Viewed`].
+    /// Show this execution: [`Reply::TreeView`].
     View(ExecutionId),
     /// Whether this execution goes on in memory alone: [`Reply::Volatile`].
     IsVolatile(ExecutionId),
-    /// The operation of the root, if that is in memory: [`Reply::Operation`].
+    /// The operation of the root, if the root is in memory: [`Reply::Operation`].
     RootOperation,
 }
 
@@ -73,20 +74,20 @@ pub enum Request {
 #[derive(Debug)]
 pub enum Reply {
     /// What a start came to.
-    Begun(Begun),
+    Begun(StartReply),
     /// What was asked for is done, or why not.
-    Done(Result<Answer, NotDone>),
+    Done(Result<Answer, CommandRefusal>),
     /// An execution, or why it cannot be read.
-    Viewed(Result<Viewed, LoadError>),
+    TreeView(Result<TreeView, LoadError>),
     /// Whether an execution goes on in memory alone.
     Volatile(bool),
     /// The operation of the root.
     Operation(Option<OperationKey>),
-    /// What is stored cannot be read.
+    /// Stored rows cannot be read.
     Unreadable {
-        /// Why.
+        /// The cause.
         why: String,
-        /// It is damaged, which the store has noted.
+        /// The rows are damaged, which the store has noted.
         damage: bool,
     },
 }
@@ -94,112 +95,112 @@ pub enum Reply {
 /// Starts a root.
 #[derive(Debug)]
 pub struct Start {
-    /// What its journal begins with.
+    /// The first entry of its journal.
     pub started: Started,
-    /// The operation that it is of.
+    /// The operation that the root belongs to.
     pub request: OperationRequest,
-    /// The operation is volatile and has a record: if nothing goes on in memory, it was lost with its
-    /// process, or released.
+    /// The operation is volatile and has a record. If its root is not in memory, the root was lost
+    /// with its process, or released.
     pub again: bool,
     /// Who asks.
     pub actor: Option<Actor>,
-    /// Its caller does not wait: a volatile root is kept even when no caller watches it.
+    /// The caller does not wait: a volatile root is kept even when no caller watches it.
     pub kept: bool,
 }
 
 /// What a start came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Begun {
-    /// It has begun.
+pub enum StartReply {
+    /// The root has begun.
     New(ExecutionId),
-    /// It goes on, by this request or by the first.
+    /// The root goes on: it was started before, or runs again by this request.
     Already(ExecutionId),
-    /// It was volatile and lost with its process, and doing it again is not safe.
+    /// The root was volatile and lost with its process, and running it again is not safe.
     Indeterminate,
-    /// Another start of this operation came first: the caller looks at its record again.
+    /// Another start of this operation came first: admission looks at the operation's record again.
     Raced,
 }
 
 /// A signal.
 #[derive(Debug)]
 pub struct Signal {
-    /// To which execution.
+    /// The execution that gets it.
     pub execution: ExecutionId,
     /// Its name.
     pub name: SignalName,
-    /// What it says.
+    /// What it carries.
     pub payload: Payload,
     /// Who sends it.
     pub actor: Option<Actor>,
-    /// The key that it came under.
-    pub under: Option<UnderKey>,
+    /// The idempotency key of the request.
+    pub under: Option<KeyedRequest>,
 }
 
 /// A cancel.
 #[derive(Debug)]
 pub struct Cancel {
-    /// Of which execution.
+    /// The execution to cancel.
     pub execution: ExecutionId,
-    /// Why.
+    /// The reason that the caller gave.
     pub reason: String,
-    /// Who wants it.
+    /// Who asks for it.
     pub actor: Option<Actor>,
-    /// The key that it came under.
-    pub under: Option<UnderKey>,
+    /// The idempotency key of the request.
+    pub under: Option<KeyedRequest>,
 }
 
-/// What a person does with a held execution.
+/// What a person does with a stuck execution.
 #[derive(Debug)]
-pub struct Settle {
-    /// Which.
+pub struct StuckDecision {
+    /// The stuck execution.
     pub execution: ExecutionId,
-    /// What is to become of it.
+    /// The decision.
     pub how: How,
-    /// Who.
+    /// Who decided.
     pub actor: Actor,
-    /// Why.
+    /// The reason that the person gave.
     pub reason: String,
-    /// The key that it came under.
-    pub under: Option<UnderKey>,
+    /// The idempotency key of the request.
+    pub under: Option<KeyedRequest>,
 }
 
-/// How a held execution goes on.
+/// How a stuck execution goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// It is tried again.
+    /// The execution is tried again.
     Release,
-    /// It has failed.
+    /// The execution ends as failed.
     Fail,
 }
 
-/// A person says how an effect ended of which nobody knew.
+/// A person says how an unresolved effect ended.
 #[derive(Debug)]
 pub struct Resolve {
-    /// Which.
+    /// The promise of the effect.
     pub promise: PromiseId,
-    /// How.
+    /// How it ended.
     pub resolution: Resolution,
-    /// Who.
+    /// Who says so.
     pub actor: Actor,
-    /// Why.
+    /// The reason that the person gave.
     pub reason: String,
-    /// The key that it came under.
-    pub under: Option<UnderKey>,
+    /// The idempotency key of the request.
+    pub under: Option<KeyedRequest>,
 }
 
-/// What a person says of an effect of which nobody knows whether it happened.
+/// What a person says of an unresolved effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution {
     /// It happened, and this is what was answered.
     Happened(Response),
     /// It did not happen.
     DidNotHappen,
-    /// It is to be done again: nobody but the person knows whether that is safe.
+    /// It is to be sent again: the person takes the responsibility that this is safe.
     RunAgain,
 }
 
 impl Resolution {
-    /// What the audit record says.
+    /// The action in the audit record.
     pub fn action(&self) -> &'static str {
         match self {
             Self::Happened(_) => "resolve: happened",
@@ -211,59 +212,65 @@ impl Resolution {
 
 /// An attempt at an effect has ended.
 #[derive(Debug)]
-pub struct EffectEnded {
-    /// Of which execution.
+pub struct EffectReport {
+    /// The execution whose effect it is.
     pub key: JournalKey,
     /// The run of a volatile root that sent it.
     pub run: u64,
-    /// Which of its calls.
+    /// Which child of the execution the effect is.
     pub child: u32,
-    /// Which attempt.
+    /// Which attempt at the effect.
     pub attempt: Attempt,
-    /// How.
+    /// How the attempt ended.
     pub end: End,
 }
 
 /// A reconciler has answered.
 #[derive(Debug)]
-pub struct Reconciled {
-    /// Whose effect it was asked about.
+pub struct ReconcilerReply {
+    /// The execution whose effect the question was about.
     pub execution: ExecutionId,
-    /// Which question it was.
+    /// The operation id of the question.
     pub operation_id: OperationId,
-    /// What it said.
-    pub answered: Answered,
+    /// The reconciler's answer.
+    pub answered: ReconcilerAnswer,
 }
 
-/// Why nothing was done, and nothing has changed.
+/// Why a request was refused: it has changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotDone {
-    /// There is none with this id.
-    #[error("there is no such execution")]
+pub enum CommandRefusal {
+    /// There is no execution with this id.
+    #[error("no such execution")]
     Unknown,
     /// It is over.
-    #[error("the execution is over: {0}")]
+    #[error("the execution has already ended: {0}")]
     Over(&'static str),
-    /// What is volatile takes no signals.
-    #[error("the execution is volatile, and takes no signals")]
+    /// A volatile execution takes no signals.
+    #[error("the execution is volatile and cannot receive signals")]
     Volatile,
-    /// Only a held one can be released or failed.
-    #[error("the execution is not held")]
-    NotHeld,
-    /// Only an effect of which nobody knows whether it happened can be resolved.
-    #[error("the effect is not one that a person can resolve: {0}")]
+    /// Only a stuck execution can be released or failed.
+    #[error("the execution is not stuck")]
+    NotStuck,
+    /// Only an unresolved effect can be resolved.
+    #[error("the effect cannot be resolved by a person: {0}")]
     NotUnresolved(String),
-    /// It has as many unread signals as it may have.
-    #[error("the execution buffers {0} signals, which is the most")]
+    /// The execution has as many unread signals as it may have.
+    #[error(
+        "the execution already buffers {0} signals, which is the limit; send again after it \
+         has received some"
+    )]
     Full(usize),
-    /// Its unread signals have as many bytes as they may have.
-    #[error("the execution buffers signals of {0} bytes at most, and this one is too many")]
+    /// The unread signals have as many bytes as they may have.
+    #[error(
+        "the signal does not fit into the {0} bytes that the execution buffers; send again \
+         after it has received some"
+    )]
     FullBytes(usize),
-    /// It cannot be read, or cannot go on.
+    /// The execution cannot be read, or cannot go on.
     #[error("the execution cannot go on: {0}")]
     Broken(String),
-    /// Its stored rows are damaged.
+    /// The rows of the execution are damaged.
     #[error("the stored execution cannot be read: {0}")]
     Damaged(String),
 }

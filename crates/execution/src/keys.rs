@@ -1,42 +1,42 @@
-//! Requests under a caller's idempotency key (C-31): what must not differ in a repetition, and the
-//! records that say what the first request led to. A key is looked up before any id is made, and no id
-//! contains it.
+//! Requests under a caller's idempotency key (C-31): which parts a repetition must not change, and
+//! the records that say what the first request led to. A key is looked up before any id is made,
+//! and no id contains it.
 
 use indelible_idempotency::{IdempotencyKey, Limits, RequestHash, canonicalize};
 use indelible_journal::{Codec, DeliveryId, Namespace, OperationId, Payload, RootHash, Timestamp};
-use indelible_records::idempotency_keys::{Answer, Cancelling, KeyRecord, LedTo};
-use indelible_records::windows::{self, Id, Windowed};
+use indelible_records::idempotency_keys::{Answer, CancelOutcome, KeyOutcome, KeyRecord};
+use indelible_records::windows::{self, Id, WindowedRecord};
 use indelible_store::ReadError;
 use sha2::{Digest as _, Sha256};
 
 use crate::context::Cx;
 use crate::operation::Change;
 
-/// The deepest input that is taken for JSON.
+/// The deepest nesting of an input that is treated as JSON.
 const DEPTH_MAX: usize = 128;
 
 /// A start under a caller's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Keyed {
+pub struct KeyedStart {
     /// The key.
     pub key: IdempotencyKey,
-    /// What must not differ in a repetition (C-6, C-31): what is called, and the input's codec and
-    /// canonical form. The version of the component is not in it.
+    /// A hash of the parts that a repetition must not change (C-6, C-31): the function's name, and
+    /// the input's codec and canonical form. The version of the component is not among them.
     pub hash: RequestHash,
 }
 
-impl Keyed {
+impl KeyedStart {
     /// A start of this function with this input.
     pub fn new(key: &IdempotencyKey, called: &str, input: &Payload) -> Self {
-        let hash = Requested(Sha256::new()).text(called).payload(input).hash();
+        let hash = RequestParts(Sha256::new()).text(called).payload(input).hash();
         Self { key: key.clone(), hash }
     }
 }
 
-/// What must not differ in the repetition of a request, part by part.
-pub struct Requested(Sha256);
+/// Hashes the parts of a request that a repetition must not change.
+pub struct RequestParts(Sha256);
 
-impl Requested {
+impl RequestParts {
     /// A request of this kind that is not a start.
     pub fn new(kind: &str) -> Self {
         Self(Sha256::new()).text(kind)
@@ -59,7 +59,7 @@ impl Requested {
         self.0.update([payload.codec.number()]);
         match canonical(payload) {
             Some(canonical) => self.0.update(canonical),
-            // What has no canonical form is compared byte by byte.
+            // A payload without a canonical form is compared byte by byte.
             None => self.0.update(&payload.bytes),
         }
         self
@@ -76,99 +76,99 @@ fn canonical(input: &Payload) -> Option<Vec<u8>> {
         return None;
     }
     let text = std::str::from_utf8(&input.bytes).ok()?;
-    // The input's size has its own bound.
+    // The size of the input has its own bound.
     let limits = Limits { bytes_max: usize::MAX, depth_max: DEPTH_MAX };
     canonicalize(text, &limits).ok()
 }
 
-/// A request under a key that nothing is known of. It holds the key's lock until its commit is accepted:
-/// the next request under the key comes after that, and finds the record.
+/// A request under a key that has no answer yet. It holds the key's lock until its commit is
+/// accepted: the next request under the key then finds the record.
 #[derive(Debug, Clone)]
-pub struct UnderKey {
-    /// The key's record.
+pub struct KeyedRequest {
+    /// The id of the key's record.
     pub id: Id,
-    /// What must not differ in a repetition.
+    /// A hash of the parts that a repetition must not change.
     pub hash: RequestHash,
-    /// What the request changes: a tree, or the server.
+    /// The tree that the request changes, or the server.
     pub target: RootHash,
-    /// What the key's slot has noted, if the target is in another one.
-    pub note: Option<Windowed<KeyRecord>>,
+    /// The note in the key's slot, if the target is in another slot.
+    pub note: Option<WindowedRecord<KeyRecord>>,
 }
 
-impl UnderKey {
+impl KeyedRequest {
     /// The change that makes, or renews, the note of a request whose target is in another slot.
-    /// It is renewed with each attempt: its window, and the answer's, begin when the change is made.
+    /// Each attempt renews it: the windows of the note and of the answer both begin now.
     pub fn noted(&self, expires_at: Timestamp) -> Change<KeyRecord> {
-        let record = KeyRecord { hash: self.hash, led_to: LedTo::Target(self.target) };
-        let after = Windowed { expires_at: Some(expires_at), record };
+        let record = KeyRecord { hash: self.hash, led_to: KeyOutcome::Target(self.target) };
+        let after = WindowedRecord { expires_at: Some(expires_at), record };
         Change { id: self.id.clone(), before: self.note.clone(), after }
     }
 
-    /// Where the answer is, if the target is in another slot than the key.
+    /// The id of the answer's record, if the target is in another slot than the key.
     pub fn answer_id(&self) -> Id {
-        Id::answer(&self.id.namespace, &self.target, &self.id.name)
+        Id::for_answer(&self.id.namespace, &self.target, &self.id.name)
     }
 }
 
-/// Something that is answered under a key, and can be told again.
-pub trait Answered: Sized {
-    /// What was answered. None: it is the answer to another kind of request.
-    fn told(answer: Answer) -> Option<Self>;
+/// An answer that can be given again to a repeated request.
+pub trait KeyedReply: Sized {
+    /// The answer in this form. None: it answers another kind of request.
+    fn from_answer(answer: Answer) -> Option<Self>;
 }
 
-impl Answered for () {
-    fn told(answer: Answer) -> Option<Self> {
+impl KeyedReply for () {
+    fn from_answer(answer: Answer) -> Option<Self> {
         (answer == Answer::Done).then_some(())
     }
 }
 
-impl Answered for DeliveryId {
-    fn told(answer: Answer) -> Option<Self> {
+impl KeyedReply for DeliveryId {
+    fn from_answer(answer: Answer) -> Option<Self> {
         if let Answer::Delivered(delivery) = answer { Some(delivery) } else { None }
     }
 }
 
-impl Answered for Cancelling {
-    fn told(answer: Answer) -> Option<Self> {
+impl KeyedReply for CancelOutcome {
+    fn from_answer(answer: Answer) -> Option<Self> {
         if let Answer::Cancelling(cancelling) = answer { Some(cancelling) } else { None }
     }
 }
 
-/// The record of a key, in its own namespace.
+/// The id of a key's record, in the key's own namespace.
 pub fn id_of(key: &IdempotencyKey) -> Id {
     let namespace = Namespace::new(key.namespace().as_str());
     let namespace = namespace.expect("a consumer's namespace is a short word of few letters");
     Id::idempotency_key(&namespace, key.value())
 }
 
-/// What was asked for under the key is done: its record stays for its window, which ends at this time.
-pub fn done(mut expires_at: Timestamp, under: &UnderKey, answer: Answer) -> Change<KeyRecord> {
-    let record = KeyRecord { hash: under.hash, led_to: LedTo::Answer(answer) };
+/// The request under the key is done: its record stays until this time.
+pub fn done(mut expires_at: Timestamp, under: &KeyedRequest, answer: Answer) -> Change<KeyRecord> {
+    let record = KeyRecord { hash: under.hash, led_to: KeyOutcome::Answer(answer) };
     let id = match &under.note {
         None => under.id.clone(),
         Some(note) => {
-            // The note is due first: as long as its window lasts, the answer is there.
+            // The note expires first: as long as it is there, the answer is there.
             let noted = note.expires_at.map_or(0, |at| at.as_micros() + 1);
             expires_at = expires_at.max(Timestamp::from_micros(noted).unwrap_or(Timestamp::MAX));
             under.answer_id()
         }
     };
-    let after = Windowed { expires_at: Some(expires_at), record };
+    let after = WindowedRecord { expires_at: Some(expires_at), record };
     Change { id, before: None, after }
 }
 
-/// The key has led to this operation. While it goes on its record does not expire (C-3).
+/// The key has led to this operation. The record does not expire while the operation goes on (C-3).
 pub(crate) fn begun(
     namespace: &Namespace,
-    keyed: &Keyed,
+    keyed: &KeyedStart,
     operation_id: &OperationId,
 ) -> Change<KeyRecord> {
-    let led_to = LedTo::Operation(operation_id.clone());
-    let after = Windowed { expires_at: None, record: KeyRecord { hash: keyed.hash, led_to } };
+    let led_to = KeyOutcome::Operation(operation_id.clone());
+    let after = WindowedRecord { expires_at: None, record: KeyRecord { hash: keyed.hash, led_to } };
     Change { id: Id::idempotency_key(namespace, keyed.key.value()), before: None, after }
 }
 
-/// What the operation led to is over: the key's record stays for its window.
+/// The key's operation is over: the key's record stays for its window.
 pub(crate) fn ended(
     cx: Cx<'_>,
     pending: Option<Change<KeyRecord>>,
@@ -181,7 +181,7 @@ pub(crate) fn ended(
         Some(pending) => Some(pending),
         None => windows::get(&cx.reads, &id)?.value.map(|before| Change::of(id, before)),
     };
-    // Before the operation's own record, whose time this is.
+    // The key's record expires before the operation's, which expires at `expires_at`.
     let earlier = Timestamp::from_micros(expires_at.as_micros().saturating_sub(1));
     Ok(pending.map(|mut change| {
         change.after.expires_at = earlier;
@@ -197,7 +197,7 @@ mod tests {
     fn keyed(called: &str, input: &Payload) -> RequestHash {
         let namespace = ConsumerNamespace::new("tests").unwrap();
         let key = parse_key(&namespace, Some("k")).unwrap().unwrap();
-        Keyed::new(&key, called, input).hash
+        KeyedStart::new(&key, called, input).hash
     }
 
     /// C-31, C-6: the hash covers function, codec and canonical input, and nothing else.

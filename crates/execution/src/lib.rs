@@ -1,18 +1,20 @@
-//! Trees of executions, as a machine: what happens to them is decided here, and done elsewhere.
+//! Trees of executions, as a machine: this crate decides what happens to them, and the host does
+//! it.
 //!
-//! A [`Tree`] is a root and everything that it called, in memory as far as it is needed. It is told
-//! one [`Input`] at a time, and guests ask it while they run; what follows comes out as
-//! [`Changes`](indelible_machine::Changes), as [`Notice`]s, and as guests to [run](guest::Run). A
-//! child's end and what it means to its caller are one change, and become one commit (D7).
+//! A [`Tree`] is a root and everything that it called, in memory as far as it is needed. It handles
+//! one [`Input`] at a time, and guests ask it while they run. It puts out
+//! [`Changes`](indelible_machine::Changes), [`Notice`]s, and guests to [run](guest::Run). A child's
+//! end and its consequence for the caller are one change, and become one commit (D7).
 //!
-//! - `input`, `output`, `guest`: what a tree can be told, and what it can ask for.
+//! - `input`, `output`, `guest`: what a tree handles, and what it asks for.
 //! - `context`: what it may look at.
-//! - `commands`: what comes from outside. `work`: what is next.
-//! - `calls`, `waits`: what guests ask for. `effects`: HTTP requests. `unresolved`, `reconcile`: those
-//!   of which nobody knows whether they happened.
-//! - `ending`, `retry`, `cancel`: how executions end. `volatile`: those that are in memory alone.
-//! - `duplicates`: what a repeated request meets. `operation`, `keys`, `audit`: the records that change
-//!   with a tree.
+//! - `commands`: inputs from outside. `work`: what is next.
+//! - `calls`, `waits`: what guests ask for. `effects`: HTTP requests. `unresolved`, `reconcile`:
+//!   effects whose outcome is unknown.
+//! - `ending`, `retry`, `cancel`: how executions end. `volatile`: executions that are in memory
+//!   alone.
+//! - `duplicates`: what a repeated request meets. `operation`, `keys`, `audit`: the records that
+//!   change with a tree.
 //! - `load`, `changes`: from and to the store. `view`: what is shown.
 
 mod audit;
@@ -44,11 +46,11 @@ mod work;
 
 pub use self::audit::{AUDIT_TEXT_BYTES_MAX, Actor, entry as audit_entry};
 pub use self::calls::GuestCalls;
-pub use self::context::{Context, Limits, Purpose, Surroundings};
+pub use self::context::{Context, Environment, Limits, Purpose};
 pub use self::input::{Input, Reply, Request};
 pub use self::load::LoadError;
 pub use self::output::{Event, Notice, Outgoing};
 pub use self::reconcile::NAMESPACE as RECONCILE_NAMESPACE;
 pub use self::tree::Tree;
 pub use self::unresolved_effect::UnresolvedEffect;
-pub use self::view::Viewed;
+pub use self::view::TreeView;

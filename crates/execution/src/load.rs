@@ -1,5 +1,5 @@
-//! An execution from the store: its events, checked as if they were new, and what follows from
-//! them for the engine.
+//! Loads an execution from the store: its entries, checked as if they were new, and what follows
+//! from them for the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,21 +13,22 @@ use indelible_store::ReadError;
 use crate::Tree;
 use crate::context::Cx;
 use crate::execution::{Execution, Phase, number};
-use crate::output::Notice;
+use crate::output::Severity;
 use crate::tree::Work;
 use crate::volatile::is_unknown_when_lost;
 
 /// How many rows of a journal are read at a time.
 const ROWS_MAX: usize = 256;
 
-/// The inputs of calls that are not over, and what else only the events say.
+/// What only the entries of a journal say: the inputs of open calls, and since when the guest
+/// waits.
 #[derive(Default)]
 struct Inputs {
-    /// Of those that are scheduled and not started.
+    /// Inputs of calls that are scheduled and not started.
     unstarted: BTreeMap<u32, Payload>,
-    /// Of effects and volatile calls that have begun: they are begun again.
+    /// Inputs of effects and volatile calls that have begun, for their next attempts.
     requests: BTreeMap<u32, Payload>,
-    /// When its guest waited last.
+    /// When its guest began its last wait.
     awaiting_since: Option<Timestamp>,
 }
 
@@ -35,12 +36,12 @@ struct Inputs {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// There is none.
-    #[error("there is no such execution")]
+    #[error("no such execution")]
     Absent,
-    /// The store could not give it.
+    /// The store could not read it.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Its events are not a journal.
+    /// Its entries are not a valid journal.
     #[error("its journal breaks a rule: {0}")]
     Violation(#[from] Violation),
 }
@@ -57,64 +58,73 @@ impl LoadError {
 }
 
 impl Tree {
-    /// Makes sure that an execution is in memory. What the stored queue says is to be done with
-    /// it is put into the list of work.
+    /// Makes sure that an execution is in memory. Loading alone resumes nothing: an execution with
+    /// a place in the stored queue goes on when [`Input::Recover`](crate::Input::Recover) names it,
+    /// or when the input that loaded it wakes it.
     pub(crate) fn load(&mut self, cx: Cx<'_>, key: &JournalKey) -> Result<(), LoadError> {
-        self.load_queued(cx, key, None)
-    }
-
-    /// The same for one whose place in the stored queue may be known.
-    pub(crate) fn load_queued(
-        &mut self,
-        cx: Cx<'_>,
-        key: &JournalKey,
-        ticket: Option<u64>,
-    ) -> Result<(), LoadError> {
         if self.executions.contains_key(key) {
             return Ok(());
         }
-        let execution = stored(cx, key, ticket).inspect_err(|error| {
+        let execution = stored(cx, key).inspect_err(|error| {
             if let LoadError::Read(read) = error
                 && !read.is_damage()
             {
-                self.notices.push(Notice::Trouble(format!("{key:#}: {read}")));
+                self.trouble(
+                    Severity::Warning,
+                    "execution cannot be read",
+                    key.execution_id(),
+                    read,
+                );
             }
         })?;
         self.executions.insert(key.clone(), execution);
         self.loaded = true;
-        self.goes_on(cx, key);
         Ok(())
     }
 
-    /// An execution that is in memory has a place in the stored queue, which whoever loaded it did
-    /// not know: it goes on as if it had been loaded with it.
-    pub(crate) fn adopt(&mut self, cx: Cx<'_>, key: &JournalKey, ticket: u64) {
-        let execution = self.execution(key);
-        execution.ticket = Some(ticket);
-        if matches!(execution.phase, Phase::Resting) {
-            execution.phase = Phase::Waiting;
+    /// Gives an execution the place under which the stored queue names it, if that is not the place
+    /// which follows from its row. Without this an execution that could run would never be resumed,
+    /// and one that is over or waits would keep the entry for ever.
+    pub(crate) fn adopt_entry(&mut self, cx: Cx<'_>, entry: &queue::Entry) {
+        let execution = self.execution(&entry.key);
+        let is_idle = execution.replay.is_none()
+            && !matches!(execution.phase, Phase::Ready | Phase::Running { .. });
+        // A read that fails leaves the entry where it is, for the next process.
+        let is_stored = || queue::holds(&cx.reads, entry).unwrap_or(false);
+        if execution.ticket.is_none() && is_idle && is_stored() {
+            execution.ticket = Some(entry.ticket);
+            execution.resumed = false;
+            if matches!(execution.phase, Phase::PendingAttempt) {
+                execution.phase = Phase::Waiting;
+            }
         }
-        self.goes_on(cx, key);
     }
 
-    /// What is to be done with an execution that was loaded.
-    fn goes_on(&mut self, cx: Cx<'_>, key: &JournalKey) {
+    /// Puts what the stored queue stands for into the list of work: the guest, calls that had not
+    /// begun, effects that another process had in flight. Once for each execution that was loaded.
+    pub(crate) fn resume(&mut self, cx: Cx<'_>, key: &JournalKey) {
         let execution = self.execution(key);
-        let runs = matches!(execution.phase, Phase::Waiting)
-            && matches!(execution.journal.status(), Some(Status::Running | Status::Cancelling));
+        if std::mem::replace(&mut execution.resumed, true) {
+            return;
+        }
+        let could_run =
+            matches!(execution.journal.status(), Some(Status::Running | Status::Cancelling));
+        let runs = could_run && matches!(execution.phase, Phase::Waiting);
+        // The input that loaded the execution may have woken it before this.
+        let goes_on = runs || matches!(execution.phase, Phase::Ready | Phase::Running { .. });
         let cancelled = execution.journal.cancel_requested().is_some();
         let starts: Vec<u32> = match execution.ticket {
             Some(_) => execution.unstarted.keys().copied().collect(),
             None => Vec::new(),
         };
         if runs {
-            // Before the calls that it had not begun: if it has come to its end, they never begin,
-            // as they would not have without a crash (C-40).
+            // The guest comes before the calls that had not begun: if it ends now, they never
+            // begin, as without the crash (C-40).
             self.ready(key);
         }
-        self.lose(key);
+        self.queue_lost_effects(key);
         self.work.extend(starts.into_iter().map(|child| Work::Start(key.clone(), child)));
-        if cancelled && runs {
+        if cancelled && goes_on {
             // The process may have died before the cancel reached every child.
             self.cascade(key);
         }
@@ -123,11 +133,11 @@ impl Tree {
 }
 
 impl Tree {
-    /// Somebody sees to the effects that another process had in flight; not while a person looks
-    /// at their execution (C-25).
-    pub(crate) fn lose(&mut self, key: &JournalKey) {
+    /// Puts the effects that another process had in flight into the list of work; not while their
+    /// execution is stuck (C-25).
+    pub(crate) fn queue_lost_effects(&mut self, key: &JournalKey) {
         let execution = self.execution(key);
-        if matches!(execution.phase, Phase::Held { .. }) {
+        if matches!(execution.phase, Phase::Stuck { .. }) {
             return;
         }
         let lost: Vec<_> = execution.lost.iter().copied().collect();
@@ -135,48 +145,36 @@ impl Tree {
     }
 }
 
-/// An execution as the store has it. Its place in the stored queue may be known. A journal that breaks
-/// a rule is noted as damage here; rows that do not decode were noted by the store.
-pub(crate) fn stored(
-    cx: Cx<'_>,
-    key: &JournalKey,
-    ticket: Option<u64>,
-) -> Result<Execution, LoadError> {
-    decode(cx, key, ticket).inspect_err(|error| {
+/// An execution as it is stored. A journal that breaks a rule is noted as damage here; the store
+/// has noted rows that do not decode.
+pub(crate) fn stored(cx: Cx<'_>, key: &JournalKey) -> Result<Execution, LoadError> {
+    decode(cx, key).inspect_err(|error| {
         if let LoadError::Violation(_) = error {
             cx.reads.damage().note(&format!("{key:#}: {error}"));
         }
     })
 }
 
-fn decode(cx: Cx<'_>, key: &JournalKey, ticket: Option<u64>) -> Result<Execution, LoadError> {
+fn decode(cx: Cx<'_>, key: &JournalKey) -> Result<Execution, LoadError> {
     let row = executions::get(&cx.reads, key)?.value.ok_or(LoadError::Absent)?;
     let (journal, Inputs { unstarted, requests, awaiting_since }) = read(cx, key)?;
-    let ticket = match ticket {
-        None => {
-            let waits = unstarted.is_empty() && requests.is_empty();
-            find_queued(cx, &row, &journal, waits)?
-        }
-        // It may have gone on since that was read.
-        Some(ticket) => {
-            let entry = queue::Entry { ticket, key: key.clone() };
-            queue::holds(&cx.reads, &entry)?.then_some(ticket)
-        }
-    };
-    let phase = match (row.held.clone(), journal.status()) {
+    let entry = queue::Entry { ticket: ticket(&row), key: key.clone() };
+    let ticket = queue::holds(&cx.reads, &entry)?.then_some(entry.ticket);
+    let phase = match (row.stuck.clone(), journal.status()) {
         (_, Some(status)) if status.is_terminal() => Phase::Ended,
-        (Some(why), _) => Phase::Held { why },
+        (Some(why), _) => Phase::Stuck { why },
         (None, Some(Status::Blocked { .. })) => Phase::Waiting,
-        // What could run is in the queue, unless it is a next attempt whose time has not come.
-        (None, _) if ticket.is_none() => Phase::Resting,
+        // A runnable execution is in the queue, unless it is a next attempt that is not due yet.
+        (None, _) if ticket.is_none() => Phase::PendingAttempt,
         (None, _) => Phase::Waiting,
     };
     let mut execution = Execution::new(journal, phase);
     execution.row = Some(row);
     execution.ticket = ticket;
+    execution.resumed = false;
     execution.blocked_since = awaiting_since;
-    // What had not begun when it ended never begins (C-40), though its turn may still be in the
-    // list of work from before.
+    // Calls that had not begun when the execution ended never begin (C-40), though the list of work
+    // may still name them.
     if !matches!(execution.phase, Phase::Ended) {
         execution.unstarted = unstarted;
         execution.requests = requests;
@@ -185,8 +183,8 @@ fn decode(cx: Cx<'_>, key: &JournalKey, ticket: Option<u64>) -> Result<Execution
     Ok(execution)
 }
 
-/// Effects and volatile calls that are written as started and not in flight here: what is known of
-/// them is in their rows, and of those without a row nobody knows anything (C-41).
+/// Finds the effects and volatile calls that are recorded as started and not in flight here. Those
+/// with a row are unresolved; those without were lost with their process (C-41).
 fn find_unknown(cx: Cx<'_>, execution: &mut Execution) -> Result<(), LoadError> {
     let key = execution.journal.key().clone();
     let started: Vec<_> = execution
@@ -210,25 +208,8 @@ fn find_unknown(cx: Cx<'_>, execution: &mut Execution) -> Result<(), LoadError> 
     Ok(())
 }
 
-/// The place of an execution in the stored queue: what could run has one.
-fn find_queued(
-    cx: Cx<'_>,
-    row: &Row,
-    journal: &Journal,
-    waits: bool,
-) -> Result<Option<u64>, ReadError> {
-    let could_run = match journal.status() {
-        Some(Status::Running | Status::Cancelling) => true,
-        Some(Status::Blocked { .. }) => !waits,
-        _ => false,
-    };
-    let entry = queue::Entry { ticket: ticket(row), key: row.key.clone() };
-    let queued = could_run && row.held.is_none() && queue::holds(&cx.reads, &entry)?;
-    Ok(queued.then_some(entry.ticket))
-}
-
-/// The place in the stored queue that an execution has whenever it has one: the oldest go first,
-/// and its row alone says which it is.
+/// The place of an execution in the stored queue: the oldest go first, and the row alone determines
+/// it.
 pub(crate) fn ticket(row: &Row) -> u64 {
     row.created_at.as_micros()
 }

@@ -1,44 +1,45 @@
 //! Operations: a repeated request finds the record of the first one and attaches; another request
-//! under the same id is a conflict (V-9, C-6, C-31). The record is looked up before any id is made of
-//! the component's digest, so that a new version does not make an old request new.
+//! under the same id is a conflict (V-9, C-6, C-31). The record is looked up before any id is made
+//! from the component's digest, so that deploying a new version does not make an old request new.
 
 use indelible_journal::{Attempt, JournalKey, OperationKey, RootHash, Timestamp};
 use indelible_operations::{Binding, id};
 use indelible_records::operations::{self, Operation};
-use indelible_records::windows::{self, Id, RecordBody, Windowed};
-use indelible_store::Batch;
+use indelible_records::windows::{self, Id, RecordBody, WindowedRecord};
+use indelible_store::{Batch, ReadError};
 
 use crate::Tree;
 use crate::context::Cx;
-use crate::keys::{self, Keyed};
+use crate::keys::{self, KeyedStart};
+use crate::output::Severity;
 
 /// A request to start something, under its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationRequest {
-    /// The id.
+    /// The operation id and its namespace.
     pub operation: OperationKey,
     /// The root of the tree that it leads to.
     pub root: RootHash,
-    /// What is asked for.
+    /// The function and input that are asked for.
     pub binding: Binding,
-    /// The key that it came under.
-    pub keyed: Option<Keyed>,
+    /// The idempotency key that the request came under.
+    pub keyed: Option<KeyedStart>,
 }
 
 /// A change of a record, for the next commit.
 #[derive(Debug, Clone)]
 pub struct Change<R> {
-    /// Of which record.
+    /// The id of the record.
     pub id: Id,
-    /// The record as it must be stored, or the commit is refused.
-    pub before: Option<Windowed<R>>,
-    /// The record as it will be.
-    pub after: Windowed<R>,
+    /// The record as it must be stored; if it is not, the store refuses the commit.
+    pub before: Option<WindowedRecord<R>>,
+    /// The record after the commit.
+    pub after: WindowedRecord<R>,
 }
 
 impl<R: RecordBody + Clone> Change<R> {
-    /// A change of what is stored.
-    pub fn of(id: Id, before: Windowed<R>) -> Self {
+    /// A change of a stored record, which changes nothing yet.
+    pub fn of(id: Id, before: WindowedRecord<R>) -> Self {
         Self { id, before: Some(before.clone()), after: before }
     }
 
@@ -49,7 +50,7 @@ impl<R: RecordBody + Clone> Change<R> {
 }
 
 impl Change<Operation> {
-    /// The operation has begun. While it goes on its record does not expire (C-3).
+    /// The operation has begun. Its record does not expire while it goes on (C-3).
     pub(crate) fn begun(request: &OperationRequest, now: Timestamp) -> Self {
         let record = Operation {
             root: request.root,
@@ -59,14 +60,14 @@ impl Change<Operation> {
             key: request.keyed.as_ref().map(|keyed| keyed.key.value().to_owned()),
             end: None,
         };
-        let after = Windowed { expires_at: None, record };
+        let after = WindowedRecord { expires_at: None, record };
         Self { id: Id::operation(&request.operation), before: None, after }
     }
 }
 
 impl Tree {
-    /// The root is over: its record stays for its window, and until its id is recognized as expired
-    /// (V-56, V-58, C-3).
+    /// The root is over: the operation's record stays for its window, and until its id is
+    /// recognized as expired (V-56, V-58, C-3).
     pub(crate) fn operation_ended(&mut self, cx: Cx<'_>, root: &JournalKey) {
         let operation = self.operation_of(root);
         let made = operation.and_then(|operation| id::created_at(&operation.operation_id));
@@ -80,7 +81,7 @@ impl Tree {
         let pending = self.pending.key.take();
         match keys::ended(cx, pending, &operation.namespace, &key, expires_at) {
             Ok(change) => self.pending.key = change,
-            Err(error) => self.trouble(error.to_string()),
+            Err(error) => self.record_unreadable(root, &error),
         }
     }
 
@@ -90,11 +91,16 @@ impl Tree {
         self.change_operation(cx, next, |after| after.record.attempt = attempt);
     }
 
+    fn record_unreadable(&mut self, root: &JournalKey, error: &ReadError) {
+        let message = "operation record cannot be read";
+        self.trouble(Severity::Warning, message, root.execution_id(), error);
+    }
+
     fn change_operation(
         &mut self,
         cx: Cx<'_>,
         root: &JournalKey,
-        change: impl FnOnce(&mut Windowed<Operation>),
+        change: impl FnOnce(&mut WindowedRecord<Operation>),
     ) {
         let Some(operation) = self.operation_of(root) else { return };
         if self.pending.operation.is_none() {
@@ -103,9 +109,9 @@ impl Tree {
                     let change = Change::of(Id::operation(&operation), before);
                     self.pending.operation = Some(change);
                 }
-                // Without a record nothing is lost: it only says where to look.
+                // Without a record there is nothing to change.
                 Ok(None) => return,
-                Err(error) => return self.trouble(error.to_string()),
+                Err(error) => return self.record_unreadable(root, &error),
             }
         }
         if let Some(pending) = &mut self.pending.operation {
@@ -113,7 +119,7 @@ impl Tree {
         }
     }
 
-    /// When the root's operation was accepted; for one without a record, when this attempt began.
+    /// When the root's operation was accepted; without a record, now.
     pub(crate) fn operation_accepted_at(&mut self, cx: Cx<'_>, root: &JournalKey) -> Timestamp {
         if let Some(change) = &self.pending.operation {
             return change.after.record.accepted_at;

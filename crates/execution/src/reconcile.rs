@@ -1,6 +1,6 @@
-//! Asking a reconciler whether an effect happened (D5): a function of the effect's component, run
-//! as the root of a tree of its own, once for each question. Its operation id says which question
-//! it is, so that asking again after a crash finds the same execution.
+//! Asks a reconciler whether an effect happened (D5). A reconciler is a function of the effect's
+//! component, run as the root of its own tree, once for each question. Its operation id names the
+//! question, so that asking again after a crash finds the same execution.
 
 use bytes::Bytes;
 use data_encoding::BASE64;
@@ -9,7 +9,7 @@ use indelible_journal::{
     Attempt, ComponentDigest, Ending, Event, ExecutionId, JournalKey, Namespace, OpenInvoke,
     OperationId, OperationKey, Payload, RootHash, Started,
 };
-use indelible_machine::Asker;
+use indelible_machine::CallerId;
 use indelible_operations::Binding;
 use indelible_records::operations::{self, Operation};
 use indelible_records::{executions, journals};
@@ -18,39 +18,39 @@ use serde::{Deserialize, Serialize};
 use crate::Tree;
 use crate::context::Cx;
 use crate::effects::{idempotency_key, minted};
-use crate::input::{Input, Reconciled, Request as Asking, Start};
+use crate::input::{Input, ReconcilerReply, Request as TreeRequest, Start};
 use crate::operation::OperationRequest;
 use crate::output::Outgoing;
 
-/// The namespace of questions. Nobody else starts anything in it.
+/// The namespace of questions, in which only this module starts operations.
 pub const NAMESPACE: &str = indelible_slots::RECONCILE_NAMESPACE;
 
-/// The header that keys are sent in.
+/// The header of idempotency keys.
 const KEY_HEADER: &str = "idempotency-key";
 
-/// What a reconciler said.
+/// The answer of a reconciler.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answered {
-    /// It happened, and this was, or would have been, the answer.
+pub enum ReconcilerAnswer {
+    /// The effect happened, and this was, or would have been, the response.
     Happened(Response),
-    /// It did not.
+    /// The effect did not happen.
     DidNotHappen,
-    /// It cannot say, or has failed.
+    /// The reconciler cannot say, or has failed.
     NotKnownYet,
 }
 
-/// What a question came to.
-pub(crate) enum Asked {
-    /// It is asked by this word to this tree.
-    Begins(RootHash, Box<Input>),
-    /// It was asked, and is not answered.
+/// What came of asking.
+pub(crate) enum QuestionOutcome {
+    /// The question is asked by sending this input to this tree.
+    Start(RootHash, Box<Input>),
+    /// The question was asked before, and is not answered.
     UnderWay,
-    /// It was answered before, or there is nobody to ask.
-    Answered(Answered),
+    /// The question was answered before, or there is no reconciler to ask.
+    ReconcilerAnswer(ReconcilerAnswer),
 }
 
-/// Which question it is.
-pub(crate) struct Which<'a> {
+/// Identifies a question.
+pub(crate) struct QuestionId<'a> {
     pub(crate) key: &'a JournalKey,
     pub(crate) child: u32,
     pub(crate) attempt: Attempt,
@@ -70,7 +70,7 @@ struct Question<'a> {
     body: Body,
 }
 
-/// Bytes in JSON: text if they are, else base64.
+/// Bytes in JSON: as text if they are UTF-8, else as base64.
 #[derive(Serialize, Deserialize, Default)]
 struct Body {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,13 +82,13 @@ struct Body {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Answer {
-    Happened(Answering),
+    Happened(HttpAnswerDocument),
     DidNotHappen,
     NotKnownYet,
 }
 
 #[derive(Deserialize)]
-struct Answering {
+struct HttpAnswerDocument {
     status: u16,
     #[serde(default)]
     headers: Vec<(String, String)>,
@@ -114,7 +114,7 @@ impl Body {
     }
 }
 
-/// Parts as a reconciler sees them: secrets by name.
+/// Parts as a reconciler sees them: secrets by their names.
 fn shown(parts: &[Part]) -> Vec<u8> {
     let mut all = Vec::new();
     for part in parts {
@@ -126,10 +126,10 @@ fn shown(parts: &[Part]) -> Vec<u8> {
     all
 }
 
-/// The operation id of a question: child, attempt, its number, whose effect it is about, and the
-/// slot of the execution that asks, in which it is answered (C-77).
-pub(crate) fn operation_id(which: &Which<'_>) -> OperationId {
-    let Which { key, child, attempt, question } = which;
+/// The operation id of a question: child, attempt, number of the question, whose effect it is
+/// about, and the slot of the execution that asks, to which the answer goes (C-77).
+pub(crate) fn operation_id(which: &QuestionId<'_>) -> OperationId {
+    let QuestionId { key, child, attempt, question } = which;
     let whose = minted(["reconcile", &key.to_string()]);
     let slot = key.execution_id().root().slot();
     let id = format!("{child}.{attempt}.{question}.{whose}.{slot}");
@@ -141,21 +141,21 @@ pub(crate) fn child_of(operation_id: &OperationId) -> Option<u32> {
     operation_id.as_str().split('.').next()?.parse().ok()
 }
 
-/// Asks, or finds what was answered.
+/// Asks a question, or finds its answer.
 pub(crate) fn ask(
     cx: Cx<'_>,
     own: ComponentDigest,
     open: &OpenInvoke,
-    which: &Which<'_>,
+    which: &QuestionId<'_>,
     request: &Payload,
-) -> Result<Asked, String> {
+) -> Result<QuestionOutcome, String> {
     let namespace = Namespace::new(NAMESPACE).expect("it is a name");
     let operation = OperationKey { namespace, operation_id: operation_id(which) };
     let known = operations::get(&cx.reads, &operation).map_err(|error| error.to_string())?;
     if let Some(known) = known.value {
         return found(cx, &known.record);
     }
-    let nobody = Asked::Answered(Answered::NotKnownYet);
+    let nobody = QuestionOutcome::ReconcilerAnswer(ReconcilerAnswer::NotKnownYet);
     let Some(reconciler) = &open.retry_policy.reconciler else { return Ok(nobody) };
     let request = Request::decode(&request.bytes).map_err(|error| error.to_string())?;
     let header = |header: &indelible_http::Header| {
@@ -172,7 +172,7 @@ pub(crate) fn ask(
     };
     let input = Payload::json(serde_json::to_vec(&asked).expect("texts and numbers are JSON"));
     if input.bytes.len() > cx.limits.payload_bytes_max {
-        // Its JSON is larger than the request was, and than a function may be given.
+        // The JSON is larger than the request was, and than an input may be.
         return Ok(nobody);
     }
     let name = reconciler.function.as_str();
@@ -182,7 +182,7 @@ pub(crate) fn ask(
     let asker = which.key.execution_id();
     let root = RootHash::derive(&own, Some(asker), &operation);
     let first = JournalKey::first(ExecutionId::root_of(root));
-    // Its record may be forgotten, and its execution not.
+    // The question's record may be purged while its execution is still stored.
     let stored = executions::latest(&cx.reads, first.execution_id());
     if let Some(row) = stored.map_err(|error| error.to_string())?.value {
         return stands(cx, &row);
@@ -201,12 +201,12 @@ pub(crate) fn ask(
     };
     let request = OperationRequest { operation, root, binding, keyed: None };
     let start = Start { started, request, again: false, actor: None, kept: true };
-    // Nobody waits for this answer: the one that counts comes at its end.
-    let start = Input::Asked(Asker::NOBODY, Asking::Start(Box::new(start)));
-    Ok(Asked::Begins(root, Box::new(start)))
+    // No caller waits for the reply to this start: the answer comes at the question's end.
+    let start = Input::Asked(CallerId::NONE, TreeRequest::Start(Box::new(start)));
+    Ok(QuestionOutcome::Start(root, Box::new(start)))
 }
 
-/// The `Idempotency-Key` that a request was sent with: its own, if it has one.
+/// The `Idempotency-Key` that a request was sent with: its own header, or the minted key.
 fn key_sent(request: &Request, open: &OpenInvoke) -> String {
     let own = |header: &&indelible_http::Header| header.name.eq_ignore_ascii_case(KEY_HEADER);
     match request.headers.iter().find(own) {
@@ -216,55 +216,57 @@ fn key_sent(request: &Request, open: &OpenInvoke) -> String {
 }
 
 /// What became of a question that was asked before.
-fn found(cx: Cx<'_>, record: &Operation) -> Result<Asked, String> {
+fn found(cx: Cx<'_>, record: &Operation) -> Result<QuestionOutcome, String> {
     let execution = record.execution_id();
     let row = executions::latest(&cx.reads, &execution).map_err(|error| error.to_string())?;
     match row.value {
         Some(row) => stands(cx, &row),
-        // Retention has taken its tree, and left the end to its record.
-        None => Ok(Asked::Answered(match record.ending() {
+        // Retention has purged the tree, and left its outcome in the record.
+        None => Ok(QuestionOutcome::ReconcilerAnswer(match record.ending() {
             Some(Ending::Completed(result)) => read(&result),
-            _ => Answered::NotKnownYet,
+            _ => ReconcilerAnswer::NotKnownYet,
         })),
     }
 }
 
-/// What a question came to that stands like this.
-fn stands(cx: Cx<'_>, row: &executions::Execution) -> Result<Asked, String> {
+/// What became of a question whose execution has this row.
+fn stands(cx: Cx<'_>, row: &executions::Execution) -> Result<QuestionOutcome, String> {
     if !row.standing.is_terminal() {
-        return Ok(Asked::UnderWay);
+        return Ok(QuestionOutcome::UnderWay);
     }
     let last = row.length.saturating_sub(1);
     let page = journals::read(&cx.reads, &row.key, last, 1).map_err(|e| e.to_string())?;
     let answered = match page.value.records.into_iter().last().map(|record| record.event) {
         Some(Event::ExecutionCompleted { result }) => read(&result),
-        _ => Answered::NotKnownYet,
+        _ => ReconcilerAnswer::NotKnownYet,
     };
-    Ok(Asked::Answered(answered))
+    Ok(QuestionOutcome::ReconcilerAnswer(answered))
 }
 
-/// What a reconciler returned. What makes no sense is no answer.
-fn read(result: &Payload) -> Answered {
+/// The answer that a reconciler returned. A result that does not decode is no answer.
+fn read(result: &Payload) -> ReconcilerAnswer {
     match serde_json::from_slice(&result.bytes) {
         Ok(Answer::Happened(answer)) => {
-            let Answering { status, headers, body } = answer;
+            let HttpAnswerDocument { status, headers, body } = answer;
             let header = |(name, value): (String, String)| (name.to_lowercase(), value.into());
             match body.bytes() {
-                Some(body) if (100..=999).contains(&status) => Answered::Happened(Response {
-                    status,
-                    headers: headers.into_iter().map(header).collect(),
-                    body,
-                }),
-                _ => Answered::NotKnownYet,
+                Some(body) if (100..=999).contains(&status) => {
+                    ReconcilerAnswer::Happened(Response {
+                        status,
+                        headers: headers.into_iter().map(header).collect(),
+                        body,
+                    })
+                }
+                _ => ReconcilerAnswer::NotKnownYet,
             }
         }
-        Ok(Answer::DidNotHappen) => Answered::DidNotHappen,
-        Ok(Answer::NotKnownYet) | Err(_) => Answered::NotKnownYet,
+        Ok(Answer::DidNotHappen) => ReconcilerAnswer::DidNotHappen,
+        Ok(Answer::NotKnownYet) | Err(_) => ReconcilerAnswer::NotKnownYet,
     }
 }
 
 impl Tree {
-    /// Whether the tree of an execution is a question about an effect.
+    /// Whether the tree of an execution is a question to a reconciler.
     pub(crate) fn reconciles(&mut self, cx: Cx<'_>, key: &JournalKey) -> bool {
         if let Some(known) = self.reconciles {
             return known;
@@ -281,7 +283,7 @@ impl Tree {
                     Event::ExecutionStarted(started) => is_question(started),
                     _ => false,
                 }),
-                // Whoever cannot say may do less.
+                // If the root cannot be read, the stricter rules of a question hold.
                 Err(_) => true,
             },
         };
@@ -289,8 +291,8 @@ impl Tree {
         known
     }
 
-    /// A root has ended. If it was a question, whoever asked is told when that is durable; if the
-    /// process dies before that, whoever asked asks again.
+    /// A root has ended. If it was a question, the execution that asked is told when the end is
+    /// durable; if the process dies before that, the timer makes that execution ask again.
     pub(crate) fn answer_asker(&mut self, key: &JournalKey, ending: &Ending) {
         let Some(started) = self.execution(key).journal.started() else { return };
         let (Some(asker), Some(operation)) = (&started.parent_id, &started.idempotency_key) else {
@@ -302,11 +304,11 @@ impl Tree {
         let (asker, operation_id) = (asker.clone(), operation.operation_id.clone());
         let answered = match ending {
             Ending::Completed(result) => read(result),
-            _ => Answered::NotKnownYet,
+            _ => ReconcilerAnswer::NotKnownYet,
         };
         let root = *asker.root();
-        let answer = Reconciled { execution: asker, operation_id, answered };
-        let word = Input::Reconciled(Box::new(answer));
+        let answer = ReconcilerReply { execution: asker, operation_id, answered };
+        let word = Input::ReconcilerReply(Box::new(answer));
         self.pending.outgoing.push(Outgoing::Tell(root, word));
     }
 }
@@ -318,8 +320,8 @@ mod tests {
     #[test]
     fn answers_read_or_are_none() {
         let answer = |text: &str| read(&Payload::json(text.to_owned()));
-        assert_eq!(answer("\"did-not-happen\""), Answered::DidNotHappen);
-        assert_eq!(answer("\"not-known-yet\""), Answered::NotKnownYet);
+        assert_eq!(answer("\"did-not-happen\""), ReconcilerAnswer::DidNotHappen);
+        assert_eq!(answer("\"not-known-yet\""), ReconcilerAnswer::NotKnownYet);
         let response = |body: &'static [u8]| Response {
             status: 201,
             headers: vec![("a".into(), "b".into())],
@@ -327,11 +329,11 @@ mod tests {
         };
         assert_eq!(
             answer(r#"{"happened":{"status":201,"headers":[["A","b"]],"body":"{}"}}"#),
-            Answered::Happened(response(b"{}"))
+            ReconcilerAnswer::Happened(response(b"{}"))
         );
         assert_eq!(
             answer(r#"{"happened":{"status":201,"headers":[["A","b"]],"body_base64":"/w=="}}"#),
-            Answered::Happened(response(b"\xff"))
+            ReconcilerAnswer::Happened(response(b"\xff"))
         );
         for nonsense in [
             "",
@@ -341,7 +343,7 @@ mod tests {
             r#"{"happened":{"status":200,"body_base64":"?"}}"#,
             r#"{"happened":{"status":200,"body":"","body_base64":""}}"#,
         ] {
-            assert_eq!(answer(nonsense), Answered::NotKnownYet, "{nonsense}");
+            assert_eq!(answer(nonsense), ReconcilerAnswer::NotKnownYet, "{nonsense}");
         }
     }
 }

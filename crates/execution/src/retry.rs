@@ -1,4 +1,4 @@
-//! Another attempt at an execution that came to nothing (C-28, C-32): whether, when, and how.
+//! Another attempt at an execution whose attempt failed (C-28, C-32): whether, when, and how.
 
 use indelible_journal::{
     ErrorKind, Failure, Idempotency, InvokePhase, JournalKey, Micros, RetryBound, RetryCause,
@@ -12,18 +12,19 @@ use crate::context::Purpose;
 use crate::execution::{Execution, Phase, caller, number};
 use crate::volatile::is_volatile;
 
-/// The most bytes of signals that a next attempt gets: they are in one commit with its start.
+/// The most bytes of signals that a next attempt inherits: they are in one commit with its start.
 const CARRIED_BYTES_MAX: usize = 32 << 20;
 
 impl Tree {
-    /// What a failed attempt came to. If it had called something of which nobody can know whether
-    /// it happened, that is so of the attempt, too, and there is no other (C-32).
+    /// The failure of an attempt. If the outcome of something that it called is unknown, the
+    /// attempt is Indeterminate, too, and no other follows (C-32).
     pub(crate) fn known_or_not(&mut self, key: &JournalKey, failure: Failure) -> Failure {
         if !self.execution(key).journal.has_indeterminate() {
             return failure;
         }
-        let message =
-            format!("it called something whose outcome is not known, and failed: {failure}");
+        let message = format!(
+            "the function failed, and the outcome of an effect that it called is unknown: {failure}"
+        );
         Failure { kind: ErrorKind::Indeterminate, message, detail: failure.detail }
     }
 
@@ -35,23 +36,23 @@ impl Tree {
         failure: &Failure,
     ) -> Result<Timestamp, &'static str> {
         if failure.kind == ErrorKind::Indeterminate {
-            return Err("nobody knows whether something that it called happened");
+            return Err("the outcome of an effect that it called is unknown");
         }
         let execution = self.execution(key);
         let journal = &execution.journal;
-        // One that is persist goes on cleaning up; what is volatile may be released (V-40).
+        // A persist execution goes on with its cleanup; a volatile one may be released (V-40).
         if execution.volatile && journal.cancel_requested().is_some() {
-            return Err("it was being cancelled");
+            return Err("the execution was being cancelled");
         }
         let carried: usize = journal.deliveries().map(|(_, payload)| payload.bytes.len()).sum();
         if carried > CARRIED_BYTES_MAX {
-            return Err("its signals are too large to be carried over");
+            return Err("its buffered signals are too large to carry over to another attempt");
         }
         let effect_started = journal.effect_started();
         let tries = self.tries(cx, key, failure.kind);
-        let (policy, retries, since) = tries.ok_or("it was tried as often as it may be")?;
+        let (policy, retries, since) = tries.ok_or("no attempts are left")?;
         if effect_started && policy.class.idempotency != Idempotency::Idem {
-            return Err("it had made calls, and is not idem");
+            return Err("it had made calls and is not `idem`");
         }
         let retry_at = cx.now.saturating_add(backoff(cx, key, &policy, retries));
         match policy.deadline {
@@ -62,8 +63,8 @@ impl Tree {
         }
     }
 
-    /// An execution's policy, how many retries there were, and since when it is tried; none if
-    /// its policy allows no more.
+    /// An execution's policy, how many retries it had, and since when it is tried; none if its
+    /// policy allows no more.
     fn tries(
         &mut self,
         cx: Cx<'_>,
@@ -87,7 +88,7 @@ impl Tree {
         left.then(|| ((*open.retry_policy).clone(), open.retries_counted, open.scheduled_time))
     }
 
-    /// Begins the next attempt's journal; it runs when its time has come.
+    /// Begins the journal of the next attempt; the attempt runs when it is due.
     pub(crate) fn next_attempt(
         &mut self,
         cx: Cx<'_>,
@@ -110,7 +111,7 @@ impl Tree {
         };
         let next_key = next.key().clone();
         let rests_until = volatile.then_some(retry_at);
-        let rests = Execution::new(next, Phase::Resting);
+        let rests = Execution::new(next, Phase::PendingAttempt);
         let rests = Execution { volatile, run, rests_until, ..rests };
         self.executions.insert(next_key.clone(), rests);
         self.written(&next_key, entries);
@@ -132,14 +133,14 @@ impl Tree {
         Ok(())
     }
 
-    /// The time of a call's next attempt has come: it is started, and its guest runs.
+    /// The next attempt at a call is due: it is started, and its guest runs.
     pub(crate) fn retry_child(&mut self, cx: Cx<'_>, timer: &Timer, child: u32) {
         let caller = &timer.key;
         let promise = caller.execution_id().child(child);
         let journal = &mut self.execution(caller).journal;
         let Some(open) = journal.open_invoke(&promise) else { return };
         let InvokePhase::Retrying { failed, retry_at, .. } = open.phase else { return };
-        // One that was told late is not for the attempt that rests now.
+        // A timer that fires late is not for the attempt that waits now.
         if retry_at != timer.due {
             return;
         }
@@ -164,7 +165,7 @@ impl Tree {
         }
     }
 
-    /// An attempt whose time has come.
+    /// Runs an attempt that is due.
     pub(crate) fn run_rested(&mut self, cx: Cx<'_>, key: &JournalKey) {
         self.execution(key).rests_until = None;
         if self.execution(key).journal.cancel_requested().is_some() {
@@ -175,8 +176,8 @@ impl Tree {
     }
 }
 
-/// How long to wait before the next attempt (O-22): doubled for every retry made, give or take a
-/// tenth, so that what failed together does not come back together.
+/// How long to wait before the next attempt (O-22): doubled with every retry, give or take a tenth,
+/// so that executions that failed together do not come back together.
 pub(crate) fn backoff(cx: Cx<'_>, key: &JournalKey, policy: &RetryPolicy, retries: u32) -> Micros {
     let doubled = 1_u64.checked_shl(retries).and_then(|n| policy.backoff.base.get().checked_mul(n));
     let wait = doubled.unwrap_or(u64::MAX).min(policy.backoff.cap.get());

@@ -12,30 +12,31 @@ use indelible_records::unresolved::{Effect, Unresolved};
 
 use crate::unresolved_effect::UnresolvedEffect;
 
-/// The most of what an execution has open, or waits for, that a view lists. The rest is counted: an
-/// execution may have a million calls open.
+/// The most open promises, or promises that are waited for, that a view lists. The rest is counted:
+/// an execution may have a million calls open.
 pub const WAITS_MAX: usize = 1_000;
 
 /// An execution as it stands: the last attempt at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct View {
-    /// Its row: which attempt, function, component, standing, times, why it is held.
+    /// Its row: which attempt, function, component, standing, times, why it is stuck.
     pub execution: Row,
-    /// Whether it is in memory alone (see C-39): its row is not stored, and it has no events to read.   [over 100 columns: rewrap]
+    /// Whether it is in memory alone (see C-39): its row is not stored, and it has no entries to
+    /// read.
     pub volatile: bool,
     /// The operation of its tree's root: namespace and operation id. None only if the root is gone.
     pub operation: Option<OperationKey>,
-    /// Who called it; for a root, whoever started it, if that was an execution.
+    /// Its caller; for a root, the execution that started it, if it was one.
     pub parent: Option<ExecutionId>,
     /// The trace that it belongs to.
     pub trace_parent: Option<TraceParent>,
-    /// What it was given.
+    /// Its input.
     pub input: Payload,
     /// How it ended, if it is over.
     pub ending: Option<Ending>,
-    /// It is a next attempt that has not begun, until its time comes (see C-32).
-    pub resting: Option<Resting>,
+    /// Set if it is a next attempt that is not due yet (see C-32).
+    pub resting: Option<PendingAttempt>,
     /// What it waits for.
     pub waits: Waits,
 }
@@ -43,8 +44,8 @@ pub struct View {
 /// An attempt that has not begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Resting {
-    /// When its time comes. None if many timers are due before it: nobody looks at them all.
+pub struct PendingAttempt {
+    /// When it is due. None if too many timers are due before it to look at them all.
     pub until: Option<Timestamp>,
 }
 
@@ -52,13 +53,13 @@ pub struct Resting {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Waits {
-    /// What its guest waits for. None while it runs, and while it is being cancelled: then waits are
-    /// not written (see C-22).
+    /// What its guest waits for. None while it runs, and while it is being cancelled: then waits
+    /// are not recorded (see C-22).
     pub guest: Option<GuestWait>,
-    /// What it has begun that is not over, whether its guest waits for it or not, in the order in
-    /// which it was begun, timers last: at most [`WAITS_MAX`].
+    /// The open calls, effects and timers, whether its guest waits for them or not: at most
+    /// [`WAITS_MAX`], in the order in which they began, timers last.
     pub open: Vec<Open>,
-    /// How much that is in all.
+    /// How many are open in all.
     pub open_count: usize,
 }
 
@@ -68,14 +69,14 @@ pub struct Waits {
 pub struct GuestWait {
     /// Since when.
     pub since: Timestamp,
-    /// How much of it has to come, or which signal.
+    /// Whether one promise or all have to be resolved, or which signal has to come.
     pub kind: AwaitKind,
     /// The join set whose next result it waits for, or whose rest.
     pub join_set: Option<JoinSetId>,
-    /// The promises that it waits for, beside a signal or by themselves; none if it waits for a join
-    /// set: at most [`WAITS_MAX`].
+    /// The promises that it waits for, beside a signal or alone: at most [`WAITS_MAX`]. Empty for a
+    /// join set.
     pub promises: Vec<PromiseId>,
-    /// How many those are in all.
+    /// How many promises it waits for in all.
     pub promises_count: usize,
 }
 
@@ -96,7 +97,7 @@ pub enum Open {
     Call {
         /// Its promise: the id of its execution.
         promise: PromiseId,
-        /// Which function.
+        /// The function.
         function: FunctionName,
         /// How far it is.
         stage: Stage,
@@ -110,7 +111,7 @@ pub enum Open {
         /// When it is over.
         due: Timestamp,
     },
-    /// An effect of which nobody knows whether it happened (D5).
+    /// An effect whose outcome is unknown (D5).
     Unresolved(UnresolvedEffect),
 }
 
@@ -124,7 +125,7 @@ pub enum Stage {
     },
     /// An attempt is in flight.
     InFlight {
-        /// Which.
+        /// Which attempt.
         attempt: Attempt,
         /// Since when.
         since: Timestamp,
@@ -150,12 +151,13 @@ pub enum OperationView {
         /// When it was accepted.
         accepted_at: Timestamp,
     },
-    /// Nobody asked for it, or its id carries no time and it was forgotten.
+    /// It was never started, or its id carries no time and its record was purged.
     Unknown,
-    /// It is unknown, and older than operations are remembered: whether it was executed nobody can
-    /// know (see V-59, C-3).
+    /// It has no record, and is older than operations are remembered: whether it was executed
+    /// cannot be known (see V-59, C-3).
     Expired,
-    /// It is unknown, and its id was made in the future, by more than clocks may differ (see C-3).
+    /// It has no record, and its id was made further in the future than clocks may differ (see
+    /// C-3).
     FromTheFuture,
 }
 
@@ -187,8 +189,8 @@ impl View {
 }
 
 impl Waits {
-    /// What a journal says, and what is known beside it: since when its guest waits, and the effects
-    /// of which nobody knows.
+    /// What a journal says, with what it does not: since when its guest waits, and the unresolved
+    /// effects.
     pub(crate) fn of(
         journal: &Journal,
         since: Option<Timestamp>,
@@ -236,7 +238,7 @@ impl Waits {
 
 fn guest(journal: &Journal, since: Option<Timestamp>) -> Option<GuestWait> {
     let Some(Status::Blocked { waiting_on, kind }) = journal.status() else { return None };
-    // Among those listed is the one that the signal would take.
+    // The list contains the promise that the signal would take, which is no call.
     let signal = match kind {
         AwaitKind::Signal { promise_id, .. } | AwaitKind::SignalOr { promise_id, .. } => {
             Some(promise_id)

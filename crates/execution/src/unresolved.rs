@@ -1,5 +1,5 @@
-//! Effects of which nobody knows whether they happened (D5): their reconciler is asked, or they
-//! wait for a person; a person, or an answer that comes late, resolves them (C-38).
+//! Effects whose outcome is unknown (D5). Their reconciler is asked, or they are held for a person;
+//! a person, or a late answer, resolves them (C-38).
 
 use indelible_http::End;
 use indelible_journal::{
@@ -9,30 +9,30 @@ use indelible_journal::{
 use indelible_operations::effect::{self, Next};
 use indelible_records::idempotency_keys::Answer;
 use indelible_records::timers::Timer;
-use indelible_records::unresolved::{Asking, Effect, State, Unresolved};
+use indelible_records::unresolved::{Effect, ReconcilerProgress, State, Unresolved};
 
 use crate::Tree;
-use crate::audit::{About, Actor};
+use crate::audit::{Actor, AuditSubject};
 use crate::context::Cx;
-use crate::effects::{Came, attempt_of};
+use crate::effects::{AttemptEnd, attempt_of};
 use crate::execution::{Phase, number};
-use crate::input::{NotDone, Reconciled, Resolution, Resolve};
-use crate::output::Outgoing;
-use crate::reconcile::{self, Answered, Which};
+use crate::input::{CommandRefusal, ReconcilerReply, Resolution, Resolve};
+use crate::output::{Outgoing, Severity};
+use crate::reconcile::{self, QuestionId, ReconcilerAnswer};
 use crate::retry::backoff;
 use crate::unresolved_effect::UnresolvedEffect;
 
-/// How often a reconciler is asked that does not know.
+/// How many times a reconciler is asked that does not know.
 const QUESTIONS_MAX: u32 = 20;
 
-/// When a question that could not be asked is asked again.
+/// How long to wait after a question that could not be asked.
 const NOT_ASKED: Micros = Micros::from_secs(10);
 
-/// Who is said to have done what no person did.
+/// The actor of a late answer in the audit record.
 const PEER: &str = "peer";
 
 impl Tree {
-    /// Nobody knows how an attempt ended, and its effect is not `idem`.
+    /// The outcome of an attempt is unknown, and its effect is not `idem`.
     pub(crate) fn unknown(
         &mut self,
         cx: Cx<'_>,
@@ -44,7 +44,7 @@ impl Tree {
     ) {
         let (now, label) = (cx.now, open.function_name.to_string());
         let state = if ask {
-            State::Asking(Asking { answers: 0, not_done: false, ask_at: now })
+            State::Asking(ReconcilerProgress { answers: 0, not_done: false, ask_at: now })
         } else {
             State::Held
         };
@@ -55,7 +55,7 @@ impl Tree {
     fn put_unresolved(&mut self, key: &JournalKey, child: u32, now: Unresolved) {
         let effect = Effect { key: key.clone(), child };
         match now.state {
-            State::Asking(Asking { ask_at, .. }) => {
+            State::Asking(ReconcilerProgress { ask_at, .. }) => {
                 self.put_timer(Timer { due: ask_at, key: key.clone(), child: Some(child) });
             }
             State::Held => {
@@ -70,10 +70,10 @@ impl Tree {
         self.touch(key);
     }
 
-    /// It is not unresolved any more.
+    /// The effect is not unresolved any more.
     pub(crate) fn take_unresolved(&mut self, key: &JournalKey, child: u32) -> Option<Unresolved> {
         let taken = self.execution(key).unresolved.remove(&child)?;
-        if let State::Asking(Asking { ask_at, .. }) = taken.state {
+        if let State::Asking(ReconcilerProgress { ask_at, .. }) = taken.state {
             self.delete_timer(Timer { due: ask_at, key: key.clone(), child: Some(child) });
         }
         if !self.execution(key).volatile {
@@ -82,7 +82,7 @@ impl Tree {
         Some(taken)
     }
 
-    /// The time of the next question has come. True: the timer's row stays until it is answered.
+    /// The next question is due. True: the timer's row stays until the question is answered.
     pub(crate) fn question_time(
         &mut self,
         cx: Cx<'_>,
@@ -97,53 +97,54 @@ impl Tree {
             return false;
         }
         let (attempt, question) = (unresolved.attempt, asking.answers + 1);
-        let which = Which { key, child, attempt, question };
+        let which = QuestionId { key, child, attempt, question };
         let Some(request) = self.execution(key).requests.get(&child).cloned() else {
             return false;
         };
         let own = *self.execution(key).journal.component_digest().expect("it has started");
         match reconcile::ask(cx, own, open, &which, &request) {
-            Ok(reconcile::Asked::Begins(root, start)) => {
+            Ok(reconcile::QuestionOutcome::Start(root, start)) => {
                 self.pending.outgoing.push(Outgoing::Tell(root, *start));
             }
-            Ok(reconcile::Asked::UnderWay) => {}
-            Ok(reconcile::Asked::Answered(answered)) => {
+            Ok(reconcile::QuestionOutcome::UnderWay) => {}
+            Ok(reconcile::QuestionOutcome::ReconcilerAnswer(answered)) => {
                 self.answered(cx, key, child, asking, answered);
             }
             Err(why) => {
-                self.trouble(format!("a reconciler of {key:#} is not asked: {why}"));
+                let message = "reconciler cannot be started";
+                self.trouble(Severity::Warning, message, key.execution_id(), &why);
                 let ask_at = cx.now.saturating_add(NOT_ASKED);
-                self.ask_again(key, child, Asking { ask_at, ..asking });
+                self.ask_again(key, child, ReconcilerProgress { ask_at, ..asking });
             }
         }
-        // It is deleted with the answer.
+        // The row is deleted with the answer.
         true
     }
 
     /// A reconciler has answered.
-    pub(crate) fn reconciled(&mut self, cx: Cx<'_>, answer: Reconciled) {
-        let Reconciled { execution, operation_id, answered } = answer;
-        // It may be over meanwhile.
+    pub(crate) fn reconciled(&mut self, cx: Cx<'_>, answer: ReconcilerReply) {
+        let ReconcilerReply { execution, operation_id, answered } = answer;
+        // The execution may be over meanwhile.
         let Ok(key) = self.latest(cx, &execution) else { return };
         let Some(child) = reconcile::child_of(&operation_id) else { return };
         let Some(unresolved) = self.execution(&key).unresolved.get(&child) else { return };
         let State::Asking(asking) = unresolved.state else { return };
         let (attempt, question) = (unresolved.attempt, asking.answers + 1);
-        let which = Which { key: &key, child, attempt, question };
-        // It may have been told twice, or be about an attempt that is over.
+        let which = QuestionId { key: &key, child, attempt, question };
+        // The answer may come twice, or be about an attempt that is over.
         if reconcile::operation_id(&which) == operation_id {
             self.answered(cx, &key, child, asking, answered);
         }
     }
 
-    /// What follows an answer of the reconciler's.
+    /// What follows an answer of the reconciler.
     fn answered(
         &mut self,
         cx: Cx<'_>,
         key: &JournalKey,
         child: u32,
-        asking: Asking,
-        answered: Answered,
+        asking: ReconcilerProgress,
+        answered: ReconcilerAnswer,
     ) {
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);
@@ -154,19 +155,19 @@ impl Tree {
         let settled_at = unresolved.since.saturating_add(settle);
         let now = cx.now;
         match answered {
-            Answered::Happened(response) => {
+            ReconcilerAnswer::Happened(response) => {
                 self.take_unresolved(key, child);
                 let payload = Payload::new(Codec::HTTP, response.encode());
                 self.complete_effect(cx, key, child, Outcome::Ok(payload));
             }
             // Said twice, and late enough: a request on the wire can arrive after the question.
-            Answered::DidNotHappen if asking.not_done && now >= settled_at => {
-                let message = "its reconciler says that it did not happen";
+            ReconcilerAnswer::DidNotHappen if asking.not_done && now >= settled_at => {
+                let message = "the reconciler found that it did not happen";
                 let deadline = open.retry_policy.deadline;
                 let over =
                     deadline.is_some_and(|all| now > open.scheduled_time.saturating_add(all));
                 if over && open.maybe_performed {
-                    let why = "an attempt before may have happened, and its deadline has passed";
+                    let why = "an earlier attempt may have succeeded, and its deadline has passed";
                     return self.unanswered(cx, key, child, &open, why);
                 }
                 self.take_unresolved(key, child);
@@ -178,34 +179,37 @@ impl Tree {
                 let failure = Failure::new(ErrorKind::NotPerformed, message);
                 self.again(cx, key, child, RetryCause::ReconciledNotDone, failure, now);
             }
-            Answered::DidNotHappen => {
-                let next =
-                    Asking { answers: question, not_done: true, ask_at: settled_at.max(now) };
+            ReconcilerAnswer::DidNotHappen => {
+                let next = ReconcilerProgress {
+                    answers: question,
+                    not_done: true,
+                    ask_at: settled_at.max(now),
+                };
                 self.ask_again(key, child, next);
             }
-            Answered::NotKnownYet => {
+            ReconcilerAnswer::NotKnownYet => {
                 let wait = backoff(cx, key, &open.retry_policy, question - 1);
                 let ask_at = now.saturating_add(wait);
                 let deadline = open.retry_policy.deadline;
                 let in_time =
                     deadline.is_none_or(|all| ask_at <= open.scheduled_time.saturating_add(all));
                 if question < QUESTIONS_MAX && in_time {
-                    let next = Asking { answers: question, not_done: false, ask_at };
+                    let next = ReconcilerProgress { answers: question, not_done: false, ask_at };
                     return self.ask_again(key, child, next);
                 }
-                let why = "its reconciler cannot say whether it happened";
+                let why = "the reconciler cannot tell whether it happened";
                 self.unanswered(cx, key, child, &open, why);
             }
         }
     }
 
-    fn ask_again(&mut self, key: &JournalKey, child: u32, next: Asking) {
+    fn ask_again(&mut self, key: &JournalKey, child: u32, next: ReconcilerProgress) {
         let Some(unresolved) = self.take_unresolved(key, child) else { return };
         let unresolved = Unresolved { state: State::Asking(next), ..unresolved };
         self.put_unresolved(key, child, unresolved);
     }
 
-    /// Nobody is left to ask.
+    /// The reconciler cannot say: the effect is held, or over as Indeterminate.
     fn unanswered(
         &mut self,
         cx: Cx<'_>,
@@ -228,15 +232,15 @@ impl Tree {
         }
     }
 
-    /// Its caller ends, and nobody has said whether it happened: nobody will (C-40).
+    /// The caller of an unresolved effect ends: the effect is over as Indeterminate (C-40).
     pub(crate) fn close_unresolved(&mut self, cx: Cx<'_>, key: &JournalKey, child: u32) {
         let Some(unresolved) = self.take_unresolved(key, child) else { return };
-        let message = format!("{}; its caller has ended", unresolved.why);
+        let message = format!("{}; the caller has ended", unresolved.why);
         let failure = Failure::new(ErrorKind::Indeterminate, message);
         self.complete_effect(cx, key, child, failure.into());
     }
 
-    /// Another attempt at an effect of which nobody knew.
+    /// Schedules another attempt at an effect that was unresolved.
     fn again(
         &mut self,
         cx: Cx<'_>,
@@ -258,35 +262,46 @@ impl Tree {
     }
 
     /// A person says how an effect ended (C-38).
-    pub(crate) fn resolve(&mut self, cx: Cx<'_>, resolve: &Resolve) -> Result<Answer, NotDone> {
-        let Some(execution) = resolve.promise.parent() else { return Err(NotDone::Unknown) };
+    pub(crate) fn resolve(
+        &mut self,
+        cx: Cx<'_>,
+        resolve: &Resolve,
+    ) -> Result<Answer, CommandRefusal> {
+        let Some(execution) = resolve.promise.parent() else { return Err(CommandRefusal::Unknown) };
         let key = self.latest(cx, &execution)?;
         let child = number(&resolve.promise);
-        let conflict = |why: String| Err(NotDone::NotUnresolved(why));
+        let conflict = |why: String| Err(CommandRefusal::NotUnresolved(why));
         let execution = self.execution(&key);
         if !execution.unresolved.contains_key(&child) {
             let journal = &execution.journal;
             return match (journal.result(&resolve.promise), journal.open_invoke(&resolve.promise)) {
                 (Some(Outcome::Err(failure)), _) if failure.kind == ErrorKind::Indeterminate => {
-                    conflict("it ended as Indeterminate, and its workflow knows that".to_owned())
+                    conflict(
+                        "it ended as Indeterminate, and its workflow has already continued"
+                            .to_owned(),
+                    )
                 }
-                (Some(outcome), _) => conflict(format!("it is over: {}", kind_of(outcome))),
+                (Some(outcome), _) => {
+                    conflict(format!("it has already ended: {}", kind_of(outcome)))
+                }
                 (None, Some(open)) if attempt_of(&open).is_some() => {
                     conflict("an attempt is in flight".to_owned())
                 }
                 (None, Some(_)) => conflict("its next attempt has not begun".to_owned()),
-                (None, None) => Err(NotDone::Unknown),
+                (None, None) => Err(CommandRefusal::Unknown),
             };
         }
-        if matches!(execution.phase, Phase::Held { .. }) {
-            return conflict("its execution is held, and has to be released first".to_owned());
+        if matches!(execution.phase, Phase::Stuck { .. }) {
+            return conflict("its execution is stuck; release the execution first".to_owned());
         }
         let cancelled = execution.journal.cancel_requested().map(|(at, _)| at);
         let open = execution.journal.open_invoke(&resolve.promise);
         let called_back =
             open.is_some_and(|open| cancelled.is_some_and(|at| open.scheduled_at < at));
         if called_back && resolve.resolution == Resolution::RunAgain {
-            return conflict("its execution is being cancelled: nothing of it begins".to_owned());
+            return conflict(
+                "its execution is being cancelled, so the effect cannot run again".to_owned(),
+            );
         }
         self.take_unresolved(&key, child);
         let person = resolve.actor.as_str();
@@ -296,12 +311,12 @@ impl Tree {
                 self.complete_effect(cx, &key, child, Outcome::Ok(payload));
             }
             Resolution::DidNotHappen => {
-                let message = format!("{person} says that it did not happen");
+                let message = format!("{person} reported that it did not happen");
                 let failure = Failure::new(ErrorKind::NotPerformed, message);
                 self.complete_effect(cx, &key, child, failure.into());
             }
             Resolution::RunAgain => {
-                let message = format!("{person} has it run again");
+                let message = format!("{person} asked for another attempt");
                 let failure = Failure::new(ErrorKind::Indeterminate, message);
                 let now = cx.now;
                 self.again(cx, &key, child, RetryCause::Operator, failure, now);
@@ -312,8 +327,8 @@ impl Tree {
         Ok(Answer::Done)
     }
 
-    /// An answer came after its attempt was given up. If nobody has said how it ended, it says;
-    /// otherwise it changes nothing, and is put on record.
+    /// An answer came after its attempt was given up. If the effect is still unresolved with this
+    /// attempt, the answer is its outcome; otherwise the answer only goes into the audit record.
     pub(crate) fn late_answer(
         &mut self,
         cx: Cx<'_>,
@@ -335,15 +350,16 @@ impl Tree {
         if waits && !says_nothing {
             self.take_unresolved(key, child);
             if too_large {
-                let failure = Came::To(End::TooLarge(response)).failure(ErrorKind::Uncategorized);
+                let failure =
+                    AttemptEnd::To(End::TooLarge(response)).failure(ErrorKind::Uncategorized);
                 return self.complete_effect(cx, key, child, failure.into());
             }
             let payload = Payload::new(Codec::HTTP, response.encode());
             return self.complete_effect(cx, key, child, Outcome::Ok(payload));
         }
         let actor = Actor::new(PEER);
-        let reason = format!("attempt {attempt} was answered {} after all", response.status);
-        self.audit_effect(cx, &actor, key, &promise, "late answer", &reason);
+        let reason = format!("attempt {attempt} received a late response: {}", response.status);
+        self.audit_effect(cx, &actor, key, &promise, "late response", &reason);
     }
 
     fn audit_effect(
@@ -355,7 +371,7 @@ impl Tree {
         action: &str,
         reason: &str,
     ) {
-        let about = About::Promise(key.clone(), promise.clone());
+        let about = AuditSubject::Promise(key.clone(), promise.clone());
         self.pending.audit.push(crate::audit::entry(
             cx.surroundings,
             cx.now,
@@ -367,10 +383,10 @@ impl Tree {
     }
 }
 
-/// How something ended, in a few words.
+/// An outcome in a few words.
 fn kind_of(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Ok(_) => "it was answered".to_owned(),
+        Outcome::Ok(_) => "a response arrived".to_owned(),
         Outcome::Err(failure) => failure.kind.to_string(),
     }
 }

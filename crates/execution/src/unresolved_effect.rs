@@ -1,23 +1,23 @@
-//! An effect of which nobody knows whether it happened, as others are shown it (D5).
+//! An effect whose outcome is unknown, as it is shown to clients (D5).
 
 use indelible_journal::{Attempt, JournalKey, PromiseId, Timestamp};
 use indelible_records::unresolved::{Effect, State, Unresolved};
 
-/// An effect of which nobody knows whether it happened.
+/// An effect whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnresolvedEffect {
-    /// Its promise: what is resolved.
+    /// Its promise, by which a person resolves it.
     pub promise: PromiseId,
     /// The execution that it belongs to, and which attempt at that.
     pub execution: JournalKey,
-    /// Which attempt at the effect nobody knows of.
+    /// The attempt at the effect whose outcome is unknown.
     pub attempt: Attempt,
-    /// Since when.
+    /// Since when it is unknown.
     pub since: Timestamp,
-    /// What it is: method and address.
+    /// Method and address.
     pub label: String,
-    /// Why nobody knows.
+    /// Why the outcome is unknown.
     pub why: String,
     /// Whether it waits for a person; else its reconciler is being asked.
     pub held: bool,

@@ -1,26 +1,27 @@
 //! What a tree does next, in the order of arrival: run a guest, start a call, pass on a cancel
-//! (J-76). Running a guest is for the host: [`Tree::next`] says which, and
-//! [`Input::Stopped`](crate::Input::Stopped) what came of it.
+//! (J-76). The host runs guests: [`Tree::next`] says which, and
+//! [`Input::Stopped`](crate::Input::Stopped) says how the run stopped.
 
 use indelible_journal::{
     InvokeKind, Journal, JournalKey, OpenInvoke, Payload, Replay, Started, Timestamp,
 };
 use indelible_machine::Guard;
 
-use indelible_records::queue::{self, Entry};
+use indelible_records::queue::Entry;
 
 use crate::Tree;
 use crate::cancel::NOT_BEGUN;
 use crate::context::{Cx, function_of};
-use crate::execution::{Execution, Phase, Verdict, callee, number};
-use crate::guest::{Begins, Run, Stop};
+use crate::execution::{Execution, PendingEnd, Phase, callee, number};
+use crate::guest::{GuestStart, Run, Stop};
 use crate::load::LoadError;
+use crate::output::{Notice, Severity};
 use crate::tree::Work;
 use crate::volatile::is_volatile;
 
 impl Tree {
-    /// Does what can be done under the lock, up to the next guest that is to run, or until so much
-    /// has changed that it has to be submitted.
+    /// Works through the list of work up to the next guest to run, or until so much has changed
+    /// that it has to be submitted.
     pub fn next(&mut self, cx: Cx<'_>) -> Option<Run> {
         while !self.is_full()
             && let Some(work) = self.work.pop_front()
@@ -62,7 +63,7 @@ impl Tree {
         open.is_some_and(|open| open.kind == InvokeKind::Http)
     }
 
-    /// The guest of an execution that is ready runs.
+    /// Takes an execution that is ready to its guest's run.
     fn run(&mut self, key: &JournalKey) -> Option<Run> {
         let execution = self.find(key)?;
         if !matches!(execution.phase, Phase::Ready) {
@@ -70,17 +71,17 @@ impl Tree {
         }
         execution.under_way = Guard::NOTHING;
         execution.phase = Phase::Running { woken: false, doomed: None };
-        let begins = if execution.replay.is_none() { Some(self.begins(key)?) } else { None };
+        let begins = if execution.replay.is_none() { Some(self.guest_start(key)?) } else { None };
         Some(Run { key: key.clone(), begins })
     }
 
-    /// How the guest of an execution begins that runs. None: it cannot, and the execution is held.
-    pub fn begins(&mut self, key: &JournalKey) -> Option<Begins> {
+    /// How a new guest of a running execution begins. None: it cannot, and the execution is stuck.
+    pub fn guest_start(&mut self, key: &JournalKey) -> Option<GuestStart> {
         let execution = self.find(key)?;
         let started = execution.journal.started().expect("what is in memory has started");
         match Replay::begin(&execution.journal, &started.component_digest) {
             Ok(replay) => {
-                let begins = Begins {
+                let begins = GuestStart {
                     component: started.component_digest,
                     limits: started.limits,
                     function: started.function_name.as_str().to_owned(),
@@ -97,19 +98,19 @@ impl Tree {
         }
     }
 
-    /// Whether the guest of an execution runs, and is to go on.
+    /// Whether the guest of an execution runs, and may go on.
     pub fn is_running(&self, key: &JournalKey) -> bool {
         let execution = self.executions.get(key);
         execution.is_some_and(|own| matches!(own.phase, Phase::Running { doomed: None, .. }))
     }
 
-    /// When the guest of an execution goes on that waits, if that is known.
+    /// When the wait of an execution's guest ends, if that is known.
     pub fn sleeps_until(&mut self, key: &JournalKey) -> Option<Timestamp> {
         self.find(key)?.journal.sleeps_until()
     }
 
-    /// A call begins: its attempt in the caller's journal, and a journal of its own, in one
-    /// commit. None if it is not to begin any more.
+    /// A call begins: the entry in the caller's journal and the call's own journal are one commit.
+    /// None if the call must not begin any more.
     fn start_child(&mut self, cx: Cx<'_>, caller: &JournalKey, child: u32) -> Option<JournalKey> {
         let execution = self.find(caller)?;
         let input = execution.unstarted.remove(&child)?;
@@ -123,7 +124,7 @@ impl Tree {
         self.begin_call(cx, caller, &open, input)
     }
 
-    /// The same for a call that may begin now: its first attempt, or a volatile one's next.
+    /// Begins an attempt at a call: the first one, or the next one of a volatile call.
     pub(crate) fn begin_call(
         &mut self,
         cx: Cx<'_>,
@@ -170,13 +171,14 @@ impl Tree {
         let begun = Execution { volatile, ..Execution::new(journal, Phase::Ready) };
         self.executions.insert(key.clone(), begun);
         self.written(&key, [first]);
-        self.weighs(bytes);
+        self.add_weight(bytes);
         Some(key)
     }
 
-    /// A guest came back, or did not begin.
+    /// A guest stopped, or did not begin.
     pub(crate) fn stopped(&mut self, cx: Cx<'_>, key: &JournalKey, stop: Stop) {
-        // The tree was not locked meanwhile: its end may have been decided, or it was forgotten.
+        // The tree was not locked while the guest ran: meanwhile the end of the execution may have
+        // been decided, or the execution was released.
         let Some(execution) = self.find(key) else { return self.guest_left(cx, key) };
         let (woken, doomed) = match &mut execution.phase {
             Phase::Running { woken, doomed } => (*woken, doomed.take()),
@@ -199,12 +201,14 @@ impl Tree {
             Stop::Returned(result) => {
                 let told_cancelled =
                     execution.replay.as_ref().is_some_and(Replay::was_told_cancelled);
-                self.returned(cx, key, Verdict::Returned { result, told_cancelled });
+                self.returned(cx, key, PendingEnd::Returned { result, told_cancelled });
             }
-            Stop::Trapped(failure) => self.returned(cx, key, Verdict::Broken(failure)),
+            Stop::Trapped(failure) => self.returned(cx, key, PendingEnd::Broken(failure)),
             Stop::Refused => {
                 let why = execution.stuck.take();
-                let why = why.unwrap_or_else(|| "its guest was stopped for no reason".to_owned());
+                let why = why.unwrap_or_else(|| {
+                    "the guest was stopped without a reason (a defect of Indelible)".to_owned()
+                });
                 self.hold(key, why);
             }
             Stop::NoPlace => {
@@ -215,14 +219,14 @@ impl Tree {
         }
     }
 
-    /// A guest is over: what it ran over must be all that is recorded (C-25). A guest that traps
-    /// where it did not before has diverged, too.
-    fn returned(&mut self, cx: Cx<'_>, key: &JournalKey, verdict: Verdict) {
+    /// A guest has ended: its run must have covered every entry (C-25). A guest that traps where it
+    /// did not trap before has diverged, too.
+    fn returned(&mut self, cx: Cx<'_>, key: &JournalKey, verdict: PendingEnd) {
         let execution = self.execution(key);
         let (journal, replay) = execution.guest_place();
         if let Err(divergence) = replay.finish(journal) {
             let why = match &verdict {
-                Verdict::Broken(failure) => format!("{divergence} ({failure})"),
+                PendingEnd::Broken(failure) => format!("{divergence} ({failure})"),
                 _ => divergence.to_string(),
             };
             return self.hold(key, why);
@@ -230,8 +234,8 @@ impl Tree {
         self.end(cx, key, verdict);
     }
 
-    /// The guest of an execution was evicted while it waited: nothing else of it has to stay in
-    /// memory. It may have gone on meanwhile.
+    /// The host has evicted the guest of a waiting execution: the rest of the execution need not
+    /// stay in memory. The execution may have been woken meanwhile.
     pub(crate) fn evicted(&mut self, key: &JournalKey) {
         let Some(execution) = self.find(key) else { return };
         if !matches!(execution.phase, Phase::Waiting) {
@@ -243,37 +247,38 @@ impl Tree {
         }
     }
 
-    /// An execution that the stored queue names.
+    /// Goes on with an execution that the stored queue names.
     pub(crate) fn recover(&mut self, cx: Cx<'_>, entry: &Entry, under_way: Guard) {
         let key = &entry.key;
-        // Something else may have brought it into memory, and not have known of this place.
-        let unaware = self.find(key).is_some_and(|execution| {
-            let idle = matches!(execution.phase, Phase::Resting | Phase::Waiting);
-            idle && execution.replay.is_none() && execution.ticket.is_none()
-        });
-        if unaware && holds(cx, entry) {
-            self.adopt(cx, key, entry.ticket);
-        }
-        match self.load_queued(cx, key, Some(entry.ticket)) {
-            Ok(()) => {}
-            // Nothing is there to be done: the entry is left for a person to look at.
-            Err(LoadError::Absent) => {
-                return self.trouble(format!("the queue names {key:#}, which does not exist"));
+        match self.load(cx, key) {
+            Ok(()) => {
+                self.adopt_entry(cx, entry);
+                self.resume(cx, key);
             }
-            Err(error) => return self.trouble(format!("{key:#} does not go on: {error}")),
+            // The queue's entry is left for an operator to look at.
+            Err(LoadError::Absent) => {
+                let message = "stored queue names an execution that does not exist";
+                let execution = key.execution_id();
+                return self.trouble(Severity::Error, message, execution, &LoadError::Absent);
+            }
+            Err(error) => {
+                let severity = if error.is_damage() {
+                    Severity::Error
+                } else {
+                    self.notices.push(Notice::NotRecovered);
+                    Severity::Warning
+                };
+                let message = "execution cannot be resumed";
+                return self.trouble(severity, message, key.execution_id(), &error);
+            }
         }
         let execution = self.execution(key);
         if matches!(execution.phase, Phase::Ready) {
             execution.under_way = under_way;
         }
         if execution.ticket.is_some() && !execution.has_work() {
-            // It waits or is over: the next commit takes it out of the queue.
+            // The execution waits or is over: the next commit takes it out of the queue.
             self.touch(key);
         }
     }
-}
-
-/// Whether the stored queue has this entry.
-fn holds(cx: Cx<'_>, entry: &Entry) -> bool {
-    queue::holds(&cx.reads, entry).unwrap_or(false)
 }

@@ -20,8 +20,8 @@ use sha2::{Digest as _, Sha256};
 /// # Errors
 /// No compiler for guests can be had, or they do not compile.
 pub fn build(quiet: bool, progress: &mut dyn FnMut(&str)) -> Result<Vec<Component>, Error> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = target_folder(&root).join("guests");
+    let root = root();
+    let folder = target_folder().join("guests");
     let file = |verb: &'static str, path: &Path| {
         let path = path.to_owned();
         move |source| Error::File { verb, path, source }
@@ -54,12 +54,14 @@ pub fn build(quiet: bool, progress: &mut dyn FnMut(&str)) -> Result<Vec<Componen
 /// The file of a guest of the project's, by its name. All guests are built once for each process.
 ///
 /// # Panics
-/// They cannot be built, or there is none of this name.
+/// They cannot be built, a compiler for them would have to be fetched first, or there is none of this
+/// name.
 #[must_use]
 pub fn component(name: &str) -> PathBuf {
     static BUILT: OnceLock<Result<Vec<Component>, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
-        let mut progress = |_: &str| {};
+        // Only what is fetched takes long enough to be told, and tests fetch nothing.
+        let mut progress = |what: &str| panic!("run `cargo xtask setup` first: {what}");
         build(true, &mut progress).map_err(|error| explain(&error))
     });
     let components = match built {
@@ -88,7 +90,7 @@ pub fn demo_sources() -> io::Result<String> {
         "examples/shop/Cargo.toml",
         "examples/shop/src",
     ];
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let mut hash = Sha256::new();
     for source in SOURCES {
         for file in files(&root.join(source))? {
@@ -146,10 +148,15 @@ pub struct HttpGuide;
 #[doc = include_str!("../../../docs/guides/effects.md")]
 pub struct TypedGuides;
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 /// Where cargo builds the project.
-fn target_folder(root: &Path) -> PathBuf {
+#[must_use]
+pub fn target_folder() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR").map(PathBuf::from) {
         Some(folder) if folder.is_absolute() => folder,
-        _ => root.join("target"),
+        _ => root().join("target"),
     }
 }

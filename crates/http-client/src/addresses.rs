@@ -1,8 +1,8 @@
 //! Which addresses are public, and ranges that name those that are not. Pure.
 //!
-//! A name says nothing about where it leads: whoever controls it can let it lead to this machine,
-//! to its neighbours or to a cloud's metadata service. So the address that is connected to is
-//! looked at, and what is not public is reached only when a grant names its range (D11).
+//! A name says nothing about where it leads: its owner can point it at this machine, at its
+//! neighbours or at a cloud's metadata service. So the check is on the address that is connected
+//! to: one that is not public is reached only if a grant names its range (D11).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -76,8 +76,8 @@ impl FromStr for Network {
             Some(prefix) => prefix.parse().ok().filter(|p| *p <= width).ok_or_else(wrong)?,
             None => width,
         };
-        // A mapped address alone is the IPv4 address that it stands for; a range of them is a
-        // mistake that would never match.
+        // A single mapped address is the IPv4 address that it stands for; a range of mapped
+        // addresses is refused, since it would never match.
         match address.to_canonical() {
             canonical if canonical == address => Ok(Self { address, prefix }),
             canonical if prefix == 128 => Ok(Self { address: canonical, prefix: 32 }),
@@ -117,7 +117,8 @@ fn v4_not_public(address: Ipv4Addr) -> Option<&'static str> {
     })
 }
 
-/// Only 2000::/3 is in public use; of that, what carries an IPv4 address is as public as that is.
+/// Only 2000::/3 is in public use; an address in it that carries an IPv4 address is as public as
+/// the IPv4 address.
 fn v6_not_public(address: Ipv6Addr) -> Option<&'static str> {
     let segments = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
@@ -266,7 +267,7 @@ mod tests {
     }
 
     proptest! {
-        /// However an IPv4 address is wrapped in an IPv6 one, what is behind it counts.
+        /// However an IPv4 address is wrapped in an IPv6 one, the IPv4 address counts.
         #[test]
         fn a_wrapped_address_is_no_more_public(bits in any::<u32>()) {
             let v4 = Ipv4Addr::from_bits(bits);

@@ -8,10 +8,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::client::Inner;
 use crate::connect::ConnectError;
-use crate::exchange::{HandedOver, Outcome, exchange};
-use crate::grants::Granted;
+use crate::exchange::{InFlightRequest, Outcome, exchange};
+use crate::grants::AttemptGrants;
 use crate::message::Message;
-use crate::pool::{Lease, Permit, Place, Reuse, Shared};
+use crate::pool::{Lease, OriginPool, Permit, Reuse, Shared};
 use crate::redirect;
 use crate::target::Target;
 use crate::wire::Wire;
@@ -19,50 +19,50 @@ use crate::wire::Wire;
 /// The longest time of an attempt; a longer one is cut. The clock cannot count for ever.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How long the bytes of an answer have to show themselves when the time is over. A process that was
-/// stopped finds the end of the time and the answer at once when it goes on, and its timers are the
-/// first to know: without this the time would beat an answer that has arrived.
+/// How long an attempt waits after its deadline for bytes of the answer. When a stopped process
+/// goes on, it finds the deadline passed and the answer arrived at once, and its timers fire first:
+/// without this wait the timeout would beat an answer that came in time.
 const ARRIVED_WAIT: Duration = Duration::from_millis(50);
 
-/// An answer that goes on arriving after its time is read for so long at most.
+/// The longest that an answer which keeps arriving after the deadline is read.
 const ARRIVED_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// New connections that one request is tried on, as long as each is found closing before the first
-/// byte.
+/// The most new connections that one request is tried on. Another is tried only if the last one
+/// closed before the first byte.
 const NEW_CONNECTIONS_MAX: usize = 3;
 
-/// Tells how an attempt ended, also when nobody gets to it: its task may be dropped with the
-/// client, and an attempt without an end would be waited for without an end.
+/// Reports how an attempt ended. If the attempt's task is dropped with the client, the drop reports
+/// it: the engine would wait for ever for an attempt that never reports.
 pub(crate) struct Reporter {
     report: Report,
     is_told: bool,
     progress: Arc<Progress>,
 }
 
-/// How far an attempt is: what must be known when it is cut off.
+/// How far an attempt has come, for when it is cut off.
 #[derive(Debug, Default)]
 struct Progress {
-    handed_over: HandedOver,
-    held: Mutex<Held>,
+    handed_over: InFlightRequest,
+    held: Mutex<AttemptResources>,
 }
 
-/// What an attempt has no right to any more when its time is over, though it may be listened for.
+/// What an attempt gives up when its time is over, even if it still listens for the answer.
 #[derive(Debug, Default)]
-struct Held {
+struct AttemptResources {
     permit: Option<Permit>,
     shared: Option<Arc<Shared>>,
     wire: Option<Arc<Wire>>,
 }
 
 impl Progress {
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, AttemptResources> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes room for others. Those that shared its connection go on; nobody else gets on: it may
-    /// be dead without a sign.
+    /// Makes room for other attempts. Requests that share its HTTP/2 connection go on; no new
+    /// request may join: the connection may be dead without a sign.
     fn time_over(&self) {
-        let Held { permit, shared, .. } = std::mem::take(&mut *self.held());
+        let AttemptResources { permit, shared, .. } = std::mem::take(&mut *self.held());
         drop(permit);
         if let Some(shared) = shared {
             shared.retire();
@@ -80,7 +80,7 @@ impl Reporter {
         (self.report)(end);
     }
 
-    /// That it was cut off, with what that means.
+    /// Reports that the attempt was cut off: unknown if a byte may have left, otherwise not sent.
     fn cut_off(&mut self, why: &str, timed_out: bool) {
         let why = why.to_owned();
         let handed_over = self.progress.handed_over.get();
@@ -105,7 +105,7 @@ pub(crate) async fn run(inner: Arc<Inner>, attempt: Attempt, mut reporter: Repor
         Err(why) => return reporter.tell(End::Refused { why }),
     };
     let progress = reporter.progress.clone();
-    let course = Course {
+    let course = AttemptContext {
         inner: &inner,
         granted: &granted,
         progress: &progress,
@@ -119,7 +119,7 @@ pub(crate) async fn run(inner: Arc<Inner>, attempt: Attempt, mut reporter: Repor
         Err(_) => arrived(&progress, way.as_mut()).await,
     };
     let Some((end, lease)) = ended else {
-        reporter.cut_off("its time was over", true);
+        reporter.cut_off("the time limit passed", true);
         progress.time_over();
         if !attempt.idem && progress.handed_over.get() {
             listen_on(&inner, way, &mut reporter).await;
@@ -132,7 +132,7 @@ pub(crate) async fn run(inner: Arc<Inner>, attempt: Attempt, mut reporter: Repor
     }
 }
 
-fn prepare(inner: &Inner, attempt: &Attempt) -> Result<(Message, Target, Granted), String> {
+fn prepare(inner: &Inner, attempt: &Attempt) -> Result<(Message, Target, AttemptGrants), String> {
     let granted = inner.grants().of(&attempt.components)?;
     let target = Target::parse(&attempt.request.url)?;
     granted.host(&target.origin)?;
@@ -140,17 +140,17 @@ fn prepare(inner: &Inner, attempt: &Attempt) -> Result<(Message, Target, Granted
     Ok((message, target, granted))
 }
 
-type Ended = (End, Option<(Arc<Place>, Lease)>);
+type EndedAttempt = (End, Option<(Arc<OriginPool>, Lease)>);
 
-/// What has arrived when the time is over is an answer in time: reads on as long as there is
-/// something to read.
+/// An answer that has arrived when the deadline passes is in time: reads on while bytes keep
+/// coming.
 async fn arrived(
     progress: &Progress,
-    mut way: std::pin::Pin<&mut impl Future<Output = Ended>>,
-) -> Option<Ended> {
+    mut way: std::pin::Pin<&mut impl Future<Output = EndedAttempt>>,
+) -> Option<EndedAttempt> {
     let until = Instant::now() + ARRIVED_WAIT_MAX;
     loop {
-        // Before it is handed over nothing can have arrived, and it must not leave any more.
+        // A request that is not handed over yet has no answer, and must not leave any more.
         let wire = progress.held().wire.clone().filter(|_| progress.handed_over.get())?;
         let heard = wire.heard();
         if let Ok(ended) = timeout(ARRIVED_WAIT, way.as_mut()).await {
@@ -162,10 +162,10 @@ async fn arrived(
     }
 }
 
-/// Waits for an answer whose time is over, within bounds, and tells it if it is complete.
+/// Waits, within bounds, for an answer after the deadline, and reports it if it is complete.
 async fn listen_on(
     inner: &Inner,
-    way: std::pin::Pin<&mut impl Future<Output = Ended>>,
+    way: std::pin::Pin<&mut impl Future<Output = EndedAttempt>>,
     reporter: &mut Reporter,
 ) {
     let Ok(_room) = inner.late_listeners.try_acquire() else { return };
@@ -178,22 +178,22 @@ async fn listen_on(
     }
 }
 
-/// What one attempt goes by on its way.
+/// What stays the same for one attempt.
 #[derive(Clone, Copy)]
-struct Course<'a> {
+struct AttemptContext<'a> {
     inner: &'a Inner,
-    granted: &'a Granted,
+    granted: &'a AttemptGrants,
     progress: &'a Progress,
     deadline: Instant,
     body_max: usize,
     idem: bool,
 }
 
-type Sent = (Result<Outcome, ConnectError>, Arc<Place>, Option<Lease>);
+type SendResult = (Result<Outcome, ConnectError>, Arc<OriginPool>, Option<Lease>);
 
-impl Course<'_> {
-    /// Sends the request, and again where a redirection leads.
-    async fn follow(self, message: &mut Message, mut target: Target) -> Ended {
+impl AttemptContext<'_> {
+    /// Sends the request, and follows redirections.
+    async fn follow(self, message: &mut Message, mut target: Target) -> EndedAttempt {
         let Self { inner, granted, progress, deadline, .. } = self;
         let mut hops = 0;
         let mut last: Option<Response> = None;
@@ -206,7 +206,7 @@ impl Course<'_> {
             let why = |why: String| message.used.redact_text(why);
             let response = match outcome {
                 Ok(Outcome::Answered(response)) => response,
-                // The rest of the body is still on its way: of no use for another request.
+                // The rest of the body is still on its way, so the connection cannot be reused.
                 Ok(Outcome::TooLarge(response)) => return (End::TooLarge(redact(response)), None),
                 Ok(Outcome::Unknown(text)) => {
                     return (End::Unknown { why: why(text), timed_out: false }, None);
@@ -236,8 +236,9 @@ impl Course<'_> {
             let connection = lease.map(|lease| (place, lease));
             let Some(next) = next else { return (End::Answered(response), connection) };
             if Instant::now() >= deadline {
-                // Only listened for, and this is no answer: nothing more is sent.
-                let why = "a redirection came too late to be followed".to_owned();
+                // After the deadline the attempt only listens. A redirection is no answer, and
+                // following it would send another request.
+                let why = "a redirect came too late to be followed".to_owned();
                 return (End::Unknown { why, timed_out: true }, connection);
             }
             if let Some((place, lease)) = connection {
@@ -252,12 +253,13 @@ impl Course<'_> {
         }
     }
 
-    /// Sends it once, on whatever connection takes it.
-    async fn send(self, message: &Message, target: &Target) -> Sent {
+    /// Sends the request once. Tries further connections only while not one byte has left.
+    async fn send(self, message: &Message, target: &Target) -> SendResult {
         let Self { inner, granted, progress, deadline, body_max, idem } = self;
         let place = inner.pool.place(&target.origin);
-        // What the hop before held, first: two attempts must not wait for each other's room.
-        *progress.held() = Held::default();
+        // Give up what the last hop held before waiting: otherwise two attempts could wait for each
+        // other's permit.
+        *progress.held() = AttemptResources::default();
         let permit = inner.pool.permit(&place).await;
         progress.held().permit = Some(permit);
         let mut reuse = if idem { Reuse::Any } else { Reuse::Recent };
@@ -286,9 +288,9 @@ impl Course<'_> {
             }
             let outcome = exchange(outgoing, &mut lease, &progress.handed_over, body_max).await;
             match outcome {
-                // Not one byte left, and another connection may carry it, within its time. `idem`
-                // uses up those that were open. Anything else goes on to a new one at once: the
-                // open ones are older than the one that was just found closing.
+                // Not one byte left, and there is time: another connection may carry the request.
+                // An `idem` request goes through the open ones. Any other goes to a new one at
+                // once: the open ones are older than the one just found closing.
                 Outcome::HandedBack(_)
                     if Instant::now() < deadline
                         && (!lease.is_new() || new_connections < NEW_CONNECTIONS_MAX) =>
@@ -304,10 +306,10 @@ impl Course<'_> {
     }
 }
 
-/// Proven, unless it is the second hop of a request whose first was sent.
+/// Not sent, provably; unless an earlier hop of the redirection was sent.
 fn not_sent(progress: &Progress, why: String) -> End {
     if progress.handed_over.get() {
-        End::Unknown { why: format!("where it was sent on to: {why}"), timed_out: false }
+        End::Unknown { why: format!("redirect target: {why}"), timed_out: false }
     } else {
         End::NotSent { why }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use indelible_http::{Attempt, Report, Sender};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
+use tracing::{Instrument as _, Level, Span, enabled};
 
 use crate::attempt::{Reporter, run};
 use crate::config::{Bounds, Config, StartError};
@@ -17,18 +18,18 @@ use crate::resolve::Lookups;
 use crate::secrets::Vault;
 use crate::tls;
 
-/// How often idle connections are looked at, at least and at most.
+/// The bounds of the time between two looks at idle connections.
 const SWEEP_MIN: Duration = Duration::from_millis(100);
 const SWEEP_MAX: Duration = Duration::from_secs(10);
 
-/// Sends requests: at most one for each attempt, and tells what became of it.
+/// Sends requests, at most one for each attempt, and reports how each attempt ended.
 ///
-/// Attempts that wait for room are bounded by whoever makes them. When the client is dropped,
-/// attempts that are on their way end as not sent or as unknown, and nobody waits for them.
+/// The caller bounds the number of attempts that wait for a permit. When the client is dropped,
+/// attempts on their way end as not sent or as unknown; the drop does not wait for them.
 pub struct Client {
     inner: Arc<Inner>,
     handle: Handle,
-    /// Its own threads, unless it runs on somebody else's.
+    /// The client's own threads; `None` if it runs on the caller's runtime.
     own: Option<Runtime>,
 }
 
@@ -65,7 +66,7 @@ impl Client {
         }
     }
 
-    /// Starts a client on threads that there are. They need tokio's clock and its network.
+    /// Starts a client on a runtime of the caller's, which needs tokio's time and I/O drivers.
     pub fn start_on(handle: Handle, config: Config) -> Result<Self, StartError> {
         let Config { grants, secrets, proxies, roots, resolver, bounds, .. } = config;
         let inner = Arc::new(Inner {
@@ -100,7 +101,9 @@ impl Inner {
 impl Sender for Client {
     fn send(&self, attempt: Attempt, report: Report) {
         let reporter = Reporter::new(report);
-        self.handle.spawn(run(self.inner.clone(), attempt, reporter));
+        // Looking up the span costs time, so only where it may be logged.
+        let span = if enabled!(Level::DEBUG) { Span::current() } else { Span::none() };
+        self.handle.spawn(run(self.inner.clone(), attempt, reporter).instrument(span));
     }
 }
 

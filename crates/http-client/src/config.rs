@@ -24,7 +24,7 @@ pub struct Config {
     pub secrets: BTreeMap<String, SecretSource>,
     /// Which requests go through a proxy.
     pub proxies: Proxies,
-    /// Whom to believe in TLS.
+    /// Which certificates TLS trusts.
     pub roots: Roots,
     /// What finds the addresses of names.
     pub resolver: Arc<dyn Resolve>,
@@ -46,12 +46,13 @@ impl Default for Config {
     }
 }
 
-/// Whom to believe in TLS.
+/// Which certificates TLS trusts.
 #[derive(Debug, Clone)]
 pub struct Roots {
-    /// The system's, also from `SSL_CERT_FILE` and `SSL_CERT_DIR`; Mozilla's, if it has none.
+    /// Trust the system's roots, also from `SSL_CERT_FILE` and `SSL_CERT_DIR`; Mozilla's, if it has
+    /// none.
     pub system: bool,
-    /// These too.
+    /// Further roots to trust.
     pub extra: Vec<CertificateDer<'static>>,
 }
 
@@ -64,7 +65,7 @@ impl Roots {
                 self.extra.extend(certificates);
                 Ok(())
             }
-            _ => Err(RootsError("there is no certificate in the text".to_owned())),
+            _ => Err(RootsError("the text has no certificate".to_owned())),
         }
     }
 }
@@ -85,16 +86,17 @@ pub struct RootsError(pub(crate) String);
 pub struct Bounds {
     /// Requests on their way at once; more wait, within their time.
     pub in_flight_max: usize,
-    /// The same, to one origin: with HTTP/1, this many connections. As many as an engine has in
-    /// flight at once: what waits here is written as started, and unknown after a crash.
+    /// Requests on their way to one origin; with HTTP/1, this many connections. By default as many
+    /// as an engine has in flight at once: a request that waits here is already written as started,
+    /// so that a crash makes its outcome unknown.
     pub in_flight_per_origin_max: usize,
     /// Requests at once on one HTTP/2 connection, if the peer allows as many.
     pub streams_per_connection_max: usize,
-    /// Connections that wait for a next request.
+    /// Idle connections that are kept.
     pub idle_max: usize,
-    /// The same, to one origin.
+    /// Idle connections that are kept to one origin.
     pub idle_per_origin_max: usize,
-    /// How long they wait at most, less if the peer announces that it closes them sooner.
+    /// How long an idle connection is kept; less if the peer announces that it closes it sooner.
     pub idle_time: Duration,
     /// How long a connection may have been silent to carry a request that is not `idem`. A peer
     /// that closes an idle connection while such a request is on its way makes the outcome unknown
@@ -103,9 +105,9 @@ pub struct Bounds {
     pub idle_time_not_idem: Duration,
     /// The longest that one address is given to accept a connection.
     pub connect_time_max: Duration,
-    /// The longest that an answer is listened for when its attempt's time is over.
+    /// How long an attempt still listens for an answer after its timeout.
     pub late_answer_max: Duration,
-    /// How many are listened for.
+    /// How many attempts listen at once after their timeouts.
     pub late_listeners_max: usize,
     /// An answer's headers, in bytes.
     pub response_header_bytes_max: usize,
@@ -144,7 +146,7 @@ pub enum StartError {
     /// Its threads cannot be started.
     #[error("the threads of the HTTP client cannot be started")]
     Threads(#[source] io::Error),
-    /// A secret cannot be had.
+    /// A secret cannot be read.
     #[error(transparent)]
     Secret(#[from] SecretError),
     /// The roots of TLS cannot be used.

@@ -1,5 +1,5 @@
 //! A new connection to an origin: lookup, the check of addresses, TCP, a proxy's tunnel, TLS and
-//! HTTP's own start. Whatever fails here, no byte of a request has left (D5).
+//! HTTP's own start. If anything here fails, no byte of a request has left (D5).
 
 use std::future::poll_fn;
 use std::io;
@@ -19,10 +19,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
+use tracing::debug;
 use url::Host;
 
 use crate::config::Bounds;
-use crate::grants::Granted;
+use crate::grants::AttemptGrants;
 use crate::message::Form;
 use crate::proxy::{Proxies, Proxy, tunnel};
 use crate::resolve::Lookups;
@@ -44,7 +45,7 @@ pub(crate) struct Connector {
 
 /// A connection that is ready for a request.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct ReadyConnection {
     pub(crate) link: Link,
     pub(crate) reach: Reach,
     pub(crate) wire: Arc<Wire>,
@@ -61,10 +62,10 @@ pub(crate) enum Link {
     },
 }
 
-/// Where a connection leads, for the checks of whoever uses it next.
+/// Where a connection leads: every request that reuses it is checked against this.
 #[derive(Debug, Clone)]
 pub(crate) struct Reach {
-    /// The peer's address; through a proxy, all that the peer's name has here, if any.
+    /// The peer's address. Through a proxy: all addresses that the name has here, possibly none.
     pub(crate) addresses: Arc<[IpAddr]>,
     pub(crate) form: Form,
     /// For a proxy that reads the request.
@@ -76,7 +77,7 @@ pub(crate) struct Reach {
 impl Reach {
     /// Whether this attempt may use it. An address may be granted to one component and not to the
     /// next.
-    pub(crate) fn allowed(&self, granted: &Granted) -> bool {
+    pub(crate) fn allowed(&self, granted: &AttemptGrants) -> bool {
         self.addresses.iter().all(|address| granted.address(*address).is_ok())
     }
 }
@@ -97,9 +98,9 @@ impl Connector {
     pub(crate) async fn open(
         &self,
         origin: &Origin,
-        granted: &Granted,
+        granted: &AttemptGrants,
         deadline: Instant,
-    ) -> Result<Opened, ConnectError> {
+    ) -> Result<ReadyConnection, ConnectError> {
         match self.proxies.of(origin) {
             None => {
                 let found = self.addresses(&origin.host).await;
@@ -109,8 +110,9 @@ impl Connector {
                 self.start(stream, origin, Form::Path, Arc::new([address])).await
             }
             Some(proxy) => {
-                // Any of them may be the one that the proxy connects to. A name that is known to
-                // the proxy alone is the proxy's to check; not to know it may take long.
+                // The proxy may connect to any of these addresses, so all are checked. A name that
+                // only the proxy knows is the proxy's to check; a failed lookup may take long, so
+                // it gets a part of the time.
                 let part = deadline.saturating_duration_since(Instant::now()) / 4;
                 let found = match timeout(part, self.addresses(&origin.host)).await {
                     Ok(Ok(found)) => found,
@@ -146,7 +148,7 @@ impl Connector {
         proxy: &Proxy,
         deadline: Instant,
     ) -> Result<TcpStream, ConnectError> {
-        // Whoever runs this named the proxy: it may be anywhere.
+        // The operator named the proxy, so its address is not checked.
         let found = self.addresses(&proxy.host).await;
         let found = found.map_err(|error| lookup_failed(&proxy.host, &error))?;
         Ok(self.dial(&found, proxy.port, deadline).await?.0)
@@ -159,7 +161,7 @@ impl Connector {
         port: u16,
         deadline: Instant,
     ) -> Result<(TcpStream, IpAddr), ConnectError> {
-        let mut why = "the name has no address".to_owned();
+        let mut why = "the host name has no address".to_owned();
         for (index, address) in addresses.iter().enumerate() {
             let left = deadline.saturating_duration_since(Instant::now());
             let others = u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
@@ -167,13 +169,15 @@ impl Connector {
             let socket = SocketAddr::new(*address, port);
             match timeout(part, TcpStream::connect(socket)).await {
                 Ok(Ok(stream)) => {
-                    // A request is written at once, and nothing is gained by waiting for more.
+                    // A request is written in one piece: waiting for more bytes gains nothing.
                     stream.set_nodelay(true).map_err(|error| Failed(error.to_string()))?;
+                    debug!(address = %socket, "connection opened");
                     return Ok((stream, *address));
                 }
-                Ok(Err(error)) => why = format!("{socket} cannot be connected to: {error}"),
-                Err(_) => why = format!("{socket} does not accept a connection in time"),
+                Ok(Err(error)) => why = format!("cannot connect to {socket}: {error}"),
+                Err(_) => why = format!("{socket} did not accept a connection in time"),
             }
+            debug!(error = why, "connection cannot be opened");
         }
         Err(Failed(why))
     }
@@ -184,16 +188,16 @@ impl Connector {
         origin: &Origin,
         form: Form,
         addresses: Arc<[IpAddr]>,
-    ) -> Result<Opened, ConnectError> {
+    ) -> Result<ReadyConnection, ConnectError> {
         let mut reach = Reach { addresses, form, proxy_authorization: None, tls: origin.tls };
         let stream = Socket::new(stream);
         let wire = stream.wire();
         if !origin.tls {
-            return Ok(Opened { link: self.http1(stream).await?, reach, wire });
+            return Ok(ReadyConnection { link: self.http1(stream).await?, reach, wire });
         }
         let name = match &origin.host {
             Host::Domain(name) => ServerName::try_from(name.clone())
-                .map_err(|_| Refused(format!("{name} cannot be named in TLS")))?,
+                .map_err(|_| Refused(format!("{name} is not a valid server name for TLS")))?,
             Host::Ipv4(address) => ServerName::from(IpAddr::V4(*address)),
             Host::Ipv6(address) => ServerName::from(IpAddr::V6(*address)),
         };
@@ -202,9 +206,9 @@ impl Connector {
             .map_err(|error| Failed(format!("the TLS handshake with {origin} failed: {error}")))?;
         if stream.get_ref().1.alpn_protocol() == Some(HTTP_2) {
             reach.form = Form::Http2;
-            return Ok(Opened { link: self.http2(stream).await?, reach, wire });
+            return Ok(ReadyConnection { link: self.http2(stream).await?, reach, wire });
         }
-        Ok(Opened { link: self.http1(stream).await?, reach, wire })
+        Ok(ReadyConnection { link: self.http1(stream).await?, reach, wire })
     }
 
     async fn http1<S>(&self, stream: S) -> Result<Link, ConnectError>
@@ -216,11 +220,11 @@ impl Connector {
         builder
             .max_headers(self.bounds.response_headers_max)
             .max_header_size(head)
-            // What bounds a head that never ends.
+            // Bounds a response head that never ends.
             .max_buf_size(head.max(BUFFER_BYTES_MIN));
         let started = builder.handshake(TokioIo::new(stream)).await;
         let (sender, connection) = started.map_err(|error| Failed(error.to_string()))?;
-        // What goes wrong on it is told to the request that it carries.
+        // Errors of the connection reach the request that it carries.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Link::Http1(sender))
     }
@@ -238,7 +242,7 @@ impl Connector {
         let told = streams_max.clone();
         tokio::spawn(poll_fn(move |context| {
             let polled = Future::poll(Pin::new(&mut connection), context);
-            // The peer says it some time after the start, and may change it.
+            // The peer announces its limit some time after the start, and may change it.
             told.store(connection.current_max_send_streams(), Ordering::Relaxed);
             polled.map(drop)
         }));
@@ -247,14 +251,14 @@ impl Connector {
 }
 
 fn lookup_failed(host: &Host<String>, error: &io::Error) -> ConnectError {
-    Failed(format!("the name {host} cannot be looked up: {error}"))
+    Failed(format!("cannot resolve the host name {host}: {error}"))
 }
 
-/// Those that may be connected to, in their order.
+/// The addresses that may be connected to, in their order.
 fn allowed(
     found: &[IpAddr],
     origin: &Origin,
-    granted: &Granted,
+    granted: &AttemptGrants,
 ) -> Result<Vec<IpAddr>, ConnectError> {
     let mut refused = None;
     let mut keep = |address: &&IpAddr| match granted.address(**address) {

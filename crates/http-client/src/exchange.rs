@@ -1,17 +1,18 @@
 //! One request on one connection, and what came of it.
 //!
-//! What is relied on, in hyper 1.12. A request that is handed to `try_send_request` waits in a
-//! channel until the connection's task takes it out. Only when it is still in there, because the
-//! connection ended first, does hyper give it back: in `client/dispatch.rs` when the channel is
-//! dropped (`Envelope::drop`), and in `proto/h1/dispatch.rs` when a connection fails that carries
-//! no request (`recv_msg`, without a callback). Once taken out it is split into head and body and
-//! cannot be given back any more, whether a byte of it was written or not; then the socket knows
-//! (`wire.rs`). So: given back, or failed before a byte was written, nothing left. Otherwise it may
-//! have.
+//! This relies on hyper 1.12. A request that is handed to `try_send_request` waits in a channel
+//! until the connection's task takes it out. Only when it is still in there, because the connection
+//! ended first, does hyper give it back: in `client/dispatch.rs` when the channel is dropped
+//! (`Envelope::drop`), and in `proto/h1/dispatch.rs` when a connection fails that carries no
+//! request (`recv_msg`, without a callback). Once taken out, the request is split into head and
+//! body and cannot be given back, whether a byte of it was written or not; then the socket knows
+//! (`wire.rs`). So there are two cases: (1) the request is given back, or fails before a byte was
+//! written: nothing left; (2) anything else: it may have left.
 //!
-//! And in h2 0.4.20. A stream fails with the peer's GOAWAY only if its id is above the last one that
-//! the GOAWAY names (`recv_go_away` in `proto/streams/streams.rs`), or if it was never opened. The
-//! streams that the peer was at work on fail with the end of the connection, as an I/O error.
+//! It relies on h2 0.4.20, too. A stream fails with the peer's GOAWAY only if its id is above the
+//! last one that the GOAWAY names (`recv_go_away` in `proto/streams/streams.rs`), or if it was
+//! never opened. Streams that the peer was working on fail with an I/O error when the connection
+//! ends.
 
 use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,27 +31,27 @@ use indelible_http::Response;
 use crate::message::Outgoing;
 use crate::pool::Lease;
 
-/// What came of it.
+/// How a request on a connection ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// A complete answer.
     Answered(Response),
     /// An answer whose body is too large.
     TooLarge(Response),
-    /// The connection had ended or was about to: no byte of it left.
+    /// The connection had ended or was about to: no byte of the request left.
     HandedBack(String),
-    /// The peer refused the stream, or went away before it: it has not looked at the request, and
+    /// The peer refused the stream, or sent GOAWAY before it: it has not processed the request, and
     /// never will.
     StreamRefused,
-    /// Nobody knows.
+    /// The request may have been processed, and there is no complete answer.
     Unknown(String),
 }
 
-/// What the rest of the attempt needs to know of a request while it is on its way.
+/// Whether a request is on its way; read by the attempt when it is cut off.
 #[derive(Debug, Default)]
-pub(crate) struct HandedOver(AtomicBool);
+pub(crate) struct InFlightRequest(AtomicBool);
 
-impl HandedOver {
+impl InFlightRequest {
     /// Whether a byte of it may have left.
     pub(crate) fn get(&self) -> bool {
         self.0.load(Ordering::Acquire)
@@ -61,12 +62,12 @@ impl HandedOver {
     }
 }
 
-/// Sends a request on a connection and reads the answer. The connection is good for another
-/// request if there is an answer, and not otherwise.
+/// Sends a request on a connection and reads the answer. The connection may carry another request
+/// only after a complete answer.
 pub(crate) async fn exchange(
     outgoing: Outgoing,
     lease: &mut Lease,
-    handed_over: &HandedOver,
+    handed_over: &InFlightRequest,
     body_max: usize,
 ) -> Outcome {
     let method = outgoing.method().clone();
@@ -84,7 +85,7 @@ pub(crate) async fn exchange(
             if let Lease::Http1 { connection, .. } = lease {
                 connection.closed_after = closed_after(&parts.headers);
             }
-            answer(&method, parts, body, lease.reach().tls, body_max).await
+            read_answer(&method, parts, body, lease.reach().tls, body_max).await
         }
         Err(error) if error.message().is_some() || wire.written() == written => {
             handed_over.set(was);
@@ -117,7 +118,7 @@ fn closed_after(headers: &HeaderMap) -> Option<Duration> {
     seconds.min().map(Duration::from_secs)
 }
 
-async fn answer(
+async fn read_answer(
     method: &Method,
     parts: Parts,
     body: Incoming,
@@ -125,23 +126,23 @@ async fn answer(
     body_max: usize,
 ) -> Outcome {
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
-        return Outcome::Unknown("the peer wants to speak another protocol".to_owned());
+        return Outcome::Unknown("the peer asked to switch to another protocol".to_owned());
     }
     let is_http1 = parts.version <= Version::HTTP_11;
     let coding = parts.headers.get(TRANSFER_ENCODING);
     if is_http1 && coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
     {
-        return Outcome::Unknown("the peer's answer is encoded in an unknown way".to_owned());
+        return Outcome::Unknown("the response has an unknown transfer encoding".to_owned());
     }
-    // Without a length, only the end of the connection ends the body, and a connection that was
-    // cut looks the same. TLS tells the two apart; without it, an answer is believed only where
-    // asking again does no harm.
+    // Without a length, only the end of the connection ends the body, and a cut connection looks
+    // the same. TLS tells the two apart; without it, the answer is believed only for methods that
+    // change nothing.
     let until_close = is_http1
         && coding.is_none()
         && !parts.headers.contains_key(CONTENT_LENGTH)
         && !body.is_end_stream();
     if until_close && !tls && method != Method::GET && method != Method::HEAD {
-        return Outcome::Unknown("the answer says nowhere how long it is".to_owned());
+        return Outcome::Unknown("the response does not declare its length".to_owned());
     }
     if body.size_hint().lower() > body_max as u64 {
         return Outcome::TooLarge(response(&parts, Bytes::new()));
@@ -149,11 +150,11 @@ async fn answer(
     match read(body, body_max).await {
         Ok(Some(body)) => Outcome::Answered(response(&parts, body)),
         Ok(None) => Outcome::TooLarge(response(&parts, Bytes::new())),
-        Err(error) => Outcome::Unknown(format!("the answer broke off: {}", described(&error))),
+        Err(error) => Outcome::Unknown(format!("the response was cut off: {}", described(&error))),
     }
 }
 
-/// The whole body; nothing, if it is larger than it may be.
+/// The whole body; `None` if it exceeds `max`.
 async fn read(mut body: Incoming, max: usize) -> Result<Option<Bytes>, hyper::Error> {
     // Most bodies come in one piece, which needs no copy.
     let mut first = Bytes::new();
@@ -177,7 +178,7 @@ async fn read(mut body: Incoming, max: usize) -> Result<Option<Bytes>, hyper::Er
 
 fn response(parts: &Parts, body: Bytes) -> Response {
     let headers = parts.headers.iter().map(|(name, value)| {
-        // A view of its own: a header must not keep the whole head in memory.
+        // Copied: a slice would keep the whole head in memory.
         (name.as_str().to_owned(), Bytes::copy_from_slice(value.as_bytes()))
     });
     Response { status: parts.status.as_u16(), headers: headers.collect(), body }

@@ -13,8 +13,8 @@ use crate::target::Origin;
 pub struct Grant {
     /// Where they may send requests.
     pub hosts: Vec<HostPattern>,
-    /// Which addresses that are not public those hosts may have. A host that is itself such an
-    /// address needs it too.
+    /// Which private addresses those hosts may have. A host that is itself a private address needs
+    /// one, too.
     pub networks: Vec<Network>,
     /// Which secrets they may send, and where: none listed means to all of `hosts`.
     pub secrets: BTreeMap<String, Vec<HostPattern>>,
@@ -37,21 +37,22 @@ impl Grants {
         self.0.remove(component);
     }
 
-    /// What a component of these names may do: what all of them are granted.
-    pub(crate) fn of(&self, components: &[String]) -> Result<Granted, String> {
+    /// What a component that goes by all of these names may do: only what every name is granted.
+    pub(crate) fn of(&self, components: &[String]) -> Result<AttemptGrants, String> {
         if components.is_empty() {
-            return Err("a component without a name may send nothing".to_owned());
+            return Err("a component without a name may not send requests".to_owned());
         }
         let grant = |name: &String| {
             let none = || {
                 format!(
-                    "the component `{name}` is granted no hosts: [components.{name}] of the server's \
-                     configuration grants them, or --allow-host where it is run without one"
+                    "the component `{name}` may not reach any host: grant hosts under \
+                     [components.{name}] in the server's configuration, or with --allow-host \
+                     of `indelible run`"
                 )
             };
             self.0.get(name).cloned().ok_or_else(none)
         };
-        components.iter().map(grant).collect::<Result<_, _>>().map(Granted)
+        components.iter().map(grant).collect::<Result<_, _>>().map(AttemptGrants)
     }
 }
 
@@ -63,16 +64,18 @@ impl<N: Into<String>> FromIterator<(N, Grant)> for Grants {
 
 /// What one attempt may do: every grant has to allow it.
 #[derive(Debug, Clone)]
-pub(crate) struct Granted(Vec<Arc<Grant>>);
+pub(crate) struct AttemptGrants(Vec<Arc<Grant>>);
 
-impl Granted {
-    /// Whether it may send there, as far as the name goes.
+impl AttemptGrants {
+    /// Whether it may send to this origin, by its name. Its address is checked apart.
     pub(crate) fn host(&self, origin: &Origin) -> Result<(), String> {
         if !self.0.iter().all(|grant| allows(&grant.hosts, origin)) {
-            return Err(format!("{origin} is not among the hosts that it is granted"));
+            return Err(format!("{origin} is not among the hosts granted to the component"));
         }
         if !origin.tls && !self.0.iter().all(|grant| grant.plain_http) {
-            return Err(format!("{origin} has no TLS, and it is not granted to send without"));
+            return Err(format!(
+                "{origin} does not use TLS, and the component is not granted plain HTTP"
+            ));
         }
         Ok(())
     }
@@ -84,14 +87,14 @@ impl Granted {
         if self.0.iter().all(named) {
             return Ok(());
         }
-        Err(format!("{address} is {kind}, in no network that it is granted"))
+        Err(format!("{address} is {kind}, in no network granted to the component"))
     }
 
     /// Whether it may send this secret there.
     pub(crate) fn secret(&self, name: &str, origin: &Origin) -> Result<(), String> {
         for grant in &self.0 {
             let Some(hosts) = grant.secrets.get(name) else {
-                return Err(format!("it is not granted the secret `{name}`"));
+                return Err(format!("the component is not granted the secret `{name}`"));
             };
             if !hosts.is_empty() && !allows(hosts, origin) {
                 return Err(format!("the secret `{name}` may not be sent to {origin}"));
@@ -122,7 +125,7 @@ mod tests {
         Target::parse(url).unwrap().origin
     }
 
-    fn of(grants: &Grants, names: &[&str]) -> Result<Granted, String> {
+    fn of(grants: &Grants, names: &[&str]) -> Result<AttemptGrants, String> {
         grants.of(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
     }
 

@@ -9,8 +9,8 @@ use crate::target::Origin;
 
 /// A host, or all that end in a name: `api.example.com`, `*.example.com`, `[::1]:8080`.
 ///
-/// Without a port it means the port that the scheme has by itself, 80 or 443. `*.example.com`
-/// means every name below it, at any depth, and not `example.com`.
+/// Without a port, the pattern means the scheme's default port, 80 or 443. `*.example.com` means
+/// every name below it, at any depth, and not `example.com`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPattern {
     host: Host<String>,
@@ -49,13 +49,13 @@ impl FromStr for HostPattern {
             None => (false, text),
         };
         let (host, port) = match rest.rsplit_once(':') {
-            // The colon may be one within an address.
+            // The last colon may be inside an IPv6 address.
             Some((host, port)) if !port.ends_with(']') => {
                 (host, Some(port.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(wrong)?))
             }
             _ => (rest, None),
         };
-        // A star elsewhere would be a host's name that nothing can have.
+        // A star elsewhere would make a name that no host can have.
         if host.contains('*') || host.ends_with('.') {
             return Err(wrong());
         }

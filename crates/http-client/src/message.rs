@@ -9,7 +9,7 @@ use http_body_util::Full;
 use indelible_http::{Attempt, HEADERS_MAX, Part};
 
 use crate::connect::Reach;
-use crate::grants::Granted;
+use crate::grants::AttemptGrants;
 use crate::secrets::{Used, Vault};
 use crate::target::Target;
 
@@ -23,8 +23,8 @@ const OWN_USER_AGENT: HeaderValue =
 const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
 const NO_BYTES: HeaderValue = HeaderValue::from_static("0");
 
-/// Headers that say how a message is framed, or that are between two hops: whoever could set them
-/// could hide a second request in the first.
+/// Headers that frame a message or are for one hop: a guest that could set them could hide a second
+/// request in the first.
 const NOT_FOR_GUESTS: [&str; 10] = [
     "connection",
     "content-length",
@@ -52,23 +52,23 @@ pub(crate) enum Form {
     Http2,
 }
 
-/// A request, ready to be sent, more than once if it must be.
+/// A request, ready to be sent; redirections and new connections send it again.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) method: Method,
     headers: HeaderMap,
     body: Bytes,
-    /// Not for another origin than the first.
+    /// Headers for the first origin only: a redirection to another drops them.
     bound: Vec<HeaderName>,
     pub(crate) used: Used,
 }
 
 impl Message {
-    /// Makes it for its first target, or says why it must not leave.
+    /// Makes the message for its first target. The error says why it must not leave.
     pub(crate) fn new(
         attempt: &Attempt,
         target: &Target,
-        granted: &Granted,
+        granted: &AttemptGrants,
         vault: &Vault,
     ) -> Result<Self, String> {
         let request = &attempt.request;
@@ -76,7 +76,7 @@ impl Message {
         let mut used = Used::default();
         let mut join = |parts: &[Part]| join(parts, target, granted, vault, &mut used);
         if request.headers.len() > HEADERS_MAX {
-            return Err(format!("it has more than {HEADERS_MAX} headers"));
+            return Err(format!("the request has more than {HEADERS_MAX} headers"));
         }
         let mut headers = HeaderMap::with_capacity(request.headers.len() + 4);
         let mut bound = vec![AUTHORIZATION, COOKIE, IDEMPOTENCY_KEY];
@@ -85,7 +85,7 @@ impl Message {
             let name = HeaderName::from_bytes(header.name.as_bytes())
                 .map_err(|_| format!("`{}` is not a header's name", header.name.escape_debug()))?;
             if NOT_FOR_GUESTS.contains(&name.as_str()) || name.as_str().starts_with("proxy-") {
-                return Err(format!("the header `{name}` is not for guests to set"));
+                return Err(format!("guests may not set the header `{name}`"));
             }
             // A line end within the value, of a secret too, would be the start of another header.
             let mut value = HeaderValue::from_maybe_shared(join(&header.value)?)
@@ -98,19 +98,21 @@ impl Message {
             headers.append(name, value);
         }
         if bytes > REQUEST_HEADER_BYTES_MAX {
-            return Err(format!("its headers have more than {REQUEST_HEADER_BYTES_MAX} bytes"));
+            return Err(format!(
+                "the headers of the request have more than {REQUEST_HEADER_BYTES_MAX} bytes"
+            ));
         }
         let body = join(&request.body)?;
         if !headers.contains_key(IDEMPOTENCY_KEY) {
             let value = HeaderValue::from_str(&attempt.idempotency_key)
-                .map_err(|_| "its idempotency key cannot be sent in a header")?;
+                .map_err(|_| "the idempotency key cannot be sent in a header")?;
             headers.insert(IDEMPOTENCY_KEY, value);
         }
         if let Some(trace_parent) = &attempt.trace_parent
             && !headers.contains_key(TRACE_PARENT)
         {
             let value = HeaderValue::from_str(trace_parent)
-                .map_err(|_| "its trace cannot be sent in a header")?;
+                .map_err(|_| "the trace cannot be sent in a header")?;
             headers.insert(TRACE_PARENT, value);
         }
         headers.entry(USER_AGENT).or_insert(OWN_USER_AGENT);
@@ -125,7 +127,7 @@ impl Message {
     /// As hyper sends it.
     pub(crate) fn outgoing(&self, target: &Target, reach: &Reach) -> Result<Outgoing, String> {
         let form = reach.form;
-        let cannot = |_| "its URL cannot be sent".to_owned();
+        let cannot = |_| "the URL cannot be sent".to_owned();
         let mut headers = self.headers.clone();
         let uri = if form == Form::Path {
             Uri::from(target.path.clone())
@@ -138,7 +140,7 @@ impl Message {
         };
         if form != Form::Http2 {
             let host = HeaderValue::from_maybe_shared(Bytes::from(target.origin.authority()));
-            headers.insert(HOST, host.map_err(|_| "its host cannot be sent".to_owned())?);
+            headers.insert(HOST, host.map_err(|_| "the host cannot be sent".to_owned())?);
         }
         if let Some(authorization) = &reach.proxy_authorization {
             headers.insert(PROXY_AUTHORIZATION, authorization.clone());
@@ -150,12 +152,12 @@ impl Message {
         Ok(outgoing)
     }
 
-    /// Whether it may be sent again to where an answer says: it changes nothing there.
+    /// Whether a redirection may be followed: only for methods that change nothing.
     pub(crate) fn may_follow(&self) -> bool {
         (self.method == Method::GET || self.method == Method::HEAD) && self.body.is_empty()
     }
 
-    /// Leaves behind what was for the first origin alone.
+    /// Drops the headers that were for the first origin only.
     pub(crate) fn change_origin(&mut self) {
         for name in &self.bound {
             self.headers.remove(name);
@@ -167,17 +169,19 @@ fn method(text: &str) -> Result<Method, String> {
     let method = Method::from_bytes(text.as_bytes());
     let shown = text.escape_debug();
     match method {
-        Ok(Method::CONNECT | Method::TRACE) => Err(format!("the method {shown} is not for guests")),
-        // Peers tell `get` from `GET`, and so must whoever asks which of them may be repeated.
+        Ok(Method::CONNECT | Method::TRACE) => {
+            Err(format!("guests may not use the method {shown}"))
+        }
+        // Peers tell `get` from `GET`, and so must the check of which methods may be repeated.
         Ok(method) if !text.bytes().any(|byte| byte.is_ascii_lowercase()) => Ok(method),
-        _ => Err(format!("`{shown}` is not a method in capitals")),
+        _ => Err(format!("`{shown}` is not a method in capital letters")),
     }
 }
 
 fn join(
     parts: &[Part],
     target: &Target,
-    granted: &Granted,
+    granted: &AttemptGrants,
     vault: &Vault,
     used: &mut Used,
 ) -> Result<Bytes, String> {

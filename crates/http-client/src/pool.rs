@@ -13,23 +13,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use crate::config::Bounds;
-use crate::connect::{ConnectError, Connector, Link, Opened, Reach};
-use crate::grants::Granted;
+use crate::connect::{ConnectError, Connector, Link, Reach, ReadyConnection};
+use crate::grants::AttemptGrants;
 use crate::target::Origin;
 use crate::wire::Wire;
 
-/// How long a connection has to become ready for the next request, when its answer is complete:
-/// a peer may have answered before it had read all.
+/// How long a connection has to become ready for the next request after an answer: the peer may
+/// have answered before it had read the whole request.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
 
-/// A peer that announces when it closes idle connections is believed with so much to spare, or half
-/// of the time if that is shorter: what is sent at the last moment arrives after it.
+/// A connection is dropped this long before the peer's announced idle timeout, or after half of
+/// that timeout if that is later: a request sent at the last moment would arrive too late.
 const ANNOUNCED_MARGIN: Duration = Duration::from_secs(1);
 
 /// All connections of a client.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    places: Mutex<HashMap<Origin, Arc<Place>>>,
+    places: Mutex<HashMap<Origin, Arc<OriginPool>>>,
     in_flight: Arc<Semaphore>,
     idle_count: AtomicUsize,
     bounds: Bounds,
@@ -37,9 +37,9 @@ pub(crate) struct Pool {
 
 /// The connections to one origin.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct OriginPool {
     in_flight: Arc<Semaphore>,
-    /// Held while a connection is opened that may turn out to be of HTTP/2: others wait for it and
+    /// Held while a connection is opened that may turn out to be HTTP/2: other requests wait and
     /// share it, instead of each opening its own.
     opening: tokio::sync::Mutex<()>,
     state: Mutex<State>,
@@ -47,7 +47,7 @@ pub(crate) struct Place {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The most recently used last.
+    /// In the order of their last use, the most recent last.
     idle: VecDeque<Http1>,
     shared: Vec<Arc<Shared>>,
     /// The last new connection with TLS was of HTTP/1.
@@ -60,7 +60,7 @@ pub(crate) struct Http1 {
     pub(crate) sender: http1::SendRequest<Full<Bytes>>,
     reach: Reach,
     wire: Arc<Wire>,
-    /// The time after which the peer closes it when it is idle, as the last answer announced it.
+    /// The peer's idle timeout, as its last answer announced it.
     pub(crate) closed_after: Option<Duration>,
 }
 
@@ -74,9 +74,10 @@ pub(crate) struct Shared {
     streams_max: Arc<AtomicUsize>,
     /// It takes no new requests.
     retired: AtomicBool,
-    /// Requests that are not `idem` may use it: it was new or recently heard when the oldest of its
-    /// streams began. One that an `idem` request took up after a long silence has still to prove
-    /// that it is alive. Changes under the lock of its [`Place`].
+    /// Requests that are not `idem` may use it: it was new, or its peer recently heard, when the
+    /// oldest of its streams began. A connection that an `idem` request took up after a long
+    /// silence is not trusted until its peer is heard. Changes under the lock of its
+    /// [`OriginPool`].
     trusted: AtomicBool,
     used: Mutex<Instant>,
 }
@@ -84,11 +85,11 @@ pub(crate) struct Shared {
 /// Which open connections a request may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reuse {
-    /// All that are open.
+    /// All open connections.
     Any,
-    /// Those on which the peer was heard so recently that it cannot be about to close them.
+    /// Connections whose peer was heard so recently that it cannot be about to close them.
     Recent,
-    /// None.
+    /// No open connection: only a new one.
     Never,
 }
 
@@ -103,7 +104,7 @@ pub(crate) enum Lease {
 #[derive(Debug)]
 pub(crate) struct Stream(Arc<Shared>);
 
-/// Room for one request on its way.
+/// Leave for one request to be on its way.
 #[derive(Debug)]
 pub(crate) struct Permit {
     _all: OwnedSemaphorePermit,
@@ -124,13 +125,13 @@ impl Pool {
         }
     }
 
-    /// The place of an origin.
-    pub(crate) fn place(&self, origin: &Origin) -> Arc<Place> {
+    /// The connections of an origin.
+    pub(crate) fn place(&self, origin: &Origin) -> Arc<OriginPool> {
         let mut places = lock(&self.places);
         if let Some(place) = places.get(origin) {
             return place.clone();
         }
-        let place = Arc::new(Place {
+        let place = Arc::new(OriginPool {
             in_flight: Arc::new(Semaphore::new(self.bounds.in_flight_per_origin_max)),
             opening: tokio::sync::Mutex::default(),
             state: Mutex::default(),
@@ -139,8 +140,9 @@ impl Pool {
         place
     }
 
-    /// Waits for room. The origin's first: who waits for a slow one must not hold others up.
-    pub(crate) async fn permit(&self, place: &Place) -> Permit {
+    /// Waits for a permit. The origin's comes first: a request that waits for a slow origin must
+    /// not hold a permit that requests to other origins need.
+    pub(crate) async fn permit(&self, place: &OriginPool) -> Permit {
         let acquire = async |semaphore: &Arc<Semaphore>| {
             semaphore.clone().acquire_owned().await.expect("it is never closed")
         };
@@ -148,12 +150,12 @@ impl Pool {
         Permit { _all: acquire(&self.in_flight).await, _origin: origin }
     }
 
-    /// A connection: one that is open, if this attempt may use it, or a new one.
+    /// An open connection that this attempt may use, or else a new one.
     pub(crate) async fn lease(
         &self,
-        place: &Place,
+        place: &OriginPool,
         origin: &Origin,
-        granted: &Granted,
+        granted: &AttemptGrants,
         reuse: Reuse,
         connector: &Connector,
         deadline: Instant,
@@ -168,15 +170,16 @@ impl Pool {
         {
             return Ok(lease);
         }
-        // Who waited, and learns that there is nothing to share, lets the others open too.
+        // If the peer turned out to speak HTTP/1, there is nothing to share: release the lock, so
+        // that the other waiting requests open their connections at the same time.
         let _opening = opening.filter(|_| may_share());
-        // In a box: every attempt would carry the room for it, and few need it.
+        // Boxed: otherwise every attempt's future would be as large as this one, and few need it.
         let opened = Box::pin(connector.open(origin, granted, deadline)).await?;
         Ok(self.keep(place, opened))
     }
 
-    /// One that is open.
-    fn open_one(&self, place: &Place, granted: &Granted, reuse: Reuse) -> Option<Lease> {
+    /// An open connection that may carry the request.
+    fn open_one(&self, place: &OriginPool, granted: &AttemptGrants, reuse: Reuse) -> Option<Lease> {
         let mut state = lock(&place.state);
         let before = state.idle.len();
         let idle = match reuse {
@@ -203,8 +206,8 @@ impl Pool {
         Some(Lease::Http2 { stream: Stream::new(shared), is_new: false })
     }
 
-    fn keep(&self, place: &Place, opened: Opened) -> Lease {
-        let Opened { link, reach, wire } = opened;
+    fn keep(&self, place: &OriginPool, opened: ReadyConnection) -> Lease {
+        let ReadyConnection { link, reach, wire } = opened;
         match link {
             Link::Http1(sender) => {
                 lock(&place.state).is_http1 = true;
@@ -232,7 +235,7 @@ impl Pool {
     }
 
     /// Takes a connection back whose answer is complete.
-    pub(crate) async fn give_back(&self, place: &Place, lease: Lease) {
+    pub(crate) async fn give_back(&self, place: &OriginPool, lease: Lease) {
         let Lease::Http1 { mut connection, .. } = lease else { return };
         let sender = &mut connection.sender;
         if !sender.is_ready() && !matches!(timeout(SETTLE_MAX, sender.ready()).await, Ok(Ok(()))) {
@@ -247,7 +250,7 @@ impl Pool {
         }
     }
 
-    /// Closes what has waited too long, and forgets origins that have nothing left.
+    /// Closes connections that were idle for too long, and forgets origins without connections.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
         let old = |since: Instant| now.saturating_duration_since(since) >= self.bounds.idle_time;
@@ -263,7 +266,7 @@ impl Pool {
                 shared.is_usable() && !(is_idle && old(*lock(&shared.used)))
             });
             let is_empty = state.idle.is_empty() && state.shared.is_empty();
-            // Another hand on it is an attempt on its way.
+            // A second reference belongs to an attempt on its way.
             !is_empty || Arc::strong_count(place) > 1
         });
     }
@@ -271,7 +274,7 @@ impl Pool {
 
 impl State {
     /// The idle connection that was used last: the least likely to be closing.
-    fn newest(&mut self, granted: &Granted, bounds: &Bounds) -> Option<Http1> {
+    fn newest(&mut self, granted: &AttemptGrants, bounds: &Bounds) -> Option<Http1> {
         let mut index = self.idle.len();
         while index > 0 {
             index -= 1;
@@ -287,10 +290,11 @@ impl State {
         None
     }
 
-    /// The idle connection that was used first, of those on which the peer was heard recently. So as
-    /// many of them as are needed at a time stay recent; with the last one first, a burst would find
-    /// most of them too old. If there is none, the oldest makes way for the new one.
-    fn recent(&mut self, granted: &Granted, bounds: &Bounds) -> Option<Http1> {
+    /// The least recently used of the idle connections whose peer was heard recently. This keeps as
+    /// many of them recent as are used at a time; if the most recent were taken first, a burst
+    /// would find most of the others too old. If there is none, the oldest is closed to make room
+    /// for a new one.
+    fn recent(&mut self, granted: &AttemptGrants, bounds: &Bounds) -> Option<Http1> {
         let recent = |idle: &Http1| idle.is_silent_less(bounds.idle_time_not_idem, bounds);
         let mut index = self.idle.partition_point(|idle| !recent(idle));
         while let Some(idle) = self.idle.get(index) {
@@ -310,7 +314,8 @@ impl State {
 }
 
 impl Http1 {
-    /// Whether its peer has been silent for less than this, and less than it announced.
+    /// Whether its peer has been silent for less than `silent_max` and less than its announced
+    /// timeout.
     fn is_silent_less(&self, silent_max: Duration, bounds: &Bounds) -> bool {
         self.wire.silent_for() < silent_max.min(self.idle_time(bounds))
     }
@@ -340,9 +345,9 @@ impl Lease {
     }
 
     /// Makes the connection refuse a request that is not `idem` if the peer may be closing it by
-    /// the time of the request's first byte. Twice the time for which a connection may be silent
-    /// when it is taken: a busy machine may take as long to get from here to the write. `is_last`:
-    /// there is no further connection to try, so a new one is used however long that took.
+    /// the time of the request's first byte. The limit is twice the silence allowed when a
+    /// connection is taken, because a busy machine may need as long again until the write.
+    /// `is_last`: no further connection is tried, so a new one is used however long that took.
     pub(crate) fn guard(&self, bounds: &Bounds, is_last: bool) {
         let silent_max = bounds.idle_time_not_idem.saturating_mul(2);
         match self {
@@ -350,13 +355,13 @@ impl Lease {
                 self.wire().guard_new(if is_last { Duration::MAX } else { silent_max });
             }
             Self::Http1 { .. } => self.wire().guard_reused(silent_max),
-            // With others' streams on it the peer is at work and may say anything at any time.
+            // With other streams open, the peer is at work and may send at any time.
             Self::Http2 { stream, .. } if stream.is_alone() => self.wire().guard_reused(silent_max),
             Self::Http2 { .. } => {}
         }
     }
 
-    /// The connection, if it is shared with others.
+    /// The connection, if it can be shared: HTTP/2.
     pub(crate) fn shared(&self) -> Option<Arc<Shared>> {
         match self {
             Self::Http1 { .. } => None,
@@ -364,7 +369,7 @@ impl Lease {
         }
     }
 
-    /// Whether this request is its first.
+    /// Whether this request is the connection's first.
     pub(crate) fn is_new(&self) -> bool {
         match self {
             Self::Http1 { is_new, .. } | Self::Http2 { is_new, .. } => *is_new,
@@ -377,7 +382,7 @@ impl Shared {
         !self.retired.load(Ordering::Relaxed) && self.sender.is_ready()
     }
 
-    /// Lets nobody else use it.
+    /// Lets no new request use it; those that do go on.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
     }

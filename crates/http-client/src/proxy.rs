@@ -13,8 +13,7 @@ use url::{Host, Url};
 use crate::addresses::Network;
 use crate::target::Origin;
 
-/// The variables that name a proxy or take hosts out, those in lower case first, as other programs
-/// have it.
+/// The variables that name a proxy or exempt hosts. Lower case comes first, as in other programs.
 const HTTP: [&str; 2] = ["http_proxy", "HTTP_PROXY"];
 const HTTPS: [&str; 2] = ["https_proxy", "HTTPS_PROXY"];
 const ALL: [&str; 2] = ["all_proxy", "ALL_PROXY"];
@@ -23,12 +22,12 @@ const NO: [&str; 2] = ["no_proxy", "NO_PROXY"];
 /// The largest answer to a CONNECT, in bytes.
 const CONNECT_ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// The most header fields of one.
+/// The most header fields of an answer to a CONNECT.
 const CONNECT_HEADERS_MAX: usize = 64;
 
 /// Which requests go through a proxy.
 ///
-/// A name that only the proxy can look up is not checked against the ranges of addresses: that is
+/// A name that only the proxy can look up is not checked against ranges of addresses: checking is
 /// then the proxy's task.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies {
@@ -36,8 +35,8 @@ pub struct Proxies {
     pub http: Option<Proxy>,
     /// For requests with TLS.
     pub https: Option<Proxy>,
-    /// For which hosts there is none.
-    pub except: Vec<Except>,
+    /// The hosts that are reached without a proxy.
+    pub except: Vec<ProxyException>,
 }
 
 /// A proxy that speaks HTTP without TLS.
@@ -48,14 +47,14 @@ pub struct Proxy {
     pub(crate) authorization: Option<HeaderValue>,
 }
 
-/// A host that is spoken to without a proxy.
+/// Hosts that are reached without a proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Except {
-    /// All.
+pub enum ProxyException {
+    /// All hosts.
     All,
     /// This name and every one below it, on this port or on all.
     Name(String, Option<u16>),
-    /// Addresses, when the URL has one for a host.
+    /// Addresses, for URLs whose host is an address.
     Addresses(Network),
 }
 
@@ -80,12 +79,12 @@ impl Proxies {
         Ok(Self {
             http: of(HTTP)?,
             https: of(HTTPS)?,
-            except: except.split([',', ' ']).filter_map(Except::parse).collect(),
+            except: except.split([',', ' ']).filter_map(ProxyException::parse).collect(),
         })
     }
 
-    /// The first of these variables that names a proxy, for programs that do not read them and tell
-    /// people so.
+    /// The first of these variables that names a proxy, for programs that ignore proxies and warn
+    /// of it.
     pub fn named_by(variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
         [HTTP, HTTPS, ALL].into_iter().find_map(|names| Some(first(&variable, names)?.0))
     }
@@ -143,7 +142,7 @@ impl fmt::Debug for Proxy {
     }
 }
 
-impl Except {
+impl ProxyException {
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if text == "*" {
@@ -198,22 +197,27 @@ pub(crate) async fn tunnel(
         ask.extend_from_slice(b"\r\n");
     }
     ask.extend_from_slice(b"\r\n");
-    stream.write_all(&ask).await.map_err(|error| format!("the proxy is gone: {error}"))?;
+    stream
+        .write_all(&ask)
+        .await
+        .map_err(|error| format!("the connection to the proxy was lost: {error}"))?;
 
     let mut answer = Vec::with_capacity(512);
     loop {
         let mut piece = [0; 512];
-        let count =
-            stream.read(&mut piece).await.map_err(|error| format!("the proxy is gone: {error}"))?;
+        let count = stream
+            .read(&mut piece)
+            .await
+            .map_err(|error| format!("the connection to the proxy was lost: {error}"))?;
         if count == 0 {
-            return Err("the proxy closed the connection instead of making a tunnel".to_owned());
+            return Err("the proxy closed the connection instead of opening a tunnel".to_owned());
         }
         answer.extend_from_slice(&piece[..count]);
         if is_granted(&answer)? {
             return Ok(());
         }
         if answer.len() > CONNECT_ANSWER_BYTES_MAX {
-            return Err("the proxy's answer is too large".to_owned());
+            return Err("the proxy's response is too large".to_owned());
         }
     }
 }
@@ -224,14 +228,16 @@ fn is_granted(answer: &[u8]) -> Result<bool, String> {
     let mut head = httparse::Response::new(&mut headers);
     let parsed = head.parse(answer);
     match (
-        parsed.map_err(|error| format!("the proxy's answer cannot be read: {error}"))?,
+        parsed.map_err(|error| format!("the proxy's response cannot be parsed: {error}"))?,
         head.code,
     ) {
         (httparse::Status::Partial, _) => Ok(false),
         (httparse::Status::Complete(end), Some(200..=299)) if end == answer.len() => Ok(true),
         // In TLS the client speaks first, so bytes that are already here cannot be the peer's.
-        (_, Some(200..=299)) => Err("the proxy sent something into the tunnel".to_owned()),
-        (_, code) => Err(format!("the proxy refuses a tunnel: {}", code.unwrap_or_default())),
+        (_, Some(200..=299)) => Err("the proxy sent data into the tunnel".to_owned()),
+        (_, code) => {
+            Err(format!("the proxy refused to open a tunnel: {}", code.unwrap_or_default()))
+        }
     }
 }
 

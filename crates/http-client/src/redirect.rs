@@ -3,12 +3,12 @@
 use http::header::LOCATION;
 use indelible_http::Response;
 
-use crate::grants::Granted;
+use crate::grants::AttemptGrants;
 use crate::target::Target;
 
-/// Where an answer sends the request, if that may be followed: a redirection that may not is the
-/// answer.
-pub(crate) fn next(response: &Response, from: &Target, granted: &Granted) -> Option<Target> {
+/// Where an answer redirects the request. `None`: it does not, or the redirection may not be
+/// followed; then this answer is the outcome.
+pub(crate) fn next(response: &Response, from: &Target, granted: &AttemptGrants) -> Option<Target> {
     if !matches!(response.status, 301 | 302 | 303 | 307 | 308) {
         return None;
     }

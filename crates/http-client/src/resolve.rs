@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 /// The addresses of a name, when they are known.
-pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+pub type AddressFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 
 /// Finds the addresses of names.
 pub trait Resolve: fmt::Debug + Send + Sync + 'static {
     /// The addresses of this name, in the order in which they are tried.
-    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
+    fn resolve<'a>(&'a self, name: &'a str) -> AddressFuture<'a>;
 }
 
 /// What the system says: its files and its name servers.
@@ -26,7 +26,7 @@ pub trait Resolve: fmt::Debug + Send + Sync + 'static {
 pub struct SystemResolver;
 
 impl Resolve for SystemResolver {
-    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+    fn resolve<'a>(&'a self, name: &'a str) -> AddressFuture<'a> {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name, 0)).await?;
             let mut addresses = Vec::new();
@@ -40,14 +40,15 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// What a lookup found. An error is told to all who share the lookup, so it is kept as its parts.
-type Found = Result<Vec<IpAddr>, (io::ErrorKind, String)>;
+/// The result of a lookup. All attempts that share the lookup get the error, so it is kept as parts
+/// that can be cloned.
+type LookupResult = Result<Vec<IpAddr>, (io::ErrorKind, String)>;
 
 /// The lookups that are under way, by name.
 #[derive(Debug, Clone)]
 pub(crate) struct Lookups {
     resolver: Arc<dyn Resolve>,
-    under_way: Arc<Mutex<HashMap<String, watch::Receiver<Option<Found>>>>>,
+    under_way: Arc<Mutex<HashMap<String, watch::Receiver<Option<LookupResult>>>>>,
 }
 
 impl Lookups {
@@ -59,16 +60,16 @@ impl Lookups {
     pub(crate) async fn find(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         let mut lookup = self.join(name);
         let found = lookup.wait_for(Option::is_some).await;
-        let found = found.map_err(|_| io::Error::other("the lookup was given up"))?;
+        let found = found.map_err(|_| io::Error::other("the lookup was abandoned"))?;
         match found.as_ref().expect("waited for") {
             Ok(addresses) => Ok(addresses.clone()),
             Err((kind, why)) => Err(io::Error::new(*kind, why.clone())),
         }
     }
 
-    fn join(&self, name: &str) -> watch::Receiver<Option<Found>> {
+    fn join(&self, name: &str) -> watch::Receiver<Option<LookupResult>> {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        // One whose task is gone, with the threads of a client or in a panic, tells nothing any more.
+        // A lookup whose task is gone, with the client's threads or in a panic, never reports.
         let is_alive = |lookup: &&watch::Receiver<_>| lookup.has_changed().is_ok();
         if let Some(lookup) = under_way.get(name).filter(is_alive) {
             return lookup.clone();
@@ -76,8 +77,9 @@ impl Lookups {
         let (tell, lookup) = watch::channel(None);
         under_way.insert(name.to_owned(), lookup.clone());
         let (me, name) = (self.clone(), name.to_owned());
-        // A task of its own: an attempt whose time is over takes its future with it, but not the
-        // system's thread. The next attempt would start another lookup, and take another thread.
+        // A separate task: an attempt that times out drops its future, but the system's lookup
+        // still occupies a thread. Without the task the next attempt would start a second lookup on
+        // another thread.
         tokio::spawn(async move {
             let found = me.resolver.resolve(&name).await;
             me.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);

@@ -1,9 +1,9 @@
 //! Secrets: where they come from, and that they show up nowhere but in requests.
 //!
-//! A request names a secret; its value is put in when the request leaves. Should a peer send it
-//! back, it is taken out of the answer before anybody sees that, since answers are journaled. It is
-//! found in any mix of upper and lower case, because the names of headers arrive in lower case. A
-//! peer that sends it back encoded has given it away.
+//! A request names a secret; its value is put in when the request leaves. If a peer sends it back,
+//! it is taken out of the answer before the answer is journaled or shown. It is found in any mix of
+//! upper and lower case, because the names of headers arrive in lower case. It is not found if the
+//! peer sends it back encoded.
 #![expect(clippy::disallowed_methods, reason = "secrets are read from files and the environment")]
 
 use std::collections::BTreeMap;
@@ -75,8 +75,8 @@ pub enum SecretError {
     },
     /// The value has fewer bytes than [`REDACTED_BYTES_MIN`].
     #[error(
-        "the secret `{name}` has fewer than {REDACTED_BYTES_MIN} bytes: if an answer sent it back, \
-         it could not be told from other text there"
+        "the secret `{name}` has fewer than {REDACTED_BYTES_MIN} bytes: it could not be redacted \
+         if a response contained it"
     )]
     TooShort {
         /// Which secret.
@@ -86,15 +86,15 @@ pub enum SecretError {
 
 /// All secrets, with their values.
 #[derive(Debug)]
-pub(crate) struct Vault(BTreeMap<String, Kept>);
+pub(crate) struct Vault(BTreeMap<String, LoadedSecret>);
 
 #[derive(Debug)]
-enum Kept {
+enum LoadedSecret {
     Value(Secret),
-    File { path: PathBuf, held: Mutex<Held> },
+    File { path: PathBuf, held: Mutex<SecretText> },
 }
 
-impl Kept {
+impl LoadedSecret {
     fn secret(&self) -> Secret {
         match self {
             Self::Value(secret) => secret.clone(),
@@ -106,7 +106,7 @@ impl Kept {
 }
 
 #[derive(Debug)]
-struct Held {
+struct SecretText {
     secret: Secret,
     modified: Option<SystemTime>,
     looked: Instant,
@@ -116,16 +116,18 @@ impl Vault {
     pub(crate) fn open(sources: BTreeMap<String, SecretSource>) -> Result<Self, SecretError> {
         let open = |(name, source)| {
             let kept = match source {
-                SecretSource::Value(secret) => Kept::Value(secret),
+                SecretSource::Value(secret) => LoadedSecret::Value(secret),
                 SecretSource::Environment(variable) => match std::env::var(&variable) {
-                    Ok(value) => Kept::Value(Secret::new(value)),
+                    Ok(value) => LoadedSecret::Value(Secret::new(value)),
                     Err(_) => {
-                        let why = format!("the environment has no `{variable}` that is text");
+                        let why = format!(
+                            "the environment variable `{variable}` is not set, or is not text"
+                        );
                         return Err(SecretError::Unreadable { name, why });
                     }
                 },
                 SecretSource::File(path) => match read(&path) {
-                    Ok(held) => Kept::File { path, held: Mutex::new(held) },
+                    Ok(held) => LoadedSecret::File { path, held: Mutex::new(held) },
                     Err(error) => {
                         return Err(SecretError::Unreadable { name, why: error.to_string() });
                     }
@@ -142,14 +144,14 @@ impl Vault {
     /// The secret of this name, if there is one.
     pub(crate) fn get(&self, name: &str) -> Option<Secret> {
         match self.0.get(name)? {
-            Kept::Value(secret) => Some(secret.clone()),
-            Kept::File { path, held } => {
+            LoadedSecret::Value(secret) => Some(secret.clone()),
+            LoadedSecret::File { path, held } => {
                 let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
                 if held.looked.elapsed() >= FILE_FRESH {
                     held.looked = Instant::now();
                     let modified = std::fs::metadata(path).and_then(|data| data.modified()).ok();
-                    // A file that is gone, empty, half written or too short leaves the value that
-                    // there was, and is looked at again.
+                    // If the file is gone, empty, half written or too short, the old value stays,
+                    // and the file is read again next time.
                     if modified != held.modified
                         && let Ok(new) = read(path)
                         && !new.secret.is_short()
@@ -163,7 +165,7 @@ impl Vault {
     }
 }
 
-fn read(path: &PathBuf) -> std::io::Result<Held> {
+fn read(path: &PathBuf) -> std::io::Result<SecretText> {
     let data = std::fs::metadata(path)?;
     if data.len() > SECRET_BYTES_MAX {
         return Err(std::io::Error::other("the file is too large for a secret"));
@@ -171,7 +173,11 @@ fn read(path: &PathBuf) -> std::io::Result<Held> {
     let bytes = std::fs::read(path)?;
     let value = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let value = value.strip_suffix(b"\r").unwrap_or(value);
-    Ok(Held { secret: Secret::new(value), modified: data.modified().ok(), looked: Instant::now() })
+    Ok(SecretText {
+        secret: Secret::new(value),
+        modified: data.modified().ok(),
+        looked: Instant::now(),
+    })
 }
 
 /// The secrets that one request carries.
@@ -214,8 +220,8 @@ impl Used {
     }
 }
 
-/// The bytes with every occurrence of the secret replaced, in upper and lower case; nothing, if
-/// there is none.
+/// The bytes with every occurrence of the secret replaced, in upper and lower case; `None` if there
+/// is no occurrence.
 fn without(bytes: &[u8], name: &str, secret: &Secret) -> Option<Vec<u8>> {
     let secret = secret.bytes();
     let mut place = find(bytes, secret)?;
@@ -236,8 +242,8 @@ fn without(bytes: &[u8], name: &str, secret: &Secret) -> Option<Vec<u8>> {
     Some(clean)
 }
 
-/// Where it is found first, in upper or lower case. Skips from one occurrence of its first byte to
-/// the next.
+/// The first occurrence, in upper or lower case. Skips from one occurrence of its first byte to the
+/// next.
 fn find(bytes: &[u8], sought: &[u8]) -> Option<usize> {
     let (first, last) = (*sought.first()?, bytes.len().checked_sub(sought.len())?);
     let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
@@ -290,7 +296,7 @@ mod tests {
         assert_eq!(response.headers[0].0, "x-[secret PART]");
         assert_eq!(response.body, "[secret KEY][secret PART]pass[secret KEY]2");
         assert_eq!(used.redact_text("no Password1 here".into()), "no [secret KEY] here");
-        // No more than the letters of ASCII have a case here.
+        // Only ASCII letters have a case here.
         used.add("LETTERS", Secret::new("äöü@[`{k"));
         let text = "ÄÖÜ@[`{k \u{c4}äöü`{@[K äöü@[`{K";
         assert_eq!(used.redact_text(text.into()), "ÄÖÜ@[`{k \u{c4}äöü`{@[K [secret LETTERS]");
@@ -305,14 +311,14 @@ mod tests {
         let vault = Vault::open(sources.clone()).unwrap();
         assert_eq!(vault.get("KEY"), Some(Secret::new("the first\n")));
         assert_eq!(vault.get("OTHER"), None);
-        // As if time had passed since it was read.
+        // Makes the value as old as if time had passed since it was read.
         let age = |vault: &Vault| match &vault.0["KEY"] {
-            Kept::File { held, .. } => {
+            LoadedSecret::File { held, .. } => {
                 let mut held = held.lock().unwrap();
                 held.looked = held.looked.checked_sub(FILE_FRESH).unwrap();
                 held.modified = held.modified.and_then(|m| m.checked_sub(FILE_FRESH));
             }
-            Kept::Value(_) => unreachable!(),
+            LoadedSecret::Value(_) => unreachable!(),
         };
         let second = Some(Secret::new("the second"));
         std::fs::write(&path, "the second\r\n").unwrap();
@@ -334,7 +340,7 @@ mod tests {
         assert!(Vault::open(sources).is_err());
     }
 
-    /// What could not be found in an answer is no secret, wherever it is from.
+    /// A value too short to be found in an answer is refused, wherever it comes from.
     #[test]
     fn a_short_secret_is_refused_by_its_name() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! Where a request goes: one reading of a URL for everything. What is checked against the grants
-//! is what is looked up, connected to, sent as `Host` and used in the TLS handshake. Pure.
+//! Where a request goes: the URL is read once, for everything. The host that is checked against the
+//! grants is the host that is looked up, connected to, sent as `Host` and used in the TLS
+//! handshake. Pure.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use url::{Host, Position, Url};
 /// The longest URL, in bytes.
 pub const URL_BYTES_MAX: usize = 16 * 1024;
 
-/// Who is spoken to: connections belong to one.
+/// The peer of a request: scheme, host and port. Every connection belongs to one origin.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Origin {
     pub(crate) tls: bool,
@@ -31,7 +32,7 @@ impl Origin {
         if self.has_default_port() { self.host.to_string() } else { self.with_port() }
     }
 
-    /// The port always, as a proxy wants it.
+    /// Always with the port, as a proxy wants it.
     pub(crate) fn with_port(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
@@ -61,7 +62,7 @@ impl Target {
         if text.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') {
             return Err("the URL has a space or a control character");
         }
-        Self::of(Url::parse(text).map_err(|_| "the URL is not a complete one")?)
+        Self::of(Url::parse(text).map_err(|_| "the URL is not absolute")?)
     }
 
     /// Where a `Location` leads from here.
@@ -70,7 +71,7 @@ impl Target {
             return Err("the URL is too long");
         }
         let mut url = self.url.join(location).map_err(|_| "it is not a URL")?;
-        // A fragment in a `Location` is the browser's business, and no reason to stop.
+        // A fragment in a `Location` is for browsers, and is dropped.
         url.set_fragment(None);
         Self::of(url)
     }
@@ -93,7 +94,7 @@ impl Target {
         }
         let port = url.port_or_known_default().ok_or("the URL has no port")?;
         if port == 0 {
-            return Err("port 0 is no port");
+            return Err("port 0 is not a valid port");
         }
         let path = PathAndQuery::try_from(&url[Position::BeforePath..Position::AfterQuery])
             .map_err(|_| "the URL's path cannot be sent")?;

@@ -1,4 +1,4 @@
-//! TLS: whom to believe, and what is offered.
+//! TLS: which roots are trusted, and which protocols are offered.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::config::{Roots, RootsError};
 pub(crate) const HTTP_2: &[u8] = b"h2";
 const HTTP_1: &[u8] = b"http/1.1";
 
-/// One configuration for all connections. It sends no early data: a stranger could send that
-/// again, and nothing is sent twice here. rustls sends none unless it is told to.
+/// One configuration for all connections. It sends no early data: an attacker could replay it, and
+/// a request is never sent twice here. rustls sends none unless it is told to.
 pub(crate) fn config(roots: &Roots) -> Result<Arc<ClientConfig>, RootsError> {
     let mut store = RootCertStore::empty();
     for root in &roots.extra {

@@ -3,10 +3,10 @@
 //! the peer may be closing.
 //!
 //! hyper cannot give a request back once it has begun to encode it, so hyper alone cannot tell a
-//! request that met a closed connection from one that was lost on the way. The socket can: what was
-//! never written to it has not left. [`Wire::written`] is that proof, and the guard uses it: it is
-//! asked at the last moment before the first byte, when the connection task has the request in hand,
-//! and refuses by failing the write.
+//! request that met a closed connection from one that was lost on the way. The socket can: a byte
+//! that was never written to it has not left. [`Wire::written`] is that proof, and the guard relies
+//! on it: the guard is asked at the last moment before the first byte, when the connection task has
+//! the request, and refuses by failing the write.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -69,8 +69,8 @@ impl Wire {
     }
 
     /// Guards the next write on a connection that carried an answer before. It is refused if the
-    /// peer has been silent for `silent_max` by then, has closed its side, or has sent what nothing
-    /// asked for: a `408`, an alert, a GOAWAY.
+    /// peer has been silent for `silent_max` by then, has closed its side, or has sent something
+    /// unasked: a `408`, an alert, a GOAWAY.
     pub(crate) fn guard_reused(&self, silent_max: Duration) {
         self.guard(self.heard().saturating_add(silent_max), true);
     }
@@ -115,7 +115,7 @@ impl Socket {
     fn pass_guard(&self) -> io::Result<()> {
         let wire = &*self.wire;
         if wire.refused.load(Ordering::Acquire) {
-            return Err(io::Error::other("the connection was given up before this write"));
+            return Err(io::Error::other("the connection was closed before this write"));
         }
         if !wire.guarded.load(Ordering::Acquire) {
             return Ok(());

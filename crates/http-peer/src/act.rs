@@ -26,7 +26,7 @@ pub(crate) enum Next {
     Close,
 }
 
-/// Does with a request what it asks for.
+/// Carries out the behaviour that a request asks for.
 pub(crate) async fn act(
     stream: &mut TcpStream,
     ledger: &Ledger,
@@ -127,7 +127,7 @@ impl Answer<'_> {
 
     /// Writes what completes the answer.
     async fn whole(&mut self, bytes: Vec<u8>) -> io::Result<()> {
-        // First, so that a client who has the answer finds it in the log.
+        // Recorded before the write, so that a client that has the answer finds it in the log.
         self.ledger.answered(&self.arrival, true);
         let written = self.stream.write_all(&bytes).await;
         if written.is_err() {
@@ -167,7 +167,7 @@ impl Answer<'_> {
         }
     }
 
-    /// Says nothing until the client goes. What it sends meanwhile is not looked at.
+    /// Says nothing until the client closes. Bytes that it sends meanwhile are ignored.
     async fn hang(&mut self) -> io::Result<Next> {
         let mut ignored = [0; 1024];
         while self.stream.read(&mut ignored).await? > 0 {}

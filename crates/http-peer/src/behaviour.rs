@@ -11,8 +11,8 @@ pub(crate) const PREFIX: &str = "/do/";
 /// The statuses that end a request.
 const STATUSES: RangeInclusive<u16> = 200..=599;
 
-/// What to do with each arrival of a key: the first step with the first, and so on; the last one is
-/// for all that follow. Never empty.
+/// The steps for the arrivals of a key, in order; the last step is for all further arrivals. Never
+/// empty.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Plan(Vec<Step>);
 
@@ -24,7 +24,7 @@ pub(crate) struct Step {
     pub(crate) processes: bool,
     /// How long it takes until it is processed.
     pub(crate) process_after: Duration,
-    /// And how long from there until it is answered.
+    /// How long it takes from then until it is answered.
     pub(crate) answer_after: Duration,
     pub(crate) way: Way,
 }
@@ -36,7 +36,7 @@ pub(crate) enum Memory {
     None,
     /// Each key, for ever.
     Keyed,
-    /// Each key for this many arrivals, with the one that was processed.
+    /// Each key for this many arrivals, counting the one that was processed.
     Forgets(usize),
 }
 
@@ -45,23 +45,23 @@ pub(crate) enum Memory {
 pub(crate) enum Way {
     /// 200.
     Answer,
-    /// 200, and then the connection is closed, of which the answer says nothing.
+    /// 200, and then the connection is closed without notice.
     CloseIdle,
     /// The connection is closed.
     Close,
     /// The connection is reset.
     Reset,
-    /// Nothing, until the client goes.
+    /// Nothing, until the client closes.
     Hang,
     /// A 200 whose body ends in the middle of what `content-length` says.
     Half,
     /// A 200 in chunks that ends in the middle of one.
     HalfChunked,
-    /// What is not HTTP.
+    /// Bytes that are not HTTP.
     Bad,
     /// An answer of this status.
     Status(u16),
-    /// An answer of this status that asks for this many seconds.
+    /// An answer of this status that asks to wait this many seconds.
     RetryAfter { seconds: u64, status: u16 },
     /// An answer of this status that asks to wait for a date, this many seconds from now.
     RetryDate { seconds: i64, status: u16 },
@@ -71,13 +71,13 @@ pub(crate) enum Way {
     Huge(u64),
     /// 200 with a body of this many bytes, each after a pause.
     Slow { bytes: u64, pause: Duration },
-    /// 200 with what arrived.
+    /// 200 with the arrival as JSON.
     Echo,
     /// 200 with how often this key was processed.
     Lookup(String),
     /// 404: no behaviour is asked for.
     NotFound,
-    /// 400: a behaviour is asked for that there is not, because.
+    /// 400: the behaviour does not exist, for this reason.
     Unknown(String),
 }
 
@@ -129,7 +129,7 @@ fn with_memory(text: &str) -> Result<Step, String> {
     Ok(Step { memory, ..step(text)? })
 }
 
-/// Takes `keyed` or `forget[/<arrivals>]` off the front. What is left has `answer` for nothing.
+/// Takes `keyed` or `forget[/<arrivals>]` off the front. An empty rest stands for `answer`.
 fn memory(text: &str) -> Result<(Memory, &str), String> {
     let (name, rest) = text.split_once('/').unwrap_or((text, ""));
     let (memory, rest) = match name {
@@ -148,7 +148,7 @@ fn memory(text: &str) -> Result<(Memory, &str), String> {
 }
 
 fn step(text: &str) -> Result<Step, String> {
-    // The rest of the path is theirs, whatever it says.
+    // These take the whole rest of the path.
     match text.split_once('/') {
         Some(("lookup", key)) => return Ok(Step::idle(Way::Lookup(percent_decoded(key)))),
         Some(("redirect", rest)) => return redirect(rest),

@@ -1,4 +1,4 @@
-//! One connection: takes requests out of it, one after the other, and hands them on.
+//! One connection: reads requests from it, one after the other, and hands them on.
 
 use std::io;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use crate::request::{self, Read};
 
 /// The least room for the next bytes.
 const ROOM_BYTES: usize = 16 * 1024;
-/// How many bytes of answers to a client that does not wait for them are kept before they are
-/// written.
+/// How many bytes of answers are collected before they are written, for a client that pipelines
+/// requests.
 const OUTPUT_BYTES_MAX: usize = 64 * 1024;
-/// How much of what a client still sends is read after it was refused, so that it sees why.
+/// How many bytes are still read from a client after it was refused, so that it sees the answer.
 const FAREWELL_BYTES_MAX: usize = 1024 * 1024;
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve(stream: TcpStream, ledger: Arc<Ledger>) {
     let input = BytesMut::with_capacity(ROOM_BYTES);
     let mut connection = Connection { stream, ledger, input, output: Vec::new(), continued: false };
-    // An error is one of the connection: the client is gone, and there is nobody to tell.
+    // An error means that the connection broke: the client is gone and cannot be told.
     let _ = connection.run().await;
 }
 
 struct Connection {
     stream: TcpStream,
     ledger: Arc<Ledger>,
-    /// What came and is not yet a request.
+    /// Bytes that are not yet a complete request.
     input: BytesMut,
     /// Answers of the fast path that are not yet written.
     output: Vec<u8>,
-    /// Whether the request that is coming was told to go on.
+    /// Whether `100 Continue` was sent for the request that is arriving.
     continued: bool,
 }
 
@@ -68,7 +68,8 @@ impl Connection {
                     }
                     self.input.reserve(ROOM_BYTES);
                     if self.stream.read_buf(&mut self.input).await? == 0 {
-                        // Also in the middle of a request, which then has not arrived.
+                        // The client may close in the middle of a request, which then has not
+                        // arrived.
                         return Ok(());
                     }
                 }
@@ -98,8 +99,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Says why it goes. A connection that is closed with something unread is reset, and the client
-    /// would not see the answer: so what comes is read, within bounds.
+    /// Answers with the reason, and closes. Closing with unread bytes resets the connection, and
+    /// the client would not see the answer: so further bytes are read first, within bounds.
     async fn refuse(&mut self, status: u16) -> io::Result<()> {
         self.stream.write_all(&Reply::new(status, "", true).head(0)).await?;
         self.stream.shutdown().await?;

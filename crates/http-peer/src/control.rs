@@ -1,5 +1,5 @@
-//! The peer's own paths, for whoever is in another process: `/control/…`. They are no arrivals, and
-//! nothing holds them.
+//! The peer's own paths, for a test in another process: `/control/…`. They do not count as
+//! arrivals, and are never held.
 
 use std::io;
 
@@ -17,16 +17,16 @@ use crate::{Hold, wire};
 /// What all these paths begin with.
 pub(crate) const PREFIX: &str = "/control/";
 
-/// What is asked of the peer itself.
+/// A request to the peer itself.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum ControlRequest {
     /// `GET log`: all arrivals, a line of JSON each.
     Log,
     /// `GET count/<key>`: how often it arrived and was processed.
     Count(String),
     /// `GET fast`: how often `/fast` was answered.
     Fast,
-    /// `GET wait/…`: answers when it is so.
+    /// `GET wait/…`: answers when the condition holds.
     Wait(Until),
     /// `POST hold/…`, `POST release`.
     Hold(Option<Hold>),
@@ -34,19 +34,19 @@ pub(crate) enum Asked {
     Unknown,
 }
 
-/// What is waited for.
+/// A condition to wait for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// `arrivals/<count>/<key>`: the key has arrived so often.
+    /// `arrivals/<count>/<key>`: the key has arrived this often.
     Arrivals(usize, String),
-    /// `processed/<count>/<key>`: the key was processed so often.
+    /// `processed/<count>/<key>`: the key was processed this often.
     Processed(usize, String),
-    /// `held/<count>`: so many are held.
+    /// `held/<count>`: this many arrivals are held.
     Held(usize),
 }
 
 impl Until {
-    /// Whether it is so.
+    /// Whether the condition holds.
     pub(crate) fn holds(&self, state: &State) -> bool {
         match self {
             Self::Arrivals(count, key) => state.tally(key).arrivals >= *count,
@@ -56,20 +56,20 @@ impl Until {
     }
 }
 
-/// What a request asks of the peer itself, if it does.
-pub(crate) fn asked(request: &Request) -> Option<Asked> {
+/// The control request, if this is one.
+pub(crate) fn asked(request: &Request) -> Option<ControlRequest> {
     let path = request.path.strip_prefix(PREFIX)?;
     let (name, rest) = path.split_once('/').unwrap_or((path, ""));
     let asked = match (request.method.as_str(), name) {
-        ("GET", "log") => Some(Asked::Log),
-        ("GET", "count") => Some(Asked::Count(percent_decoded(rest))),
-        ("GET", "fast") => Some(Asked::Fast),
-        ("GET", "wait") => until(rest).map(Asked::Wait),
-        ("POST", "hold") => Hold::named(rest).map(|hold| Asked::Hold(Some(hold))),
-        ("POST", "release") => Some(Asked::Hold(None)),
+        ("GET", "log") => Some(ControlRequest::Log),
+        ("GET", "count") => Some(ControlRequest::Count(percent_decoded(rest))),
+        ("GET", "fast") => Some(ControlRequest::Fast),
+        ("GET", "wait") => until(rest).map(ControlRequest::Wait),
+        ("POST", "hold") => Hold::named(rest).map(|hold| ControlRequest::Hold(Some(hold))),
+        ("POST", "release") => Some(ControlRequest::Hold(None)),
         _ => None,
     };
-    Some(asked.unwrap_or(Asked::Unknown))
+    Some(asked.unwrap_or(ControlRequest::Unknown))
 }
 
 fn until(text: &str) -> Option<Until> {
@@ -86,30 +86,32 @@ fn until(text: &str) -> Option<Until> {
     }
 }
 
-/// Answers it.
+/// Answers a control request.
 pub(crate) async fn answer(
     stream: &mut TcpStream,
     ledger: &Ledger,
     request: &Request,
-    asked: Asked,
+    asked: ControlRequest,
 ) -> io::Result<Next> {
     let (status, body) = match asked {
-        Asked::Log => (200, ledger.look(log)),
-        Asked::Count(key) => {
+        ControlRequest::Log => (200, ledger.look(log)),
+        ControlRequest::Count(key) => {
             let tally = ledger.look(|state| state.tally(&key));
             let counts = json!({ "arrivals": tally.arrivals, "processed": tally.processed });
             (200, counts.to_string())
         }
-        Asked::Fast => (200, json!({ "count": ledger.fast() }).to_string()),
-        Asked::Wait(until) => {
+        ControlRequest::Fast => (200, json!({ "count": ledger.fast() }).to_string()),
+        ControlRequest::Wait(until) => {
             ledger.until(|state| until.holds(state)).await;
             (200, "{}".to_owned())
         }
-        Asked::Hold(hold) => {
+        ControlRequest::Hold(hold) => {
             ledger.hold(hold);
             (200, "{}".to_owned())
         }
-        Asked::Unknown => (404, json!({ "error": "there is no such control" }).to_string()),
+        ControlRequest::Unknown => {
+            (404, json!({ "error": "there is no such control" }).to_string())
+        }
     };
     let reply = Reply::new(status, &request.method, request.close).json(&body);
     stream.write_all(&reply).await?;

@@ -5,7 +5,7 @@
 pub enum Hold {
     /// They have arrived, and have had no effect yet.
     BeforeProcessing,
-    /// They have had their effect if they have one, and nothing was answered yet.
+    /// They have had their effect, if any, and are not answered yet.
     BeforeAnswering,
 }
 

@@ -1,7 +1,7 @@
-//! What the peer knows: who arrived, what was processed, who is held.
+//! What the peer knows: the arrivals, which of them were processed, and which are held.
 //!
-//! Shared between the peer's thread and whoever asks. Those on other threads wait on a condition
-//! variable, those on the peer's own thread on a channel: it must not block.
+//! Shared between the peer's thread and the threads of tests. Tests wait on a condition variable;
+//! tasks on the peer's own thread wait on a channel, because that thread must not block.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ use crate::behaviour::{Memory, Plan, Step};
 use crate::request::Request;
 use crate::{Arrival, Hold};
 
-/// How long a test waits for something before it is wrong: far longer than anything takes on a busy
-/// machine, so that it decides nothing but between a failure and a test that hangs.
+/// How long a test waits for something before it fails: far longer than anything takes on a busy
+/// machine, so that the limit only turns a test that hangs into one that fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 type Callback = Arc<dyn Fn(&Arrival) + Send + Sync>;
@@ -26,22 +26,23 @@ pub(crate) struct Ledger {
     state: Mutex<State>,
     changed: Condvar,
     told: watch::Sender<()>,
-    /// Not in the state: they may ask the peer.
+    /// Outside the state's lock: a callback may ask the peer.
     callbacks: Mutex<Vec<Callback>>,
-    /// Requests to the fast path.
+    /// The number of requests to the fast path.
     fast: AtomicU64,
 }
 
-/// What changes together.
+/// What changes under one lock.
 #[derive(Default)]
 pub(crate) struct State {
     /// In the order of their numbers.
     pub(crate) log: Vec<Arrival>,
     tallies: BTreeMap<Identity, Tally>,
     hold: Option<Hold>,
-    /// How often all were let go, so that one who looks late does not miss it.
+    /// How often all arrivals were released: an arrival that is polled late sees the change, even
+    /// if a new hold follows at once.
     releases: u64,
-    /// How many are held now.
+    /// How many arrivals are held now.
     pub(crate) held: usize,
 }
 
@@ -57,9 +58,9 @@ enum Identity {
 pub(crate) struct Tally {
     pub(crate) arrivals: usize,
     pub(crate) processed: usize,
-    /// Arrivals since the last one that was processed, which a memory knew.
+    /// Arrivals since the last one that was processed, recognized as its repetitions.
     duplicates: usize,
-    /// The count that the one that was processed last was told.
+    /// The count in the answer to the arrival that was processed last.
     told: usize,
 }
 
@@ -71,12 +72,13 @@ impl State {
 }
 
 impl Ledger {
-    /// Something about what is known.
+    /// Reads something from the state.
     pub(crate) fn look<T>(&self, at: impl FnOnce(&State) -> T) -> T {
         at(&self.state())
     }
 
-    /// Waits on another thread than the peer's. `Err` with the log when nothing came of it.
+    /// Waits for a condition, not on the peer's thread. `Err` with the log if it does not hold in
+    /// time.
     pub(crate) fn wait(&self, mut until: impl FnMut(&State) -> bool) -> Result<(), Vec<Arrival>> {
         let waits = |state: &mut State| !until(state);
         let (state, waited) = self
@@ -86,9 +88,9 @@ impl Ledger {
         if waited.timed_out() { Err(state.log.clone()) } else { Ok(()) }
     }
 
-    /// Waits on the peer's thread.
+    /// Waits for a condition on the peer's thread.
     pub(crate) async fn until(&self, mut holds: impl FnMut(&State) -> bool) {
-        // Before the first look, or a change between the two is missed.
+        // Subscribe before the first look: otherwise a change between the two would be missed.
         let mut told = self.told.subscribe();
         while !holds(&self.state()) {
             told.changed().await.expect("the ledger has the sender, and we have the ledger");
@@ -115,8 +117,8 @@ impl Ledger {
         (arrival, step)
     }
 
-    /// Lets an arrival have its effect, if the step says so and its key is not remembered. Gives
-    /// the count that it is told.
+    /// Lets an arrival have its effect, if the step says so and its key is not remembered. Returns
+    /// the count for its answer.
     pub(crate) fn process(&self, arrival: &mut Arrival, step: &Step) -> usize {
         self.change(|state| {
             let identity = Identity::of(arrival.key.as_ref(), &arrival.path);
@@ -136,7 +138,7 @@ impl Ledger {
             }
             tally.processed += 1;
             tally.duplicates = 0;
-            // One that has forgotten takes it for the first.
+            // A peer that has forgotten the key takes this arrival for the first.
             let forgot = matches!(step.memory, Memory::Forgets(_));
             tally.told = if forgot { 1 } else { tally.processed };
             let told = tally.told;
@@ -146,12 +148,12 @@ impl Ledger {
         })
     }
 
-    /// Whether an arrival got its whole answer.
+    /// Records whether an arrival got its whole answer.
     pub(crate) fn answered(&self, arrival: &Arrival, answered: bool) {
         self.change(|state| state.log[arrival.number - 1].answered = answered);
     }
 
-    /// Stops at a point, as long as everybody is held there.
+    /// Waits while arrivals are held at this point.
     pub(crate) async fn pass(&self, point: Hold) {
         let stop = |state: &mut State| {
             let held = state.hold == Some(point);
@@ -160,7 +162,7 @@ impl Ledger {
                 state.releases
             })
         };
-        // Nobody is told when nobody is held: it is the usual case.
+        // The usual case is no hold: then nothing has changed, and no waiter is woken.
         let stopped = stop(&mut self.state());
         let Some(releases) = stopped else { return };
         let _leaves = Leaves(self);
@@ -168,7 +170,8 @@ impl Ledger {
         self.until(|state| state.hold != Some(point) || state.releases != releases).await;
     }
 
-    /// Says where to stop from now on. Who waits elsewhere goes on; with nowhere, all do.
+    /// Sets where arrivals are held from now on. Arrivals held elsewhere go on; with `None`, all
+    /// do.
     pub(crate) fn hold(&self, hold: Option<Hold>) {
         self.change(|state| {
             state.hold = hold;
@@ -203,7 +206,7 @@ impl Ledger {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic is in a predicate of a test, which only looks.
+        // Only a test's predicate can panic here, and it only reads: the state is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -214,7 +217,7 @@ impl Identity {
     }
 }
 
-/// One who is held, and is not any more when this is dropped: also when the peer stops.
+/// Counts one arrival as held until it is dropped, also when the peer stops.
 struct Leaves<'a>(&'a Ledger);
 
 impl Drop for Leaves<'_> {

@@ -12,15 +12,15 @@
 //! assert_eq!(peer.processed("k"), 1);
 //! ```
 //!
-//! It is a listener on 127.0.0.1 that speaks HTTP/1.1 with connections that stay open. What it
-//! sends is written byte by byte, since a server that does it right cannot do it wrong.
+//! It is a listener on 127.0.0.1 that speaks HTTP/1.1 with connections that stay open. It writes
+//! its answers itself, since no HTTP library can be made to misbehave.
 //!
 //! - [`Peer`]: in this process, on a thread of its own; the caller needs no runtime.
 //! - [`Remote`]: in another process, which lives on when this one is killed. The example `peer` is
 //!   such a program; one of your own is [`Peer::start_on`], a line with [`Peer::address`] on its
 //!   output, and waiting for whatever should end it.
-//! - [`Arrival`]: a request that arrived. It does so with the last byte of its body: what a client
-//!   did not finish has not arrived.
+//! - [`Arrival`]: a request that arrived. It arrives with the last byte of its body: a request that
+//!   its client did not finish has not arrived.
 //!
 //! **Arrived and processed.** A request is *processed* when it had its effect, which is what the
 //! peer counts. Some behaviours end before that, some after. Requests count by their
@@ -55,18 +55,18 @@
 //! | `lookup/<key>` | 200 with `{"processed":<n>}` for that key | no, always |
 //! | `seq/<b1>,<b2>,…` | `b1` for the first arrival of the key, and so on; the last is repeated | |
 //! | `keyed[/<behaviour>]` | the effect comes once for each key; a repeated request gets the count that the first got | |
-//! | `forget[/<n>][/<behaviour>]` | `keyed`, but each key is forgotten after `n` arrivals (1); who comes then is the first again | |
+//! | `forget[/<n>][/<behaviour>]` | `keyed`, but each key is forgotten after `n` arrivals (1); the next one is the first again | |
 //!
 //! `keyed` and `forget` stand before a behaviour, which is `answer` if there is none, also within
 //! `seq`, or before all of `seq`: `keyed/seq/drop-after,half,answer` is a service with idempotency
 //! keys on a bad line. A key of any characters is written with `%xx`.
 //!
-//! Other paths are 404, and a behaviour that there is not is 400; both count as arrivals. Bytes that
-//! are no request are refused, and are none.
+//! Other paths are 404, and an unknown behaviour is 400; both count as arrivals. Bytes that are not
+//! a request are refused, and do not count.
 //!
-//! **Refusing.** [`Peer::down`] leaves a port that nobody listens on and that nobody is given, so
-//! that who connects is refused; [`Peer::up`] listens again. What the peer knows stays. [`Port`] is
-//! such a port without a peer, for a server that a test kills and starts again.
+//! **Refusing.** [`Peer::down`] keeps the port bound without listening: connections are refused,
+//! and no other process can get the port. [`Peer::up`] listens again. What the peer knows stays.
+//! [`Port`] is such a port without a peer, for a server that a test kills and starts again.
 //!
 //! # In another process
 //!
@@ -77,7 +77,7 @@
 //! | `GET /control/log` | all arrivals, a line of JSON each; bytes that are not UTF-8 are `{"base64":…}` |
 //! | `GET /control/count/<key>` | `{"arrivals":<n>,"processed":<n>}` |
 //! | `GET /control/fast` | `{"count":<n>}`: requests to `/fast` |
-//! | `GET /control/wait/arrivals/<n>/<key>`, `…/processed/<n>/<key>`, `…/held/<n>` | answers when it is so |
+//! | `GET /control/wait/arrivals/<n>/<key>`, `…/processed/<n>/<key>`, `…/held/<n>` | answers when the count is reached |
 //! | `POST /control/hold/before-processing`, `…/before-answering` | [`Peer::hold`] |
 //! | `POST /control/release` | [`Peer::release`] |
 //!

@@ -10,8 +10,8 @@ use crate::ledger::{Ledger, State};
 use crate::server::{Port, Server};
 use crate::{Arrival, Hold};
 
-/// A peer on a thread of its own. Dropped, it has stopped: its port refuses, its connections are
-/// closed.
+/// A peer on a thread of its own. Dropping it stops it: its port refuses connections, and open ones
+/// are closed.
 pub struct Peer {
     /// `None` while it is down.
     server: Mutex<Option<Server>>,
@@ -20,7 +20,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts one on a free port of 127.0.0.1. It takes connections when this returns.
+    /// Starts a peer on a free port of 127.0.0.1. It takes connections when this returns.
     ///
     /// # Panics
     ///
@@ -29,7 +29,7 @@ impl Peer {
         Self::start_on(0).unwrap_or_else(|error| panic!("no peer on 127.0.0.1: {error}"))
     }
 
-    /// Starts one on this port of 127.0.0.1; 0: any that is free.
+    /// Starts a peer on this port of 127.0.0.1; 0: any that is free.
     pub fn start_on(port: u16) -> io::Result<Self> {
         let peer =
             Self { server: Mutex::default(), port: Port::take(port)?, ledger: Arc::default() };
@@ -42,13 +42,13 @@ impl Peer {
         self.port.address()
     }
 
-    /// Stops: connections are closed, arrivals that are under way come to nothing more, and who
-    /// connects is refused. The port and what is known stay.
+    /// Stops: connections are closed, arrivals under way end, and new connections are refused. The
+    /// port and what the peer knows stay.
     pub fn down(&self) {
         drop(self.server().take());
     }
 
-    /// Takes connections again, on the same port. One that does so already goes on.
+    /// Takes connections again, on the same port. Does nothing if the peer is up.
     pub fn up(&self) -> io::Result<()> {
         let mut server = self.server();
         if server.is_none() {
@@ -82,16 +82,16 @@ impl Peer {
         self.ledger.fast()
     }
 
-    /// Waits until the log is so. It is asked again after each change.
+    /// Waits until the predicate holds for the log. It is called again after each change.
     ///
     /// # Panics
     ///
-    /// If it is not so within a minute. The message has the log.
+    /// If it does not hold within a minute. The message has the log.
     pub fn wait_for(&self, mut until: impl FnMut(&[Arrival]) -> bool) {
         self.wait("the log to be so", |state| until(&state.log));
     }
 
-    /// Waits until a key has arrived at least so often.
+    /// Waits until a key has arrived at least `count` times.
     ///
     /// # Panics
     ///
@@ -101,7 +101,7 @@ impl Peer {
         self.wait(&format!("{count} arrivals of {key:?}"), |state| until.holds(state));
     }
 
-    /// Waits until a key was processed at least so often.
+    /// Waits until a key was processed at least `count` times.
     ///
     /// # Panics
     ///
@@ -111,7 +111,7 @@ impl Peer {
         self.wait(&format!("{key:?} to be processed {count} times"), |state| until.holds(state));
     }
 
-    /// Waits until at least so many are held.
+    /// Waits until at least `count` arrivals are held.
     ///
     /// # Panics
     ///
@@ -120,7 +120,7 @@ impl Peer {
         self.wait(&format!("{count} to be held"), |state| Until::Held(count).holds(state));
     }
 
-    /// How many are held now.
+    /// How many arrivals are held now.
     pub fn held(&self) -> usize {
         self.ledger.look(|state| state.held)
     }
@@ -131,20 +131,20 @@ impl Peer {
         self.ledger.hold(Some(hold));
     }
 
-    /// Lets all go that are held, and holds nobody any more.
+    /// Releases all arrivals that are held, and holds no more.
     pub fn release(&self) {
         self.ledger.hold(None);
     }
 
     /// Calls this for each arrival from now on, on the peer's thread: after it is in the log, and
-    /// before it is processed. As long as it takes, the peer does nothing else. It may ask the peer
+    /// before it is processed. The peer does nothing else meanwhile. The callback may ask the peer
     /// anything, and must not wait for it. A panic in it closes the connection.
     pub fn on_arrival(&self, callback: impl Fn(&Arrival) + Send + Sync + 'static) {
         self.ledger.call(Arc::new(callback));
     }
 
     fn server(&self) -> MutexGuard<'_, Option<Server>> {
-        // It is there or not, also after a panic.
+        // The value is whole even after a panic.
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

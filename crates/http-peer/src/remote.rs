@@ -72,17 +72,17 @@ impl Remote {
         self.number("fast", "count")
     }
 
-    /// Waits until a key has arrived at least so often. An error after a minute.
+    /// Waits until a key has arrived at least `count` times. An error after a minute.
     pub fn wait_for_arrivals(&self, key: &str, count: usize) -> io::Result<()> {
         self.ask("GET", &format!("wait/arrivals/{count}/{}", percent_encoded(key))).map(drop)
     }
 
-    /// Waits until a key was processed at least so often. An error after a minute.
+    /// Waits until a key was processed at least `count` times. An error after a minute.
     pub fn wait_for_processed(&self, key: &str, count: usize) -> io::Result<()> {
         self.ask("GET", &format!("wait/processed/{count}/{}", percent_encoded(key))).map(drop)
     }
 
-    /// Waits until at least so many are held. An error after a minute.
+    /// Waits until at least `count` arrivals are held. An error after a minute.
     pub fn wait_for_held(&self, count: usize) -> io::Result<()> {
         self.ask("GET", &format!("wait/held/{count}")).map(drop)
     }
@@ -93,7 +93,7 @@ impl Remote {
         self.ask("POST", &format!("hold/{}", hold.name())).map(drop)
     }
 
-    /// Lets all go that are held, and holds nobody any more.
+    /// Releases all arrivals that are held, and holds no more.
     pub fn release(&self) -> io::Result<()> {
         self.ask("POST", "release").map(drop)
     }
@@ -129,7 +129,7 @@ impl Drop for Remote {
     }
 }
 
-/// Kills it. Errors: it has ended already.
+/// Kills the process. An error means that it has ended already.
 fn end(process: &mut Child) {
     let _ = process.kill();
     let _ = process.wait();

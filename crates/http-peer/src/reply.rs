@@ -7,17 +7,17 @@ use std::time::{Duration, SystemTime};
 pub(crate) const FAST: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{\"ok\":true}";
 
-/// What lets a client that asked send its body.
+/// Tells a client that waits for it to send its body.
 pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What is no HTTP at all.
+/// Bytes that are not HTTP.
 pub(crate) const GARBAGE: &[u8] = b"\x00\xffHTPT/9.9 OK two hundred\n\n\x01\x02\r\r\n";
 
 /// An answer that is being made.
 pub(crate) struct Reply {
     head: String,
     status: u16,
-    /// Whether the answer is to a `HEAD`: then it says how long the body is, and has none.
+    /// Whether the answer is to a `HEAD`: then it states the body's length, and has no body.
     head_only: bool,
     /// Whether it announces that the connection is closed.
     close: bool,
@@ -39,7 +39,7 @@ impl Reply {
     /// The head alone, of an answer whose body has this many bytes.
     pub(crate) fn head(self, body_bytes: u64) -> Vec<u8> {
         let with_length = match self.status {
-            // They have none, so they say nothing of it.
+            // These statuses have no body, and no length either.
             204 | 304 => self,
             _ => self.header("content-length", &body_bytes.to_string()),
         };
@@ -62,7 +62,7 @@ impl Reply {
         bytes
     }
 
-    /// Whether it has no body, whatever it could say.
+    /// Whether the answer has no body, whatever is asked for.
     pub(crate) fn bodiless(&self) -> bool {
         self.head_only || matches!(self.status, 204 | 304)
     }
@@ -78,7 +78,7 @@ pub(crate) fn date_in(seconds: i64) -> String {
     let distance = Duration::from_secs(seconds.unsigned_abs());
     let now = SystemTime::now();
     let date = if seconds < 0 { now.checked_sub(distance) } else { now.checked_add(distance) };
-    // What a header cannot say is cut to what it can: the years 1970 to 9999.
+    // A header can hold the years 1970 to 9999: other dates are cut to these.
     let last = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799);
     let date = date.unwrap_or(if seconds < 0 { SystemTime::UNIX_EPOCH } else { last });
     httpdate::fmt_http_date(date.clamp(SystemTime::UNIX_EPOCH, last))

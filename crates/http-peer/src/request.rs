@@ -6,7 +6,8 @@ use bytes::Bytes;
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// The most headers of a request.
 const HEADERS_MAX: usize = 128;
-/// The longest body: what tests send stays far below, and a wrong length must not eat the memory.
+/// The longest body: far more than tests send, and few enough bytes that a wrong length does not
+/// exhaust the memory.
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The longest line before a chunk.
 const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
@@ -35,7 +36,7 @@ pub(crate) enum Read {
         /// Whether the client waits for `100 Continue` before it sends the body.
         expects_continue: bool,
     },
-    /// A request for `/fast` of this many bytes. Nothing of it is kept, so nothing is allocated.
+    /// A request for `/fast` of this many bytes. None of it is kept, so nothing is allocated.
     Fast {
         bytes: usize,
         /// Whether the client wants the connection closed afterwards.
@@ -109,11 +110,11 @@ struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Or the status of the refusal.
+    /// `Err` is the status of the refusal.
     fn of(parsed: &httparse::Request<'_, 'a>) -> Result<Self, u16> {
         let mut length: Option<usize> = None;
         let mut chunked = false;
-        // HTTP/1.0 keeps no connection, unless asked: nobody asks us.
+        // HTTP/1.0 closes the connection unless the client asks to keep it, which is not supported.
         let mut close = parsed.version == Some(0);
         let mut expects_continue = false;
         let mut key = None;
@@ -146,7 +147,8 @@ impl<'a> Head<'a> {
             }
         }
         let framing = match (chunked, length) {
-            // Two who disagree about where a request ends see different requests.
+            // With both, two readers could disagree about where the request ends, and see different
+            // requests.
             (true, Some(_)) => return Err(400),
             (true, None) => Framing::Chunked,
             (false, length) => Framing::Length(length.unwrap_or(0)),
@@ -213,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Whatever is cut off, a request is not there before its last byte is.
+    /// A request is complete only with its last byte, wherever it is cut off.
     #[test]
     fn a_part_is_no_request() {
         let requests: [&[u8]; 4] = [
@@ -228,7 +230,7 @@ mod tests {
                 assert!(matches!(read, Read::Partial { .. }), "{end} bytes: {read:?}");
             }
             complete(request);
-            // What follows belongs to the next.
+            // Bytes that follow belong to the next request.
             let more = [request, b"GET / HT"].concat();
             assert!(
                 matches!(read(&more), Read::Complete { bytes, .. } if bytes == request.len()),

@@ -15,15 +15,16 @@ use crate::ledger::Ledger;
 
 /// How many connections can wait to be accepted: more than any benchmark opens at once.
 const BACKLOG: u32 = 4096;
-/// How long to wait when no connection can be accepted: for one to be closed.
+/// How long to wait for another connection to close, when none can be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// A port of 127.0.0.1. The system gives it to nobody else, whether somebody listens or not: a
-/// socket that is bound and does not listen keeps it, and the system refuses who connects.
+/// A port of 127.0.0.1 that no other process is given, whether a server listens on it or not: a
+/// socket that is bound and does not listen keeps it. While no server listens, the system refuses
+/// connections.
 ///
-/// A server that a test kills and starts again on the same port has it all the time, if it listens
-/// with `SO_REUSEADDR`: the system hands out a port again as soon as it is free. This is how Linux
-/// does it; other systems may not let two sockets have a port.
+/// A server that a test kills and starts again can listen on it each time, if it sets
+/// `SO_REUSEADDR`. Without the bound socket, the system could give the port away while the server
+/// is down. This works on Linux; other systems may not let two sockets have a port.
 #[derive(Debug)]
 pub struct Port {
     _bound: TcpSocket,
@@ -31,20 +32,20 @@ pub struct Port {
 }
 
 impl Port {
-    /// Takes this one; 0: any that is free.
+    /// Takes this port; 0: any that is free.
     pub fn take(port: u16) -> io::Result<Self> {
         let bound = bind((Ipv4Addr::LOCALHOST, port).into())?;
         let address = bound.local_addr()?;
         Ok(Self { _bound: bound, address })
     }
 
-    /// Where it is.
+    /// The address of the port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// A server on a thread of its own. Dropped, it has stopped, and its connections are closed.
+/// A server on a thread of its own. Dropping it stops it and closes its connections.
 pub(crate) struct Server {
     /// Dropped, it stops the thread.
     stop: Option<oneshot::Sender<()>>,
@@ -62,8 +63,8 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("http-peer".to_owned()).spawn(move || {
             runtime.spawn(accept(listener, ledger));
-            // An error says that the sender was dropped, which is how it stops. With the runtime
-            // all connections go.
+            // An error means that the sender was dropped, which is how the server stops. Dropping
+            // the runtime closes all connections.
             let _ = runtime.block_on(stopped);
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
@@ -74,7 +75,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there was in a task, which keeps it for itself.
+            // Panics stay in their tasks: the thread itself does not panic.
             let _ = thread.join();
         }
     }
@@ -82,15 +83,15 @@ impl Drop for Server {
 
 fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
-    // Lets the listener have the port that is kept, and a port that was just left be taken again.
-    // It does not let two listen.
+    // Lets the listener bind the port that [`Port`] keeps, and a port whose old connections linger.
+    // It does not let two sockets listen.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     Ok(socket)
 }
 
 async fn accept(listener: TcpListener, ledger: Arc<Ledger>) {
-    let listening = Listening(listener);
+    let listening = ListenerGuard(listener);
     loop {
         match listening.0.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(connection::serve(stream, ledger.clone()))),
@@ -99,14 +100,14 @@ async fn accept(listener: TcpListener, ledger: Arc<Ledger>) {
     }
 }
 
-/// A listener that does not listen any more when it is dropped. To close it is not enough: while
-/// another thread starts a program, the new process has copies of all that is open, and a copy
-/// listens on.
-struct Listening(TcpListener);
+/// A listener that stops listening when it is dropped. Closing is not enough: a process that
+/// another thread is just starting has copies of all open files, and the copy would go on
+/// listening.
+struct ListenerGuard(TcpListener);
 
-impl Drop for Listening {
+impl Drop for ListenerGuard {
     fn drop(&mut self) {
-        // An error: it had stopped already.
+        // An error means that it had stopped already.
         let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
     }
 }

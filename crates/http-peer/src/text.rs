@@ -1,6 +1,6 @@
 //! Keys in paths.
 
-/// The text with each `%xx` as the byte that it stands for. What is no such mark stays.
+/// The text with each `%xx` as the byte that it stands for. Other text stays as it is.
 pub(crate) fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

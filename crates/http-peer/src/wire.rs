@@ -61,7 +61,7 @@ pub(crate) fn line(arrival: &Arrival) -> String {
     serde_json::to_string(&line).expect("it has no map, and so nothing that JSON has not")
 }
 
-/// The arrival of such a line.
+/// Reads an arrival from such a line.
 pub(crate) fn parse(line: &str) -> Option<Arrival> {
     let line: Line = serde_json::from_str(line).ok()?;
     let Line { number, nth, key, method, path, headers, body, processed, answered } = line;
@@ -75,7 +75,7 @@ pub(crate) fn parse(line: &str) -> Option<Arrival> {
 mod tests {
     use super::*;
 
-    /// What another process logged is what arrived there, byte for byte.
+    /// An arrival survives the trip through a line of the log, byte for byte.
     #[test]
     fn a_line_keeps_every_byte() {
         let arrival = Arrival {

@@ -13,19 +13,19 @@ pub struct Attempt {
     pub request: Request,
     /// Sent as `Idempotency-Key` unless the request has one of its own: equal on every attempt.
     pub idempotency_key: String,
-    /// Sent as `traceparent` unless the request has one of its own: whoever answers can join the
-    /// trace. It is in no journal, and nothing depends on it.
+    /// Sent as `traceparent` unless the request has one of its own: the peer can join the trace. It
+    /// is in no journal, and nothing depends on it.
     pub trace_parent: Option<String>,
-    /// The names of the component that sends it: where it may send and which secrets it has is
-    /// what all of them are granted.
+    /// The names of the component that sends it. It may use only hosts and secrets that every one
+    /// of these names is granted.
     pub components: Arc<[String]>,
     /// How long it may take, from the lookup of the name to the last byte of the answer.
     pub timeout: Duration,
     /// The largest body of an answer.
     pub response_bytes_max: usize,
-    /// Whether it may be sent again when its outcome is unknown. If not, everything is done to
-    /// know: it leaves only on a connection that the peer cannot be about to close, and an answer
-    /// is listened for when its time is over.
+    /// Whether it may be sent again when its outcome is unknown. If not, the sender does all it can
+    /// to learn the outcome: it uses only a connection that the peer cannot be about to close, and
+    /// still listens for an answer after the timeout.
     pub idem: bool,
 }
 
@@ -34,15 +34,15 @@ pub struct Attempt {
 pub enum End {
     /// A complete answer arrived.
     Answered(Response),
-    /// An answer arrived, and its body is larger than it may be: without the body.
+    /// An answer arrived whose body exceeds the limit. Given without its body.
     TooLarge(Response),
-    /// Proven: no byte of the request left. Name lookup, connect, proxy or TLS handshake failed,
+    /// Provably, no byte of the request left. Name lookup, connect, proxy or TLS handshake failed,
     /// or HTTP/2 said that the stream was refused; nothing else (D5).
     NotSent {
         /// Why, for people.
         why: String,
     },
-    /// It is not allowed, or makes no sense: it was not sent, and never will be.
+    /// The request is not allowed or malformed: it was not sent, and never will be.
     Refused {
         /// Why, for people.
         why: String,
@@ -56,8 +56,8 @@ pub enum End {
     },
 }
 
-/// Told how an attempt ended: once, and once more if its time was over, it is not `idem`, and an
-/// answer came after all.
+/// Called with the end of an attempt: once, and a second time if it timed out, is not `idem`, and
+/// an answer came after all.
 pub type Report = Box<dyn FnMut(End) + Send>;
 
 /// Sends requests.
@@ -69,9 +69,9 @@ pub trait Sender: Send + Sync + 'static {
 
 /// Refuses everything: for an engine without a network.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SendsNothing;
+pub struct NoNetwork;
 
-impl Sender for SendsNothing {
+impl Sender for NoNetwork {
     fn send(&self, _attempt: Attempt, mut report: Report) {
         report(End::Refused { why: "this engine sends no HTTP requests".to_owned() });
     }

@@ -3,7 +3,7 @@
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
-/// Why bytes are no request, or no answer.
+/// Why bytes are not a request or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes of an HTTP effect cannot be read: {0}")]
 pub struct Malformed(pub(crate) &'static str);
@@ -40,7 +40,7 @@ impl Writer {
         self.0.put_slice(bytes);
     }
 
-    /// To the end: nothing follows.
+    /// Bytes without a length, up to the end: nothing may follow.
     pub(crate) fn rest(&mut self, bytes: &[u8]) {
         self.0.put_slice(bytes);
     }
@@ -58,7 +58,7 @@ impl Reader {
         let mut reader = Self(bytes.clone());
         match reader.u8()? {
             found if found == version => Ok(reader),
-            _ => Err(Malformed("it is of another version")),
+            _ => Err(Malformed("it has another version")),
         }
     }
 
@@ -104,6 +104,6 @@ impl Reader {
     }
 
     pub(crate) fn end(self) -> Result<(), Malformed> {
-        if self.0.is_empty() { Ok(()) } else { Err(Malformed("something follows it")) }
+        if self.0.is_empty() { Ok(()) } else { Err(Malformed("data follows its end")) }
     }
 }

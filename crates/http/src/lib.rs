@@ -1,5 +1,5 @@
 //! HTTP effects, as far as they are data: what a guest wants to be sent, what came back, and how
-//! one attempt ended. Nothing here knows the network; whoever does is a [`Sender`].
+//! one attempt ended. Nothing here knows the network; that is the task of a [`Sender`].
 //!
 //! - [`Request`]: what is journaled before anything leaves. Secrets are named in it, never written.
 //! - [`Response`]: what is journaled when it has arrived.
@@ -12,7 +12,7 @@ mod bytes_format;
 mod request;
 mod response;
 
-pub use attempt::{Attempt, End, Report, Sender, SendsNothing};
+pub use attempt::{Attempt, End, NoNetwork, Report, Sender};
 pub use bytes_format::Malformed;
 pub use request::{HEADERS_MAX, Header, LABEL_BYTES_MAX, PARTS_MAX, Part, Request};
 pub use response::{RETRY_AFTER_MAX, Response};

@@ -1,8 +1,8 @@
 //! What a guest wants to be sent.
 //!
 //! A header's value and the body are lists of parts: bytes, or the name of a secret. A secret is
-//! put in its place when the request leaves, and nowhere before, so it is in no journal. Parts
-//! rather than marks within a text: nothing that a guest got from elsewhere can name a secret.
+//! put in only when the request leaves, so it is in no journal. Parts, rather than marks within a
+//! text, so that no text a guest got from elsewhere can name a secret.
 
 use bytes::Bytes;
 
@@ -82,14 +82,22 @@ impl Request {
         Ok(Self { method, url, headers, body })
     }
 
-    /// What it is called in a journal: the method, and where to without what follows a `?`, which
-    /// is often nobody's business. A replay compares it, so this never changes.
+    /// Its name in a journal: the method, and the URL without its query, which is often private. A
+    /// replay compares labels, so the recipe never changes.
     pub fn label(&self) -> String {
         let place = self.url.split(['?', '#']).next().unwrap_or_default();
         let printable = |c: char| if c.is_control() { '?' } else { c };
         let mut label: String = format!("{} {place}", self.method).chars().map(printable).collect();
         label.truncate(label.floor_char_boundary(LABEL_BYTES_MAX));
         if label.trim().is_empty() { "HTTP".to_owned() } else { label }
+    }
+
+    /// The host in its URL, and the port if there is one; without user, path and query, which may
+    /// be private.
+    pub fn host(&self) -> &str {
+        let rest = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
+        let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or_default();
+        authority.rsplit('@').next().unwrap_or_default()
     }
 
     /// Whether it has a header of this name.
@@ -129,7 +137,7 @@ fn read_parts(reader: &mut Reader) -> Result<Vec<Part>, Malformed> {
         parts.push(match reader.u8()? {
             BYTES => Part::Bytes(reader.bytes()?),
             SECRET => Part::Secret(reader.text()?),
-            _ => return Err(Malformed("a part is of no known kind")),
+            _ => return Err(Malformed("a part is of unknown kind")),
         });
     }
     Ok(parts)
@@ -188,6 +196,20 @@ mod tests {
         assert_eq!(request.encode(), bytes);
         for cut in 0..bytes.len() {
             assert!(Request::decode(&bytes.slice(..cut)).is_err(), "{cut} bytes of it");
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_host_alone() {
+        for (url, host) in [
+            ("https://a.b/c?token=1", "a.b"),
+            ("https://user:secret@a.b:8080?token=1", "a.b:8080"),
+            ("http://[::1]:80/@x", "[::1]:80"),
+            ("a.b#user@c", "a.b"),
+            ("", ""),
+        ] {
+            let (method, url) = ("GET".to_owned(), url.to_owned());
+            assert_eq!(Request { method, url, headers: vec![], body: vec![] }.host(), host);
         }
     }
 

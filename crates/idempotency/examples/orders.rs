@@ -110,7 +110,8 @@ impl From<sqlx::Error> for Problem {
             sqlx::Error::Database(_) => {
                 Self(StatusCode::INTERNAL_SERVER_ERROR, "something is wrong here".to_owned())
             }
-            // Where the answer to COMMIT is lost, nobody knows whether it holds: the key finds out.
+            // Where the answer to COMMIT is lost, it is unknown whether it holds: the key finds
+            // out.
             _ => Self(StatusCode::SERVICE_UNAVAILABLE, "send it again, same key".to_owned()),
         }
     }

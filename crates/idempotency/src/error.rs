@@ -64,8 +64,8 @@ pub trait ReplayableError: Sized {
     /// The error that was stored; none if this version does not know its tag.
     fn from_stored(stored: &StoredError) -> Option<Self>;
 
-    /// What an error becomes whose tag nobody knows any more: the service's internal error, with
-    /// the message kept.
+    /// What becomes of an error whose tag this version does not know: the service's internal error,
+    /// with the message kept.
     fn internal(stored: StoredError) -> Self;
 
     /// The error that was stored, or the internal one in its place (I-21).

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::canonical;
-use crate::text::Shown;
+use crate::text::QuotedText;
 
 /// A checked JSON text: one value, no member twice, within [`Limits`].
 ///
@@ -23,13 +23,13 @@ pub struct Json(String);
 pub struct Limits {
     /// Bytes of the text.
     pub bytes_max: usize,
-    /// Arrays and objects within each other. What reads a stored value again (serde_json) goes no
+    /// Depth of nested arrays and objects. serde_json, which reads stored values again, goes no
     /// deeper than 127.
     pub depth_max: usize,
 }
 
 impl Limits {
-    /// For what has been checked before.
+    /// For a text that was checked before.
     pub(crate) const NONE: Self = Self { bytes_max: usize::MAX, depth_max: usize::MAX };
 }
 
@@ -70,7 +70,7 @@ impl Json {
         Ok((Self(text), canonical))
     }
 
-    /// What is compared of a request that belongs to an operation of this name.
+    /// What is hashed of a request of the operation with this name.
     pub(crate) fn of_operation(&self, name: &str) -> Self {
         let name = serde_json::Value::from(name);
         Self(format!(r#"{{"operation":{name},"request":{}}}"#, self.0))
@@ -116,7 +116,7 @@ pub(crate) fn serialize(value: &impl Serialize) -> Result<String, JsonError> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     /// No JSON by RFC 8259.
-    #[error("no JSON at byte {offset}: {}", Shown(why))]
+    #[error("invalid JSON at byte {offset}: {}", QuotedText(why))]
     Syntax {
         /// Where, in bytes from the start.
         offset: u64,
@@ -124,7 +124,10 @@ pub enum JsonError {
         why: String,
     },
     /// A member twice in one object: readers disagree on which one counts.
-    #[error("the member {} is twice in one object, which ends at byte {offset}", Shown(name))]
+    #[error(
+        "the member {} appears twice in the object that ends at byte {offset}",
+        QuotedText(name)
+    )]
     DuplicateMember {
         /// Its name.
         name: String,
@@ -132,13 +135,13 @@ pub enum JsonError {
         offset: usize,
     },
     /// A number with an exponent beyond a million, either way.
-    #[error("a number's exponent, before byte {offset}, is beyond 1,000,000 either way")]
+    #[error("the exponent of the number before byte {offset} is outside -1,000,000 to 1,000,000")]
     Exponent {
         /// Where the number ends, in bytes from the start.
         offset: usize,
     },
     /// More than [`Limits::bytes_max`].
-    #[error("the JSON has {bytes} bytes; {max} are the most")]
+    #[error("the JSON has {bytes} bytes; at most {max} are allowed")]
     TooLarge {
         /// How many it has.
         bytes: usize,
@@ -146,7 +149,7 @@ pub enum JsonError {
         max: usize,
     },
     /// More than [`Limits::depth_max`].
-    #[error("the JSON is nested more than {max} deep, at byte {offset}")]
+    #[error("the JSON is nested more than {max} levels deep, at byte {offset}")]
     TooDeep {
         /// Where, in bytes from the start.
         offset: usize,
@@ -154,6 +157,6 @@ pub enum JsonError {
         max: usize,
     },
     /// A value that has no JSON: a map with keys that are no text, for example.
-    #[error("the value has no JSON: {0}")]
+    #[error("the value cannot be written as JSON: {0}")]
     Unserializable(String),
 }

@@ -43,7 +43,7 @@ impl IdempotencyKey {
 
 impl fmt::Display for IdempotencyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A caller's key may hold what a terminal acts on (C1 controls pass I-6).
+        // A caller's key may hold characters that a terminal acts on (C1 controls pass I-6).
         let Self { namespace, value } = self;
         write!(f, "{namespace}:{}", value.escape_debug())
     }
@@ -80,7 +80,7 @@ pub enum KeyError {
     #[error("the idempotency key is blank")]
     Blank,
     /// Longer than [`KEY_CHARS_MAX`].
-    #[error("the idempotency key has {chars} characters; {KEY_CHARS_MAX} are the most")]
+    #[error("the idempotency key has {chars} characters; at most {KEY_CHARS_MAX} are allowed")]
     TooLong {
         /// How long it is, without white space at its ends.
         chars: usize,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::text::Shown;
+use crate::text::QuotedText;
 
 /// The longest namespace, in characters.
 pub const NAMESPACE_CHARS_MAX: usize = 64;
@@ -61,16 +61,13 @@ pub enum NamespaceError {
     #[error("the namespace is blank")]
     Blank,
     /// Longer than [`NAMESPACE_CHARS_MAX`].
-    #[error("the namespace has {chars} characters; {NAMESPACE_CHARS_MAX} are the most")]
+    #[error("the namespace has {chars} characters; at most {NAMESPACE_CHARS_MAX} are allowed")]
     TooLong {
         /// How long it is.
         chars: usize,
     },
     /// A character that is none of `a-z`, `0-9`, `-`, `_`.
-    #[error(
-        "the namespace has {} as character {index}; a-z, 0-9, - and _ are allowed",
-        Shown(found)
-    )]
+    #[error("character {index} of the namespace is {}; use a-z, 0-9, - and _", QuotedText(found))]
     Alphabet {
         /// Which character, from 0.
         index: usize,

@@ -13,11 +13,11 @@ use crate::request::RequestHash;
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a request runs only if its attempt is fresh"]
 pub enum Outcome<Req, Res, E = AppError> {
-    /// Nobody was here: do the work, then `commit` or fail this attempt.
+    /// The key is new: do the work, then `commit` or fail this attempt.
     FreshAttempt(Attempt),
-    /// Somebody else is at it, or was: do nothing.
+    /// Another attempt has begun and not ended: do nothing.
     InFlight(InFlight),
-    /// It was done, and this came of it (I-11).
+    /// It was done, and this is the result (I-11).
     PriorResult(Res),
     /// It failed for good, and this is why.
     PriorError(E),
@@ -41,16 +41,16 @@ impl<Req, Res, E: ReplayableError> Outcome<Req, Res, E> {
 /// How a request is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InFlight {
-    /// Another transaction has begun it and not ended. What it does is not to be seen yet: not
-    /// even whether its request is this one.
+    /// Another transaction has begun it and not ended. Its changes are not visible yet, not even
+    /// whether its request is this one.
     Uncommitted,
     /// Its owner began it in a transaction that has ended, and has this long to finish it.
     Leased {
         /// Until its lease ends.
         remaining: Duration,
     },
-    /// Its owner's lease ended this long ago without a word. Whether the work was done, nobody can
-    /// know here (see C-34): look, then take it over or leave it.
+    /// Its owner's lease ended this long ago without a result. It is unknown whether the work was
+    /// done (see C-34): find out, then take it over or leave it.
     Indeterminate {
         /// Since when.
         lapsed: Duration,
@@ -70,8 +70,8 @@ impl InFlight {
 /// The key stands for another request than the one that came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch<Req> {
-    /// What was asked first, for diagnosis on this side: it never goes to the caller (I-23). That
-    /// it can no longer be decoded changes nothing about the mismatch (I-18).
+    /// The first request, for diagnosis in the service: it never goes to the caller (I-23). If it
+    /// can no longer be decoded, it is a mismatch all the same (I-18).
     pub recorded_request: Result<Req, DecodeError>,
     /// The hash of what was asked first.
     pub recorded_hash: RequestHash,
@@ -79,7 +79,7 @@ pub struct Mismatch<Req> {
     pub submitted_hash: RequestHash,
 }
 
-/// Why something recorded cannot be read as what it is wanted as.
+/// Why a recorded value cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the recorded {what} cannot be decoded: {why}")]
 pub struct DecodeError {
@@ -90,8 +90,8 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// Where it does not fit, and which field is missing or unknown; never a recorded value, which
-    /// would get into a log by this way.
+    /// Says where it does not fit, and which field is missing or unknown; never a recorded value,
+    /// which would end up in a log.
     pub(crate) fn new(what: &'static str, error: &serde_json::Error) -> Self {
         let (line, column) = (error.line(), error.column());
         let message = error.to_string();
@@ -99,14 +99,14 @@ impl DecodeError {
         let why = if names_a_field.iter().any(|start| message.starts_with(start)) {
             message
         } else {
-            format!("it does not fit its type, at line {line} column {column}")
+            format!("it does not match its type, at line {line} column {column}")
         };
         Self { what, why }
     }
 }
 
-/// The right to end what `begin` began: its owner's token proves it. Ending takes a reference, for
-/// an end whose answer was lost is tried again, and then told whether it had been done.
+/// The right to end what `begin` began: its owner's token proves it. Ending takes a reference, so
+/// that an end whose answer was lost can be tried again, and is then told whether it had been done.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "an attempt that is neither committed nor failed stays in flight"]
 pub struct Attempt {
@@ -166,7 +166,7 @@ impl FromStr for OwnerToken {
     }
 }
 
-/// A text that no owner's token has.
+/// The text is not an owner's token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an owner's token is 1 to {OWNER_TOKEN_CHARS_MAX} letters, digits and hyphens")]
+#[error("invalid owner token: use 1 to {OWNER_TOKEN_CHARS_MAX} letters, digits and hyphens")]
 pub struct OwnerTokenError;

@@ -28,12 +28,12 @@ pub enum Reply<Res> {
         /// What came of it then.
         result: Res,
     },
-    /// Somebody is at it, or nobody knows what became of it.
+    /// Another attempt is in flight, or its outcome is unknown.
     OperationInProgress {
         /// When to ask again, in seconds; absent where asking again does not help by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_seconds: Option<u64>,
-        /// Whether its owner is gone, and with it the knowledge of what was done.
+        /// Whether its owner's lease has lapsed, so that its outcome is unknown.
         indeterminate: bool,
     },
     /// The key stands for another request.
@@ -48,7 +48,7 @@ pub enum Reply<Res> {
 }
 
 impl<Res> Reply<Res> {
-    /// Somebody is at it.
+    /// The reply to a request that is in flight.
     pub fn in_progress(in_flight: InFlight) -> Self {
         Self::OperationInProgress {
             retry_after_seconds: in_flight.retry_after().map(|after| after.as_secs().max(1)),
@@ -56,7 +56,7 @@ impl<Res> Reply<Res> {
         }
     }
 
-    /// It failed for good. What was behind the error stays on this side.
+    /// It failed for good. The error's cause is not told to the caller.
     pub fn failed(error: &impl ReplayableError) -> Self {
         let stored = error.to_stored();
         Self::Failed { code: stored.class_tag, message: stored.message }

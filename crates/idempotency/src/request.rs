@@ -18,21 +18,21 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request of which everything counts.
+    /// A request that is compared as a whole.
     pub fn new(json: Json) -> Self {
         let hash = RequestHash::of(&json);
         Self { json, hash }
     }
 
-    /// A request of which only `hashed` counts (I-25): what differs between repetitions, such as a
-    /// trace id or the time of sending, is recorded and not compared.
+    /// A request of which only `hashed` is compared (I-25). The rest, such as a trace id or the
+    /// time of sending, may differ between repetitions: it is recorded only.
     pub fn hashed_as(json: Json, hashed: &Json) -> Self {
         let hash = RequestHash::of(hashed);
         Self { json, hash }
     }
 
-    /// A request as it was recorded, with the hash that was recorded beside it: for whoever takes
-    /// over what [`lookup`](crate::store::RawIdempotencyStore::lookup) shows.
+    /// A request as it was recorded, with its recorded hash: to take over an attempt that
+    /// [`lookup`](crate::store::RawIdempotencyStore::lookup) shows.
     pub fn recorded(json: Json, hash: RequestHash) -> Self {
         Self { json, hash }
     }

@@ -7,9 +7,9 @@ use std::fmt;
 const SHOWN_CHARS_MAX: usize = 40;
 
 /// Foreign text, quoted and made harmless.
-pub(crate) struct Shown<'a>(pub(crate) &'a str);
+pub(crate) struct QuotedText<'a>(pub(crate) &'a str);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for QuotedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"")?;
         let mut chars = self.0.chars();
@@ -27,8 +27,8 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Letters, digits and marks of any script pass; everything that has no shape of its own, changes
-/// the direction of text or ends the quotation does not.
+/// Letters and digits of any script pass. Characters that are invisible, change the direction of
+/// text or end the quotation do not.
 fn is_harmless(char: char) -> bool {
     match char {
         ' ' => true,
@@ -40,11 +40,11 @@ fn is_harmless(char: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Shown;
+    use super::QuotedText;
 
     #[test]
     fn nothing_that_acts_is_shown() {
-        let shown = |text: &str| Shown(text).to_string();
+        let shown = |text: &str| QuotedText(text).to_string();
         assert_eq!(shown("plain text-1"), "\"plain text-1\"");
         assert_eq!(shown("naïve 日本"), "\"naïve 日本\"");
         assert_eq!(shown("a\u{1b}[2J"), "\"a\\u{1b}[2J\"");

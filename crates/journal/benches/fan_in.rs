@@ -41,19 +41,19 @@ pub fn take_all((mut journal, mut replay, join_set): (Journal, Replay, JoinSetId
     let mut order = order.into_iter();
     loop {
         match replay.next(&journal, &join_set).expect(LEGAL) {
-            Next::Pending(wait) => {
+            NextResult::Pending(wait) => {
                 journal.wait(now, &wait).expect(LEGAL);
                 let promise = &open[order.next().expect("as many as were submitted")];
                 let result = Outcome::Ok(Payload::new(Codec::JSON, PAYLOAD));
                 journal.complete_invoke(now, promise, result).expect(LEGAL);
                 journal.wake(now).expect(LEGAL);
             }
-            Next::Ready => {
+            NextResult::Ready => {
                 journal.take_next(now, &join_set).expect(LEGAL);
             }
-            Next::Taken(..) => {}
-            Next::Exhausted => return journal,
-            Next::Cancelled => unreachable!("nobody cancels"),
+            NextResult::Taken(..) => {}
+            NextResult::Exhausted => return journal,
+            NextResult::Cancelled => unreachable!("nobody cancels"),
         }
     }
 }

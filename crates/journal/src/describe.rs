@@ -1,8 +1,8 @@
 //! Events as one line for people, in the style of the specification's examples.
 //!
-//! It is for reading only: payloads are shortened, ids lose their root's hash. What must be read
-//! back goes through [`crate::json`]. Every text here may be hostile (a payload, a message, a
-//! name), so nothing that could rewrite a terminal is passed on.
+//! For reading only: payloads are shortened, ids lose their root's hash. [`crate::json`] has the
+//! form that can be read back. Every text here may be hostile (a payload, a message, a name), so
+//! nothing that could rewrite a terminal is passed on.
 
 use std::fmt::{self, Write as _};
 
@@ -117,7 +117,7 @@ impl fmt::Display for Id<'_> {
     }
 }
 
-/// What `ExecutionStarted` holds, without what is nearly always the same.
+/// The fields of `ExecutionStarted`, without those that are nearly always the same.
 struct Start<'a>(&'a Started);
 
 impl fmt::Display for Start<'_> {
@@ -125,7 +125,8 @@ impl fmt::Display for Start<'_> {
         let Started { function_name, input, component_digest, .. } = self.0;
         write!(f, "{}, {}, component={component_digest:#}", Clip(function_name), Clip(input))?;
         match &self.0.parent_id {
-            // Only a root has a key (see C-31), and whoever started a root is in another tree.
+            // Only a root has a key (see C-31), and the execution that started a root is in another
+            // tree.
             Some(parent) if self.0.idempotency_key.is_some() => write!(f, ", parent={parent:#}")?,
             Some(parent) => write!(f, ", parent={}", Id(parent.as_promise()))?,
             None => {}

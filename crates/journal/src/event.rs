@@ -1,7 +1,7 @@
 //! The 20 events (J-9 to J-30, with C-37 and C-38) and the entry that holds one.
 //!
-//! This is the vocabulary. What may follow what is decided in [`crate::Journal`]; how an event is
-//! written down, in [`crate::binary`] and [`crate::json`].
+//! This is the vocabulary. [`crate::Journal`] decides what may follow what; [`crate::binary`] and
+//! [`crate::json`] define how an event is written.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub enum Event {
         /// What went wrong.
         error: Box<Failure>,
     },
-    /// J-12: somebody asked to cancel; cleaning up is allowed from here on (see J-80).
+    /// J-12: a cancel was requested; cleaning up is allowed from here on (see J-80).
     CancelRequested {
         /// Why, for people.
         reason: String,
@@ -47,9 +47,9 @@ pub enum Event {
     InvokeScheduled {
         /// The call's promise: the next child.
         promise_id: PromiseId,
-        /// What is called; later events of this promise inherit it.
+        /// Whether it is a function or an effect; later events of this promise inherit it.
         kind: InvokeKind,
-        /// Which function, or the label of an HTTP effect.
+        /// The function, or the label of an HTTP effect.
         function_name: FunctionName,
         /// Its argument, or the HTTP request.
         input: Payload,
@@ -107,9 +107,9 @@ pub enum Event {
     TimerScheduled {
         /// The timer's promise: the next child.
         promise_id: PromiseId,
-        /// How long.
+        /// How long the sleep takes.
         duration: Micros,
-        /// Until when.
+        /// When it is over.
         fire_at: Timestamp,
     },
     /// J-21: a sleep is over.
@@ -117,9 +117,10 @@ pub enum Event {
         /// The timer's promise.
         promise_id: PromiseId,
     },
-    /// J-22: a signal arrived and is buffered. It comes from outside the tree: no promise.
+    /// J-22: a signal arrived and is buffered. It comes from outside the tree, so it has no
+    /// promise.
     SignalDelivered {
-        /// To which name.
+        /// The name that it was sent to.
         signal_name: SignalName,
         /// What it carries.
         payload: Payload,
@@ -130,21 +131,21 @@ pub enum Event {
     SignalReceived {
         /// The await's promise: the next child.
         promise_id: PromiseId,
-        /// Of which name.
+        /// The name of the signal.
         signal_name: SignalName,
         /// What it carried.
         payload: Payload,
-        /// Which delivery.
+        /// Its number among the deliveries of that name.
         delivery_id: DeliveryId,
     },
     /// J-24: the workflow waits.
     ExecutionAwaiting {
-        /// For these.
+        /// The promises that it waits for.
         waiting_on: WaitSet,
-        /// For how many of them, or which signal.
+        /// How many of them have to be resolved, or which signal has to come.
         kind: AwaitKind,
     },
-    /// J-25: what it waited for is there.
+    /// J-25: the wait is satisfied.
     ExecutionResumed,
 
     // Concurrency: results in the same order on replay.
@@ -175,24 +176,24 @@ pub enum Event {
 /// What an execution is started with (J-9, C-38).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// The version of the code, for life.
+    /// The version of the code, fixed for its life.
     pub component_digest: ComponentDigest,
-    /// Which of the component's functions.
+    /// Its function in the component.
     pub function_name: FunctionName,
     /// Its argument.
     pub input: Payload,
-    /// The caller; for a root, whoever started it, if that was an execution.
+    /// The caller; for a root, the execution that started it, if it was one.
     pub parent_id: Option<ExecutionId>,
-    /// For a root: what its hash is made from (see C-31).
+    /// For a root: the operation that its hash is made from (see C-31).
     pub idempotency_key: Option<OperationKey>,
-    /// Which attempt, and at which attempt of each caller (see C-32).
+    /// The attempt at this execution, and at each of its callers (see C-32).
     pub attempts: Attempts,
     /// What the guest may use.
     pub limits: Limits,
-    /// For a root; a child's is in its caller's journal.
+    /// For a root; the policy of a child is in its caller's journal.
     pub retry_policy: Option<Arc<RetryPolicy>>,
-    /// The trace of whoever started it. Nothing depends on it; it is here so that an execution
-    /// stays in its trace when it goes on after a crash.
+    /// The trace that its starter gave. No decision depends on it; it is stored so that an
+    /// execution stays in its trace when it goes on after a crash.
     pub trace_parent: Option<TraceParent>,
 }
 
@@ -210,9 +211,9 @@ pub struct Limits {
 /// What is invoked (J-29). A new kind of effect is a new variant here, not a new event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InvokeKind {
-    /// A function of a component: task, workflow, one and the same (J-94).
+    /// A function of a component: tasks and workflows are the same (J-94).
     Function,
-    /// A request to the outside.
+    /// A request to the outside world.
     Http,
 }
 
@@ -283,7 +284,7 @@ impl Event {
         }
     }
 
-    /// Whether nothing may follow (S-4).
+    /// Whether no event may follow (S-4).
     pub fn is_terminal(&self) -> bool {
         matches!(
             self,
@@ -319,7 +320,7 @@ impl fmt::Display for Sequence {
     }
 }
 
-/// An event as it was read from somewhere: nobody has checked yet that it belongs there.
+/// An event as it was read, not yet checked to belong at its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Its place, as stored.
@@ -330,8 +331,8 @@ pub struct Record {
     pub event: Event,
 }
 
-/// An event that a journal accepted. Only [`crate::Journal`] makes one: what is written to
-/// storage has passed every rule (D1).
+/// An event that a journal accepted. Only [`crate::Journal`] makes one, so everything that is
+/// written to storage has passed every rule (D1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry(Record);
 
@@ -355,12 +356,12 @@ impl Entry {
         &self.0.event
     }
 
-    /// The same without the proof.
+    /// The record, without the proof that it was accepted.
     pub fn as_record(&self) -> &Record {
         &self.0
     }
 
-    /// The same without the proof.
+    /// The record, without the proof that it was accepted.
     pub fn into_record(self) -> Record {
         self.0
     }

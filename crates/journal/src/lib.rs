@@ -2,14 +2,16 @@
 //!
 //! Everything about an execution is derived from its events; nothing else is kept. The crate is
 //! pure: it knows no clock, no I/O, no async, no storage and no WebAssembly. Time comes in as a
-//! [`Timestamp`], and what goes out is an [`Entry`] for somebody else to write down.
+//! [`Timestamp`], and an [`Entry`] goes out for the engine to store.
 //!
-//! - [`ids`]: where a call stands in its tree.
+//! - [`ids`]: the place of a call in its tree.
 //! - [`event`]: the 20 events. [`wait`], [`policy`], [`payload`], [`names`], [`time`]: their parts.
-//! - [`status`]: the fold over them. [`TraceContext`], [`SpanId`]: where they stand in a trace.
-//! - [`Journal`]: what may follow what, and the commands that make it follow.
-//! - [`Replay`]: a guest's way through what is recorded.
-//! - [`binary`]: the stored form. [`json`]: the exported form. [`Event::describe`]: a line for people.
+//! - [`status`]: the fold over events. [`TraceContext`], [`SpanId`]: the place of events in a
+//!   trace.
+//! - [`Journal`]: which event may follow, and the commands that append events.
+//! - [`Replay`]: a guest's way through the recorded events.
+//! - [`binary`]: the stored form. [`json`]: the exported form. [`Event::describe`]: a line for
+//!   people.
 //!
 //! # An execution, written and recovered
 //!
@@ -50,7 +52,7 @@
 //! let mut guest = Replay::begin(&journal, &component_digest)?;
 //! let (name, input) = (FunctionName::new("charge_card")?, Payload::json("500"));
 //! let (promise, found) = guest.invoke(&journal, InvokeKind::Http, &name, &input)?;
-//! assert_eq!(found, Found::Absent);
+//! assert_eq!(found, CallLookup::Absent);
 //! let retry_policy = RetryPolicy::default().into();
 //! let call = Invoke { kind: InvokeKind::Http, function_name: name, input, retry_policy };
 //! let (_, scheduled) = journal.schedule_invoke(now, call)?;
@@ -106,7 +108,8 @@ pub use policy::{
     RetryClass, RetryPolicy, Statuses,
 };
 pub use replay::{
-    Awaited, BeginError, Divergence, Found, Next, Recorded, Refused, Replay, ReplayError,
+    AwaitResult, BeginError, CallLookup, Divergence, GuestMistake, NextResult, Replay, ReplayError,
+    ReplayMatch,
 };
 pub use status::Status;
 pub use time::{Micros, Timestamp};

@@ -14,7 +14,7 @@ pub const NAME_BYTES_MAX: usize = 255;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// There is nothing to see.
+    /// The text is blank.
     #[error("the name is blank")]
     Blank,
     /// More than [`NAME_BYTES_MAX`] bytes.
@@ -89,7 +89,7 @@ name_newtype! {
     SignalName
 }
 name_newtype! {
-    /// Within it, operation ids are unique (see C-31).
+    /// A namespace, within which operation ids are unique (see C-31).
     Namespace
 }
 name_newtype! {
@@ -103,12 +103,12 @@ name_newtype! {
     TraceParent
 }
 
-/// What makes two roots of one component different: the third part of a root's hash (C-31).
+/// What tells apart two roots of one component: the third part of a root's hash (C-31).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OperationKey {
-    /// Whose operations.
+    /// The namespace of the operation.
     pub namespace: Namespace,
-    /// Which one.
+    /// Its id in the namespace.
     pub operation_id: OperationId,
 }
 

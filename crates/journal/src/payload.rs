@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use bytes::Bytes;
 
-/// How a payload's bytes are encoded. A number on disk; these have a name, others pass through.
+/// How a payload's bytes are encoded: a number on disk. The codecs below have a name; others pass
+/// through.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Codec(u8);
 
@@ -56,7 +57,7 @@ impl fmt::Debug for Codec {
 
 /// Why a text names no codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a codec: one of raw, json, cbor, msgpack, protobuf, text, http, or codec-N")]
+#[error("unknown codec: use raw, json, cbor, msgpack, protobuf, text, http or codec-N")]
 pub struct CodecError;
 
 impl FromStr for Codec {
@@ -68,7 +69,7 @@ impl FromStr for Codec {
         }
         let number: u8 =
             text.strip_prefix("codec-").and_then(|n| n.parse().ok()).ok_or(CodecError)?;
-        // One spelling for each codec: a named one goes by its name.
+        // Each codec has one spelling: one with a name goes by its name.
         let codec = Self(number);
         if codec.to_string() == text { Ok(codec) } else { Err(CodecError) }
     }
@@ -94,7 +95,7 @@ impl Payload {
         Self::new(Codec::RAW, Bytes::new())
     }
 
-    /// JSON text; nobody checks that it is.
+    /// JSON text. It is not checked to be JSON.
     pub fn json(text: impl Into<Bytes>) -> Self {
         Self::new(Codec::JSON, text)
     }
@@ -105,7 +106,8 @@ impl fmt::Display for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match std::str::from_utf8(&self.bytes) {
             Ok(text) if [Codec::JSON, Codec::TEXT].contains(&self.codec) => {
-                // Control characters could rewrite a terminal; a payload is anybody's bytes.
+                // Control characters could rewrite a terminal, and the bytes of a payload are not
+                // trusted.
                 text.chars().try_for_each(|c| match c {
                     c if c.is_control() => write!(f, "{}", c.escape_unicode()),
                     c => write!(f, "{c}"),
@@ -122,13 +124,12 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// How a call ended (C-38). A final failure is an outcome too: there is no event of its own for
-/// it (J-94).
+/// How a call ended (C-38). A final failure is an outcome, too: it has no event of its own (J-94).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It returned this.
     Ok(Payload),
-    /// It failed, or nobody can know.
+    /// It failed, or its outcome is unknown.
     Err(Box<Failure>),
 }
 
@@ -137,14 +138,14 @@ pub enum Outcome {
 pub struct Failure {
     /// What a program can match on.
     pub kind: ErrorKind,
-    /// For people.
+    /// What people read.
     pub message: String,
     /// The guest's own error value, if there is one.
     pub detail: Option<Payload>,
 }
 
 impl Failure {
-    /// A failure without a value of its own.
+    /// A failure without a detail.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), detail: None }
     }
@@ -161,7 +162,7 @@ impl From<Failure> for Outcome {
 pub enum ErrorKind {
     /// The function returned an error: an outcome, sealed, not retried.
     UserError,
-    /// The function returned an error that it marks as passing.
+    /// The function returned an error that it marks as temporary.
     Transient,
     /// The guest trapped.
     Trap,
@@ -169,9 +170,9 @@ pub enum ErrorKind {
     Timeout,
     /// It was cancelled.
     Cancelled,
-    /// Replay did not meet what the journal holds.
+    /// Replay diverged from the journal.
     Nondeterminism,
-    /// Nobody can know whether it happened. Never guessed.
+    /// It cannot be known whether it happened. Never guessed.
     Indeterminate,
     /// It is known not to have happened.
     NotPerformed,

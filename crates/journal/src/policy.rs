@@ -1,5 +1,5 @@
-//! What may be done with a call whose attempt failed, or whose outcome is unknown: fixed when the
-//! call is scheduled, and stored with it (C-1, C-38, V-17).
+//! What may be done with a call whose attempt failed, or whose outcome is unknown. It is fixed when
+//! the call is scheduled, and stored with it (C-1, C-38, V-17).
 
 use std::fmt;
 
@@ -7,35 +7,35 @@ use crate::ids::ComponentDigest;
 use crate::names::FunctionName;
 use crate::time::Micros;
 
-/// Everything that decides about another attempt (C-38). In the model it is a name (J-95). It is declared once for a function or an
-/// effect, and shared by all its calls.
+/// Everything that decides about another attempt (C-38). In the model it is a name (J-95). It is
+/// declared once for a function or an effect, and shared by all its calls.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RetryPolicy {
     /// Whether it survives its caller, and whether doing it twice is safe.
     pub class: RetryClass,
     /// How many retries there may be.
     pub bound: RetryBound,
-    /// How long to wait before each.
+    /// How long to wait before each retry.
     pub backoff: Backoff,
     /// How long all attempts together may take.
     pub deadline: Option<Micros>,
     /// How long one attempt may take.
     pub attempt_timeout: Option<Micros>,
-    /// Whom to ask whether an unknown effect happened.
+    /// The function to ask whether an effect with an unknown outcome happened.
     pub reconciler: Option<Reconciler>,
-    /// What to do when nobody can know.
+    /// What to do when the outcome stays unknown.
     pub on_unknown: OnUnknown,
     /// HTTP statuses that prove that the request was not processed.
     pub not_processed: Statuses,
     /// The version that a called function runs, resolved when the call was scheduled (D6). None:
     /// the caller's own component, or an HTTP effect.
     pub callee: Option<ComponentDigest>,
-    /// HTTP statuses that say nothing about whether the request was processed: what a gateway says
+    /// HTTP statuses that do not say whether the request was processed, such as those of a gateway
     /// that got no answer itself. None: the usual ones, [`NO_ANSWER`].
     pub no_answer: Option<Statuses>,
 }
 
-/// What counts as no answer unless an effect declares otherwise (D5).
+/// The statuses that count as no answer unless an effect declares otherwise (D5).
 pub const NO_ANSWER: [u16; 2] = [502, 504];
 
 /// The two declared properties of a function or effect (V-18 to V-28).
@@ -52,21 +52,21 @@ pub struct RetryClass {
 pub enum Durability {
     /// Once admitted it is never released (V-19).
     Persist,
-    /// It may be released when nobody waits for it any more (V-18).
+    /// It may be released when no caller waits for it any more (V-18).
     Volatile,
 }
 
 /// Whether executing the same logical call again is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Idempotency {
-    /// It is (V-23).
+    /// It is safe (V-23).
     Idem,
-    /// It is not: an unknown outcome stays unknown (V-24).
+    /// It is not safe: an unknown outcome stays unknown (V-24).
     NonIdem,
 }
 
 impl RetryPolicy {
-    /// Whether this status says nothing about whether the request was processed.
+    /// Whether this status does not say whether the request was processed.
     pub fn is_no_answer(&self, status: u16) -> bool {
         match &self.no_answer {
             Some(statuses) => statuses.contains(status),
@@ -80,7 +80,7 @@ impl RetryPolicy {
 pub enum RetryBound {
     /// At most this many.
     Bounded(u32),
-    /// Until it works.
+    /// Any number.
     Unbounded,
 }
 
@@ -105,7 +105,7 @@ impl Statuses {
     }
 }
 
-/// In any order, and as often as it likes.
+/// In any order, with or without repetitions.
 impl FromIterator<u16> for Statuses {
     fn from_iter<I: IntoIterator<Item = u16>>(statuses: I) -> Self {
         let mut statuses: Vec<u16> = statuses.into_iter().collect();
@@ -125,28 +125,28 @@ impl fmt::Debug for Statuses {
 /// never more than `cap` (O-22).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Backoff {
-    /// Before the first retry.
+    /// The wait before the first retry.
     pub base: Micros,
-    /// Before any.
+    /// The longest wait.
     pub cap: Micros,
 }
 
 /// A function that can tell whether an effect happened (D5).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reconciler {
-    /// Whom to ask.
+    /// The function to ask.
     pub function: FunctionName,
-    /// For how long "did not happen" is not believed: a request on the wire can arrive after the
+    /// How long "did not happen" is not believed: a request on the wire can arrive after the
     /// question.
     pub settle: Micros,
 }
 
-/// What becomes of an effect whose outcome nobody can know.
+/// What becomes of an effect whose outcome is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnUnknown {
     /// The promise completes as Indeterminate, and the workflow can match on it.
     Indeterminate,
-    /// It is held for a person.
+    /// The effect is held for a person.
     Hold,
 }
 
@@ -157,11 +157,11 @@ pub enum RetryCause {
     Failed,
     /// The request never left. Counts towards the bound.
     NotSent,
-    /// The engine died with the attempt in flight: its outcome is unknown.
+    /// The engine died while the attempt was in flight: its outcome is unknown.
     EngineLost,
     /// The reconciler said that it did not happen.
     ReconciledNotDone,
-    /// A person said: run it again.
+    /// A person had it run again.
     Operator,
 }
 
@@ -177,13 +177,13 @@ impl RetryCause {
 }
 
 impl RetryClass {
-    /// What functions of the SDK are unless they say otherwise (C-39).
+    /// The class of SDK functions that declare none (C-39).
     pub const PERSIST: Self =
         Self { durability: Durability::Persist, idempotency: Idempotency::NonIdem };
     /// Durable, and safe to run again.
     pub const PERSIST_IDEM: Self =
         Self { durability: Durability::Persist, idempotency: Idempotency::Idem };
-    /// What methods of the session layer are unless they say otherwise (V-18, V-24).
+    /// The class of session-layer methods that declare none (V-18, V-24).
     pub const VOLATILE: Self =
         Self { durability: Durability::Volatile, idempotency: Idempotency::NonIdem };
     /// May be released, and safe to run again.

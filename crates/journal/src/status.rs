@@ -1,5 +1,4 @@
-//! An execution's status: a fold over its events, nothing else (J-31, J-32, J-56,
-//! INV-4).
+//! An execution's status: only a fold over its events (J-31, J-32, J-56, INV-4).
 
 use std::fmt;
 
@@ -13,12 +12,12 @@ pub enum Status {
     Running,
     /// The guest waits.
     Blocked {
-        /// For these.
+        /// The promises that it waits for.
         waiting_on: WaitSet,
-        /// For how many of them, or which signal.
+        /// How many of them have to be resolved, or which signal has to come.
         kind: AwaitKind,
     },
-    /// Somebody asked to cancel; the guest may clean up. It stays so until the end (C-22).
+    /// A cancel was requested; the guest may clean up. This lasts until the end (C-22).
     Cancelling,
     /// The function returned. Terminal.
     Completed,

@@ -16,9 +16,7 @@ pub struct Micros(u64);
 
 /// Why a text or number is not a timestamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "not a time in RFC 3339, from 1970 to 9999-12-30T22:00:00Z, with microseconds at the finest"
-)]
+#[error("invalid time: use RFC 3339, from 1970 to 9999-12-30T22:00:00Z, with at most microseconds")]
 pub struct TimestampError;
 
 impl Timestamp {

@@ -1,8 +1,8 @@
-//! Traces: what W3C's `traceparent` says, and the ids of spans.
+//! Traces: W3C's `traceparent`, and the ids of spans.
 //!
-//! Span ids are computed from where something stands in its tree of calls. So a caller and a callee
-//! agree on them without a word, a request carries the id of a span that is told of much later, and
-//! whoever tells of it twice tells the same.
+//! Span ids are computed from a step's place in its tree of calls. So caller and callee agree on
+//! them without a message, a request can carry the id of a span that is reported much later, and a
+//! span that is reported twice has the same id.
 
 use std::fmt;
 
@@ -12,30 +12,30 @@ use sha2::{Digest as _, Sha256};
 use crate::ids::{Attempts, JournalKey, PromiseId};
 use crate::names::TraceParent;
 
-/// The flag of a trace that somebody records.
+/// The flag of a trace that is recorded.
 const SAMPLED: u8 = 1;
 
-/// The flags that are defined; others are not passed on.
+/// The defined flags; others are not passed on.
 const FLAGS_KNOWN: u8 = 0b11;
 
 /// How long a `traceparent` of version 0 is, and how long later ones are at least.
 const TEXT_BYTES: usize = 55;
 
-/// What the id of a step's span is made from, beside where it stands.
+/// Separates the span ids of steps from others.
 const STEP: &str = "indelible span: step";
 
-/// The same of an execution's.
+/// Separates the span ids of executions from others.
 const EXECUTION: &str = "indelible span: execution";
 
-/// A trace: everything that came of one request, here and elsewhere.
+/// The id of a trace: everything that one request led to, here and elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId([u8; 16]);
 
-/// A piece of a trace.
+/// The id of a piece of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId([u8; 8]);
 
-/// The place of something in a trace, as a `traceparent` says it.
+/// A place in a trace, as a `traceparent` has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext {
     trace_id: TraceId,
@@ -44,12 +44,11 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// What a `traceparent` says; none if it is not well formed, which is to be taken as if there
-    /// were none.
+    /// Parses a `traceparent`. None if it is not well formed: it then counts as absent.
     pub fn parse(text: &str) -> Option<Self> {
         let (text, more) = text.as_bytes().split_at_checked(TEXT_BYTES)?;
         let [version] = hex(&text[..2])?;
-        // Later versions may say more, behind another dash. 255 is not a version.
+        // Later versions may have more fields, behind another dash. 255 is not a version.
         if version == 0xff || (version == 0 && !more.is_empty()) {
             return None;
         }
@@ -63,22 +62,22 @@ impl TraceContext {
         (!zero).then_some(Self { trace_id, parent, flags: flags & FLAGS_KNOWN })
     }
 
-    /// The same of an execution's.
+    /// The place of an execution in a trace.
     pub fn of(trace_parent: &TraceParent) -> Option<Self> {
         Self::parse(trace_parent.as_str())
     }
 
-    /// Which trace.
+    /// The trace.
     pub fn trace_id(&self) -> TraceId {
         self.trace_id
     }
 
-    /// The span that this belongs under.
+    /// The span that is the parent of new spans.
     pub fn parent(&self) -> SpanId {
         self.parent
     }
 
-    /// Whether somebody records the trace: of others no spans are told.
+    /// Whether the trace is recorded: no spans are reported for others.
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
@@ -94,7 +93,7 @@ impl TraceContext {
     }
 }
 
-/// As a `traceparent` of version 0.
+/// A `traceparent` of version 0.
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{}-{}-{:02x}", self.trace_id, self.parent, self.flags)
@@ -107,8 +106,8 @@ impl SpanId {
         Self::derive(EXECUTION, key.execution_id().as_promise(), key.attempts())
     }
 
-    /// The span of a step of an execution: a call, a request, a wait. All attempts at the step have
-    /// the same.
+    /// The span of a step of an execution: a call, a request, a wait. All attempts at the step
+    /// share it.
     pub fn of_step(promise: &PromiseId, execution: &Attempts) -> Self {
         Self::derive(STEP, promise, execution)
     }
@@ -124,7 +123,7 @@ impl SpanId {
         let text = format!("{label}\n{promise}\n{attempts}");
         let hash: [u8; 32] = Sha256::digest(text).into();
         let (first, _) = hash.split_first_chunk::<8>().expect("a hash has 32 bytes");
-        // A span id of zeros says that there is none.
+        // A span id of zeros means no span.
         Self(if *first == [0; 8] { [1; 8] } else { *first })
     }
 
@@ -167,7 +166,7 @@ impl fmt::Debug for SpanId {
     }
 }
 
-/// Small letters only, as the specification has it.
+/// Lower-case digits only, as the specification has it.
 fn hex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     (digits.len() == 2 * N && HEXLOWER.decode_mut(digits, &mut bytes).is_ok()).then_some(bytes)

@@ -9,27 +9,27 @@ use crate::names::SignalName;
 /// stored form holds no more (J-82).
 pub const WAIT_MEMBERS_MAX: usize = 1 << 20;
 
-/// How much of a wait set must be there (J-29, J-33, C-37).
+/// How much of a wait set must be resolved (J-29, J-33, C-37).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AwaitKind {
     /// The one promise.
     Single,
     /// At least one of several; the one that resolved first wins.
     Any,
-    /// Every one.
+    /// Every promise.
     All,
     /// A signal, and nothing else.
     Signal {
         /// Its name.
         name: SignalName,
-        /// The child that consuming it will take.
+        /// The child number that the received signal will take.
         promise_id: PromiseId,
     },
-    /// A signal, or any of the promises beside it.
+    /// A signal, or the first of the other promises.
     SignalOr {
         /// Its name.
         name: SignalName,
-        /// The child that consuming it would take.
+        /// The child number that the received signal would take.
         promise_id: PromiseId,
     },
 }
@@ -54,13 +54,13 @@ pub struct WaitSet {
     members: Members,
 }
 
-/// Which children.
+/// The children in a set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Members {
     /// Their numbers, ascending.
     Listed(Arc<[u32]>),
-    /// The members of this join set that were not taken from it. Which those are is in the
-    /// journal: listing them after every result of a large set would cost its square.
+    /// The members of this join set that were not taken from it. The journal knows which: listing
+    /// them after every result of a large set would cost the square of its size.
     RestOf(u32),
 }
 
@@ -72,7 +72,7 @@ pub enum WaitSetError {
     #[error("{0:#} is not a child of this execution: awaiting it would never end (C-26)")]
     Foreign(PromiseId),
     /// A set has each member once (J-90).
-    #[error("{0:#} stands twice in a set (J-90)")]
+    #[error("{0:#} appears twice in a set (J-90)")]
     Duplicate(PromiseId),
 }
 
@@ -105,14 +105,14 @@ impl WaitSet {
         Self { execution_id: execution_id.clone(), members: Members::Listed(numbers.into()) }
     }
 
-    /// What was submitted to a join set and not taken from it.
+    /// The members of a join set that were not taken from it.
     pub fn rest_of(join_set: &JoinSetId) -> Option<Self> {
         let execution_id = join_set.place().parent()?;
         let number = join_set.number_in(&execution_id)?;
         Some(Self { execution_id, members: Members::RestOf(number) })
     }
 
-    /// Whose children these are.
+    /// The execution whose children these are.
     pub fn execution_id(&self) -> &ExecutionId {
         &self.execution_id
     }
@@ -139,8 +139,8 @@ impl WaitSet {
         numbers.iter().map(|number| self.execution_id.child(*number))
     }
 
-    /// One promise, whosever child it is; a root, which is nobody's, makes an empty set. The
-    /// journal refuses to wait for what is not its own (see C-26).
+    /// A set of one promise, of any parent; empty for a root, which has no parent. The journal
+    /// refuses to wait for a child of another execution (see C-26).
     pub(crate) fn of_one(promise: &PromiseId) -> Self {
         let number = promise.path().last().copied();
         let execution_id = promise.parent().unwrap_or_else(|| promise.execution_root());

@@ -5,15 +5,15 @@ use std::fmt;
 use indelible_journal::Payload;
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256 over a method and its arguments as they came, byte for byte (C-6). Two requests of one
-/// operation have the same.
+/// SHA-256 over a method and its arguments as they came, byte for byte (C-6). All requests of one
+/// operation have the same binding.
 ///
 /// ```text
 /// SHA-256( bytes of the method's name (8, big-endian) ‖ the name ‖ codec (1) ‖ the arguments )
 /// ```
 ///
-/// It is stored with the operation: this recipe does not change. The version of the code that
-/// answers is not in it, so that a new version does not make an old request another one (C-31).
+/// It is stored with the operation: this recipe does not change. The component's version is not
+/// part of it, so that a request repeated after a new deployment is still the same request (C-31).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Binding([u8; 32]);
 
@@ -29,7 +29,7 @@ impl Binding {
         Self(hash.finalize().into())
     }
 
-    /// One that was stored.
+    /// A binding that was stored.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }

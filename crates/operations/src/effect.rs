@@ -1,7 +1,7 @@
 //! What follows an attempt at an effect of a workflow that has ended (D5, C-29, C-38, C-40).
 //!
-//! An effect is what is unknown after a crash (see C-41): an HTTP request, or a volatile function.
-//! A persist function is none: its own journal goes on.
+//! An effect is a call whose outcome is unknown after a crash (see C-41): an HTTP request, or a
+//! volatile function. A persist function is not an effect: its own journal goes on.
 
 use indelible_journal::{ErrorKind, Idempotency, OnUnknown, RetryBound, RetryCause, RetryPolicy};
 
@@ -13,11 +13,12 @@ pub enum Ended {
         /// The status.
         status: u16,
     },
-    /// An answer that is larger than it may be.
+    /// An answer that exceeds the size limit.
     TooLarge,
-    /// Proven: nothing left (D5).
+    /// Nothing was sent, provably (D5).
     NotSent,
-    /// Not allowed, or senseless: nothing left, and nothing ever will.
+    /// The request is not allowed or malformed: nothing was sent, and another attempt would not be
+    /// either.
     Refused,
     /// It may have happened, and there is no complete answer.
     Unknown(Unknown),
@@ -26,9 +27,9 @@ pub enum Ended {
 /// Why there is no complete answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unknown {
-    /// None came, or a part of one.
+    /// No answer came, or only a part of one.
     NoAnswer,
-    /// None came in time.
+    /// No answer came in time.
     TimedOut,
     /// The engine died while the attempt was in flight.
     EngineLost,
@@ -37,15 +38,16 @@ pub enum Unknown {
 /// What is known of the effect beside how the attempt ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
-    /// What it declares.
+    /// The policy that the effect declares.
     pub policy: &'a RetryPolicy,
     /// How many retries have counted towards the bound so far (C-38).
     pub retries_counted: u32,
-    /// An attempt before this one may have happened, and nobody has said that it did not.
+    /// An earlier attempt may have happened: no reconciler and no person has said that it did not.
     pub maybe_performed: bool,
     /// Whether its deadline leaves time for another attempt.
     pub in_time: bool,
-    /// Its caller is ending (C-40): no further attempt, nobody is asked.
+    /// Its caller is ending (C-40): no further attempt, and neither a reconciler nor a person is
+    /// asked.
     pub closing: bool,
 }
 
@@ -56,12 +58,11 @@ pub enum Next {
     Answer,
     /// It is over with the answer that was too large.
     TooLarge,
-    /// Another attempt, for this cause, the failed one having this kind of error. The journal
-    /// accepts it.
+    /// Another attempt.
     Again {
-        /// Why another follows.
+        /// Why another attempt follows.
         cause: RetryCause,
-        /// What was wrong with the last one.
+        /// The kind of error of the attempt that failed.
         error: ErrorKind,
     },
     /// It is over with a failure of this kind.
@@ -70,16 +71,17 @@ pub enum Next {
     Ask,
     /// Hold it for a person.
     Hold,
-    /// It is over, and nobody can know.
+    /// It is over, and its outcome stays unknown.
     Indeterminate,
 }
 
-/// What follows an attempt that ended so.
+/// What follows an attempt that ended like this.
 pub fn after(ended: Ended, situation: &Situation<'_>) -> Next {
     let policy = situation.policy;
     let idem = policy.class.idempotency == Idempotency::Idem;
     match ended {
-        // Declared as not processed: that goes before what a gateway's status usually means.
+        // A status declared as not processed: the declaration comes before what a gateway's status
+        // usually means.
         Ended::Answered { status } if policy.not_processed.contains(status) => {
             situation.again(RetryCause::Failed, ErrorKind::NotPerformed).unwrap_or(Next::Answer)
         }
@@ -112,7 +114,8 @@ pub fn after(ended: Ended, situation: &Situation<'_>) -> Next {
 /// [`Next::Indeterminate`].
 pub fn unresolved(policy: &RetryPolicy, closing: bool) -> Next {
     match policy.on_unknown {
-        // One whose caller is ending is not held: a terminal event waits for nobody (C-40).
+        // An effect of an ending caller is not held: the caller's terminal event does not wait for
+        // a person (C-40).
         OnUnknown::Hold if !closing => Next::Hold,
         OnUnknown::Hold | OnUnknown::Indeterminate => Next::Indeterminate,
     }
@@ -129,8 +132,8 @@ impl Situation<'_> {
         (left && self.in_time && !self.closing).then_some(Next::Again { cause, error })
     }
 
-    /// It may have happened, and doing it twice is not safe: there is no other attempt unless
-    /// somebody knows (V-24, C-29).
+    /// It may have happened, and doing it twice is not safe: another attempt follows only if the
+    /// reconciler or a person says that it did not happen (V-24, C-29).
     fn unknown(&self) -> Next {
         if self.policy.reconciler.is_some() && !self.closing {
             Next::Ask
@@ -139,8 +142,8 @@ impl Situation<'_> {
         }
     }
 
-    /// Nothing left in this attempt, and there is no other. Whether it happened is what was known
-    /// before: only if no attempt may have is it certain that it did not.
+    /// This attempt sent nothing, and there is no other. The effect certainly did not happen only
+    /// if no earlier attempt may have.
     fn nothing_left(&self, error: ErrorKind) -> Next {
         match self.policy.class.idempotency {
             _ if !self.maybe_performed => Next::Fail(ErrorKind::NotPerformed),

@@ -9,17 +9,17 @@ use indelible_journal::{OperationId, Timestamp};
 use indelible_slots::Slot;
 use uuid::{Uuid, Variant};
 
-/// When an operation id was made, if it says so: if it is a UUIDv7, in any spelling. In
-/// milliseconds, by the clock of whoever made it.
+/// When an operation id was made, by the clock of the client that made it, to the millisecond.
+/// `None` unless the id is a UUIDv7, in any spelling.
 ///
-/// Another spelling is another id: nothing here makes two spellings one.
+/// Another spelling is another id: spellings are not normalized.
 pub fn created_at(id: &OperationId) -> Option<Timestamp> {
     let uuid = Uuid::try_parse(id.as_str()).ok()?;
     if uuid.get_version_num() != 7 || uuid.get_variant() != Variant::RFC4122 {
         return None;
     }
     let millis = u64::try_from(uuid.as_u128() >> 80).expect("48 bits are left");
-    // It can hold times that no timestamp can: they are in the far future all the same.
+    // A UUIDv7 can hold times beyond `Timestamp::MAX`: they are in the far future all the same.
     Some(Timestamp::from_micros(millis.saturating_mul(1_000)).unwrap_or(Timestamp::MAX))
 }
 

@@ -1,8 +1,8 @@
-//! Operations and retry (V): what a repeated request meets, and what follows an attempt that
+//! Operations and retry (V): how a repeated request is answered, and what follows an attempt that
 //! failed.
 //!
-//! The crate is pure: it knows no clock, no I/O, no async, no storage and no randomness. Whoever
-//! uses it brings what is known and one thing that happened, and is told what follows.
+//! The crate is pure: it knows no clock, no I/O, no async, no storage and no randomness. The caller
+//! passes in what is known and one thing that happened, and gets back what follows.
 //!
 //! - [`id`]: operation ids, where each is unique, and what time it carries.
 //! - [`binding`]: what an id stands for.
@@ -24,7 +24,7 @@
 //! let now: Timestamp = "2026-01-01T00:00:00Z".parse()?; // time is a value here, never a clock
 //! let id = id::mint(now, &[7; 10], None);
 //!
-//! // The client asks. Nobody knows the id, and it is young: the operation starts.
+//! // The client asks. The id has no record, and it is young: the operation starts.
 //! let attempt = |arguments: &'static str| Attempt {
 //!     class: RetryClass::PERSIST,
 //!     binding: Binding::of("order", &Payload::json(arguments)),
@@ -34,12 +34,12 @@
 //! assert_eq!(step.decision, Decision::Start);
 //! let live = step.put.expect("it is on record now");
 //!
-//! // It asks again: it attaches. For something else under the same id: a conflict.
+//! // The client asks again, and attaches. Another request under the same id is a conflict.
 //! assert_eq!(state::attempt(Some(&live), &attempt("1"))?.decision, Decision::Attach);
 //! let other = state::attempt(Some(&live), &attempt("2"))?.decision;
 //! assert_eq!(other, Decision::Refuse(Refusal::Conflict));
 //!
-//! // The handler returns. Whoever asks from now on is told the same.
+//! // The handler returns. Every later attempt gets the same outcome.
 //! let step = state::apply(Some(&live), Input::Returned(live.run, "done"))?;
 //! assert_eq!(step.decision, Meaning::Sealed);
 //! let sealed = step.put.expect("it has changed");

@@ -2,7 +2,7 @@
 //!
 //! Both belong together: a record goes only when its id has become one that is recognized as
 //! expired, so that no id is ever executed twice because it was forgotten (V-59). All times are
-//! given; whoever gives them does not let them go back.
+//! passed in; the caller must not let them go back.
 
 use indelible_journal::{Durability, Micros, OperationId, Timestamp};
 
@@ -19,8 +19,8 @@ pub enum Age {
     Fresh,
     /// It may have had a record that is gone: it is refused (V-59).
     Expired,
-    /// It was made later than now, by more than clocks differ. To believe it would be to keep its
-    /// record for that much longer: it is refused (C-3).
+    /// It was made in the future, by more than clocks may differ. It is refused: its record would
+    /// have to be kept for that much longer (C-3).
     TooFarAhead,
 }
 
@@ -34,8 +34,8 @@ pub struct Retention {
 /// Why this is not how long records are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "operations are kept for {window} after their end, and callers retry for {retry_horizon}: a \
-     retry could come when nobody remembers the operation"
+    "operations are kept for {window} after their end, but callers retry for {retry_horizon}: a \
+     late retry would run the operation again"
 )]
 pub struct TooShort {
     /// How long records would be kept.
@@ -60,8 +60,8 @@ impl Retention {
         self.window
     }
 
-    /// What this id means now if it has no record. One that carries no time is always fresh: when
-    /// its record has gone, it is new again.
+    /// What this id means now if it has no record. An id that carries no time is always fresh: once
+    /// its record is gone, it is new again.
     pub fn age(&self, id: &OperationId, now: Timestamp) -> Age {
         let Some(created) = id::created_at(id) else { return Age::Fresh };
         if created.saturating_since(now) > self.ahead_max {
@@ -73,11 +73,11 @@ impl Retention {
         }
     }
 
-    /// From when on the record of an operation may go, if it has been in its state since then.
-    /// None: it stays (V-57, V-58). `created` is the time in its id, if it carries one.
+    /// From when on the record of an operation may go, which has been in its state since `since`.
+    /// `None`: it stays (V-57, V-58). `created` is the time in its id, if it carries one.
     ///
-    /// An id may have been made by a clock that is ahead of ours: its record stays until the id is
-    /// recognized as expired, and not only for the window after its end.
+    /// The id may come from a clock that is ahead of ours, so its record stays until the id is
+    /// recognized as expired, not just for the window after its end.
     pub fn until<O>(
         &self,
         operation: &Operation<O>,
@@ -103,7 +103,7 @@ fn may_go<O>(operation: &Operation<O>) -> bool {
         // V-57.
         State::Live(_) => false,
         State::Sealed(_) | State::Released(_) => true,
-        // V-58: as long as nobody has said what became of it, somebody may: it waits for that.
+        // V-58: a persist operation waits for recovery or a person to resolve it, however long.
         State::Indeterminate(class) => class.durability == Durability::Volatile,
     }
 }

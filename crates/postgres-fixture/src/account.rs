@@ -8,14 +8,14 @@ use crate::error::Error;
 /// Who the server runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Account {
-    /// Whoever we are.
+    /// Our own account.
     Own,
-    /// Somebody else: we are root.
+    /// Another account, because we are root.
     Other { uid: u32, gid: u32 },
 }
 
 impl Account {
-    /// Debian's package makes the user `postgres`; `nobody` is everywhere.
+    /// Debian's package makes the first user; every system has the second.
     pub(crate) fn find() -> Result<Self, Error> {
         if !is_root() {
             return Ok(Self::Own);
@@ -40,7 +40,8 @@ pub(crate) fn is_root() -> bool {
     id(&["-u"]) == Some(0)
 }
 
-/// A number that `id` knows. It asks whatever the machine keeps its users in; std does not.
+/// A number from the program `id`, which looks in every source of users that the machine has; std
+/// has no such lookup.
 fn id(arguments: &[&str]) -> Option<u32> {
     let output = Command::new("id").args(arguments).stderr(Stdio::null()).output().ok()?;
     if !output.status.success() {
@@ -53,7 +54,7 @@ fn id(arguments: &[&str]) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// For root the server is somebody else's, without what root's groups may do.
+    /// For root the server runs as another account, without root's groups.
     #[test]
     fn the_server_is_not_roots() {
         let account = Account::find().unwrap();

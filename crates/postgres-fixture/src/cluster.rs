@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::account::Account;
-use crate::error::Error;
+use crate::error::{Error, tail};
 use crate::options::Options;
 use crate::port;
 use crate::programs::Programs;
@@ -20,7 +20,7 @@ const ATTEMPTS_MAX: u32 = 20;
 /// PostgreSQL cuts longer names off.
 const NAME_BYTES_MAX: usize = 63;
 
-/// A PostgreSQL server of its own. Dropped, it is stopped and its files are removed.
+/// A private PostgreSQL server. Dropping it stops the server and removes its files.
 #[derive(Debug)]
 pub struct Cluster {
     supervisor: Mutex<Supervisor>,
@@ -46,7 +46,7 @@ impl Cluster {
         port_of: impl Fn(&Path, u32) -> std::io::Result<u16>,
     ) -> Result<Self, Error> {
         // Installing comes first: it makes the account.
-        let programs = Programs::find_or_install()?;
+        let programs = Programs::find()?;
         let mut supervisor = Supervisor::start(&programs, Account::find()?)?;
         let folder = supervisor.folder().to_owned();
         supervisor.make()?;
@@ -80,7 +80,7 @@ impl Cluster {
         format!("postgres://postgres:{password}@{}:{port}/{database}", self.host())
     }
 
-    /// The password of the superuser `postgres`, whom the port asks for it.
+    /// The password of the superuser `postgres`. Connections to the port need it.
     pub fn password(&self) -> &str {
         &self.password
     }
@@ -105,13 +105,17 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// If the server refuses, or is not there.
+    /// If the server refuses, or is not there. The message ends with what the server logged: a
+    /// server that ran out of disk says so only there.
     pub fn create_database(&self, prefix: &str) -> String {
         let number = self.databases.fetch_add(1, Ordering::Relaxed) + 1;
         let name = database_name(prefix, number);
-        // Nobody can be connected to template0, so it can always be copied.
+        // The server lets no client connect to template0, so that it can always be copied.
         self.sql("postgres", &format!("CREATE DATABASE \"{name}\" TEMPLATE template0"))
-            .unwrap_or_else(|error| panic!("no database {name}: {error}"));
+            .unwrap_or_else(|error| {
+                let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                panic!("no database {name}: {error}\nthe server's log ends:\n{}", tail(&log))
+            });
         name
     }
 
@@ -122,14 +126,14 @@ impl Cluster {
         psql::run(&self.programs, &self.folder, self.port, database, text)
     }
 
-    /// Ends the server at once, as if it had crashed: connections break, transactions are lost. It
-    /// has ended when this returns. One that is down stays down.
+    /// Ends the server at once, as if it had crashed: connections break, transactions are lost. The
+    /// server has ended when this returns. Does nothing if it is down.
     pub fn crash(&self) -> Result<(), Error> {
         self.supervisor().crash_server()
     }
 
-    /// Starts the server again, on the same port; it recovers what was committed. One that runs is
-    /// left alone.
+    /// Starts the server again, on the same port; it recovers what was committed. Does nothing if
+    /// it runs.
     pub fn start_again(&self) -> Result<(), Error> {
         self.supervisor().start_server(self.port)
     }
@@ -142,7 +146,7 @@ impl Cluster {
     }
 
     fn supervisor(&self) -> MutexGuard<'_, Supervisor> {
-        // It holds nothing that a panic could have left half done.
+        // A panic leaves nothing half done in it.
         self.supervisor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -161,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// A server whose port is taken by somebody else in the meantime gets another.
+    /// A server whose port another process takes first gets another port.
     #[test]
     fn a_taken_port_is_not_the_end() {
         let taken = TcpListener::bind((port::HOST, 0)).unwrap();

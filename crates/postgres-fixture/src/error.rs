@@ -6,18 +6,12 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no PostgreSQL, and we may not install it, or do not know how.
+    /// There is no PostgreSQL.
     #[error(
-        "there is no PostgreSQL: install the package `postgresql`, or put the folder with \
-         initdb, postgres and psql on PATH"
+        "there is no PostgreSQL: `cargo xtask setup` installs it; or put the folder with initdb, \
+         postgres and psql on PATH"
     )]
     Missing,
-    /// The package could not be installed.
-    #[error("cannot install the package `postgresql`:\n{said}")]
-    Install {
-        /// The end of what apt-get said.
-        said: String,
-    },
     /// There is no account that the server could run under.
     #[error("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")]
     Account,
@@ -38,16 +32,16 @@ pub enum Error {
     /// `initdb` failed.
     #[error("initdb failed:\n{log}")]
     Initdb {
-        /// The end of what it said.
+        /// The end of its output.
         log: String,
     },
     /// The server did not start.
     #[error("the server does not start:\n{log}")]
     Start {
-        /// The end of what it said.
+        /// The end of the server's log.
         log: String,
     },
-    /// The supervisor has ended, and the server with it, as far as anybody knows.
+    /// The supervisor has ended, and presumably the server with it.
     #[error("the supervisor of the server has ended")]
     Supervisor,
     /// The server refused a statement, or could not be reached.
@@ -65,7 +59,7 @@ impl Error {
     }
 }
 
-/// The end of what a program said: enough to see why, not so much that nobody reads it.
+/// The end of what a program said: enough to see the reason, and short enough to read.
 pub(crate) fn tail(said: &str) -> String {
     const LINES_MAX: usize = 25;
     let lines: Vec<&str> = said.trim_end().lines().collect();

@@ -19,17 +19,16 @@
 //! # }
 //! ```
 //!
-//! **What it needs.** The programs `initdb`, `postgres` and `psql` of one version in one folder:
-//! on `PATH`, or in `/usr/lib/postgresql/*/bin`, where Debian has them and the newest is taken.
-//! Where there are none, root gets Debian's package `postgresql` installed, without a cluster of
-//! the system; anybody else is told to install it. PostgreSQL does not run as root: for root the
-//! server runs as `postgres`, or as `nobody`.
+//! **What it needs.** The programs `initdb`, `postgres` and `psql` of one version in one folder: on
+//! `PATH`, or in `/usr/lib/postgresql/*/bin`, where Debian has them and the newest is taken. Where
+//! there are none, `cargo xtask setup` installs Debian's package `postgresql`. PostgreSQL does not
+//! run as root: for root the server runs as `postgres`, or as the system's user without rights.
 //!
 //! **What a server is like.** It listens on a port of 127.0.0.1 and on a unix socket in its folder.
-//! Who connects is `postgres`, by the port with a password that is made for each server. A
-//! superuser may run programs as the server's account, so both are for the process alone.
-//! Databases are UTF-8 and sort by code point, times are UTC. `fsync` is off, so what is committed
-//! survives [`Cluster::crash`], but not a loss of power.
+//! Clients connect as the superuser `postgres`; the port needs a password that is made for each
+//! server. A superuser may run programs as the server's account, so port and socket are open to
+//! this process only. Databases are UTF-8 and sort by code point, times are UTC. `fsync` is off, so
+//! what is committed survives [`Cluster::crash`], but not a loss of power.
 //!
 //! **How it ends.** Dropping a [`Cluster`] stops the server and removes its folder. So does the end
 //! of the process, whatever ends it, `kill -9` too: a supervisor, a child with a process group of
@@ -39,7 +38,6 @@
 mod account;
 mod cluster;
 mod error;
-mod install;
 mod options;
 mod port;
 mod programs;
@@ -52,9 +50,15 @@ pub use cluster::Cluster;
 pub use error::Error;
 pub use options::Options;
 
-/// The one server of this process, with default options, started on first use. Tests that share
-/// it take a database each ([`Cluster::create_database`]) and leave the server running: whoever
-/// needs to crash one starts its own.
+/// Whether the programs of a server are there.
+#[must_use]
+pub fn is_installed() -> bool {
+    programs::Programs::find().is_ok()
+}
+
+/// The one server of this process, with default options, started on first use. Tests that share it
+/// take a database each ([`Cluster::create_database`]) and leave the server running: a test that
+/// crashes a server starts its own.
 ///
 /// # Panics
 ///

@@ -6,8 +6,8 @@ use std::path::Path;
 /// What a server is started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Whether commits wait for the disk. Off by default: no test loses power, and most commit
-    /// often. A benchmark of commits has it on.
+    /// Whether commits wait for the disk. Off by default: tests do not cut the power, and most
+    /// commit often. A benchmark of commits turns it on.
     pub fsync: bool,
     /// `max_connections`: by default for as many tests as a large machine runs at once.
     pub connections_max: u32,
@@ -31,6 +31,9 @@ impl Options {
             ("max_connections", self.connections_max.to_string()),
             // Many servers may run at once, on a machine that has other things to do.
             ("shared_buffers", "16MB".to_owned()),
+            // Each new database writes some 7 MB of log. The default lets 1 GB of it pile up, for
+            // each server.
+            ("max_wal_size", "128MB".to_owned()),
             ("log_min_messages", "warning".to_owned()),
             // The same on every machine.
             ("timezone", "UTC".to_owned()),

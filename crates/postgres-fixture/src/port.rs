@@ -8,17 +8,17 @@ use std::path::Path;
 /// The address that servers listen on.
 pub(crate) const HOST: &str = "127.0.0.1";
 
-/// Below are ports that people gave meanings to.
+/// Lower ports are those of well-known services.
 const PORT_MIN: u16 = 10_000;
-/// So few ports to choose from would be no choice.
+/// With fewer ports than this to choose from, the kernel chooses.
 const PORTS_MIN: u16 = 2_000;
 
 /// A port that is free now. Each attempt gives another, and so does each folder: its name is
 /// random, so two servers rarely come to the same, and then one of them tries again.
 ///
 /// The port is not one of those that the kernel gives to outgoing connections. Such a port could be
-/// taken while its server is down; and whoever tries to reach that server in the meantime would, now
-/// and then, be given the very port as its own, and be connected to itself.
+/// taken while its server is down; and a client that tries to reach the server meanwhile could be
+/// given that very port as its own, and be connected to itself.
 pub(crate) fn free(folder: &Path, attempt: u32) -> std::io::Result<u16> {
     let ephemeral = ephemeral_min();
     if ephemeral < PORT_MIN + PORTS_MIN {
@@ -41,7 +41,7 @@ fn ephemeral_min() -> u16 {
     std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
         .ok()
         .and_then(|range| range.split_whitespace().next()?.parse().ok())
-        // What most systems have that do not say.
+        // The default of most systems.
         .unwrap_or(32_768)
 }
 
@@ -50,13 +50,20 @@ mod tests {
     use super::*;
 
     /// A port that is taken is not given; other attempts and folders get others.
+    ///
+    /// A child that another test has forked and that has not called exec yet still has the listener
+    /// that `free` tried the port with, so the first port may be taken for a moment.
     #[test]
     fn a_port_is_free_and_differs() {
         let folder = Path::new("/tmp/some-folder");
-        let first = free(folder, 0).unwrap();
-        let held = TcpListener::bind((Ipv4Addr::LOCALHOST, first)).unwrap();
-        assert_ne!(free(folder, 0).unwrap(), first);
-        drop(held);
+        let (attempt, listener) = (0..1_000)
+            .find_map(|attempt| {
+                let port = free(folder, attempt).unwrap();
+                Some((attempt, TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?))
+            })
+            .expect("one of a thousand ports can be listened on");
+        let taken = listener.local_addr().unwrap().port();
+        assert_ne!(free(folder, attempt).unwrap(), taken);
         assert_ne!(free(folder, 1).unwrap(), free(Path::new("/tmp/another"), 1).unwrap());
     }
 }

@@ -5,9 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::account::is_root;
 use crate::error::Error;
-use crate::install::install;
 
 /// Where Debian keeps a folder for each version.
 const VERSIONS: &str = "/usr/lib/postgresql";
@@ -20,27 +18,16 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Finds the programs; installs them where there are none and we may.
-    pub(crate) fn find_or_install() -> Result<Self, Error> {
-        if let Some(found) = Self::find() {
-            return Ok(found);
-        }
-        if !is_root() {
-            return Err(Error::Missing);
-        }
-        install(|| Self::find().is_some())?;
-        Self::find().ok_or(Error::Missing)
-    }
-
-    fn find() -> Option<Self> {
-        Self::find_in(&std::env::var_os("PATH").unwrap_or_default(), Path::new(VERSIONS))
+    pub(crate) fn find() -> Result<Self, Error> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        Self::find_in(&path, Path::new(VERSIONS)).ok_or(Error::Missing)
     }
 
     fn find_in(path: &OsStr, versions: &Path) -> Option<Self> {
         std::env::split_paths(path)
             .flat_map(|folder| {
-                // Behind a link are all programs of its version, and psql itself: the one that
-                // Debian has on PATH is a script, which takes longer than most statements.
+                // Follow the link: its folder has all programs of the version, and the real psql.
+                // Debian's psql on PATH is a script, which takes longer than most statements.
                 let linked = folder.join("initdb").canonicalize().ok();
                 let linked = linked.and_then(|program| Some(program.parent()?.to_owned()));
                 linked.into_iter().chain([folder])
@@ -112,7 +99,7 @@ mod tests {
         let whole = root.join("whole");
         make(&whole, &all);
         assert_eq!(find(whole.as_os_str()), Some(whole.clone()));
-        // What may not be run is no program.
+        // A file that is not executable is not a program.
         let plain = std::fs::Permissions::from_mode(0o644);
         std::fs::set_permissions(whole.join("psql"), plain).unwrap();
         assert_eq!(find(whole.as_os_str()), Some(versions.join("15/bin")));

@@ -31,8 +31,8 @@ pub(crate) fn run(
     let mut process = command.spawn().map_err(Error::io("start psql"))?;
     let mut statements = process.stdin.take().expect("its input is piped");
     let output = std::thread::scope(|scope| {
-        // Beside the reading: statements and rows can both be more than a pipe holds. It fails if
-        // psql does not read on, and then psql says why.
+        // On its own thread, while this one reads: statements and rows can both be more than a pipe
+        // holds. The write fails if psql stops reading, and then psql says why.
         scope.spawn(move || statements.write_all(text.as_bytes()).ok());
         process.wait_with_output()
     });

@@ -18,30 +18,30 @@ const SCRIPT: &str = include_str!("supervisor.sh");
 /// the socket are 36 of them.
 const BASE_BYTES_MAX: usize = 70;
 
-/// The process that keeps a server. Dropped, it stops the server and removes the folder.
+/// The process that keeps a server. Dropping this stops the server and removes the folder.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     process: Child,
     /// The one writing end of the pipe; `None` once it is closed. No other program that we start
-    /// gets a copy, or our end would not be seen.
+    /// may inherit a copy, or the supervisor would not see us end.
     commands: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     folder: PathBuf,
 }
 
 impl Supervisor {
-    /// Starts one. It makes the folder itself, so that there is never one that nobody removes, and
-    /// which belongs to the account of the server.
+    /// Starts a supervisor. The supervisor makes the folder, so that every folder has a process
+    /// that removes it, and belongs to the server's account.
     pub(crate) fn start(programs: &Programs, account: Account) -> Result<Self, Error> {
         let mut command = Command::new("/bin/sh");
         command
-            // By way of a variable: a list of processes shows arguments.
+            // In a variable, since lists of processes show arguments.
             .env("SUPERVISOR", SCRIPT)
             .args(["-c", "eval \"$SUPERVISOR\"", "indelible-postgres-supervisor"])
             .arg(&programs.folder)
             .arg(base(std::env::temp_dir()))
             .env("LC_ALL", "C")
-            // Whoever ends our whole process group leaves it alone, so that it can clean up.
+            // A signal to our process group does not reach the supervisor, so that it can clean up.
             .process_group(0)
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -112,13 +112,13 @@ impl Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         drop(self.commands.take());
-        // Nobody is left to tell if it fails.
+        // If the wait fails there is nothing left to do.
         self.process.wait().ok();
     }
 }
 
-/// Where folders of servers are made: the folder for such things, if its path is short, and has no
-/// character that a setting or a URL would have to escape.
+/// Where the folders of servers are made: the system's temporary folder, if its path is short and
+/// has no character that a setting or a URL would have to escape.
 fn base(wanted: PathBuf) -> PathBuf {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-".contains(byte);
     let bytes = wanted.as_os_str().as_bytes();

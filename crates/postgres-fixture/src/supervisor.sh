@@ -5,10 +5,11 @@
 #
 # Arguments: the folder of the programs, the folder to make the server's folder in.
 
-# Only the end of the pipe ends it: not a terminal's Ctrl-C, and not an answer that nobody reads.
+# Only the end of the pipe ends the supervisor: not a terminal's Ctrl-C, and not a failed write of
+# an answer.
 trap '' HUP INT PIPE TERM
 
-# It carried this text.
+# The variable that carried this text.
 unset SUPERVISOR
 
 programs=$1
@@ -18,15 +19,15 @@ if ! folder=$(mktemp -d "$2/indelible-pg-XXXXXX" 2>&1); then
         exit
     fi
 fi
-# Programs of the server do not start where they may not be.
+# The server's programs do not start in a folder that they may not enter.
 cd "$folder" || exit
 exec 2>>"$folder/log"
 echo "ok $folder"
 
 server=
 
-# A superuser may run programs as the server's account: by the port, only with the password, which
-# is in the folder, as the socket is, that nobody else may enter.
+# A superuser may run programs as the server's account. So the port needs a password; the password
+# and the socket are in the folder, which only this account may enter.
 make() {
     od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >"$folder/password"
     "$programs/initdb" --pgdata="$folder/data" --username=postgres \
@@ -84,7 +85,7 @@ done
 
 crash
 cd /
-# Where the server was killed by somebody else, its processes may still be on their way out.
+# If another process killed the server, its children may still be ending and writing files.
 tries=0
 until rm -rf "$folder" || [ "$tries" -ge 50 ]; do
     tries=$((tries + 1))

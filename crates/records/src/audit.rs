@@ -1,4 +1,4 @@
-//! The audit record: who did what, why, when, written in the same commit as what was done (C-38).
+//! The audit record: who did what, why and when, written in the commit of what was done (C-38).
 //!
 //! ```text
 //! audit   time (8) ‖ id (16)   ->   JSON, sealed
@@ -17,39 +17,39 @@ const VERSION: u8 = 1;
 /// An entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// When.
+    /// When it was done.
     pub at: Timestamp,
-    /// Tells entries of one moment apart. It begins with the slot of what the entry is about.
+    /// Tells apart entries of one moment. It begins with the slot of the entry's subject.
     pub id: [u8; 16],
-    /// Who.
+    /// Who did it.
     pub actor: String,
     /// What was done.
     pub action: String,
-    /// To what.
-    pub about: About,
-    /// Why.
+    /// What it was done to.
+    pub about: AuditSubject,
+    /// The reason that the actor gave.
     pub reason: String,
 }
 
-/// A place in the audit record: a time, or that of an entry.
+/// A place in the audit record: a time, or the place of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct AuditPosition {
     /// The time.
     pub at: Timestamp,
     /// Which entry of that time; zero is before all of them.
     pub id: [u8; 16],
 }
 
-impl From<Timestamp> for Place {
+impl From<Timestamp> for AuditPosition {
     fn from(at: Timestamp) -> Self {
         Self { at, id: [0; 16] }
     }
 }
 
-/// What something was done to.
+/// The subject of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum About {
-    /// An execution, in this attempt at it.
+pub enum AuditSubject {
+    /// An attempt at an execution.
     Execution(JournalKey),
     /// One of an execution's promises.
     Promise(JournalKey, PromiseId),
@@ -60,26 +60,32 @@ pub enum About {
 }
 
 impl Entry {
-    /// An entry whose id has the slot of what it is about, and is random otherwise.
-    pub fn new(at: Timestamp, random: [u8; 16], actor: &str, action: &str, about: About) -> Self {
+    /// An entry whose id begins with the slot of its subject, and is random otherwise.
+    pub fn new(
+        at: Timestamp,
+        random: [u8; 16],
+        actor: &str,
+        action: &str,
+        about: AuditSubject,
+    ) -> Self {
         let mut id = random;
         about.slot().stamp(&mut id);
         let (actor, action) = (actor.to_owned(), action.to_owned());
         Self { at, id, actor, action, about, reason: String::new() }
     }
 
-    /// Its place: those before it are on the next page.
-    pub fn place(&self) -> Place {
-        Place { at: self.at, id: self.id }
+    /// Its place: entries before it are on the next page.
+    pub fn place(&self) -> AuditPosition {
+        AuditPosition { at: self.at, id: self.id }
     }
 
-    /// The slot of what it is about.
+    /// The slot of its subject.
     pub fn slot(&self) -> Slot {
         Slot::at_start_of(&self.id)
     }
 }
 
-impl About {
+impl AuditSubject {
     fn slot(&self) -> Slot {
         match self {
             Self::Execution(key) | Self::Promise(key, _) => key.execution_id().root().slot(),
@@ -88,7 +94,7 @@ impl About {
     }
 }
 
-/// The body. Keys that are not known are left alone: an entry is for people.
+/// The body. Unknown keys are ignored: an entry is for people.
 #[derive(Default, Serialize, Deserialize)]
 struct Stored {
     version: u8,
@@ -121,46 +127,48 @@ fn encode(entry: &Entry) -> Vec<u8> {
         ..Stored::default()
     };
     match &entry.about {
-        About::Execution(key) => stored.execution = Some(key.to_string()),
-        About::Promise(key, of) => {
+        AuditSubject::Execution(key) => stored.execution = Some(key.to_string()),
+        AuditSubject::Promise(key, of) => {
             (stored.execution, stored.promise) = (Some(key.to_string()), Some(of.to_string()));
         }
-        About::Component(name, of) => {
+        AuditSubject::Component(name, of) => {
             (stored.component, stored.digest) = (Some(name.to_string()), Some(of.to_string()));
         }
-        About::Subject(text) => stored.subject = Some(text.clone()),
+        AuditSubject::Subject(text) => stored.subject = Some(text.clone()),
     }
     codec::write_json(&stored)
 }
 
-fn read_body(body: &[u8]) -> Result<(Stored, About), String> {
+fn read_body(body: &[u8]) -> Result<(Stored, AuditSubject), String> {
     fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
         text.parse().map_err(|error: T::Err| error.to_string())
     }
     let stored: Stored = codec::read_json(body)?;
     let Stored { execution, promise, component, digest, subject, .. } = &stored;
     let about = match (execution, promise, component, digest, subject) {
-        (Some(key), None, None, None, None) => About::Execution(parsed(key)?),
-        (Some(key), Some(of), None, None, None) => About::Promise(parsed(key)?, parsed(of)?),
-        (None, None, Some(name), Some(of), None) => About::Component(parsed(name)?, parsed(of)?),
-        (None, None, None, None, Some(text)) => About::Subject(text.clone()),
-        _ => return Err("it does not say what it is about".to_owned()),
+        (Some(key), None, None, None, None) => AuditSubject::Execution(parsed(key)?),
+        (Some(key), Some(of), None, None, None) => AuditSubject::Promise(parsed(key)?, parsed(of)?),
+        (None, None, Some(name), Some(of), None) => {
+            AuditSubject::Component(parsed(name)?, parsed(of)?)
+        }
+        (None, None, None, None, Some(text)) => AuditSubject::Subject(text.clone()),
+        _ => return Err("its subject is missing".to_owned()),
     };
     Ok((stored, about))
 }
 
-fn key(Place { at, id }: Place) -> Bytes {
+fn key(AuditPosition { at, id }: AuditPosition) -> Bytes {
     let mut key = BytesMut::with_capacity(24);
     key.put_u64(at.as_micros());
     key.put_slice(&id);
     key.freeze()
 }
 
-/// The newest entries before a time, or before the last one of a page, at most so many: also within one
-/// moment.
+/// The newest entries before a time, or before the last entry of a page, at most `limit`. A page
+/// may end between entries of one moment.
 pub fn before(
     read: &impl Read,
-    before: impl Into<Place>,
+    before: impl Into<AuditPosition>,
     limit: usize,
 ) -> Result<Seen<Vec<Entry>>, ReadError> {
     let mut scan = Scan::all(AUDIT, limit).reversed();
@@ -168,7 +176,7 @@ pub fn before(
     codec::scan(read, &scan, decode)
 }
 
-/// The time of the newest entry. What the entry says is not looked at: it may be damaged.
+/// The time of the newest entry. The body is not read: it may be damaged.
 pub fn newest(read: &impl Read) -> Result<Seen<Option<Timestamp>>, ReadError> {
     read.scan(&Scan::all(AUDIT, 1).reversed())?.try_map(|page| {
         page.rows.first().map(|(key, _)| read_key(key).map(|(at, _)| at)).transpose()
@@ -193,8 +201,8 @@ mod tests {
 
     use super::*;
 
-    /// C-38: the text of version 1, as it is described, of everything that an entry can be about: it
-    /// must still read. What is about nothing, or about two things, is refused.
+    /// C-38: the text of version 1, for every subject that an entry can have, must still be
+    /// readable. An entry with no subject, or with two, is refused.
     #[test]
     fn entries_of_version_1_read() {
         let execution = ExecutionId::root_of(RootHash::from_bytes([7; 32]));
@@ -202,13 +210,16 @@ mod tests {
         let digest = ComponentDigest::from_bytes([9; 32]);
         let name = ComponentName::new("shop").expect("it is a name");
         let cases = [
-            (About::Execution(key.clone()), format!(r#""execution":"{key}""#)),
+            (AuditSubject::Execution(key.clone()), format!(r#""execution":"{key}""#)),
             (
-                About::Promise(key.clone(), promise.clone()),
+                AuditSubject::Promise(key.clone(), promise.clone()),
                 format!(r#""execution":"{key}","promise":"{promise}""#),
             ),
-            (About::Component(name, digest), format!(r#""component":"shop","digest":"{digest}""#)),
-            (About::Subject("store".to_owned()), r#""subject":"store""#.to_owned()),
+            (
+                AuditSubject::Component(name, digest),
+                format!(r#""component":"shop","digest":"{digest}""#),
+            ),
+            (AuditSubject::Subject("store".to_owned()), r#""subject":"store""#.to_owned()),
         ];
         for (about, part) in cases {
             let text = format!(

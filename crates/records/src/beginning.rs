@@ -1,5 +1,6 @@
-//! Roots whose id begins in some way: people do not type 64 digits. Executions are kept by the hash
-//! of their root, so these stand together; a tree is passed over in one step, however large it is.
+//! Finds roots by a prefix of their id, since people do not type 64 digits. Executions are stored
+//! by the hash of their root, so matching roots are adjacent; a tree is passed over in one step,
+//! however large it is.
 
 use std::fmt;
 use std::ops::Bound;
@@ -15,29 +16,29 @@ use super::index::place;
 use super::listing::{Cursor, Filter, Listing, PAGE_MAX};
 use super::{EXECUTIONS, codec};
 
-/// The fewest digits of a beginning: six stand for one in sixteen million.
+/// The shortest prefix: six digits stand for one root in sixteen million.
 pub const DIGITS_MIN: usize = 6;
 
-/// The most: a whole root hash.
+/// The longest prefix: a whole root hash.
 pub const DIGITS_MAX: usize = 64;
 
-/// The most trees that are looked at for a page, of whatever namespace: who chooses operation ids
-/// can make ids that begin alike. Two reads each: a page takes some milliseconds. Six digits are
-/// shared by as many only when there are more than a billion trees.
+/// The most trees that are looked at for a page, of any namespace: a client that chooses operation
+/// ids can make root ids with the same prefix. Each tree takes two reads: a page takes some
+/// milliseconds. By chance so many trees share six digits only when there are more than a billion.
 pub const TREES_MAX: usize = 100;
 
-/// How the ids of some roots begin.
+/// A prefix of the ids of roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdPrefix {
     /// The digits that make whole bytes.
     bytes: Bytes,
-    /// The last digit, if their number is odd.
+    /// The last digit, if the number of digits is odd.
     half: Option<u8>,
 }
 
-/// A text that is not the beginning of an id.
+/// A text that is not the prefix of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not the beginning of an id: {DIGITS_MIN} to {DIGITS_MAX} lower-case hexadecimal digits")]
+#[error("use {DIGITS_MIN} to {DIGITS_MAX} lower-case hexadecimal digits")]
 pub struct IdPrefixError;
 
 impl FromStr for IdPrefix {
@@ -47,7 +48,7 @@ impl FromStr for IdPrefix {
         if !(DIGITS_MIN..=DIGITS_MAX).contains(&text.len()) {
             return Err(IdPrefixError);
         }
-        // An odd one gets a digit more, which is taken off again.
+        // An odd number of digits gets one more to decode, which is removed again.
         let is_odd = text.len() % 2 == 1;
         let digits = if is_odd { format!("{text}0") } else { text.to_owned() };
         let mut bytes = HEXLOWER.decode(digits.as_bytes()).map_err(|_| IdPrefixError)?;
@@ -64,7 +65,7 @@ impl fmt::Display for IdPrefix {
 }
 
 impl IdPrefix {
-    /// The keys of all trees that begin so.
+    /// The keys of all trees with this prefix.
     fn range(&self) -> KeyRange {
         let Some(half) = self.half else { return prefix_range(self.bytes.clone()) };
         let with = |digit: u8| {
@@ -79,7 +80,7 @@ impl IdPrefix {
     }
 }
 
-/// A page of the roots that begin so, each as its last attempt stands, the newest first.
+/// A page of the roots with this prefix, each by its last attempt, the newest first.
 pub(super) fn list(
     snapshot: &Snapshot,
     filter: &Filter,
@@ -100,7 +101,7 @@ pub(super) fn list(
         let hash = hash.ok_or_else(|| codec::damaged(&EXECUTIONS, &key, "its key is too short"));
         let hash = snapshot.damage().noted(hash)?;
         let root = ExecutionId::root_of(RootHash::from_bytes(hash));
-        // A tree has its root, unless it is being swept.
+        // Only a tree that is being swept has no root.
         if let Some(execution) = executions::latest(snapshot, &root)?.value
             && wanted(filter, &execution)
         {
@@ -121,7 +122,7 @@ pub(super) fn list(
     Ok(Seen { value: Listing { executions, next, crowded: false }, position })
 }
 
-/// Whether the rest of a filter wants it too.
+/// Whether the execution passes the rest of the filter.
 fn wanted(filter: &Filter, execution: &Execution) -> bool {
     let Filter { standings, namespace, function, created_from, created_before, .. } = filter;
     (standings.is_empty() || standings.contains(&execution.standing))
@@ -135,7 +136,7 @@ fn wanted(filter: &Filter, execution: &Execution) -> bool {
 mod tests {
     use super::*;
 
-    /// Digits and nothing else, neither too few nor too many; read back as they were written.
+    /// Only digits, neither too few nor too many; read back as they were written.
     #[test]
     fn beginnings_are_digits() {
         let whole = "0123456789abcdef".repeat(4);
@@ -150,7 +151,7 @@ mod tests {
         }
     }
 
-    /// The range holds exactly the keys that begin with the digits, also at the very end.
+    /// The range holds exactly the keys with the prefix, also at the very end.
     #[test]
     fn ranges_hold_what_begins_so() {
         use std::ops::RangeBounds as _;

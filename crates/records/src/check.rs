@@ -1,6 +1,6 @@
-//! `check`: reads everything there is and compares it with itself: every row's seal and body, every
-//! journal against the rules, every index against what it points to, both ways. What it finds is
-//! said, never mended.
+//! `check` reads everything and compares it with itself: every row's seal and body, every journal
+//! against the rules, every index against the rows that it points to, both ways. It reports
+//! problems and repairs none.
 
 use bytes::Bytes;
 use indelible_journal::{
@@ -9,33 +9,33 @@ use indelible_journal::{
 use indelible_store::{PIPELINE, Position, ReadError, Scan, Snapshot, Store, Table};
 
 use crate::executions::{self, Execution, Standing};
-use crate::idempotency_keys::{KeyRecord, LedTo};
+use crate::idempotency_keys::{KeyOutcome, KeyRecord};
 use crate::index::POINTS_NOWHERE;
 use crate::operations::Operation;
 use crate::room::UNKNOWN_ROOM;
-use crate::windows::{self, Id, Kind, RecordBody, Windowed};
+use crate::windows::{self, Id, Kind, RecordBody, WindowedRecord};
 use crate::{codec, index, journals, keys};
 
-/// So many problems are told in words; more are counted.
+/// How many problems are described; more are only counted.
 pub const PROBLEMS_MAX: usize = 100;
 
 /// Indexes of executions.
 const INDEXES: [Table; 4] =
     [crate::BY_STATUS, crate::BY_FUNCTION, crate::BY_NAMESPACE, crate::FINISHED];
 
-/// Rows are read so many at a time.
+/// How many rows are read at a time.
 const PAGE: usize = 1000;
 
 /// What was found.
 #[derive(Debug, Clone, Default)]
 pub struct Findings {
-    /// The state that was looked at.
+    /// The position whose state was checked.
     pub position: Position,
-    /// Each table, with what could be read of it.
-    pub tables: Vec<Counted>,
-    /// How many events there are in all journals.
+    /// Each table, with the rows that could be read.
+    pub tables: Vec<TableCount>,
+    /// How many entries all journals have.
     pub events: u64,
-    /// What is wrong, up to [`PROBLEMS_MAX`].
+    /// The problems, up to [`PROBLEMS_MAX`].
     pub problems: Vec<Problem>,
     /// How many problems there are in all.
     pub problems_count: u64,
@@ -43,27 +43,27 @@ pub struct Findings {
 
 /// A table, counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
+pub struct TableCount {
     /// Its name.
     pub table: &'static str,
     /// How many rows it has.
     pub rows: u64,
-    /// How many bytes their keys and values have.
+    /// How many bytes the keys and values have.
     pub bytes: u64,
 }
 
-/// Something that is wrong.
+/// A problem with a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// In which table,
+    /// The table of the row.
     pub table: &'static str,
-    /// under which key, in hexadecimal,
+    /// The key of the row, in hexadecimal.
     pub key: String,
-    /// and what.
+    /// What is wrong.
     pub what: String,
 }
 
-/// Reads and compares everything. `progress` is told each table before it is read.
+/// Reads and compares everything. `progress` gets the name of each table before it is read.
 pub fn check(store: &Store, progress: &mut dyn FnMut(&str)) -> Result<Findings, ReadError> {
     let snapshot = store.snapshot()?;
     let mut check = Check { snapshot: &snapshot, findings: Findings::default() };
@@ -76,12 +76,12 @@ pub fn check(store: &Store, progress: &mut dyn FnMut(&str)) -> Result<Findings, 
     Ok(check.findings)
 }
 
-/// Counts the rows of all tables, without looking into them.
-pub fn count(store: &Store) -> Result<Vec<Counted>, ReadError> {
+/// Counts the rows of all tables, without decoding them.
+pub fn count(store: &Store) -> Result<Vec<TableCount>, ReadError> {
     let snapshot = store.snapshot()?;
     let mut counts = Vec::new();
     for table in store.tables() {
-        let mut counted = Counted { table: table.name(), rows: 0, bytes: 0 };
+        let mut counted = TableCount { table: table.name(), rows: 0, bytes: 0 };
         each_row(&snapshot, Scan::all(*table, PAGE), &mut |key, value| {
             counted.rows += 1;
             counted.bytes += (key.len() + value.len()) as u64;
@@ -124,7 +124,7 @@ impl Check<'_> {
         }
     }
 
-    /// Notes what is wrong with a row; anything but a row's own fault ends the check.
+    /// Notes what is wrong with a row; an error that is not about the row ends the check.
     fn noted<T>(
         &mut self,
         table: &Table,
@@ -146,8 +146,8 @@ impl Check<'_> {
         }
     }
 
-    fn table(&mut self, table: &Table) -> Result<Counted, ReadError> {
-        let mut counted = Counted { table: table.name(), rows: 0, bytes: 0 };
+    fn table(&mut self, table: &Table) -> Result<TableCount, ReadError> {
+        let mut counted = TableCount { table: table.name(), rows: 0, bytes: 0 };
         let mut last = Bytes::new();
         let snapshot = self.snapshot;
         let result = each_row(snapshot, Scan::all(*table, PAGE), &mut |key, value| {
@@ -156,7 +156,7 @@ impl Check<'_> {
             last = key.clone();
             self.row(table, key, value)
         });
-        // Where a table cannot be read on, the others still can.
+        // If a table cannot be read to its end, the others still are.
         self.noted(table, &last, result.map_err(|error| behind(error, table)))?;
         Ok(counted)
     }
@@ -198,17 +198,17 @@ impl Check<'_> {
             known if [crate::OUTBOX, crate::APPLIED].contains(&known) => {
                 crate::outbox::check(self.snapshot, known, key, value)
             }
-            // Other rooms' tables are theirs to check.
+            // Tables of other kinds of machines are checked by the code that owns them.
             _ => Ok(()),
         };
         self.noted(table, key, result).map(drop)
     }
 
-    /// An execution's row against its journal and the indexes.
+    /// Compares an execution's row with its journal and the indexes.
     fn execution(&mut self, key: &Bytes, execution: &Execution) -> Result<(), ReadError> {
         for (table, row, value) in index::entries(execution).into_iter().flatten() {
             if self.snapshot.get(table, &row)?.value != Some(value) {
-                let what = format!("the index {} does not have it", table.name());
+                let what = format!("it is missing in the index {}", table.name());
                 self.problem(&crate::EXECUTIONS, key, what);
             }
         }
@@ -240,14 +240,15 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A journal's row that belongs to no execution. Those that do are read with theirs.
+    /// Checks a journal's row that belongs to no execution. The others are read with their
+    /// execution.
     fn journal_row(&mut self, key: &Bytes, value: &Bytes) -> Result<(), ReadError> {
         let (journal, _) = journals::split(key)?;
         if self.snapshot.get(crate::EXECUTIONS, &keys::journal_key(&journal))?.value.is_some() {
             return Ok(());
         }
         journals::decode(journal.execution_id(), key, value)?;
-        // Of a finished tree that is being swept, the executions go first.
+        // A sweep deletes the executions of a tree before its journals.
         if self.is_being_swept(journal.execution_id().root())? {
             Ok(())
         } else {
@@ -255,13 +256,13 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a part of a tree is gone, because it is being swept.
+    /// Whether a tree is partly deleted by a sweep.
     fn is_being_swept(&self, root: &RootHash) -> Result<bool, ReadError> {
         let entry = index::being_swept(root);
         Ok(self.snapshot.get(crate::FINISHED, &entry)?.value.is_some())
     }
 
-    /// Whether there are rows whose keys begin so.
+    /// Whether there are rows with this prefix.
     fn any(&self, table: Table, prefix: Bytes) -> Result<bool, ReadError> {
         Ok(!self.snapshot.scan(&Scan::prefix(table, prefix, 1))?.value.rows.is_empty())
     }
@@ -284,13 +285,13 @@ impl Check<'_> {
         let Some(value) = self.snapshot.get(crate::EXECUTIONS, &at)?.value else {
             return Err(codec::damaged(table, key, POINTS_NOWHERE));
         };
-        // A row that cannot be read is told of in its own table.
+        // A row that does not decode is reported in its own table.
         let Ok(execution) = executions::decode(&at, &value) else { return Ok(()) };
         let entries = index::entries(&execution);
         if entries.iter().flatten().any(|(other, row, _)| other == table && row == key) {
             return Ok(());
         }
-        Err(codec::damaged(table, key, "the execution that it points to does not stand like this"))
+        Err(codec::damaged(table, key, "the execution that it points to is in another state"))
     }
 
     fn exists(
@@ -305,8 +306,8 @@ impl Check<'_> {
         }
     }
 
-    /// An execution that ends with very many timers leaves some, which mean nothing and go when they
-    /// are due: its tree may go before.
+    /// An execution that ends with very many timers leaves some, which are deleted when they are
+    /// due: its tree may be deleted before that.
     fn timer(&mut self, key: &Bytes, journal: &JournalKey) -> Result<(), ReadError> {
         if self.snapshot.get(crate::EXECUTIONS, &keys::journal_key(journal))?.value.is_some() {
             return Ok(());
@@ -324,73 +325,75 @@ impl Check<'_> {
         kind: Kind,
         key: &Bytes,
         value: &Bytes,
-    ) -> Result<(Id, Windowed<R>), ReadError> {
+    ) -> Result<(Id, WindowedRecord<R>), ReadError> {
         let (table, id) = (kind.table(), Id::read(kind, key)?);
         let record = windows::decode(table, key, value)?;
         if let Some(at) = record.expires_at
             && self.snapshot.get(crate::EXPIRIES, &windows::expiry(at, kind, key))?.value.is_none()
         {
-            return Err(codec::damaged(&table, key, "the index expiries does not have it"));
+            return Err(codec::damaged(&table, key, "it is missing in the index expiries"));
         }
         Ok((id, record))
     }
 
-    /// A record that another one names, as long as this is so of it. One that cannot be read is told
-    /// of in its own table.
+    /// Whether a record that another one names is there, and `is_so` holds for it. A record that
+    /// does not decode is reported in its own table.
     fn is_paired<R: RecordBody>(
         &self,
         other: &Id,
-        is_so: impl FnOnce(Windowed<R>) -> bool,
+        is_so: impl FnOnce(WindowedRecord<R>) -> bool,
     ) -> Result<bool, ReadError> {
         let (table, key) = (other.kind.table(), other.key());
         let found = self.snapshot.get(table, &key)?.value;
         Ok(found.is_some_and(|value| windows::decode(table, &key, &value).map_or(true, is_so)))
     }
 
-    /// The record of an operation, and whether its key leads to it. When the operation is over, the
-    /// key's record goes first, and the key may be used again before this one goes.
+    /// Checks the record of an operation, and that its key leads to it. After the operation's end
+    /// this does not hold: the key's record expires first, and the key may be used again while this
+    /// record is there.
     fn operation(&self, key: &Bytes, value: &Bytes) -> Result<(), ReadError> {
         let (id, found) = self.windowed::<Operation>(Kind::Operation, key, value)?;
         let damaged = |what| Err(codec::damaged(&crate::OPERATIONS, key, what));
         if found.record.end.is_some() && found.record.ending().is_none() {
-            return damaged("its end is not that of an execution");
+            return damaged("its end differs from the end of its execution");
         }
         let Some(led_here) = found.record.key.as_ref().filter(|_| found.is_in_progress()) else {
             return Ok(());
         };
         let led_here = Id::idempotency_key(&id.namespace, led_here);
-        let is_paired = self.is_paired(&led_here, |other: Windowed<KeyRecord>| {
-            matches!(other.record.led_to, LedTo::Operation(led_to) if led_to.as_str() == id.name)
+        let is_paired = self.is_paired(&led_here, |other: WindowedRecord<KeyRecord>| {
+            matches!(other.record.led_to, KeyOutcome::Operation(led_to) if led_to.as_str() == id.name)
         })?;
-        if is_paired { Ok(()) } else { damaged("its key does not lead to it") }
+        if is_paired { Ok(()) } else { damaged("the record of its key points elsewhere") }
     }
 
-    /// The record of a key, or an answer. That of a start leads to the record of an operation that
-    /// names the key and, once it is over, goes a microsecond later; all others have a window.
+    /// Checks the record of a key, or an answer. The record of a start leads to the record of an
+    /// operation that names the key and, once the operation is over, expires a microsecond later.
+    /// All other records have a window.
     fn key_record(&self, kind: Kind, key: &Bytes, value: &Bytes) -> Result<(), ReadError> {
         let (id, found) = self.windowed::<KeyRecord>(kind, key, value)?;
         let damaged = |what| Err(codec::damaged(&kind.table(), key, what));
-        let Windowed { expires_at, record: KeyRecord { led_to, .. } } = found;
+        let WindowedRecord { expires_at, record: KeyRecord { led_to, .. } } = found;
         let root = id.name.split_once(':').map(|(root, _)| root.parse::<RootHash>());
         if kind == Kind::Answer && !matches!(root, Some(Ok(_))) {
             return damaged("it names no target");
         }
         let operation_id = match (kind, led_to) {
-            (Kind::Answer, LedTo::Operation(_) | LedTo::Target(_)) => {
-                return damaged("it is no answer");
+            (Kind::Answer, KeyOutcome::Operation(_) | KeyOutcome::Target(_)) => {
+                return damaged("it is not a valid answer");
             }
-            (_, LedTo::Operation(operation_id)) => operation_id,
+            (_, KeyOutcome::Operation(operation_id)) => operation_id,
             _ if expires_at.is_none() => return damaged("it has no window"),
             _ => return Ok(()),
         };
         let operation = OperationKey { namespace: id.namespace, operation_id };
         let is_paired =
-            self.is_paired(&Id::operation(&operation), |other: Windowed<Operation>| {
+            self.is_paired(&Id::operation(&operation), |other: WindowedRecord<Operation>| {
                 let earlier = other.expires_at.map(|at| at.as_micros().saturating_sub(1));
                 other.record.key.as_ref() == Some(&id.name)
                     && earlier == expires_at.map(Timestamp::as_micros)
             })?;
-        if is_paired { Ok(()) } else { damaged("its operation's record does not fit it") }
+        if is_paired { Ok(()) } else { damaged("it contradicts the record of its operation") }
     }
 
     fn expiry(&mut self, key: &Bytes) -> Result<(), ReadError> {
@@ -409,18 +412,18 @@ impl Check<'_> {
     }
 }
 
-/// An error that ended the reading of a table, as a problem of the row behind the last one read.
+/// Turns an error that ended the reading of a table into a problem of the last row that was read.
 fn behind(error: ReadError, table: &Table) -> ReadError {
     match error {
         ReadError::Backend { source, .. } if *table != PIPELINE => {
-            let what = format!("the rows behind this one cannot be read: {source}");
+            let what = format!("the rows after this one cannot be read: {source}");
             ReadError::Row { table: table.name(), key: Bytes::new(), what }
         }
         error => error,
     }
 }
 
-/// Where an execution's row does not say what its journal says.
+/// Where an execution's row differs from its journal.
 fn differences(
     execution: &Execution,
     journal: &Journal,
@@ -429,7 +432,7 @@ fn differences(
     let mut differences = Vec::new();
     let mut compare = |what: &str, row: String, journal: String| {
         if row != journal {
-            differences.push(format!("{what} is {row}; by its journal it is {journal}"));
+            differences.push(format!("{what} is {row}, but {journal} in its journal"));
         }
     };
     compare("its length", execution.length.to_string(), journal.len().to_string());
@@ -437,7 +440,7 @@ fn differences(
         return differences;
     };
     let standing = Standing::of(status);
-    if execution.standing != Standing::Held || standing.is_terminal() {
+    if execution.standing != Standing::Stuck || standing.is_terminal() {
         compare("its status", execution.standing.name().to_owned(), standing.name().to_owned());
     }
     let created_at = created_at.map(|at| at.to_string()).unwrap_or_default();
@@ -464,8 +467,8 @@ mod tests {
 
     use super::*;
 
-    /// A row whose seal is right and whose body is not is found, with its table, its key and what is
-    /// wrong: nothing in these tables is taken on trust.
+    /// A row whose seal is right and whose body is wrong is found, with its table, its key and what
+    /// is wrong: no body is taken on trust.
     #[test]
     fn bodies_are_looked_into() {
         let engine = Arc::new(MemoryBackend::new());
@@ -480,20 +483,20 @@ mod tests {
             (crate::IDEMPOTENCY_KEYS, b"\0\x04shopkey", "\0done", "it is too short"),
             (crate::ANSWERS, answer.as_bytes(), "\0done", "it is too short"),
             (crate::AUDIT, &[0; 24], "resolved", "expected value"),
-            (crate::AUDIT, &[1; 24], versioned, "it is of version 2; known is 1"),
+            (crate::AUDIT, &[1; 24], versioned, "it has version 2; this build reads version 1"),
             (crate::UNRESOLVED, &effect, "held", "expected value"),
-            (crate::COMPONENTS, &[9; 32], "another", "it is not the component of this digest"),
-            (crate::SETTINGS, b"retention", "30d", "no setting has this name"),
+            (crate::COMPONENTS, &[9; 32], "another", "its bytes do not match its digest"),
+            (crate::SETTINGS, b"retention", "30d", "unknown setting"),
             (crate::SETTINGS, b"component/a b", versioned, "a component's name has"),
             (crate::SETTINGS, b"component/shop", versioned, "version 2"),
-            (crate::SETTINGS, b"manifest/shop", versioned, "its digest is none"),
+            (crate::SETTINGS, b"manifest/shop", versioned, "its digest is invalid"),
             (crate::SETTINGS, manifest.as_bytes(), r#"{"version":1}"#, "missing field `functions`"),
             (crate::SETTINGS, token.as_bytes(), versioned, "no JSON of an API key"),
             (crate::SETTINGS, b"retention-clock", versioned, "version 2"),
-            (crate::OUTBOX, &[0, 0, 0, 1], "", "a slot is none"),
+            (crate::OUTBOX, &[0, 0, 0, 1], "", "a slot is invalid"),
             (crate::OUTBOX, &[0; 4], "settled", "it is too short"),
             (crate::OUTBOX, &[1 << 4; 12], "x", UNKNOWN_ROOM),
-            (crate::APPLIED, &[1 << 4; 12], "", "it has a value"),
+            (crate::APPLIED, &[1 << 4; 12], "", "its value is not empty"),
         ];
         for (table, key, body, what) in rows {
             let mut batch = Batch::new();

@@ -1,8 +1,7 @@
-//! How rows are put into bytes: numbers that sort, text with its length, and the seal around a
-//! value.
+//! How rows are encoded: numbers that sort, text with its length, and the seal around a value.
 //!
 //! A sealed value is `version ‖ body ‖ check`. The check covers the table, the key and all before
-//! it, so that a value that stands under the wrong key is damage, whoever put it there.
+//! it, so that a value under the wrong key is damage, however it came there.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::Timestamp;
@@ -36,10 +35,13 @@ pub(crate) fn unseal(
         return Err(wrong(format!("it has only {} bytes", value.len())));
     };
     if value[end..] != check(table, key, &value[..end]).to_be_bytes() {
-        return Err(wrong("its check does not match: it is damaged".to_owned()));
+        return Err(wrong("its checksum does not match: it is damaged".to_owned()));
     }
     if value[0] != version {
-        return Err(wrong(format!("it has version {}; known is {version}", value[0])));
+        return Err(wrong(format!(
+            "it has version {}; this build reads version {version}",
+            value[0]
+        )));
     }
     Ok(value.slice(1..end))
 }
@@ -53,7 +55,7 @@ pub(crate) fn damaged(table: &Table, key: &Bytes, what: impl Into<String>) -> Re
     ReadError::Row { table: table.name(), key: key.clone(), what: what.into() }
 }
 
-/// What was read, decoded. Rows that do not decode are noted as damage of what they were read from.
+/// Decodes what was read. Rows that do not decode are noted as damage of their store.
 pub(crate) fn decoded<T, U>(
     read: &impl Read,
     seen: Seen<T>,
@@ -89,7 +91,7 @@ pub(crate) fn scan<T>(
     })
 }
 
-/// What the whole of some bytes says, which are of the row with this key: its key, or its body.
+/// Parses all of these bytes, which are the key or the body of the row with this key.
 pub(crate) fn parse<T>(
     table: &Table,
     key: &Bytes,
@@ -104,17 +106,17 @@ pub(crate) fn parse<T>(
 /// The version of every body in JSON.
 pub(crate) const JSON_VERSION: u8 = 1;
 
-/// A body in JSON, which is of [`JSON_VERSION`]. Err: why it is none. That can repeat what the body
-/// says: bodies with secrets need words of their own.
+/// A body in JSON, of [`JSON_VERSION`]. Err: why it is not one. The error may quote the body, so
+/// bodies with secrets need their own.
 pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     #[derive(Deserialize)]
     struct Versioned {
         version: u32,
     }
-    // Before the rest: another version has other fields.
+    // The version comes before the rest: another version has other fields.
     let Versioned { version } = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if version != u32::from(JSON_VERSION) {
-        return Err(format!("it is of version {version}; known is {JSON_VERSION}"));
+        return Err(format!("it has version {version}; this build reads version {JSON_VERSION}"));
     }
     serde_json::from_slice(body).map_err(|error| error.to_string())
 }
@@ -123,9 +125,9 @@ pub(crate) fn write_json(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).expect("texts, numbers and lists are JSON")
 }
 
-/// A time in microseconds, of a body in JSON.
+/// A time in microseconds, from a body in JSON.
 pub(crate) fn read_micros(micros: u64) -> Result<Timestamp, String> {
-    Timestamp::from_micros(micros).ok_or_else(|| format!("{micros} is no time"))
+    Timestamp::from_micros(micros).ok_or_else(|| format!("{micros} is not a valid time"))
 }
 
 /// Why bytes are not what they should be.
@@ -179,7 +181,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn timestamp(&mut self) -> Result<Timestamp, Malformed> {
-        Timestamp::from_micros(self.u64()?).ok_or(Malformed("a time is past the last one"))
+        Timestamp::from_micros(self.u64()?).ok_or(Malformed("a time is later than the year 9999"))
     }
 
     /// All that is left.
@@ -194,7 +196,7 @@ impl<'a> Reader<'a> {
         str::from_utf8(bytes).map_err(|_| Malformed("a text is not UTF-8"))
     }
 
-    /// That nothing is left.
+    /// Checks that nothing is left.
     pub(crate) fn end(self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed("it is too long")) }
     }

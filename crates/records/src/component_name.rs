@@ -1,4 +1,4 @@
-//! Names of components: part of what callers write, so they are short and plain.
+//! Names of components: callers write them in requests, so they are short and plain.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,8 +14,8 @@ pub struct ComponentName(Arc<str>);
 /// Why a text is not the name of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a component's name has 1 to {COMPONENT_NAME_BYTES_MAX} letters, digits, `-`, `_` or `.`, and \
-     begins with a letter or digit"
+    "invalid component name: use 1 to {COMPONENT_NAME_BYTES_MAX} letters, digits, `-`, `_` and \
+     `.`, beginning with a letter or digit"
 )]
 pub struct ComponentNameError;
 
@@ -61,7 +61,7 @@ impl FromStr for ComponentName {
 mod tests {
     use super::*;
 
-    /// A name that could be mistaken for something else is none.
+    /// A name that could be mistaken for something else is refused.
     #[test]
     fn names_are_plain() {
         for good in ["orders", "a", "9", "shop.orders-v2_x"] {

@@ -1,4 +1,4 @@
-//! What a component's name stands for: the version that new calls take, and all that were deployed
+//! The versions of a component's name: the one that new calls take, and all that were deployed
 //! under the name (D6).
 //!
 //! ```text
@@ -14,7 +14,7 @@ use super::{ComponentName, codec, settings};
 
 pub(crate) const PREFIX: &str = "component/";
 
-/// What a name stands for.
+/// The versions of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComponentVersions {
     /// The version that new calls take.
@@ -26,7 +26,7 @@ pub struct ComponentVersions {
 /// A version of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// What it is.
+    /// The digest of its code.
     pub digest: ComponentDigest,
     /// When it was deployed under this name for the first time.
     pub deployed_at: Timestamp,
@@ -47,12 +47,12 @@ struct StoredVersion {
     deployed_at: String,
 }
 
-/// Adds to a batch: the name stands for this.
+/// Adds to a batch: the name has these versions.
 pub fn put(batch: &mut Batch, name: &ComponentName, known: &ComponentVersions) {
     settings::put(batch, &setting(name), &encode(known));
 }
 
-/// The names behind one, at most so many, and what each stands for.
+/// Names after `after`, at most `limit`, and the versions of each.
 pub fn next(
     read: &impl Read,
     after: Option<&ComponentName>,
@@ -80,10 +80,11 @@ pub(crate) fn decode(
 ) -> Result<(ComponentName, ComponentVersions), String> {
     let name = ComponentName::new(name).map_err(|error| error.to_string())?;
     let stored: Stored = codec::read_json(body)?;
-    let digest = |text: &str| text.parse().map_err(|_| "a digest is none".to_owned());
+    let digest = |text: &str| text.parse().map_err(|_| "a digest is invalid".to_owned());
     let mut versions = Vec::with_capacity(stored.versions.len());
     for version in &stored.versions {
-        let deployed_at = version.deployed_at.parse().map_err(|_| "a time is none".to_owned())?;
+        let deployed_at =
+            version.deployed_at.parse().map_err(|_| "a time is invalid".to_owned())?;
         versions.push(Version { digest: digest(&version.digest)?, deployed_at });
     }
     Ok((name, ComponentVersions { active: digest(&stored.active)?, versions }))
@@ -93,7 +94,7 @@ pub(crate) fn decode(
 mod tests {
     use super::*;
 
-    /// The text of version 1, as it is described: it must still read.
+    /// The text of version 1 must still be readable.
     #[test]
     fn version_1_reads() {
         let digest = "ab".repeat(32);

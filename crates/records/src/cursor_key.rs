@@ -1,4 +1,4 @@
-//! The key that cursors are sealed with: its row. What is sealed, and how, is the server's to decide.
+//! The row of the key that cursors are sealed with. The server decides what is sealed, and how.
 //!
 //! ```text
 //! setting `cursor-key`:   {"version":1,"key":"64 hexadecimal digits"}
@@ -20,7 +20,7 @@ struct Stored {
     key: String,
 }
 
-/// Makes the key of a store; refused if there is one. Waits on this thread.
+/// Stores the key; refused if there is one. Blocks this thread.
 #[cfg(feature = "store")]
 pub fn create(store: &indelible_store::Store, key: &[u8; 32]) -> Result<Position, SubmitError> {
     let mut batch = Batch::in_slots(Slot::SERVER);
@@ -30,15 +30,15 @@ pub fn create(store: &indelible_store::Store, key: &[u8; 32]) -> Result<Position
     store.submit_blocking(batch)
 }
 
-/// The key of a store.
+/// The stored key.
 pub fn get(read: &impl Read) -> Result<Seen<Option<[u8; 32]>>, ReadError> {
     settings::read(read, NAME, decode)
 }
 
-/// Err says what is wrong, and has no part of the key in it.
+/// Err says what is wrong, without any part of the key.
 pub(crate) fn decode(body: &[u8]) -> Result<[u8; 32], String> {
     let stored: Stored =
-        codec::read_json(body).map_err(|_| "it is no JSON of a cursor key of version 1")?;
+        codec::read_json(body).map_err(|_| "it is not the JSON of a cursor key of version 1")?;
     let key = HEXLOWER.decode(stored.key.as_bytes()).ok().and_then(|key| key.try_into().ok());
     key.ok_or_else(|| "the key is not 64 hexadecimal digits".to_owned())
 }
@@ -47,8 +47,8 @@ pub(crate) fn decode(body: &[u8]) -> Result<[u8; 32], String> {
 mod tests {
     use super::*;
 
-    /// The stored form, as it is described: it must still read. Anything else is refused, and no part
-    /// of the key is repeated.
+    /// The stored form must still be readable. Anything else is refused, without any part of the
+    /// key in the error.
     #[test]
     fn the_stored_form() {
         let digits = "0a".repeat(32);

@@ -1,4 +1,4 @@
-//! Executions: a row for each, which says how it stands, and the one door by which a journal, its
+//! Executions: a row for each with its standing, and the one function by which a journal, its
 //! execution's row and the indexes change together (D1).
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -14,10 +14,10 @@ use super::{EXECUTIONS, FINISHED, JOURNALS, index, keys};
 
 const VERSION: u8 = 1;
 
-/// The longest note on why an execution is held, in bytes; longer ones are cut.
-pub const HELD_BYTES_MAX: usize = 4096;
+/// The longest note on why an execution is stuck, in bytes; longer ones are cut.
+pub const STUCK_BYTES_MAX: usize = 4096;
 
-/// How an execution stands, as lists show it: its journal's status, or that it is held.
+/// How an execution stands, as lists show it: its journal's status, or that it is stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Standing {
@@ -25,10 +25,10 @@ pub enum Standing {
     Running = 1,
     /// The guest waits.
     Blocked = 2,
-    /// Somebody asked to cancel; the guest may clean up.
+    /// A cancel was requested; the guest may clean up.
     Cancelling = 3,
     /// It does not go on by itself: stuck (see C-25), or an outcome that a person has to settle.
-    Held = 4,
+    Stuck = 4,
     /// The function returned. Terminal.
     Completed = 5,
     /// The function failed. Terminal.
@@ -43,13 +43,13 @@ impl Standing {
         Self::Running,
         Self::Blocked,
         Self::Cancelling,
-        Self::Held,
+        Self::Stuck,
         Self::Completed,
         Self::Failed,
         Self::Cancelled,
     ];
 
-    /// How a journal of this status stands, unless it is held.
+    /// The standing for this status, unless the execution is stuck.
     pub fn of(status: &Status) -> Self {
         match status {
             Status::Running => Self::Running,
@@ -72,7 +72,7 @@ impl Standing {
             Self::Running => "Running",
             Self::Blocked => "Blocked",
             Self::Cancelling => "Cancelling",
-            Self::Held => "Held",
+            Self::Stuck => "Stuck",
             Self::Completed => "Completed",
             Self::Failed => "Failed",
             Self::Cancelled => "Cancelled",
@@ -84,54 +84,54 @@ impl Standing {
     }
 }
 
-/// What is kept of an execution beside its journal: enough for lists, and to go on.
+/// What is stored of an execution beside its journal: enough for lists, and to go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
     /// Which attempt at which execution.
     pub key: JournalKey,
-    /// How many events its journal has.
+    /// How many entries its journal has.
     pub length: u64,
     /// How it stands.
     pub standing: Standing,
-    /// When it was started: the time of its first event.
+    /// When it was started: the time of its first entry.
     pub created_at: Timestamp,
-    /// The time of its last event.
+    /// The time of its last entry.
     pub updated_at: Timestamp,
-    /// The code it runs, for life.
+    /// The code it runs, fixed for its life.
     pub component: ComponentDigest,
-    /// Which function of it.
+    /// Its function in the component.
     pub function: FunctionName,
-    /// Why it is held, if it is. Cut at [`HELD_BYTES_MAX`].
-    pub held: Option<String>,
-    /// Whose operation a root belongs to. None for what others called.
+    /// Why it is stuck, if it is. Cut at [`STUCK_BYTES_MAX`].
+    pub stuck: Option<String>,
+    /// The namespace of a root's operation. None for children.
     pub namespace: Option<Namespace>,
 }
 
-/// Why an execution cannot be changed like this. It is a mistake of the caller's, found before
+/// Why an execution cannot be changed like this: a mistake of the calling code, found before
 /// anything is submitted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdvanceError {
-    /// The journal's length after is not the length before and the entries.
-    #[error("a journal of {before} events and {entries} more does not have {after}")]
+    /// The length after is not the length before plus the new entries.
+    #[error("a journal of {before} events with {entries} more cannot have {after}")]
     Length {
-        /// Before.
+        /// The length before.
         before: u64,
-        /// The new ones.
+        /// How many entries are new.
         entries: usize,
-        /// As the caller says.
+        /// The length after, as the calling code says.
         after: u64,
     },
-    /// The entries do not follow on what is there.
+    /// The new entries do not follow the stored ones.
     #[error("the first new event has sequence {first}, not {expected}")]
     Sequence {
-        /// Its sequence.
+        /// The sequence of the first new entry.
         first: u64,
         /// The journal's length.
         expected: u64,
     },
-    /// What an execution is for life has changed.
-    #[error("an execution's {0} does not change")]
+    /// A field that is fixed for an execution's life has changed.
+    #[error("the {0} of an execution cannot change")]
     Fixed(&'static str),
     /// An entry cannot be written.
     #[error(transparent)]
@@ -139,9 +139,9 @@ pub enum AdvanceError {
 }
 
 /// Adds to a batch: the journal gets these entries, the execution's row becomes `after`, the
-/// indexes follow. It is accepted only if the execution still is as `before` says, and so its
-/// journal as long (D1): what the indexes lose is what they have. A root is new only when nothing is
-/// left of an earlier one that retention takes.
+/// indexes follow. The store accepts it only if the row still is `before`, and so the journal as
+/// long (D1): then the index entries of `before` are the stored ones. A new root is accepted only
+/// when nothing is left of an earlier tree of the same root.
 pub fn advance(
     batch: &mut Batch,
     before: Option<&Execution>,
@@ -155,8 +155,8 @@ pub fn advance(
         Some(before) => batch.expect(EXECUTIONS, key.clone(), Expect::Equal(encode(&key, before))),
     };
     if before.is_none() && after.key.execution_id().is_root() {
-        // An earlier tree of the same root may be half gone: its events would be taken for this
-        // one's, and this one's would go with them.
+        // An earlier tree of the same root may be partly deleted: its entries would be taken for
+        // this one's, and the sweep would delete this one's with them.
         let earlier = index::being_swept(after.key.execution_id().root());
         batch.expect(FINISHED, earlier, Expect::Absent);
     }
@@ -208,7 +208,7 @@ pub fn get(read: &impl Read, key: &JournalKey) -> Result<Seen<Option<Execution>>
     codec::decoded(read, read.get(EXECUTIONS, &key)?, decode)
 }
 
-/// The last attempt at an execution: the one that goes on, or that ended it.
+/// The last attempt at an execution: the one that goes on, or whose end is its end.
 pub fn latest(
     read: &impl Read,
     execution: &ExecutionId,
@@ -221,7 +221,7 @@ pub fn latest(
     })
 }
 
-/// The attempt at an execution that follows another; without one, the first that is there.
+/// The attempt at an execution that follows another; without one, the first stored.
 pub fn attempt_after(
     read: &impl Read,
     execution: &ExecutionId,
@@ -236,8 +236,8 @@ pub fn attempt_after(
     })
 }
 
-/// The executions of a tree, all attempts, callers before those that they called: those after
-/// `after`, at most so many.
+/// The executions of a tree, all attempts, callers before their children: those after `after`, at
+/// most `limit`.
 pub fn tree(
     read: &impl Read,
     root: &RootHash,
@@ -255,9 +255,9 @@ pub fn tree(
 }
 
 pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {
-    let held = execution.held.as_deref().map_or("", |held| cut(held, HELD_BYTES_MAX));
+    let stuck = execution.stuck.as_deref().map_or("", |stuck| cut(stuck, STUCK_BYTES_MAX));
     let namespace = execution.namespace.as_ref().map_or("", Namespace::as_str);
-    let texts = execution.function.as_str().len() + held.len() + namespace.len();
+    let texts = execution.function.as_str().len() + stuck.len() + namespace.len();
     let mut body = BytesMut::with_capacity(96 + texts);
     body.put_u64(execution.length);
     body.put_u8(execution.standing as u8);
@@ -265,8 +265,8 @@ pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {
     body.put_u64(execution.updated_at.as_micros());
     body.put_slice(execution.component.as_bytes());
     put_text(&mut body, execution.function.as_str());
-    body.put_u8(u8::from(execution.held.is_some()));
-    put_text(&mut body, held);
+    body.put_u8(u8::from(execution.stuck.is_some()));
+    put_text(&mut body, stuck);
     put_text(&mut body, namespace);
     codec::seal(&EXECUTIONS, key, VERSION, &body)
 }
@@ -279,15 +279,15 @@ pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError>
         reader.end()?;
         let mut reader = Reader(&body);
         let length = reader.u64()?;
-        let standing = Standing::from_number(reader.u8()?).ok_or(Malformed("no such standing"))?;
+        let standing = Standing::from_number(reader.u8()?).ok_or(Malformed("unknown state"))?;
         let created_at = reader.timestamp()?;
         let updated_at = reader.timestamp()?;
         let component = ComponentDigest::from_bytes(reader.array()?);
         let function = FunctionName::new(reader.text()?);
-        let function = function.map_err(|_| Malformed("its function has no proper name"))?;
-        let is_held = reader.bool()?;
-        let held = reader.text()?;
-        let held = is_held.then(|| held.to_owned());
+        let function = function.map_err(|_| Malformed("the name of its function is invalid"))?;
+        let is_stuck = reader.bool()?;
+        let stuck = reader.text()?;
+        let stuck = is_stuck.then(|| stuck.to_owned());
         let namespace = Some(reader.text()?).filter(|name| !name.is_empty()).map(Namespace::new);
         reader.end()?;
         let namespace = namespace.transpose();
@@ -299,14 +299,14 @@ pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError>
             updated_at,
             component,
             function,
-            held,
-            namespace: namespace.map_err(|_| Malformed("its namespace has no proper name"))?,
+            stuck,
+            namespace: namespace.map_err(|_| Malformed("the name of its namespace is invalid"))?,
         })
     };
     read().map_err(|Malformed(what)| codec::damaged(&EXECUTIONS, key, what))
 }
 
-/// The beginning of a text that has at most so many bytes.
+/// The beginning of a text, at most `bytes_max` bytes.
 fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }

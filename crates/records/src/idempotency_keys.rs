@@ -1,5 +1,5 @@
-//! Idempotency keys: which operation a start under a caller's key led to (C-31), or what was answered
-//! to a request that changed something else. The same of the table `answers`.
+//! Idempotency keys: the operation that a start under a caller's key led to (C-31), or the answer
+//! to a request that changed something else. The table `answers` has the same records.
 //!
 //! ```text
 //! request hash (32) ‖ kind (1) ‖ the rest
@@ -8,15 +8,15 @@
 //!   4 a start: operation id
 //!   5 a note: root hash of the target (32), zeros for the server
 //! ```
-//! The record of a start is written in the commit that starts the execution, and goes with that of the
-//! operation, a moment before it: a key that is there always leads somewhere. That of anything else is
-//! written in the commit of what was done, and goes by the same window.
+//! The record of a start is written in the commit that starts the execution, and expires a moment
+//! before the operation's record: a stored key always leads to an operation. The record of any
+//! other request is written in the commit of its change, and has the same window.
 //!
-//! The key and what a request changes can be in different slots, which different nodes may own. Then
-//! there are two steps (C-80): the key's slot notes what is to be changed, durably; then the target
-//! commits the change, and the answer in the table `answers` with it. A repetition goes from the key to
-//! the target to the answer; a note without an answer says that the change was not made. A note that
-//! led to a refusal is removed before the refusal is told.
+//! The key and the target of a request can be in different slots, which different nodes may own.
+//! Then there are two steps (C-80), in this order: the key's slot notes the target, durably; then
+//! the target commits the change and, in the table `answers`, the answer. A repetition goes from
+//! the key to the target to the answer; a note without an answer says that the change was not made.
+//! A note that led to a refusal is removed before the caller gets the refusal.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_idempotency::RequestHash;
@@ -25,53 +25,53 @@ use indelible_journal::{ComponentDigest, DeliveryId, OperationId, RootHash};
 use crate::codec::Reader;
 use crate::windows::RecordBody;
 
-/// What stands for the server among the targets of notes. No tree has this root.
+/// Stands for the server as the target of a note. No tree has this root.
 pub const SERVER: RootHash = RootHash::from_bytes([0; 32]);
 
-/// What is known of a key.
+/// The record of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// What must not differ in a repetition.
+    /// A hash of the parts that a repetition must not change.
     pub hash: RequestHash,
     /// What the request led to.
-    pub led_to: LedTo,
+    pub led_to: KeyOutcome,
 }
 
 /// What a request under a key led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LedTo {
-    /// It was a start.
+pub enum KeyOutcome {
+    /// The request was a start of this operation.
     Operation(OperationId),
-    /// It was anything else.
+    /// The request was anything else.
     Answer(Answer),
-    /// It was anything else, and this tree, or [`SERVER`], has the answer.
+    /// The request was anything else, and the answer is with this tree, or [`SERVER`].
     Target(RootHash),
 }
 
-/// What was answered to a request under a key.
+/// The answer to a request under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// That it is done.
+    /// The request is done.
     Done,
-    /// A signal's number.
+    /// The number of the delivered signal.
     Delivered(DeliveryId),
-    /// What a cancel came to.
-    Cancelling(Cancelling),
-    /// What was deployed.
+    /// What a cancel led to.
+    Cancelling(CancelOutcome),
+    /// A component was deployed.
     Deployed {
         /// The version.
         digest: ComponentDigest,
-        /// Whether it was known under the name.
+        /// Whether the version was known under the name.
         known: bool,
     },
 }
 
-/// What a cancel came to.
+/// What a cancel led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cancelling {
-    /// The request is written; the guest may clean up.
+pub enum CancelOutcome {
+    /// The request is recorded; the guest may clean up.
     Requested,
-    /// It was asked for before.
+    /// The cancel was requested before.
     Already,
 }
 
@@ -79,24 +79,24 @@ impl RecordBody for KeyRecord {
     fn put(&self, out: &mut BytesMut) {
         out.put_slice(self.hash.as_bytes());
         match &self.led_to {
-            LedTo::Answer(Answer::Done) => out.put_u8(0),
-            LedTo::Answer(Answer::Delivered(delivery)) => {
+            KeyOutcome::Answer(Answer::Done) => out.put_u8(0),
+            KeyOutcome::Answer(Answer::Delivered(delivery)) => {
                 out.put_u8(1);
                 out.put_u64(delivery.get());
             }
-            LedTo::Answer(Answer::Cancelling(cancelling)) => {
-                out.put_slice(&[2, u8::from(*cancelling == Cancelling::Already)]);
+            KeyOutcome::Answer(Answer::Cancelling(cancelling)) => {
+                out.put_slice(&[2, u8::from(*cancelling == CancelOutcome::Already)]);
             }
-            LedTo::Answer(Answer::Deployed { digest, known }) => {
+            KeyOutcome::Answer(Answer::Deployed { digest, known }) => {
                 out.put_u8(3);
                 out.put_slice(digest.as_bytes());
                 out.put_u8(u8::from(*known));
             }
-            LedTo::Operation(id) => {
+            KeyOutcome::Operation(id) => {
                 out.put_u8(4);
                 out.put_slice(id.as_str().as_bytes());
             }
-            LedTo::Target(target) => {
+            KeyOutcome::Target(target) => {
                 out.put_u8(5);
                 out.put_slice(target.as_bytes());
             }
@@ -107,26 +107,26 @@ impl RecordBody for KeyRecord {
         let mut reader = Reader(bytes);
         let hash = RequestHash::from_bytes(reader.array()?);
         let led_to = match reader.u8()? {
-            0 => LedTo::Answer(Answer::Done),
+            0 => KeyOutcome::Answer(Answer::Done),
             1 => {
-                let delivery = DeliveryId::new(reader.u64()?).ok_or("a delivery is none")?;
-                LedTo::Answer(Answer::Delivered(delivery))
+                let delivery = DeliveryId::new(reader.u64()?).ok_or("a delivery id is invalid")?;
+                KeyOutcome::Answer(Answer::Delivered(delivery))
             }
-            2 => LedTo::Answer(Answer::Cancelling(match reader.bool()? {
-                false => Cancelling::Requested,
-                true => Cancelling::Already,
+            2 => KeyOutcome::Answer(Answer::Cancelling(match reader.bool()? {
+                false => CancelOutcome::Requested,
+                true => CancelOutcome::Already,
             })),
             3 => {
                 let digest = ComponentDigest::from_bytes(reader.array()?);
-                LedTo::Answer(Answer::Deployed { digest, known: reader.bool()? })
+                KeyOutcome::Answer(Answer::Deployed { digest, known: reader.bool()? })
             }
             4 => {
                 let id = str::from_utf8(std::mem::take(&mut reader.0)).ok();
                 let id = id.and_then(|id| OperationId::new(id).ok());
-                LedTo::Operation(id.ok_or("an operation id is none")?)
+                KeyOutcome::Operation(id.ok_or("an operation id is invalid")?)
             }
-            5 => LedTo::Target(RootHash::from_bytes(reader.array()?)),
-            _ => return Err("it led to nothing that is known"),
+            5 => KeyOutcome::Target(RootHash::from_bytes(reader.array()?)),
+            _ => return Err("its target is of unknown kind"),
         };
         reader.end()?;
         Ok(Self { hash, led_to })
@@ -137,27 +137,27 @@ impl RecordBody for KeyRecord {
 mod tests {
     use super::*;
 
-    /// C-31, C-80: the stored forms, byte by byte; anything else is not taken for one.
+    /// C-31, C-80: the stored forms, byte by byte; anything else is refused.
     #[test]
     fn the_stored_forms() {
         let digest = ComponentDigest::from_bytes([9; 32]);
-        let known = LedTo::Answer(Answer::Deployed { digest, known: true });
-        let delivered = LedTo::Answer(Answer::Delivered(DeliveryId::FIRST));
-        let cancelling = |cancelling| LedTo::Answer(Answer::Cancelling(cancelling));
-        let operation = LedTo::Operation(OperationId::new("op-1").expect("it is one"));
+        let known = KeyOutcome::Answer(Answer::Deployed { digest, known: true });
+        let delivered = KeyOutcome::Answer(Answer::Delivered(DeliveryId::FIRST));
+        let cancelling = |cancelling| KeyOutcome::Answer(Answer::Cancelling(cancelling));
+        let operation = KeyOutcome::Operation(OperationId::new("op-1").expect("it is one"));
         let forms = [
-            (LedTo::Answer(Answer::Done), vec![0]),
+            (KeyOutcome::Answer(Answer::Done), vec![0]),
             (delivered, vec![1, 0, 0, 0, 0, 0, 0, 0, 1]),
-            (cancelling(Cancelling::Requested), vec![2, 0]),
-            (cancelling(Cancelling::Already), vec![2, 1]),
+            (cancelling(CancelOutcome::Requested), vec![2, 0]),
+            (cancelling(CancelOutcome::Already), vec![2, 1]),
             (known, [&[3], &[9; 32][..], &[1]].concat()),
             (operation, b"\x04op-1".to_vec()),
-            (LedTo::Target(RootHash::from_bytes([5; 32])), vec![5; 33]),
+            (KeyOutcome::Target(RootHash::from_bytes([5; 32])), vec![5; 33]),
         ];
         let read = |bytes: &[u8]| KeyRecord::read(&Bytes::copy_from_slice(bytes));
         let with = |rest: &[u8]| [&[7; 32], rest].concat();
         for (led_to, rest) in forms {
-            let is_start = matches!(led_to, LedTo::Operation(_));
+            let is_start = matches!(led_to, KeyOutcome::Operation(_));
             let record = KeyRecord { hash: RequestHash::from_bytes([7; 32]), led_to };
             let mut out = BytesMut::new();
             record.put(&mut out);
@@ -169,10 +169,10 @@ mod tests {
             assert_eq!(read(&[&out, &b"x"[..]].concat()).is_ok(), is_start);
         }
         for (rest, why) in [
-            (&[1, 0, 0, 0, 0, 0, 0, 0, 0][..], "a delivery is none"),
+            (&[1, 0, 0, 0, 0, 0, 0, 0, 0][..], "a delivery id is invalid"),
             (&[2, 2], "it is neither 0 nor 1"),
-            (b"\x04a\xff", "an operation id is none"),
-            (&[6], "it led to nothing that is known"),
+            (b"\x04a\xff", "an operation id is invalid"),
+            (&[6], "its target is of unknown kind"),
         ] {
             assert_eq!(read(&with(rest)), Err(why));
         }

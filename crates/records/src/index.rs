@@ -1,9 +1,7 @@
-//! Indexes of executions: which there are by status, by function, by namespace, and which trees are
-//! finished.
-//! They are written with the row that they point to, in the same batch (D1). What lists go by is in
-//! the keys. That of namespaces has the function beside them, so that a list of one function passes
-//! over the others without reading their rows.
-//!
+//! Indexes of executions by status, by function and by namespace, and the index of finished trees.
+//! An index entry is written with the row that it points to, in the same batch (D1). Lists are
+//! filtered by keys alone. The index of namespaces has the function as its value, so that a list of
+//! one function passes over the others without reading their rows.
 //! ```text
 //! executions_by_status      scope (1) ‖ standing (1) ‖ newest first (8) ‖ journal key
 //! executions_by_function    function ‖ 00 ‖ scope ‖ standing ‖ newest first ‖ journal key
@@ -12,7 +10,7 @@
 //!                           00 ‖ 0 (8) ‖ journal key of the root's first attempt: it is being swept
 //! ```
 //! *Newest first* is the time of creation counted down. The scope tells roots from children, so
-//! that a tree of ten thousand does not bury the list of roots.
+//! that a tree of ten thousand executions does not bury the list of roots.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::{ExecutionId, FunctionName, JournalKey, Namespace, RootHash, Timestamp};
@@ -22,7 +20,7 @@ use super::codec::{Malformed, Reader};
 use super::executions::{Execution, Standing};
 use super::{BY_FUNCTION, BY_NAMESPACE, BY_STATUS, FINISHED, keys};
 
-/// Roots, or what they called.
+/// Roots, or executions that have a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(crate) enum Scope {
@@ -38,7 +36,7 @@ impl Scope {
     }
 }
 
-/// Makes the indexes say `after` where they said `before`. Rows that stay are not written.
+/// Makes the indexes say `after` where they said `before`. Entries that stay are not written.
 pub(crate) fn replace(batch: &mut Batch, before: Option<&Execution>, after: Option<&Execution>) {
     let (before, after) = (before.map(entries), after.map(entries));
     if before == after {
@@ -52,17 +50,17 @@ pub(crate) fn replace(batch: &mut Batch, before: Option<&Execution>, after: Opti
     }
 }
 
-/// The rows that the indexes have for an execution: table, key, value.
+/// The entries that the indexes have for an execution: table, key, value.
 pub(crate) fn entries(execution: &Execution) -> [Option<(Table, Bytes, Bytes)>; 4] {
     let Execution { key, standing, created_at, updated_at, function, namespace, .. } = execution;
     let partition = Partition { scope: Scope::of(key), standing: *standing };
-    let entry = |by: By<'_>| {
+    let entry = |by: IndexOrder<'_>| {
         let mut out = BytesMut::with_capacity(96);
         let table = partition.put(&mut out, by);
         out.put_slice(&place(*created_at, key));
         let value = match by {
-            By::Namespace(_) => Bytes::copy_from_slice(function.as_str().as_bytes()),
-            By::Status | By::Function(_) => Bytes::new(),
+            IndexOrder::Namespace(_) => Bytes::copy_from_slice(function.as_str().as_bytes()),
+            IndexOrder::Status | IndexOrder::Function(_) => Bytes::new(),
         };
         (table, out.freeze(), value)
     };
@@ -70,22 +68,22 @@ pub(crate) fn entries(execution: &Execution) -> [Option<(Table, Bytes, Bytes)>; 
     let finished = (partition.scope == Scope::Root && standing.is_terminal())
         .then(|| (FINISHED, finished(*standing, *updated_at, key), Bytes::new()));
     [
-        Some(entry(By::Status)),
-        Some(entry(By::Function(function))),
+        Some(entry(IndexOrder::Status)),
+        Some(entry(IndexOrder::Function(function))),
         finished,
-        namespace.map(|namespace| entry(By::Namespace(namespace))),
+        namespace.map(|namespace| entry(IndexOrder::Namespace(namespace))),
     ]
 }
 
-/// What an index goes by before it goes by standing.
+/// What an index is ordered by before the standing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By<'a> {
+pub(crate) enum IndexOrder<'a> {
     Status,
     Function(&'a FunctionName),
     Namespace(&'a Namespace),
 }
 
-/// Executions that are together in an index: in order of their [`place`].
+/// Executions that are together in an index, ordered by their [`place`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Partition {
     pub(crate) scope: Scope,
@@ -93,18 +91,18 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    fn put(self, out: &mut BytesMut, by: By<'_>) -> Table {
+    fn put(self, out: &mut BytesMut, by: IndexOrder<'_>) -> Table {
         let (table, name) = match by {
-            By::Status => (BY_STATUS, None),
-            By::Function(function) => (BY_FUNCTION, Some(function.as_str())),
-            By::Namespace(namespace) => (BY_NAMESPACE, Some(namespace.as_str())),
+            IndexOrder::Status => (BY_STATUS, None),
+            IndexOrder::Function(function) => (BY_FUNCTION, Some(function.as_str())),
+            IndexOrder::Namespace(namespace) => (BY_NAMESPACE, Some(namespace.as_str())),
         };
         if let Some(name) = name {
             // Names have no control characters, so the zero ends them.
             out.put_slice(name.as_bytes());
             out.put_u8(0);
         }
-        // That of namespaces has roots alone.
+        // The index of namespaces has only roots.
         if table != BY_NAMESPACE {
             out.put_u8(self.scope as u8);
         }
@@ -112,15 +110,15 @@ impl Partition {
         table
     }
 
-    /// Where it is: its table, and how its keys begin.
-    pub(crate) fn prefix(self, by: By<'_>) -> (Table, Bytes) {
+    /// The table of a partition, and the prefix of its keys.
+    pub(crate) fn prefix(self, by: IndexOrder<'_>) -> (Table, Bytes) {
         let mut out = BytesMut::with_capacity(64);
         let table = self.put(&mut out, by);
         (table, out.freeze())
     }
 }
 
-/// How an execution stands in a list: the newest first, then by key.
+/// The place of an execution in a list: the newest first, then by key.
 pub(crate) fn place(created_at: Timestamp, key: &JournalKey) -> Bytes {
     let mut out = BytesMut::with_capacity(64);
     out.put_u64(newest_first(created_at));
@@ -132,11 +130,11 @@ pub(crate) fn newest_first(created_at: Timestamp) -> u64 {
     !created_at.as_micros()
 }
 
-/// What a place says.
+/// Decodes a place.
 pub(crate) fn read_place(place: &[u8]) -> Result<(Timestamp, JournalKey), Malformed> {
     let mut reader = Reader(place);
     let created_at = Timestamp::from_micros(!reader.u64()?);
-    let created_at = created_at.ok_or(Malformed("a time is past the last one"))?;
+    let created_at = created_at.ok_or(Malformed("a time is later than the year 9999"))?;
     let key = keys::read_journal_key(&mut reader)?;
     reader.end()?;
     Ok((created_at, key))
@@ -150,14 +148,14 @@ pub(crate) fn finished(standing: Standing, at: Timestamp, key: &JournalKey) -> B
     out.freeze()
 }
 
-/// What is wrong with an entry of an index that has lost its row.
-pub(crate) const POINTS_NOWHERE: &str = "what it points to is not there";
+/// What is wrong with an index entry that has lost its row.
+pub(crate) const POINTS_NOWHERE: &str = "it points to a row that does not exist";
 
-/// In place of a standing: a part of the tree is gone.
+/// Stands in place of a standing when a part of the tree is deleted.
 pub(crate) const BEING_SWEPT: u8 = 0;
 
-/// The entry of a tree of which a part is gone. It says nothing but which tree: whoever starts a root
-/// can ask for it, and it is before all others, so that no file has to be looked into for that.
+/// The index entry of a tree that is partly deleted. It names only the tree, so that the start of a
+/// root can look it up by key; and it sorts before all others, so that no file is read for that.
 pub(crate) fn being_swept(root: &RootHash) -> Bytes {
     let mut out = BytesMut::with_capacity(64);
     out.put_u8(BEING_SWEPT);
@@ -166,7 +164,7 @@ pub(crate) fn being_swept(root: &RootHash) -> Bytes {
     out.freeze()
 }
 
-/// The root of a finished tree, from its entry.
+/// The root of a finished tree, from its index entry.
 pub(crate) fn read_finished(entry: &[u8]) -> Result<JournalKey, Malformed> {
     let mut reader = Reader(entry);
     reader.take(9)?;
@@ -175,12 +173,12 @@ pub(crate) fn read_finished(entry: &[u8]) -> Result<JournalKey, Malformed> {
     Ok(key)
 }
 
-/// The execution that an entry of a list's index points to.
+/// The execution that an index entry points to.
 pub(crate) fn read_entry(table: &Table, entry: &[u8]) -> Result<JournalKey, Malformed> {
     let mut reader = Reader(entry);
     if *table != BY_STATUS {
         let end = entry.iter().position(|byte| *byte == 0);
-        reader.take(end.ok_or(Malformed("its name does not end"))? + 1)?;
+        reader.take(end.ok_or(Malformed("its name is not terminated"))? + 1)?;
     }
     reader.take(if *table == BY_NAMESPACE { 1 } else { 2 })?;
     Ok(read_place(reader.0)?.1)

@@ -1,5 +1,5 @@
-//! Journals: the rows that hold an execution's events, read back page by page. They are written
-//! by [`executions::advance`](super::executions::advance) alone.
+//! Journals: the rows that hold an execution's entries, read page by page. Only
+//! [`executions::advance`](super::executions::advance) writes them.
 
 use std::ops::Bound;
 
@@ -9,19 +9,19 @@ use indelible_store::{Read, ReadError, Scan, Seen, prefix_range};
 
 use super::{JOURNALS, codec, keys};
 
-/// Of the seal; the body has a version of its own.
+/// The version of the seal; the body has its own version.
 pub(crate) const VERSION: u8 = 1;
 
-/// A part of a journal. Nobody has checked the records: `Journal::recover` does.
+/// A part of a journal. The records are not checked yet: `Journal::recover` does that.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Events {
     /// In order, without a gap.
     pub records: Vec<Record>,
-    /// Where to go on, if there may be more.
+    /// The sequence to go on from, if there may be more.
     pub next: Option<u64>,
 }
 
-/// Events of a journal from this number on, up to so many rows of them.
+/// Entries of a journal from this sequence on, from at most `rows_max` rows.
 pub fn read(
     read: &impl Read,
     key: &JournalKey,
@@ -47,7 +47,7 @@ pub fn read(
     })
 }
 
-/// The key of the row that has this event, or where it would be.
+/// The key of the row that has this entry, or where it would be.
 fn row_with(read: &impl Read, key: &JournalKey, event: u64) -> Result<Bytes, ReadError> {
     let at = keys::journal_row(key, event);
     let (start, _) = prefix_range(keys::journal_key(key));
@@ -56,7 +56,7 @@ fn row_with(read: &impl Read, key: &JournalKey, event: u64) -> Result<Bytes, Rea
     Ok(page.rows.into_iter().next().map_or(at, |(row, _)| row))
 }
 
-/// The records of a row. Their sequences are counted from its key.
+/// The records of a row. Their sequences count from the one in its key.
 pub(crate) fn decode(
     execution: &ExecutionId,
     row: &Bytes,
@@ -67,12 +67,16 @@ pub(crate) fn decode(
         .map_err(|error| codec::damaged(&JOURNALS, row, error.to_string()))?;
     let first = records.first().map(|record| record.sequence.get());
     if first != Some(split(row)?.1) {
-        return Err(codec::damaged(&JOURNALS, row, "its first event is not the one its key says"));
+        return Err(codec::damaged(
+            &JOURNALS,
+            row,
+            "the sequence of its first event differs from its key",
+        ));
     }
     Ok(records)
 }
 
-/// Whose row it is, and its first event.
+/// The journal that a row belongs to, and the sequence of its first entry.
 pub(crate) fn split(row: &Bytes) -> Result<(JournalKey, u64), ReadError> {
     codec::parse(&JOURNALS, row, row, |reader| Ok((keys::read_journal_key(reader)?, reader.u64()?)))
 }

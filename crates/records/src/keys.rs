@@ -1,11 +1,11 @@
-//! Keys that sort as the things they name: all journals of a tree together, by depth, then by
-//! path, then by attempts.
+//! Keys that sort as the things they name: all journals of a tree together, by depth, then by path,
+//! then by attempts.
 //!
 //! ```text
 //! journal key   root hash (32) ‖ depth (1) ‖ path (4 each) ‖ attempts (4 each, depth + 1)
 //! ```
-//! Numbers are big-endian. The depth says how long the key is, so none is the beginning of
-//! another, and something may follow.
+//! Numbers are big-endian. The depth determines the length of the key, so no key is a prefix of
+//! another, and more bytes may follow.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use indelible_journal::{
@@ -14,7 +14,7 @@ use indelible_journal::{
 
 use super::codec::{Malformed, Reader, put_text};
 
-/// Room for a key that is not deep, and the number behind it.
+/// Capacity for a key that is not deep, and the number behind it.
 const KEY_BYTES_GUESS: usize = 64;
 
 pub(crate) fn put_journal_key(out: &mut impl BufMut, key: &JournalKey) {
@@ -32,7 +32,7 @@ fn put_execution(out: &mut impl BufMut, execution: &ExecutionId) {
     }
 }
 
-/// What the keys of all attempts at an execution begin with, and no others.
+/// The prefix of the keys of all attempts at an execution, and of no others.
 pub(crate) fn execution(execution: &ExecutionId) -> Bytes {
     let mut out = BytesMut::with_capacity(KEY_BYTES_GUESS);
     put_execution(&mut out, execution);
@@ -55,10 +55,11 @@ pub(crate) fn read_journal_key(reader: &mut Reader<'_>) -> Result<JournalKey, Ma
         .map(|_| Attempt::new(reader.u32()?).ok_or(Malformed("an attempt is 0")))
         .collect::<Result<Vec<_>, _>>()?;
     let attempts = Attempts::new(&attempts).ok_or(Malformed("it has too many attempts"))?;
-    JournalKey::new(execution, attempts).map_err(|_| Malformed("its attempts do not fit its path"))
+    JournalKey::new(execution, attempts)
+        .map_err(|_| Malformed("the number of its attempts does not match its path"))
 }
 
-/// The journal's row that begins with this event.
+/// The journal's row that begins with this entry.
 pub(crate) fn journal_row(key: &JournalKey, first: u64) -> Bytes {
     let mut out = BytesMut::with_capacity(KEY_BYTES_GUESS);
     put_journal_key(&mut out, key);
@@ -66,7 +67,7 @@ pub(crate) fn journal_row(key: &JournalKey, first: u64) -> Bytes {
     out.freeze()
 }
 
-/// Something that is unique within a namespace.
+/// The key of something that is unique within a namespace.
 pub(crate) fn namespaced(namespace: &Namespace, name: &str) -> Bytes {
     let mut out = BytesMut::with_capacity(KEY_BYTES_GUESS);
     put_text(&mut out, namespace.as_str());
@@ -116,14 +117,14 @@ mod tests {
         for a in &bytes {
             assert_eq!(bytes.iter().filter(|b| b.starts_with(a)).count(), 1);
         }
-        // The number of an event sorts behind the key, and the deepest row fits the bound.
+        // The number of an entry sorts behind the key, and the deepest row fits the bound.
         assert!(journal_row(&sorted[0], 9) < journal_row(&sorted[0], 10));
         assert!(journal_row(&sorted[0], u64::MAX) < bytes[1]);
         let row = journal_row(&sorted[9], 0);
         assert!(row.len() < indelible_store::Bounds::DEFAULT.key_bytes_max / 2, "{}", row.len());
     }
 
-    /// A key that nobody could have written is refused, not guessed at.
+    /// A key that this code never writes is refused, not guessed at.
     #[test]
     fn impossible_journal_keys_are_refused() {
         let mut zero_attempt = journal_key(&key(1, &[], &[1])).to_vec();

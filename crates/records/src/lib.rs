@@ -1,6 +1,5 @@
-//! Every table, each with the one place where its keys and values are made and read, and what
-//! goes over all of them: checks, retention, backups. Bytes are described in
-//! `docs/formats/store-rows.md`.
+//! Every table, each with the one module that makes and reads its keys and values, and what works
+//! on all of them: checks, retention, backups. `docs/formats/store-rows.md` describes the bytes.
 #![cfg_attr(
     not(feature = "store"),
     allow(dead_code, unused_imports, reason = "what goes over all tables uses it")
@@ -52,11 +51,11 @@ use indelible_store::{Shape, Table};
 pub const COMPONENTS: Table = Table::new(1, "components", Shape::Large);
 /// What an execution is and how it stands, by journal key.
 pub const EXECUTIONS: Table = Table::new(2, "executions", Shape::Churn).with_slots(slots::tree);
-/// The events of executions, by journal key and the number of the first event in the row.
+/// The entries of executions, by journal key and the number of the first entry in the row.
 pub const JOURNALS: Table = Table::new(3, "journals", Shape::Kept).with_slots(slots::tree);
-/// What is to be run.
+/// Machines to run, by ticket.
 pub const QUEUE: Table = Table::new(4, "queue", Shape::Churn).with_slots(slots::room);
-/// What is to happen when, by time.
+/// Timers, by time.
 pub const TIMERS: Table = Table::new(5, "timers", Shape::Churn).with_slots(slots::room);
 /// Operations, by namespace and id.
 pub const OPERATIONS: Table =
@@ -74,12 +73,12 @@ pub const BY_STATUS: Table =
 /// Index: executions by function and status, newest first.
 pub const BY_FUNCTION: Table =
     Table::new(11, "executions_by_function", Shape::Churn).with_slots(slots::behind_name::<10>);
-/// Index: finished trees by status, oldest first: what retention looks at.
+/// Index: finished trees by status, oldest first, for retention.
 pub const FINISHED: Table =
     Table::new(12, "finished_trees", Shape::Churn).with_slots(slots::behind::<9>);
-/// Index: records that go by a window of their own, the next to go first.
+/// Index: records that expire, the next to expire first.
 pub const EXPIRIES: Table = Table::new(13, "expiries", Shape::Churn).with_slots(slots::expiry);
-/// Effects of which nobody knows whether they happened, by journal key and child.
+/// Unresolved effects, by journal key and child.
 pub const UNRESOLVED: Table =
     Table::new(14, "unresolved_effects", Shape::Churn).with_slots(slots::tree);
 
@@ -87,7 +86,7 @@ pub const UNRESOLVED: Table =
 pub const BY_NAMESPACE: Table =
     Table::new(15, "executions_by_namespace", Shape::Churn).with_slots(slots::behind_name::<9>);
 
-/// Answers to requests under idempotency keys of other slots, by what they changed and the key.
+/// Answers to requests under idempotency keys of other slots, by their target and the key.
 pub const ANSWERS: Table = Table::new(16, "answers", Shape::Sought).with_slots(slots::answer);
 
 /// Messages to other slots that are not settled, by channel and number.
@@ -95,7 +94,7 @@ pub const OUTBOX: Table = Table::new(17, "outbox", Shape::Churn).with_slots(Slot
 /// Messages from other slots that were applied and are not settled, by channel and number.
 pub const APPLIED: Table = Table::new(18, "applied", Shape::Churn).with_slots(Slot::at_start_of);
 
-/// All of them. Rooms that come later add theirs behind these.
+/// All tables. Later kinds of machines add theirs behind these.
 pub const TABLES: [Table; 18] = [
     COMPONENTS,
     EXECUTIONS,

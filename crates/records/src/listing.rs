@@ -1,9 +1,9 @@
-//! Lists of executions: by namespace, status, function and time, newest first, page by page. A page
-//! costs what it shows, whatever the history: each status has its own part of an index, and a list
-//! that wants several takes them by turns. Two lists pass over some of what they look at, and look at
-//! a bounded number for a page: one by namespace and function, which looks at what the index has of
-//! that namespace, and one of last attempts alone. Those whose id begins in some way are found without
-//! an index (`beginning`).
+//! Lists of executions: by namespace, status, function and time, newest first, page by page. The
+//! cost of a page depends on what it shows, not on the history: each status has its own part of an
+//! index, and a list of several statuses merges their parts. Two kinds of lists pass over rows, and
+//! look at a bounded number of rows for a page: a list by namespace and function, which looks at
+//! all executions of the namespace; and a list of last attempts alone. Executions with a prefix of
+//! an id are found without an index (`beginning`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,55 +20,55 @@ use super::EXECUTIONS;
 use super::beginning::{self, IdPrefix};
 use super::codec::{self, Malformed};
 use super::executions::{self, Execution, Standing};
-use super::index::{self, By, Partition, Scope};
+use super::index::{self, IndexOrder, Partition, Scope};
 
 /// The most executions on a page.
 pub const PAGE_MAX: usize = 1000;
 
-/// The most rows that are looked at for a page, of whatever is passed over: other functions of a
-/// namespace, attempts that others followed. No index is without them, and a page must not cost a
-/// whole history.
+/// The most rows that are looked at for a page, with those that are passed over: other functions of
+/// a namespace, attempts that were followed by others. No index is without them, and a page must
+/// not cost a whole history.
 pub const LOOKED_AT_MAX: usize = PAGE_MAX;
 
 /// Which executions to list. The default is all roots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Those that stand like one of these; all if none is named.
+    /// The standings to list; all if empty.
     pub standings: Vec<Standing>,
-    /// Roots of this namespace; what they called is not among them, whatever `with_children` says.
+    /// Roots of this namespace, without their children, whatever `with_children` says.
     pub namespace: Option<Namespace>,
-    /// Those of this function. Together with a namespace, a page may have fewer than were asked for,
-    /// or none, and still say where to go on: [`LOOKED_AT_MAX`].
+    /// Executions of this function. Together with a namespace, a page may have fewer executions
+    /// than were asked for, or none, and still have a next page: [`LOOKED_AT_MAX`].
     pub function: Option<FunctionName>,
-    /// Those created at this time or later.
+    /// Executions created at this time or later.
     pub created_from: Option<Timestamp>,
-    /// Those created before this time.
+    /// Executions created before this time.
     pub created_before: Option<Timestamp>,
-    /// Also those that other executions called.
+    /// Also executions that have a caller.
     pub with_children: bool,
-    /// Each execution as its last attempt stands, and only if that is one of those wanted: what a
-    /// later attempt made good has not failed. Every attempt has a row of its own, and is listed by
-    /// itself without this. A page may be short, or empty, as one of a function of a namespace.
+    /// Each execution by its last attempt, and only if that has one of the standings: an execution
+    /// whose later attempt completed has not failed. Without this every attempt is listed by
+    /// itself. A page may be short or empty, as for a function of a namespace.
     pub latest_only: bool,
-    /// Roots whose id begins so, each as its last attempt stands; what they called is not among
-    /// them, whatever `with_children` says. At most [`beginning::TREES_MAX`] trees are looked at.
+    /// Roots whose id has this prefix, each by its last attempt, without their children, whatever
+    /// `with_children` says. At most [`beginning::TREES_MAX`] trees are looked at.
     pub id_prefix: Option<IdPrefix>,
 }
 
-/// Where a page ended. It stays good whatever happens to executions meanwhile: what was on an
-/// earlier page does not come again, and what stays as it is, is not passed over.
+/// Where a page ended. It stays valid while executions change: an execution from an earlier page
+/// does not come again, and one that does not change is not passed over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(pub(super) Bytes);
 
 /// A text that is not a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a cursor of a list of executions")]
+#[error("the cursor is not from a list of executions; leave it out to begin anew")]
 pub struct CursorError;
 
 const CURSOR_VERSION: u8 = 1;
 
 /// What is wrong with a row that is missing.
-const NOT_THERE: &str = "an index has it, but it is not there";
+const NOT_THERE: &str = "an index points to it, but it does not exist";
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,7 +82,7 @@ impl FromStr for Cursor {
     type Err = CursorError;
 
     fn from_str(text: &str) -> Result<Self, CursorError> {
-        // The longest place there is: no need to decode more of a text from outside.
+        // No place is longer, so a longer text from a client is not decoded.
         if text.len() > 1024 {
             return Err(CursorError);
         }
@@ -98,15 +98,15 @@ impl FromStr for Cursor {
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
-    /// The newest first.
+    /// The executions, the newest first.
     pub executions: Vec<Execution>,
-    /// Where to go on; none at the end. A page that is not full is not the last one if this says so.
+    /// Where to go on; none at the end. A page that is not full may still have a next one.
     pub next: Option<Cursor>,
-    /// More trees begin like the filter's beginning of an id than are looked at: none is listed.
+    /// More trees have the filter's prefix than are looked at: none is listed.
     pub crowded: bool,
 }
 
-/// A page of executions after a cursor, at most `limit` (and [`PAGE_MAX`]) of them.
+/// A page of executions after a cursor: at most `limit`, and at most [`PAGE_MAX`].
 pub fn list(
     snapshot: &Snapshot,
     filter: &Filter,
@@ -117,8 +117,9 @@ pub fn list(
     Ok(piece.map(|(listing, _)| listing))
 }
 
-/// The same, looking at no more than so many rows, and how many it has looked at: a page that is made
-/// in pieces, each where the one before it ended. A list by the beginning of an id is one piece.
+/// The same, looking at no more than `looked_at_max` rows; also returns how many rows it has looked
+/// at. So a page can be made of pieces, each going on where the one before ended. A list by the
+/// prefix of an id is one piece.
 pub fn list_piece(
     snapshot: &Snapshot,
     filter: &Filter,
@@ -142,7 +143,7 @@ pub fn list_piece(
             }
         }
     }
-    // Few parts have much: a little of each first, more of those that are used up.
+    // Few parts are large: a little of each is read first, and more of those that are used up.
     let wanted_rows = limit.min(looked_at_max);
     let chunk = wanted_rows.div_ceil(parts.len()).max(8).min(wanted_rows + 1);
     parts.iter_mut().for_each(|part| part.scan.rows_max = chunk);
@@ -179,7 +180,7 @@ pub fn list_piece(
     Ok(Seen { value: (listing, looked_at), position: snapshot.position() })
 }
 
-/// The journal key of a place, which is behind a time of 8 bytes. One that is shorter has none.
+/// The journal key of a place, which follows a time of 8 bytes. A shorter place has none.
 fn key_of(place: &Bytes) -> Bytes {
     place.slice(place.len().min(8)..)
 }
@@ -192,8 +193,8 @@ fn execution_at(snapshot: &Snapshot, place: &Bytes) -> Result<Execution, ReadErr
     }
 }
 
-/// The same, unless a later attempt at it is there. It reads one row either way: the attempts at an
-/// execution stand together, and the last of them is this one or the reason why it is passed over.
+/// The same, or none if there is a later attempt. It reads one row in both cases: the attempts at
+/// an execution are adjacent, and the last one is this one or the reason to pass over it.
 fn latest_at(snapshot: &Snapshot, place: &Bytes) -> Result<Option<Execution>, ReadError> {
     let damaged = |what| codec::damaged(&EXECUTIONS, &key_of(place), what);
     let (_, key) = index::read_place(place).map_err(|Malformed(what)| damaged(what))?;
@@ -208,7 +209,7 @@ fn latest_at(snapshot: &Snapshot, place: &Bytes) -> Result<Option<Execution>, Re
 struct Part {
     scan: Scan,
     prefix: usize,
-    /// Places, and what the index has beside each; the next one last.
+    /// Places, with the value of the index entry of each; the next one last.
     places: Vec<(Bytes, Bytes)>,
     more: bool,
 }
@@ -216,9 +217,9 @@ struct Part {
 impl Part {
     fn new(partition: Partition, filter: &Filter, after: Option<&Cursor>) -> Self {
         let by = match (&filter.namespace, &filter.function) {
-            (Some(namespace), _) => By::Namespace(namespace),
-            (None, Some(function)) => By::Function(function),
-            (None, None) => By::Status,
+            (Some(namespace), _) => IndexOrder::Namespace(namespace),
+            (None, Some(function)) => IndexOrder::Function(function),
+            (None, None) => IndexOrder::Status,
         };
         let (table, prefix) = partition.prefix(by);
         let at = |place: &[u8]| {
@@ -226,7 +227,7 @@ impl Part {
             key.extend_from_slice(place);
             key.freeze()
         };
-        // Newest first: earlier times have larger keys. Nothing is before the first time.
+        // Newest first: earlier times have larger keys. No execution is before the first time.
         let before = |time: Timestamp| {
             index::newest_first(time).checked_add(1).map(|place| at(&place.to_be_bytes()))
         };
@@ -240,7 +241,7 @@ impl Part {
             Some(None) | None => behind,
         };
         if let Some(cursor) = after.map(|Cursor(place)| at(place)) {
-            // One from a list of other times may lie before this one's beginning.
+            // A cursor from a list of other times may be before this one's beginning.
             let (Bound::Included(first) | Bound::Excluded(first)) = &start else { unreachable!() };
             if cursor >= *first {
                 start = Bound::Excluded(cursor);

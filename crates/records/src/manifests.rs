@@ -1,5 +1,5 @@
-//! What a version of a component offers, as it is stored with it. What makes a manifest acceptable is
-//! decided where components are deployed.
+//! The stored manifest of a component's version: what it offers. The code that deploys components
+//! decides which manifests are acceptable.
 //!
 //! ```text
 //! setting `manifest/DIGEST`:   {"version":1,"functions":[…]}
@@ -37,17 +37,17 @@ pub struct Function {
     pub backoff_base_us: u64,
     pub backoff_cap_us: u64,
     pub deadline_us: Option<u64>,
-    /// JSON text within JSON: what the guest gave is kept to the letter.
+    /// JSON text within JSON: the guest's text is kept unchanged.
     pub input_schema: Option<String>,
     pub output_schema: Option<String>,
 }
 
-/// Adds to a batch: this version offers what [`encode`] has written.
+/// Adds to a batch: this version has the manifest that [`encode`] has made.
 pub fn put(batch: &mut Batch, digest: &ComponentDigest, manifest: &str) {
     settings::put(batch, &setting(digest), manifest.as_bytes());
 }
 
-/// What a version offers.
+/// The functions that a version offers.
 pub fn get(
     read: &impl Read,
     digest: &ComponentDigest,
@@ -65,12 +65,12 @@ pub fn encode(functions: Vec<Function>) -> String {
     serde_json::to_string(&stored).expect("strings, numbers and lists are always JSON")
 }
 
-/// What [`encode`] wrote. Err: why it is none.
+/// Decodes what [`encode`] made. Err: why that is not possible.
 pub fn decode(body: &[u8]) -> Result<Vec<Function>, String> {
     codec::read_json(body).map(|stored: Stored| stored.functions)
 }
 
 pub(crate) fn check(digest: &str, body: &[u8]) -> Result<(), String> {
-    digest.parse::<ComponentDigest>().map_err(|_| "its digest is none".to_owned())?;
+    digest.parse::<ComponentDigest>().map_err(|_| "its digest is invalid".to_owned())?;
     decode(body).map(drop)
 }

@@ -5,7 +5,7 @@
 //! ‖ the caller's idempotency key with its length (2 + n), none if empty ‖ the end, none if empty
 //! ```
 //! The request hash is [`Binding`]. The record outlives the execution, with its outcome (C-3): the
-//! end is the last event of the root's journal, as a line of the export.
+//! end is the last entry of the root's journal, as a line of the export.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::{Attempt, Ending, ExecutionId, OperationKey, RootHash, Timestamp, json};
@@ -13,22 +13,22 @@ use indelible_operations::Binding;
 use indelible_store::{Read, ReadError, Seen};
 
 use crate::codec::{Reader, put_text};
-use crate::windows::{self, Id, RecordBody, Windowed};
+use crate::windows::{self, Id, RecordBody, WindowedRecord};
 
-/// What is known of an operation.
+/// The record of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     /// The tree that it led to.
     pub root: RootHash,
-    /// What was asked for.
+    /// The function and input that were asked for.
     pub binding: Binding,
-    /// When it was accepted: its deadline counts from there.
+    /// When it was accepted: its deadline counts from then.
     pub accepted_at: Timestamp,
-    /// The attempt that goes on, or ended it (see C-32).
+    /// The attempt that goes on, or whose end is the outcome (see C-32).
     pub attempt: Attempt,
-    /// The caller's key that led to it: the key's record goes a moment before this one.
+    /// The caller's key that led to it: the key's record expires a moment before this one.
     pub key: Option<String>,
-    /// The last event of its root's journal, as a line of the export, if its tree is gone.
+    /// The last entry of the root's journal, as a line of the export, if the tree is deleted.
     pub end: Option<Bytes>,
 }
 
@@ -38,7 +38,7 @@ impl Operation {
         ExecutionId::root_of(self.root)
     }
 
-    /// How it ended, if the record has that: its tree is gone.
+    /// The outcome, if the record has it because the tree is deleted.
     pub fn ending(&self) -> Option<Ending> {
         let line = str::from_utf8(self.end.as_ref()?).ok()?;
         Ending::of(json::parse_line(line).ok()?.1.event)
@@ -67,11 +67,11 @@ impl RecordBody for Operation {
     }
 }
 
-/// What is known of an operation.
+/// The record of an operation.
 pub fn get(
     read: &impl Read,
     operation: &OperationKey,
-) -> Result<Seen<Option<Windowed<Operation>>>, ReadError> {
+) -> Result<Seen<Option<WindowedRecord<Operation>>>, ReadError> {
     windows::get(read, &Id::operation(operation))
 }
 
@@ -81,8 +81,8 @@ mod tests {
 
     use super::*;
 
-    /// C-3, C-31: the stored form, byte by byte, with and without a key and an end; anything else is
-    /// not taken for one.
+    /// C-3, C-31: the stored form, byte by byte, with and without a key and an end; anything else
+    /// is refused.
     #[test]
     fn the_stored_form() {
         let mut start = vec![0xaa; 32];
@@ -124,7 +124,7 @@ mod tests {
             read(&bytes).err()
         };
         assert_eq!(broken(75, 0), Some("an attempt is 0"));
-        assert_eq!(broken(64, 0xff), Some("a time is past the last one"));
+        assert_eq!(broken(64, 0xff), Some("a time is later than the year 9999"));
         assert_eq!(broken(78, 0xff), Some("a text is not UTF-8"));
     }
 }

@@ -1,6 +1,6 @@
-//! Messages from one slot to another (D13): in the outbox of the sender's slot from the commit that
-//! causes them until they are settled, and marked as applied in the receiver's slot from the commit
-//! that applies them until the receiver knows that.
+//! Messages from one slot to another (D13). A message is in the outbox of the sender's slot from
+//! the commit that causes it until it is settled. It is marked as applied in the receiver's slot
+//! from the commit that applies it until the receiver knows that it is settled.
 //!
 //! ```text
 //! outbox    from (2) ‖ to (2)                 ->   settled (8), sealed
@@ -8,9 +8,10 @@
 //! applied   to (2) ‖ from (2)                 ->   settled (8), sealed
 //! applied   to (2) ‖ from (2) ‖ number (8)    ->   empty
 //! ```
-//! A slot is its 12 bits and four zero bits. Numbers rise within a channel, which is a sender's slot
-//! and a receiver's. All numbers up to *settled* are over for ever: none of them is in the outbox, and
-//! none will be given to another message. So the receiver forgets their marks, and still knows them.
+//! A slot is its 12 bits and four zero bits. A channel is a sender's slot and a receiver's; numbers
+//! rise within it. All numbers up to *settled* are over for ever: none of them is in the outbox,
+//! and none will be given to another message. So the receiver can forget their marks and still
+//! recognize them.
 
 use std::ops::Bound;
 
@@ -23,11 +24,11 @@ use super::{APPLIED, OUTBOX, Room};
 
 const VERSION: u8 = 1;
 
-/// How far the numbers of a channel may be ahead of the last settled one. It bounds the rows of a
-/// channel on both sides; a sender that has so many messages under way waits for acknowledgements.
+/// How far the numbers of a channel may be ahead of the last settled one. This bounds the rows of a
+/// channel on both sides: a sender with so many messages under way waits for acknowledgements.
 pub const WINDOW: u64 = 1_024;
 
-/// From which slot to which.
+/// A pair of slots that messages go between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Channel {
     /// The sender's slot.
@@ -36,23 +37,23 @@ pub struct Channel {
     pub to: Slot,
 }
 
-/// Which message.
+/// Identifies a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
-    /// From which slot to which.
+    /// The channel.
     pub channel: Channel,
-    /// Its number there, from 1.
+    /// The message's number in the channel, from 1.
     pub number: u64,
 }
 
-/// What is sent.
+/// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The room that it is for.
+    /// The kind of machine that it is for.
     pub room: Room,
-    /// What it is for, there: the room's key. At most 64 KiB.
+    /// The key of the machine. At most 64 KiB.
     pub key: Bytes,
-    /// What that is told.
+    /// What the machine is told.
     pub payload: Bytes,
 }
 
@@ -65,8 +66,8 @@ pub enum Row {
     Message(MessageId),
 }
 
-/// The key of a channel, or of one of its messages, in the outbox or, from the receiver's side, among
-/// what was applied.
+/// The key of a channel, or of one of its messages: in the outbox the sender's slot is first, in
+/// the table `applied` the receiver's.
 fn key(first: Slot, second: Slot, number: Option<u64>) -> Bytes {
     let mut key = BytesMut::with_capacity(12);
     key.put_u16(first.get() << 4);
@@ -77,7 +78,7 @@ fn key(first: Slot, second: Slot, number: Option<u64>) -> Bytes {
     key.freeze()
 }
 
-/// A number is a message's; without one it is the channel's own row.
+/// With a number, the key is of a message; without, of the channel's own row.
 impl Channel {
     fn in_outbox(self, number: impl Into<Option<u64>>) -> Bytes {
         key(self.from, self.to, number.into())
@@ -112,7 +113,7 @@ pub fn settle(batch: &mut Batch, channel: Channel, settled: u64, messages: &[u64
     codec::put(batch, OUTBOX, channel.in_outbox(None), VERSION, &settled.to_be_bytes());
 }
 
-/// The rows of the outbox behind one, at most so many.
+/// Rows of the outbox after `after`, at most `limit`.
 pub fn next(
     read: &impl Read,
     after: Option<Row>,
@@ -139,8 +140,9 @@ pub fn is_applied(read: &impl Read, id: MessageId) -> Result<Seen<bool>, ReadErr
     Ok(read.get(APPLIED, &id.channel.in_applied(id.number))?.map(|value| value.is_some()))
 }
 
-/// Adds to a batch: this message is applied by it. It is refused if the message was applied, or if the
-/// receiver has learned since `settled` was read that more is settled: a mark may have gone then.
+/// Adds to a batch: it applies this message. The store refuses the batch if the message was applied
+/// before; or if the receiver has learned since `settled` was read that more is settled, because
+/// the message's mark may be deleted then.
 pub fn apply(batch: &mut Batch, id: MessageId, settled: u64) {
     expect_settled(batch, id.channel, settled);
     batch.expect(APPLIED, id.channel.in_applied(id.number), Expect::Absent);
@@ -148,7 +150,7 @@ pub fn apply(batch: &mut Batch, id: MessageId, settled: u64) {
 }
 
 /// Adds to a batch: the receiver knows that all numbers up to `now` are settled, and forgets their
-/// marks. It is refused if that is not `before`.
+/// marks. The store refuses the batch if the last settled number is not `before`.
 pub fn forget(
     read: &impl Read,
     batch: &mut Batch,
@@ -156,7 +158,7 @@ pub fn forget(
     before: u64,
     now: u64,
 ) -> Result<(), ReadError> {
-    // At most a window of marks: a message comes with what was settled when it left.
+    // At most a window of marks: each message carries the last settled number.
     let mut scan = Scan::all(APPLIED, WINDOW as usize);
     let last = channel.in_applied(now);
     scan.range = (Bound::Excluded(channel.in_applied(None)), Bound::Included(last));
@@ -188,7 +190,7 @@ fn read_key(table: Table, key: &Bytes) -> Result<(Slot, Slot, Option<u64>), Read
         let mut slot = || {
             let bits = reader.u16()?;
             let slot = Slot::new(bits >> 4).filter(|_| bits & 0xf == 0);
-            slot.ok_or(Malformed("a slot is none"))
+            slot.ok_or(Malformed("a slot is invalid"))
         };
         let (first, second) = (slot()?, slot()?);
         let number = if reader.0.is_empty() { None } else { Some(reader.u64()?) };
@@ -230,14 +232,14 @@ pub(crate) fn check(
     if table == OUTBOX {
         decode_message(key, value)?;
     } else if !value.is_empty() {
-        return Err(codec::damaged(&table, key, "it has a value"));
+        return Err(codec::damaged(&table, key, "its value is not empty"));
     }
     let channel = key.slice(..4);
     let settled = read.get(table, &channel)?.value;
     let settled = settled.map_or(Ok(0), |value| read_settled(table, &channel, &value));
-    // A row that cannot be read is told of under its own key.
+    // The settled row has its own check if it cannot be read.
     if settled.is_ok_and(|settled| number <= settled) {
-        return Err(codec::damaged(&table, key, "it is settled and still there"));
+        return Err(codec::damaged(&table, key, "it is settled but was not deleted"));
     }
     Ok(())
 }

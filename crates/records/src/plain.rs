@@ -20,14 +20,14 @@ pub(crate) fn unseal(table: &Table, key: &Bytes, value: &Bytes) -> Result<Bytes,
 pub mod components {
     use super::*;
 
-    /// Adds a component to a batch, under the digest that it has.
+    /// Adds a component to a batch, under its digest.
     pub fn put(batch: &mut Batch, component: &[u8]) -> ComponentDigest {
         let digest = ComponentDigest::of(component);
         codec::put(batch, COMPONENTS, key(&digest), VERSION, component);
         digest
     }
 
-    /// Adds to a batch: this component goes.
+    /// Adds to a batch: this component is deleted.
     pub fn delete(batch: &mut Batch, digest: &ComponentDigest) {
         batch.delete(COMPONENTS, key(digest));
     }
@@ -51,12 +51,12 @@ pub mod components {
         if ComponentDigest::of(&component).as_bytes() == &key[..] {
             return Ok(());
         }
-        Err(codec::damaged(&COMPONENTS, key, "it is not the component of this digest"))
+        Err(codec::damaged(&COMPONENTS, key, "its bytes do not match its digest"))
     }
 }
 
-/// Settings, by name. What a setting says is known where it is made and read: [`component_versions`],
-/// [`manifests`], [`tokens`], [`truths`], [`cursor_key`], [`retention_clock`]. There are no others.
+/// Settings, by name. These modules define all of them: [`component_versions`], [`manifests`],
+/// [`tokens`], [`truths`], [`cursor_key`], [`retention_clock`].
 pub mod settings {
     use super::*;
 
@@ -65,7 +65,7 @@ pub mod settings {
         codec::put(batch, SETTINGS, key(name), VERSION, value);
     }
 
-    /// Adds to a batch: this setting goes.
+    /// Adds to a batch: this setting is deleted.
     pub fn delete(batch: &mut Batch, name: &str) {
         batch.delete(SETTINGS, key(name));
     }
@@ -80,7 +80,7 @@ pub mod settings {
         Bytes::copy_from_slice(name.as_bytes())
     }
 
-    /// The row that says that this setting has this value.
+    /// The value of the row for this setting.
     pub(crate) fn sealed(name: &str, value: &[u8]) -> Bytes {
         codec::seal(&SETTINGS, &key(name), VERSION, value)
     }
@@ -96,8 +96,8 @@ pub mod settings {
         })
     }
 
-    /// The settings whose names begin with this text, behind one of them, at most so many: what is
-    /// made of the rest of the name and of the value of each.
+    /// The settings whose names begin with this prefix, after `after`, at most `limit`. `decode`
+    /// gets the rest of the name, and the value.
     pub(crate) fn next<T>(
         read: &impl Read,
         prefix: &str,
@@ -121,7 +121,7 @@ pub mod settings {
         codec::damaged(&SETTINGS, &key(name), what)
     }
 
-    /// What is wrong with a row, whatever it sets.
+    /// Checks a row of any setting.
     pub(crate) fn check(key: &Bytes, value: &Bytes) -> Result<(), ReadError> {
         let body = unseal(&SETTINGS, key, value)?;
         let name = String::from_utf8_lossy(key);
@@ -138,7 +138,7 @@ pub mod settings {
         } else if name == retention_clock::NAME {
             retention_clock::decode(&body).map(drop)
         } else {
-            Err("no setting has this name".to_owned())
+            Err("unknown setting".to_owned())
         };
         checked.map_err(|what| codec::damaged(&SETTINGS, key, what))
     }

@@ -1,4 +1,4 @@
-//! Records of operations and keys go when their window has passed (C-3).
+//! Deletes records of operations and keys when their window is over (C-3).
 
 use std::ops::Bound;
 
@@ -14,20 +14,21 @@ use super::{EXPIRIES, retention};
 
 /// What a purge did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Purged {
-    /// How many records went.
+pub struct PurgeReport {
+    /// How many records were deleted.
     pub records: usize,
-    /// Bytes that they had, with their entries.
+    /// The bytes of these records and of their index entries.
     pub bytes: usize,
     /// Whether more may be due.
     pub more: bool,
-    /// They are gone for good when this is durable.
+    /// The deletions are for good when this is durable.
     pub position: Option<Position>,
-    /// Records that stay because they, or their entries, cannot be read, and why: the first ones.
+    /// Records that stay because they, or their index entries, cannot be read, with the reason: the
+    /// first ones.
     pub unreadable: Vec<String>,
 }
 
-/// So many unreadable records are told in words.
+/// How many unreadable records are reported.
 const UNREADABLE_MAX: usize = 10;
 
 /// Why a purge stopped.
@@ -42,9 +43,9 @@ pub enum PurgeError {
     Submit(#[from] SubmitError),
 }
 
-/// Deletes records whose window has passed, at most `limit` of them, in one batch. One that is
-/// changed at the same moment makes the whole batch be refused; the next purge gets them.
-pub async fn purge(store: &Store, now: Timestamp, limit: usize) -> Result<Purged, PurgeError> {
+/// Deletes records whose window is over, at most `limit`, in one batch. If one of them changes at
+/// the same moment, the store refuses the whole batch; the next purge deletes the rest.
+pub async fn purge(store: &Store, now: Timestamp, limit: usize) -> Result<PurgeReport, PurgeError> {
     let (batch, mut purged) = due(store, now, limit, &mut None)?;
     if !batch.writes().is_empty() {
         purged.position = Some(store.submit(batch).await?);
@@ -52,14 +53,14 @@ pub async fn purge(store: &Store, now: Timestamp, limit: usize) -> Result<Purged
     Ok(purged)
 }
 
-/// The batch of a purge, and what it does; behind the entry up to which a purge before came: what it
-/// left, or deleted, is not looked at again.
+/// The batch of a purge, and its report. `passed` is the last index entry that earlier purges
+/// looked at: the purge goes on behind it.
 pub(crate) fn due(
     store: &Store,
     now: Timestamp,
     limit: usize,
     passed: &mut Option<Bytes>,
-) -> Result<(Batch, Purged), ReadError> {
+) -> Result<(Batch, PurgeReport), ReadError> {
     let (snapshot, bounds) = (store.snapshot()?, store.bounds());
     let limit = limit.clamp(1, bounds.scan_rows_max.min(bounds.batch_conditions_max));
     let end = Bound::Excluded(Bytes::copy_from_slice(&(now.as_micros() + 1).to_be_bytes()));
@@ -67,12 +68,12 @@ pub(crate) fn due(
     if let Some(passed) = passed {
         scan = scan.after(passed.clone());
     }
-    let (mut batch, mut purged) = (Batch::in_slots(SlotSet::empty()), Purged::default());
+    let (mut batch, mut purged) = (Batch::in_slots(SlotSet::empty()), PurgeReport::default());
     let mut entries = 0;
     loop {
         let page = snapshot.scan(&scan)?.value;
         for (entry, _) in &page.rows {
-            // What records hold may be large, and the batch holds it too.
+            // Records may be large, and the batch holds their values, too.
             if entries == limit || purged.bytes >= retention::step_bytes_max(bounds) {
                 purged.more = true;
                 return Ok((batch, purged));
@@ -89,7 +90,7 @@ pub(crate) fn due(
                     batch.touch(EXPIRIES.slot_of(entry));
                     batch.delete(EXPIRIES, entry.clone());
                 }
-                // One that is damaged does not keep the others.
+                // A damaged record does not stop the purge of the others.
                 Err(error) if error.is_damage() => {
                     if purged.unreadable.len() < UNREADABLE_MAX {
                         purged.unreadable.push(error.to_string());
@@ -106,8 +107,8 @@ pub(crate) fn due(
     }
 }
 
-/// The record that goes with its entry. The record counts, not the index: one that does not expire
-/// then stays.
+/// The record to delete with its index entry. The record decides, not the index: a record that does
+/// not expire at this time stays.
 fn record_of(
     snapshot: &Snapshot,
     entry: &Bytes,

@@ -1,4 +1,4 @@
-//! The work queue: what is to be run, in the order of the tickets.
+//! The work queue: the machines to run, in the order of their tickets.
 //!
 //! ```text
 //! queue   ticket (8) ‖ room (1) ‖ the room's key
@@ -14,28 +14,28 @@ use indelible_store::{Batch, Read, ReadError, Scan, Seen};
 
 use super::{QUEUE, Room, RoomKey, codec, keys, room};
 
-/// An execution that is to be run, and when it is its turn. Tickets are made so that they rise.
+/// An execution to run, and its ticket. Tickets rise with time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entry {
-    /// Smaller ones first.
+    /// Smaller ones go first.
     pub ticket: u64,
-    /// What is to be run.
+    /// The execution to run.
     pub key: JournalKey,
 }
 
-/// A row, by its room.
+/// A row, by the kind of its machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Row {
     /// An execution.
     Tree(Entry),
-    /// A machine of a room that was brought along, and its ticket.
+    /// A machine of a kind that the embedder added, and its ticket.
     Room(u64, RoomKey),
-    /// The key of a row whose room this version does not know. It is noted as damage.
+    /// The key of a row with a room that this version does not know. The row is noted as damage.
     UnknownRoom(Bytes),
 }
 
 impl Row {
-    /// The execution, if it is one.
+    /// The execution, if the row is of one.
     pub fn tree(self) -> Option<Entry> {
         if let Self::Tree(entry) = self { Some(entry) } else { None }
     }
@@ -49,32 +49,32 @@ impl Row {
     }
 }
 
-/// Adds to a batch: this is to be run.
+/// Adds to a batch: this execution is to be run.
 pub fn put(batch: &mut Batch, entry: &Entry) {
     batch.put(QUEUE, encode(entry), Bytes::new());
 }
 
-/// Adds to a batch: this is no longer to be run.
+/// Adds to a batch: this execution is no longer to be run.
 pub fn delete(batch: &mut Batch, entry: &Entry) {
     batch.delete(QUEUE, encode(entry));
 }
 
-/// Adds to a batch: this machine of a room that was brought along is to be run.
+/// Adds to a batch: this machine of a kind that the embedder added is to be run.
 pub fn put_room(batch: &mut Batch, ticket: u64, key: &RoomKey) {
     batch.put(QUEUE, encode_room(ticket, key), Bytes::new());
 }
 
-/// Adds to a batch: it is no longer to be run.
+/// Adds to a batch: this machine is no longer to be run.
 pub fn delete_room(batch: &mut Batch, ticket: u64, key: &RoomKey) {
     batch.delete(QUEUE, encode_room(ticket, key));
 }
 
-/// Whether this is to be run.
+/// Whether this entry is in the queue.
 pub fn holds(read: &impl Read, entry: &Entry) -> Result<bool, ReadError> {
     Ok(read.get(QUEUE, &encode(entry))?.value.is_some())
 }
 
-/// The next rows after one, at most so many.
+/// Rows after `after`, at most `limit`.
 pub fn next(
     read: &impl Read,
     after: Option<&Row>,

@@ -1,5 +1,5 @@
 //! The row of the retention clock: the time by which records and finished trees are deleted (C-3).
-//! How the clock goes is the engine's to decide.
+//! The engine decides how the clock advances.
 //!
 //! ```text
 //! setting `retention-clock`:   {"version":1,"time_us":…,"wall_us":…,"purged_us":…}
@@ -13,12 +13,12 @@ use super::{codec, settings};
 
 pub(crate) const NAME: &str = "retention-clock";
 
-/// What is stored.
+/// The state of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// The retention clock.
+    /// The time of the retention clock.
     pub time: Timestamp,
-    /// What the wall clock said when it was that time.
+    /// The wall clock's time at that moment.
     pub wall: Timestamp,
     /// The latest time by which records were purged; the epoch if none were.
     pub purged: Timestamp,
@@ -33,12 +33,12 @@ struct Stored {
     purged_us: u64,
 }
 
-/// Adds to a batch: the clock stands so.
+/// Adds to a batch: the clock has this state.
 pub fn put(batch: &mut Batch, row: &Row) {
     settings::put(batch, NAME, &encode(row));
 }
 
-/// How the clock stands.
+/// The state of the clock.
 pub fn get(read: &impl Read) -> Result<Seen<Option<Row>>, ReadError> {
     settings::read(read, NAME, decode)
 }
@@ -62,7 +62,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<Row, String> {
 mod tests {
     use super::*;
 
-    /// The stored form, as it is described: it must still read. Anything else is refused.
+    /// The stored form must still be readable. Anything else is refused.
     #[test]
     fn the_stored_form() {
         let at = |micros| Timestamp::from_micros(micros).expect("it is a time");

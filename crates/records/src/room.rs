@@ -1,5 +1,6 @@
-//! Rooms: kinds of machines that the host runs (D14). A row of the queue or of the timers names its
-//! room before that room's key, so that every room has timers and recovery by the same two tables.
+//! Rooms: kinds of machines that the host runs (D14). A row of the queue or of the timers names the
+//! room before the machine's key, so that all machines have timers and recovery through the same
+//! two tables.
 
 use bytes::{BufMut, Bytes};
 use indelible_slots::Slot;
@@ -7,30 +8,30 @@ use indelible_store::{Page, Read, ReadError, Scan, Seen};
 
 use super::codec::{self, Malformed, Reader};
 
-/// A room. Numbers are in rows: none is ever used for another room.
+/// A kind of machine. Its number is in rows, and is never used for another kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Room {
     /// Trees of executions. Keys are journal keys.
     Tree,
-    /// A room that the engine's embedder brings along, by its number, from [`BROUGHT_MIN`] on.
+    /// A kind that the engine's embedder adds, by its number, from [`BROUGHT_MIN`] on.
     Brought(u8),
 }
 
-/// The first number of a room that is brought along. Those below are the engine's own.
+/// The first number of a kind that the embedder adds. Lower numbers are the engine's own.
 pub const BROUGHT_MIN: u8 = 128;
 
-/// A machine of a room that was brought along. Its key begins with its slot: the 12 bits, and four
-/// that are zero. At most 64 KiB.
+/// A machine of a kind that the embedder added. Its key begins with its slot, as 12 bits and four
+/// zero bits, and has at most 64 KiB.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoomKey {
-    /// The number of its room.
+    /// The number of its kind.
     pub room: u8,
-    /// Which machine of that room.
+    /// Which machine of that kind.
     pub key: Bytes,
 }
 
 impl RoomKey {
-    /// The slot that everything of this machine is in.
+    /// The slot of everything that belongs to this machine.
     pub fn slot(&self) -> Slot {
         Slot::at_start_of(&self.key)
     }
@@ -41,7 +42,7 @@ impl RoomKey {
         out.put_slice(&self.key);
     }
 
-    /// Behind the number of its room.
+    /// Reads a key that follows the number of its room.
     pub(crate) fn read(room: u8, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let length = reader.u16()?;
         let key = Bytes::copy_from_slice(reader.take(length.into())?);
@@ -66,17 +67,18 @@ impl Room {
         });
     }
 
-    /// None: no room that is known.
+    /// None: the room is unknown.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Option<Self>, Malformed> {
         reader.u8().map(Self::from_number)
     }
 }
 
-/// Why a row of an unknown room is damage.
-pub(crate) const UNKNOWN_ROOM: &str = "it belongs to no room that is known";
+/// Why a row with an unknown room is damage.
+pub(crate) const UNKNOWN_ROOM: &str = "it belongs to an unknown room";
 
-/// The rows of a scan. Those of unknown rooms are noted as damage and stay in the list, so that
-/// readers go on behind them: one row that makes no sense must not stop what all rooms wait for.
+/// The rows of a scan. Rows with an unknown room are noted as damage and stay in the list, so that
+/// readers go on behind them: one such row must not stop the timers and the recovery of all
+/// machines.
 pub(crate) fn rows<T>(
     read: &impl Read,
     scan: &Scan,

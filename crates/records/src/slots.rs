@@ -1,5 +1,5 @@
-//! The slot of each row, from its table and key (D13): one function for each form of key. They are
-//! total: a key that no version ever wrote is the server's.
+//! The slot of each row, from its table and key (D13): one function for each form of key. Every key
+//! has a slot: one that no version ever wrote is the server's.
 
 use indelible_slots::{Slot, of_key, of_operation};
 
@@ -12,44 +12,44 @@ pub(crate) fn tree(key: &[u8]) -> Slot {
     Slot::at_start_of(key)
 }
 
-/// A hash that begins with a slot stands behind so many bytes.
+/// Behind this many bytes the key has a hash that begins with a slot.
 pub(crate) fn behind<const BYTES: usize>(key: &[u8]) -> Slot {
     Slot::at_start_of(key.get(BYTES..).unwrap_or_default())
 }
 
-/// A time or a ticket, a room, and that room's key.
+/// The key is a time or a ticket, a number of a room, and the key of a machine.
 pub(crate) fn room(key: &[u8]) -> Slot {
     match key.get(8).and_then(|room| Room::from_number(*room)) {
         Some(Room::Tree) => behind::<9>(key),
-        // The length of its key comes first.
+        // The length of the machine's key comes first.
         Some(Room::Brought(_)) => behind::<11>(key),
         None => Slot::SERVER,
     }
 }
 
-/// A journal key stands behind a name that ends with zero, and so many bytes more.
+/// The key is a name that ends with a zero, this many bytes, and a journal key.
 pub(crate) fn behind_name<const BYTES: usize>(key: &[u8]) -> Slot {
     let end = key.iter().position(|byte| *byte == 0).unwrap_or(key.len());
     Slot::at_start_of(key.get(end + 1 + BYTES..).unwrap_or_default())
 }
 
-/// The id of an operation in its namespace.
+/// The key is an operation id in its namespace.
 pub(crate) fn operation(key: &[u8]) -> Slot {
     namespaced(key).map_or(Slot::SERVER, |(namespace, id)| of_operation(namespace, id))
 }
 
-/// An idempotency key in its namespace.
+/// The key is an idempotency key in its namespace.
 pub(crate) fn idempotency_key(key: &[u8]) -> Slot {
     namespaced(key).map_or(Slot::SERVER, |(namespace, key)| of_key(namespace, key))
 }
 
-/// A root hash in hexadecimal stands behind the namespace.
+/// The key is a namespace and a root hash in hexadecimal.
 pub(crate) fn answer(key: &[u8]) -> Slot {
     let slot = namespaced(key).and_then(|(_, name)| name.get(..3)?.parse().ok());
     slot.unwrap_or(Slot::SERVER)
 }
 
-/// The key of a record stands behind the time when it goes, and its kind.
+/// The key is the time when a record expires, its kind and its key.
 pub(crate) fn expiry(key: &[u8]) -> Slot {
     let Some((kind, key)) = key.get(8..).and_then(<[u8]>::split_first) else { return Slot::SERVER };
     let kind = Kind::ALL.into_iter().find(|known| *known as u8 == *kind);

@@ -1,4 +1,4 @@
-//! Timers: what is to happen when, the next one first.
+//! Timers, the next one to be due first.
 //!
 //! ```text
 //! timers   due (8) ‖ room (1) ‖ the room's key
@@ -18,36 +18,36 @@ use super::{Room, RoomKey, TIMERS, keys, room};
 /// A timer of an execution.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timer {
-    /// When.
+    /// When it is due.
     pub due: Timestamp,
-    /// Whose.
+    /// The execution that it is of.
     pub key: JournalKey,
-    /// Which of its promises: a sleep, or a call that is to be tried again. None for the
-    /// execution itself: its own next attempt.
+    /// The promise that it is for: a sleep, or a call that is to be tried again. None for the
+    /// execution itself: its next attempt, or the end of its time to clean up.
     pub child: Option<u32>,
 }
 
-/// A timer of a machine of a room that was brought along.
+/// A timer of a machine of a kind that the embedder added.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoomTimer {
-    /// When.
+    /// When it is due.
     pub due: Timestamp,
-    /// Whose.
+    /// The machine that it is of.
     pub key: RoomKey,
-    /// What is to happen.
+    /// What the machine is told then.
     pub what: Bytes,
 }
 
-/// A row, by its room.
+/// A row, by the kind of its machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Row {
     /// A timer of an execution.
     Tree(Timer),
-    /// A timer of a room that was brought along.
+    /// A timer of a machine of a kind that the embedder added.
     Room(RoomTimer),
-    /// A row whose room this version does not know. It is noted as damage.
+    /// A row with a room that this version does not know. The row is noted as damage.
     UnknownRoom {
-        /// When something was to happen.
+        /// When the timer is due.
         due: Timestamp,
         /// The key of the row.
         key: Bytes,
@@ -55,7 +55,7 @@ pub enum Row {
 }
 
 impl Row {
-    /// The execution's timer, if it is one.
+    /// The execution's timer, if the row is one.
     pub fn tree(self) -> Option<Timer> {
         if let Self::Tree(timer) = self { Some(timer) } else { None }
     }
@@ -78,27 +78,27 @@ impl Row {
     }
 }
 
-/// Adds to a batch: this is to happen.
+/// Adds to a batch: this timer is set.
 pub fn put(batch: &mut Batch, timer: &Timer) {
     batch.put(TIMERS, encode(timer), Bytes::new());
 }
 
-/// Adds to a batch: this is not to happen any more.
+/// Adds to a batch: this timer is deleted.
 pub fn delete(batch: &mut Batch, timer: &Timer) {
     batch.delete(TIMERS, encode(timer));
 }
 
-/// Adds to a batch: this is to happen in a room that was brought along.
+/// Adds to a batch: this timer of a kind that the embedder added is set.
 pub fn put_room(batch: &mut Batch, timer: &RoomTimer) {
     batch.put(TIMERS, encode_room(timer), Bytes::new());
 }
 
-/// Adds to a batch: this is not to happen there any more.
+/// Adds to a batch: this timer of a kind that the embedder added is deleted.
 pub fn delete_room(batch: &mut Batch, timer: &RoomTimer) {
     batch.delete(TIMERS, encode_room(timer));
 }
 
-/// The next rows after one, at most so many.
+/// Rows after `after`, at most `limit`.
 pub fn next(
     read: &impl Read,
     after: Option<&Row>,
@@ -111,7 +111,7 @@ pub fn next(
     rows(read, &scan)
 }
 
-/// The first rows from a time on, at most so many.
+/// The first rows from a time on, at most `limit`.
 pub fn from(read: &impl Read, time: Timestamp, limit: usize) -> Result<Seen<Vec<Row>>, ReadError> {
     let mut scan = Scan::all(TIMERS, limit);
     scan.range.0 = Bound::Included(Bytes::copy_from_slice(&time.as_micros().to_be_bytes()));
@@ -167,7 +167,7 @@ pub(crate) fn decode(key: &Bytes) -> Result<Row, ReadError> {
         let child = match reader.u8()? {
             0 => None,
             1 => Some(reader.u32()?),
-            _ => return Err(Malformed("it is of no known kind")),
+            _ => return Err(Malformed("it is of unknown kind")),
         };
         Ok(Row::Tree(Timer { due, key: journal, child }))
     })

@@ -1,4 +1,4 @@
-//! API keys: their rows. Whom a key lets in, and to what, is decided by the server.
+//! The rows of API keys. The server decides whom a key lets in, and to what.
 //!
 //! ```text
 //! setting `token/ID`:
@@ -24,18 +24,18 @@ pub(crate) const PREFIX: &str = "token/";
 /// The longest name of an API key, in characters: it is a part of an actor's name.
 pub const TOKEN_NAME_CHARS_MAX: usize = 64;
 
-/// What a key may be for.
+/// The roles that a key may have.
 const ROLES: [&str; 4] = ["call", "operate", "deploy", "admin"];
 
 /// Stands for every namespace.
 const ALL_NAMESPACES: &str = "*";
 
-/// Which API key: 16 hexadecimal digits. It is no secret.
+/// The id of an API key: 16 hexadecimal digits. It is no secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenId([u8; 8]);
 
 impl TokenId {
-    /// The id of these bytes.
+    /// The id with these bytes.
     pub const fn from_bytes(bytes: [u8; 8]) -> Self {
         Self(bytes)
     }
@@ -49,7 +49,7 @@ impl fmt::Display for TokenId {
 
 /// The text is not the id of an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the id of an API key is 16 hexadecimal digits, in lower case")]
+#[error("invalid id of an API key: use 16 lower-case hexadecimal digits")]
 pub struct TokenIdError;
 
 impl FromStr for TokenId {
@@ -61,7 +61,7 @@ impl FromStr for TokenId {
     }
 }
 
-/// An API key, as it is kept.
+/// An API key, as it is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// What it is for.
@@ -70,17 +70,17 @@ pub struct Token {
     pub secret_sha256: [u8; 32],
     /// What it may do: some of `call`, `operate`, `deploy`, `admin`.
     pub roles: Vec<String>,
-    /// In which namespaces; `*` is all of them.
+    /// The namespaces in which it may do that; `*` is all of them.
     pub namespaces: Vec<String>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// When it ends; none: never.
+    /// When it expires; none: never.
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Not even the hash is shown: it belongs in the store alone.
+/// The hash is not shown: it must not leave the store.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Token").field("name", &self.name).finish_non_exhaustive()
@@ -102,8 +102,8 @@ struct Stored {
     revoked_at: Option<String>,
 }
 
-/// Makes a key, or revokes it, in one commit with who did it (C-38). `gone` is deleted, to make
-/// room. `version` is that of the keys as they were read.
+/// Makes or revokes a key, in one commit with the audit entry (C-38). `gone` is deleted, to make
+/// room. `version` is the version of the keys as they were read.
 #[cfg(feature = "store")]
 pub async fn put(
     store: &indelible_store::Store,
@@ -125,7 +125,7 @@ pub async fn put(
     store.submit(batch).await
 }
 
-/// The keys behind one, at most so many.
+/// Keys after `after`, at most `limit`.
 pub fn next(
     read: &impl Read,
     after: Option<TokenId>,
@@ -134,7 +134,7 @@ pub fn next(
     settings::next(read, PREFIX, after.map(setting), limit, decode)
 }
 
-/// The row of a key is whole, and says what no key can be.
+/// The error for a row that decodes but cannot be of any key.
 pub fn damaged(id: TokenId, what: impl Into<String>) -> ReadError {
     settings::damaged(&setting(id), what)
 }
@@ -161,26 +161,26 @@ fn encode(token: &Token) -> Vec<u8> {
     })
 }
 
-/// Err says what is wrong; it never has a part of the hash in it.
+/// Err says what is wrong, without any part of the hash.
 pub(crate) fn decode(id: &str, body: &[u8]) -> Result<(TokenId, Token), String> {
     let id = id.parse().map_err(|error: TokenIdError| error.to_string())?;
-    // The reader's own words could repeat a value.
+    // The decoder's own error could repeat a value.
     let stored: Stored =
-        codec::read_json(body).map_err(|_| "it is no JSON of an API key of version 1")?;
+        codec::read_json(body).map_err(|_| "it is not the JSON of an API key of version 1")?;
     if !is_token_name(&stored.name) {
-        return Err("its name is none".to_owned());
+        return Err("its name is invalid".to_owned());
     }
     if stored.roles.is_empty() || stored.roles.iter().any(|role| !ROLES.contains(&role.as_str())) {
-        return Err("its roles are none".to_owned());
+        return Err("its roles are invalid".to_owned());
     }
     let is_namespace =
         |name: &String| name == ALL_NAMESPACES || ConsumerNamespace::new(name.as_str()).is_ok();
     if stored.namespaces.is_empty() || !stored.namespaces.iter().all(is_namespace) {
-        return Err("its namespaces are none".to_owned());
+        return Err("its namespaces are invalid".to_owned());
     }
-    let time = |text: &String| text.parse().map_err(|_| "a time is none".to_owned());
+    let time = |text: &String| text.parse().map_err(|_| "a time is invalid".to_owned());
     let hash = HEXLOWER.decode(stored.secret_sha256.as_bytes()).ok();
-    let hash = hash.and_then(|hash| hash.try_into().ok()).ok_or("its hash is none")?;
+    let hash = hash.and_then(|hash| hash.try_into().ok()).ok_or("its hash is invalid")?;
     let token = Token {
         name: stored.name,
         secret_sha256: hash,
@@ -211,7 +211,7 @@ mod tests {
         token
     }
 
-    /// The text of version 1, as it is described: it must still read.
+    /// The text of version 1 must still be readable.
     #[test]
     fn a_record_of_version_1_reads() {
         let token = read(TEXT);
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(encode(&token), bare.as_bytes());
     }
 
-    /// What is not like that is refused, and the refusal has no part of the hash.
+    /// Anything else is refused, without any part of the hash in the error.
     #[test]
     fn other_records_are_refused() {
         for (from, to) in [

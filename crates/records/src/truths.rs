@@ -1,7 +1,8 @@
-//! Versions of what is true of the whole server: what components' names stand for, and the API keys
-//! (D13). Each process has all of both in memory, of one version. A commit that changes one raises
-//! its version and expects the one that its writer has read: of two writers that do not know of each
-//! other one is refused, and reads again; a process that is told of a higher version does the same.
+//! Versions of what is true of the whole server: the names of components, and the API keys (D13).
+//! Each process has all of both in memory, at one version. A commit that changes one raises its
+//! version and expects the version that its writer has read: of two writers that do not know of
+//! each other, the store refuses one, which reads again. A process that learns of a higher version
+//! reads again, too.
 //!
 //! ```text
 //! setting `changes/KIND`:   {"version":1,"count":…}
@@ -18,7 +19,7 @@ pub(crate) const PREFIX: &str = "changes/";
 /// What a version is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Truth {
-    /// What components' names stand for.
+    /// The names of components, and their versions.
     Components,
     /// The API keys.
     Tokens,
@@ -39,13 +40,13 @@ impl Truth {
         }
     }
 
-    /// Which version it is of: how often it has changed.
+    /// Its version: how many times it has changed.
     pub fn version(self, read: &impl Read) -> Result<u64, ReadError> {
         let seen = settings::read(read, self.setting(), |body| decode(self.setting(), body))?;
         Ok(seen.value.unwrap_or(0))
     }
 
-    /// Adds to a batch: it changes, and is of this version until then. The version after that.
+    /// Adds to a batch: it changes from this version. Returns the next version.
     pub fn raise(self, batch: &mut Batch, version: u64) -> u64 {
         let expected = match version {
             0 => Expect::Absent,
@@ -56,7 +57,7 @@ impl Truth {
         version + 1
     }
 
-    /// Whether a batch was refused because it has changed since it was read.
+    /// Whether the store refused a batch because it has changed since it was read.
     pub fn is_behind(self, error: &SubmitError) -> bool {
         let key = Bytes::from_static(self.setting().as_bytes());
         matches!(error, SubmitError::Refused(refusal) if refusal.condition.key == key)
@@ -69,7 +70,7 @@ fn encode(count: u64) -> Vec<u8> {
 
 pub(crate) fn decode(name: &str, body: &[u8]) -> Result<u64, String> {
     if ![Truth::Components, Truth::Tokens].iter().any(|truth| truth.setting() == name) {
-        return Err("no version is of this".to_owned());
+        return Err("its version is unknown".to_owned());
     }
     Ok(codec::read_json::<Stored>(body)?.count)
 }
@@ -78,7 +79,7 @@ pub(crate) fn decode(name: &str, body: &[u8]) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    /// The stored form, as it is described: it must still read. Anything else is refused.
+    /// The stored form must still be readable. Anything else is refused.
     #[test]
     fn the_stored_form() {
         let text = r#"{"version":1,"count":7}"#;

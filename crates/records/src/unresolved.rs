@@ -1,5 +1,5 @@
-//! Effects of which nobody knows whether they happened, and which are not over: those whose
-//! reconciler is being asked, and those that wait for a person (D5).
+//! Unresolved effects: their outcome is unknown, and their reconciler is being asked or they wait
+//! for a person (D5).
 //!
 //! ```text
 //! unresolved   journal key ‖ child (4)   ->   JSON, sealed
@@ -28,7 +28,7 @@ pub struct Effect {
 /// What is known of an unresolved effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unresolved {
-    /// The attempt of which it is unknown whether it happened.
+    /// The attempt whose outcome is unknown.
     pub attempt: Attempt,
     /// Since when it is unknown.
     pub since: Timestamp,
@@ -46,17 +46,17 @@ pub enum State {
     /// It waits for a person.
     Held,
     /// Its reconciler is being asked.
-    Asking(Asking),
+    Asking(ReconcilerProgress),
 }
 
 /// How far a reconciler was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asking {
-    /// How many answers there were.
+pub struct ReconcilerProgress {
+    /// How many answers it gave.
     pub answers: u32,
-    /// The last answer was that it did not happen.
+    /// The last answer was that the effect did not happen.
     pub not_done: bool,
-    /// When the next question is asked: its timer.
+    /// When the next question is asked: the due time of its timer.
     pub ask_at: Timestamp,
 }
 
@@ -69,12 +69,12 @@ struct Stored {
     label: String,
     why: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    asking: Option<StoredAsking>,
+    asking: Option<StoredProgress>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StoredAsking {
+struct StoredProgress {
     answers: u32,
     not_done: bool,
     ask_at_us: u64,
@@ -83,8 +83,8 @@ struct StoredAsking {
 fn write_body(known: &Unresolved) -> Vec<u8> {
     let asking = match known.state {
         State::Held => None,
-        State::Asking(Asking { answers, not_done, ask_at }) => {
-            Some(StoredAsking { answers, not_done, ask_at_us: ask_at.as_micros() })
+        State::Asking(ReconcilerProgress { answers, not_done, ask_at }) => {
+            Some(StoredProgress { answers, not_done, ask_at_us: ask_at.as_micros() })
         }
     };
     codec::write_json(&Stored {
@@ -101,16 +101,20 @@ fn read_body(body: &[u8]) -> Result<Unresolved, String> {
     let stored: Stored = codec::read_json(body)?;
     let state = match stored.asking {
         None => State::Held,
-        Some(StoredAsking { answers, not_done, ask_at_us }) => {
-            State::Asking(Asking { answers, not_done, ask_at: codec::read_micros(ask_at_us)? })
+        Some(StoredProgress { answers, not_done, ask_at_us }) => {
+            State::Asking(ReconcilerProgress {
+                answers,
+                not_done,
+                ask_at: codec::read_micros(ask_at_us)?,
+            })
         }
     };
-    let attempt = Attempt::new(stored.attempt).ok_or("an attempt is none")?;
+    let attempt = Attempt::new(stored.attempt).ok_or("an attempt is invalid")?;
     let since = codec::read_micros(stored.since_us)?;
     Ok(Unresolved { attempt, since, label: stored.label, why: stored.why, state })
 }
 
-/// Adds to a batch: this effect is unresolved, and this is known of it.
+/// Adds to a batch: this effect is unresolved, with this state.
 pub fn put(batch: &mut Batch, effect: &Effect, known: &Unresolved) {
     codec::put(batch, UNRESOLVED, encode(effect), VERSION, &write_body(known));
 }
@@ -126,7 +130,7 @@ pub fn get(read: &impl Read, effect: &Effect) -> Result<Seen<Option<Unresolved>>
     codec::get(read, UNRESOLVED, &key, |value| decode(&key, value).map(|(_, known)| known))
 }
 
-/// Those after one, at most so many, and what is known of each.
+/// Unresolved effects after `after`, at most `limit`.
 pub fn next(
     read: &impl Read,
     after: Option<&Effect>,
@@ -159,7 +163,7 @@ pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<(Effect, Unresolved),
 mod tests {
     use super::*;
 
-    /// The text of version 1, as it is described: it must still read.
+    /// The text of version 1 must still be readable.
     #[test]
     fn bodies_of_version_1_read() {
         let at = |micros| Timestamp::from_micros(micros).expect("it is a time");
@@ -173,7 +177,7 @@ mod tests {
         let held = r#"{"version":1,"attempt":1,"since_us":7,"label":"POST http://a.b/c","why":"no answer"}"#;
         assert_eq!(write_body(&known), held.as_bytes());
         assert_eq!(read_body(held.as_bytes()), Ok(known.clone()));
-        let asking = Asking { answers: 1, not_done: true, ask_at: at(60) };
+        let asking = ReconcilerProgress { answers: 1, not_done: true, ask_at: at(60) };
         let known = Unresolved { state: State::Asking(asking), ..known };
         let more = r#","asking":{"answers":1,"not_done":true,"ask_at_us":60}}"#;
         let asked = held.replace('}', more);

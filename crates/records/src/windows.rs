@@ -1,6 +1,6 @@
-//! Operations and idempotency keys: records that outlive the execution they led to and go by a
-//! window of their own (C-3). What a record says is in `operations` and `idempotency_keys`; here it
-//! is bytes, and when it may go.
+//! Operations and idempotency keys: records that outlive the execution they led to, and expire
+//! after their own window (C-3). `operations` and `idempotency_keys` define what a record says;
+//! here a record is bytes and the time when it expires.
 //!
 //! ```text
 //! operations, idempotency_keys   namespace with its length (2 + n) ‖ id or key
@@ -18,23 +18,22 @@ use super::codec::{self, Malformed, Reader};
 use super::{ANSWERS, EXPIRIES, IDEMPOTENCY_KEYS, OPERATIONS, keys};
 
 #[cfg(feature = "store")]
-pub use super::purge::{PurgeError, Purged, purge};
+pub use super::purge::{PurgeError, PurgeReport, purge};
 
 const VERSION: u8 = 1;
 
-/// Room for a window and a record without an outcome and with a short key.
+/// Capacity for a window and a record without an outcome and with a short key.
 const RECORD_BYTES_GUESS: usize = 160;
 
-/// Records of one kind.
+/// A kind of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// By operation id.
+    /// The record of an operation, by operation id.
     Operation = 1,
-    /// By a caller's idempotency key.
+    /// The record of a caller's idempotency key, by that key.
     IdempotencyKey = 2,
-    /// What was answered under a key of another slot (see C-80), by what it was done to and the
-    /// key.
+    /// The answer to a request under a key of another slot (see C-80), by its target and the key.
     Answer = 3,
 }
 
@@ -51,44 +50,44 @@ impl Kind {
     }
 }
 
-/// Which record.
+/// Identifies a record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Id {
-    /// Of which kind.
+    /// The kind of the record.
     pub kind: Kind,
     /// Ids and keys are unique within a namespace.
     pub namespace: Namespace,
-    /// The operation id, or the key; of an answer, what it was done to, and the key.
+    /// The operation id, or the key; for an answer, its target and the key.
     pub name: String,
 }
 
 impl Id {
-    /// An operation.
+    /// The record of an operation.
     pub fn operation(operation: &OperationKey) -> Self {
         let OperationKey { namespace, operation_id } = operation;
         Self { kind: Kind::Operation, namespace: namespace.clone(), name: operation_id.to_string() }
     }
 
-    /// A caller's key in a namespace.
+    /// The record of a caller's key in a namespace.
     pub fn idempotency_key(namespace: &Namespace, key: &str) -> Self {
         let (namespace, name) = (namespace.clone(), key.to_owned());
         Self { kind: Kind::IdempotencyKey, namespace, name }
     }
 
-    /// The answer to a request under a key of another slot, that changed this tree, or the
+    /// The answer to a request under a key of another slot, whose target is this tree, or the
     /// [server](crate::idempotency_keys::SERVER) (see C-80).
-    pub fn answer(namespace: &Namespace, target: &RootHash, key: &str) -> Self {
+    pub fn for_answer(namespace: &Namespace, target: &RootHash, key: &str) -> Self {
         let (namespace, name) = (namespace.clone(), format!("{target}:{key}"));
         Self { kind: Kind::Answer, namespace, name }
     }
 
-    /// The one that this row is of.
+    /// The id of the record in this row.
     pub(crate) fn read(kind: Kind, key: &Bytes) -> Result<Self, ReadError> {
         let damaged = |what| codec::damaged(&kind.table(), key, what);
         let mut reader = Reader(key);
         let namespace = reader.text().map_err(|Malformed(what)| damaged(what))?;
         let namespace = Namespace::new(namespace);
-        let namespace = namespace.map_err(|_| damaged("its namespace has no proper name"))?;
+        let namespace = namespace.map_err(|_| damaged("the name of its namespace is invalid"))?;
         let name = str::from_utf8(reader.0).map_err(|_| damaged("a text is not UTF-8"))?;
         Ok(Self { kind, namespace, name: name.to_owned() })
     }
@@ -103,38 +102,40 @@ impl Id {
     }
 }
 
-/// What a record says, in bytes.
+/// The body of a record.
 pub trait RecordBody: Sized {
-    /// Adds its bytes.
+    /// Appends its bytes.
     fn put(&self, out: &mut BytesMut);
 
-    /// Reads one that has exactly these bytes, and puts no others. Err: why it is none.
+    /// Decodes exactly these bytes; encoding the result gives them again. Err: why that is not
+    /// possible.
     fn read(bytes: &Bytes) -> Result<Self, &'static str>;
 }
 
 /// A record with its window.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Windowed<R> {
-    /// From when on it may go. None while it is in progress: it is never purged then (C-3).
+pub struct WindowedRecord<R> {
+    /// When it expires. None while the operation is in progress: such a record is never purged
+    /// (C-3).
     pub expires_at: Option<Timestamp>,
-    /// What it says.
+    /// The body of the record.
     pub record: R,
 }
 
-impl<R> Windowed<R> {
-    /// No outcome is on record: what it is about goes on or, if it is volatile, was lost (see
-    /// C-39).
+impl<R> WindowedRecord<R> {
+    /// No outcome is on record: the operation goes on or, if it is volatile, was lost (see C-39).
     pub fn is_in_progress(&self) -> bool {
         self.expires_at.is_none()
     }
 }
 
-/// Adds to a batch: the record becomes `after` (or goes), if it still is `before` (or absent).
+/// Adds to a batch: the record becomes `after` (or is deleted), if it still is `before` (or
+/// absent).
 pub fn replace<R: RecordBody>(
     batch: &mut Batch,
     id: &Id,
-    before: Option<&Windowed<R>>,
-    after: Option<&Windowed<R>>,
+    before: Option<&WindowedRecord<R>>,
+    after: Option<&WindowedRecord<R>>,
 ) {
     let (table, key) = (id.kind.table(), id.key());
     let expect = match before {
@@ -142,7 +143,8 @@ pub fn replace<R: RecordBody>(
         Some(before) => Expect::Equal(encode(table, &key, before)),
     };
     batch.expect(table, key.clone(), expect);
-    let expiry = |record: Option<&Windowed<R>>| Some(expiry(record?.expires_at?, id.kind, &key));
+    let expiry =
+        |record: Option<&WindowedRecord<R>>| Some(expiry(record?.expires_at?, id.kind, &key));
     let (old, new) = (expiry(before), expiry(after));
     if old != new {
         if let Some(old) = old {
@@ -162,13 +164,13 @@ pub fn replace<R: RecordBody>(
 pub fn get<R: RecordBody>(
     read: &impl Read,
     id: &Id,
-) -> Result<Seen<Option<Windowed<R>>>, ReadError> {
+) -> Result<Seen<Option<WindowedRecord<R>>>, ReadError> {
     let (table, key) = (id.kind.table(), id.key());
     let seen = read.get(table, &key)?;
     codec::decoded(read, seen, |value| value.map(|value| decode(table, &key, &value)).transpose())
 }
 
-fn encode<R: RecordBody>(table: Table, key: &[u8], windowed: &Windowed<R>) -> Bytes {
+fn encode<R: RecordBody>(table: Table, key: &[u8], windowed: &WindowedRecord<R>) -> Bytes {
     let mut body = BytesMut::with_capacity(RECORD_BYTES_GUESS);
     match windowed.expires_at {
         None => body.put_u8(0),
@@ -185,13 +187,13 @@ pub(crate) fn decode<R: RecordBody>(
     table: Table,
     key: &Bytes,
     value: &Bytes,
-) -> Result<Windowed<R>, ReadError> {
+) -> Result<WindowedRecord<R>, ReadError> {
     let (expires_at, record) = unseal(table, key, value)?;
     let record = R::read(&record).map_err(|what| codec::damaged(&table, key, what))?;
-    Ok(Windowed { expires_at, record })
+    Ok(WindowedRecord { expires_at, record })
 }
 
-/// From when on a record may go, and its bytes.
+/// When a record expires, and its body.
 pub(crate) fn unseal(
     table: Table,
     key: &Bytes,
@@ -202,7 +204,7 @@ pub(crate) fn unseal(
     let expires_at = match reader.u8() {
         Ok(0) => Ok(None),
         Ok(1) => reader.timestamp().map(Some),
-        Ok(_) => Err(Malformed("its window is of no known kind")),
+        Ok(_) => Err(Malformed("its window is of unknown kind")),
         Err(error) => Err(error),
     };
     let expires_at = expires_at.map_err(|error| codec::damaged(&table, key, error.0))?;
@@ -217,13 +219,13 @@ pub(crate) fn expiry(at: Timestamp, kind: Kind, key: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// When, of which kind, and the key there.
+/// When a record expires, its kind, and its key.
 pub(crate) fn read_expiry(entry: &Bytes) -> Result<(Timestamp, Kind, Bytes), ReadError> {
     let mut reader = Reader(entry);
     let parts = reader.timestamp().and_then(|at| {
         let number = reader.u8()?;
         let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == number);
-        Ok((at, kind.ok_or(Malformed("it is of no known kind"))?, entry.slice(9..)))
+        Ok((at, kind.ok_or(Malformed("it is of unknown kind"))?, entry.slice(9..)))
     });
     parts.map_err(|error| codec::damaged(&EXPIRIES, entry, error.0))
 }

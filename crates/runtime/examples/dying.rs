@@ -1,5 +1,6 @@
 //! A process that one of its executions kills, for the test of what becomes of such an execution
-//! (C-85): whoever draws a random number takes the process along, at the same place every time.
+//! (C-85): an execution that draws a random number aborts the process, at the same place every
+//! time.
 //!
 //! `dying FOLDER COMPONENT PROGRAM`: opens the engine, starts what is to run if it is not there
 //! yet, the program that is to kill it among others, and says what becomes of each.
@@ -15,7 +16,7 @@ use indelible_journal::{JournalKey, Namespace, OperationId, Payload};
 use indelible_records::TABLES;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Entropy, Observer, Purpose, System};
-use indelible_runtime::{Asked, Engine, Options, Start, WitnessFile, World};
+use indelible_runtime::{Attribution, Engine, Options, Start, WitnessFile, World};
 use indelible_store::embedded;
 
 struct Deadly;
@@ -34,8 +35,8 @@ struct Telling;
 static HELD: AtomicBool = AtomicBool::new(false);
 
 impl Observer for Telling {
-    fn held(&self, key: &JournalKey, why: &str) {
-        println!("held {} {why}", key.execution_id());
+    fn stuck(&self, key: &JournalKey, why: &str) {
+        println!("stuck {} {why}", key.execution_id());
         HELD.store(true, Ordering::SeqCst);
     }
 }
@@ -56,7 +57,10 @@ async fn main() {
     let world = World { entropy, observer, witness, ..World::system(guests.unwrap()) };
     let options = Options { workers: 2, ..Options::default() };
     let engine = Engine::open(store.unwrap(), options, world).unwrap();
-    engine.deploy("script", &std::fs::read(component).unwrap(), Asked::default()).await.unwrap();
+    engine
+        .deploy("script", &std::fs::read(component).unwrap(), Attribution::default())
+        .await
+        .unwrap();
     // They all go on at about the same time, in this process and in those after it.
     let others =
         r#"[{"timer":["t",200]},{"await":"t"},{"timer":["u",1]},{"await":"u"},{"return":1}]"#;

@@ -17,12 +17,11 @@
 //! | `rest` | `rested`, when no timer is left |
 //! | `close` | nothing more: it drops what it was asked, closes and ends |
 //!
+//! `engine compile …` is another process: the one that compiles a component for its parent.
+//!
 //! What the engine refuses, and what it holds or is troubled by, is said as `trouble …`.
 #![allow(clippy::unwrap_used, reason = "if anything fails, the test that reads this must notice")]
 #![allow(clippy::disallowed_methods, reason = "it is a process of its own")]
-
-#[path = "../tests/killed/outcome.rs"]
-mod outcome;
 
 use std::io::{BufRead as _, Write as _};
 use std::path::Path;
@@ -36,13 +35,14 @@ use indelible_journal::{
     Timestamp,
 };
 use indelible_records::{TABLES, timers};
-use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::world::{Clock, Observer, System};
+use indelible_runtime::guest::{Artifacts, GuestOptions, Guests, compile_for_parent};
+use indelible_runtime::world::{Clock, Observer, System, Trouble};
 use indelible_runtime::{
-    Actor, Asked, ControlError, Decided, Engine, NotDone, Options, Parking, Resolution, Room,
-    Start, World,
+    Actor, Attribution, CommandRefusal, ControlError, Engine, Options, Parking, ParkingBounds,
+    PersonDecision, Resolution, Start, World,
 };
 use indelible_store::embedded;
+use indelible_test_store::outcome;
 use tokio::task::JoinSet;
 
 const COMPONENT: &str = "behaviours";
@@ -63,12 +63,12 @@ fn say(line: &str) {
 struct Aloud;
 
 impl Observer for Aloud {
-    fn held(&self, key: &JournalKey, why: &str) {
-        say(&format!("trouble {key} is held: {why}"));
+    fn stuck(&self, key: &JournalKey, why: &str) {
+        say(&format!("trouble {key} is stuck: {why}"));
     }
 
-    fn trouble(&self, what: &str) {
-        say(&format!("trouble {what}"));
+    fn trouble(&self, trouble: &Trouble<'_>) {
+        say(&format!("trouble {trouble}"));
     }
 }
 
@@ -87,12 +87,17 @@ impl Clock for Ahead {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, rest @ ..] = &arguments[..]
+        && first == "compile"
+    {
+        return compile_for_parent(rest.iter().cloned()).unwrap();
+    }
     let [folder, component, parked, workers, later, peers @ ..] = &arguments[..] else {
         panic!("usage: engine FOLDER COMPONENT PARKED WORKERS LATER [PEER…]");
     };
     let parking = match parked.parse().unwrap() {
         0 => Parking::Drop,
-        guests_max => Parking::Keep(Room::for_guests(guests_max)),
+        guests_max => Parking::Keep(ParkingBounds::for_guests(guests_max)),
     };
     let options = Options {
         workers: workers.parse().unwrap(),
@@ -112,12 +117,12 @@ fn main() {
             "close" => break,
             "rest" => rest(&engine),
             _ => {
-                asked.spawn_on(obey(Arc::clone(&engine), line), runtime.handle());
+                asked.spawn_on(run_command(Arc::clone(&engine), line), runtime.handle());
             }
         }
         while asked.try_join_next().is_some() {}
     }
-    // Nobody is told any more what was not acknowledged by now.
+    // Requests that were not acknowledged by now get no answer any more.
     runtime.block_on(asked.shutdown());
     let store = engine.store().clone();
     Arc::into_inner(engine).unwrap().close();
@@ -137,7 +142,7 @@ fn open(folder: &Path, options: Options, clock: Ahead, peers: &[String]) -> Engi
     Engine::open(store, options, world).unwrap()
 }
 
-/// A client that reaches these peers, and nobody else.
+/// A client that reaches these peers, and no other host.
 fn client(peers: &[String]) -> Client {
     let grant = Grant {
         hosts: peers.iter().map(|peer| peer.parse().unwrap()).collect(),
@@ -165,7 +170,7 @@ fn client(peers: &[String]) -> Client {
 async fn deploy(engine: &Engine, component: &Path) {
     if engine.components().await.unwrap().is_empty() {
         engine
-            .deploy(COMPONENT, &std::fs::read(component).unwrap(), Asked::default())
+            .deploy(COMPONENT, &std::fs::read(component).unwrap(), Attribution::default())
             .await
             .unwrap();
     }
@@ -179,7 +184,7 @@ fn rest(engine: &Engine) {
     say("rested");
 }
 
-async fn obey(engine: Arc<Engine>, line: String) {
+async fn run_command(engine: Arc<Engine>, line: String) {
     let mut words = line.splitn(3, ' ');
     let (what, name, rest) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
     let done = match what {
@@ -218,17 +223,17 @@ async fn signal(engine: &Engine, token: &str, rest: &str) -> Result<String, Stri
     let execution: ExecutionId = words.next().unwrap().parse().unwrap();
     let name = SignalName::new(words.next().unwrap()).unwrap();
     let payload = Payload::json(words.next().unwrap().to_owned());
-    match engine.signal(&execution, &name, payload, Asked::default()).await {
+    match engine.signal(&execution, &name, payload, Attribution::default()).await {
         Ok(delivery) => Ok(format!("signalled {token} {}", delivery.value)),
-        Err(ControlError::NotDone(NotDone::Over(_))) => Ok(format!("late {token}")),
+        Err(ControlError::CommandRefusal(CommandRefusal::Over(_))) => Ok(format!("late {token}")),
         Err(error) => Err(error.to_string()),
     }
 }
 
 async fn cancel(engine: &Engine, operation: &str, execution: &str) -> Result<String, String> {
-    match engine.cancel(&execution.parse().unwrap(), Asked::because("enough")).await {
+    match engine.cancel(&execution.parse().unwrap(), Attribution::because("enough")).await {
         // Asked again after a crash, it may be over already.
-        Ok(_) | Err(ControlError::NotDone(NotDone::Over("it was cancelled"))) => {
+        Ok(_) | Err(ControlError::CommandRefusal(CommandRefusal::Over("it was cancelled"))) => {
             Ok(format!("cancelled {operation}"))
         }
         Err(error) => Err(error.to_string()),
@@ -262,9 +267,12 @@ async fn resolve(engine: &Engine, token: &str, rest: &str) -> Result<String, Str
         "run-again" => Resolution::RunAgain,
         other => return Err(format!("nobody knows {other}")),
     };
-    match engine.resolve(&promise, resolution, Decided::by(Actor::new("ada"), "she looked")).await {
+    match engine
+        .resolve(&promise, resolution, PersonDecision::by(Actor::new("ada"), "she looked"))
+        .await
+    {
         Ok(_) => Ok(format!("resolved {token}")),
-        Err(ControlError::NotDone(_)) => Ok(format!("refused {token}")),
+        Err(ControlError::CommandRefusal(_)) => Ok(format!("refused {token}")),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -7,10 +7,6 @@
 #![expect(clippy::disallowed_methods, reason = "a measurement looks at the clock")]
 #![allow(clippy::print_stdout, reason = "it prints what it measured")]
 
-#[path = "../tests/guest_kit/source.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
-mod source;
-
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
@@ -19,10 +15,10 @@ use bytes::Bytes;
 use indelible_http::Request;
 use indelible_journal::{Failure, Micros, Outcome, Payload, RetryPolicy, Timestamp};
 use indelible_runtime::guest::{
-    Artifacts, Context, Got, GuestOptions, Guests, Host, Level, Program, Refusal, Settled, Stop,
-    Want,
+    Artifacts, Context, GuestOptions, Guests, Host, Level, Program, Refusal, Settled, Stop,
+    WaitRequest, WaitResult,
 };
-use source::Source;
+use indelible_test_guests::Source;
 
 /// How long each measurement is repeated at least, in seconds. The best of the runs counts: others
 /// use this machine, too.
@@ -54,7 +50,7 @@ impl Host for Bare {
         Ok(7)
     }
 
-    fn wait(&mut self, _: &Want) -> Result<Poll<Got>, Refusal> {
+    fn wait(&mut self, _: &WaitRequest) -> Result<Poll<WaitResult>, Refusal> {
         if self.slow {
             self.asked = !self.asked;
             if self.asked {
@@ -62,7 +58,7 @@ impl Host for Bare {
             }
         }
         let settled = Settled { promise: 7, outcome: Outcome::Ok(Payload::json("{}")) };
-        Ok(Poll::Ready(Got::Settled(settled)))
+        Ok(Poll::Ready(WaitResult::Settled(settled)))
     }
 
     fn create_join_set(&mut self) -> Result<u32, Refusal> {

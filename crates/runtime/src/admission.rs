@@ -1,7 +1,7 @@
-//! Who may ask the engine for something: so many commands are under way at once, of which one
-//! function has a quarter at most, so that a flood of calls of one does not keep others waiting.
-//! Whoever finds no room waits, in order; when too many of a function wait, further ones are told
-//! so, and others are not.
+//! Admission of commands: the number under way is bounded, and one function has at most a quarter
+//! of it, so that a flood of calls of one function does not keep others waiting. A caller that
+//! finds no permit waits in order; when too many callers of one function wait, further callers of
+//! that function are refused.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,49 +12,48 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use crate::run_queue::Flow;
 use crate::shared::lock;
 
-/// Into how many parts the room for commands is divided: a flow has one of them.
+/// The permits for commands are divided into this many parts: a flow has one of them.
 const PARTS: usize = 4;
 
-/// Room for commands that wait to be answered.
+/// Permits for commands that wait to be answered.
 #[derive(Debug)]
 pub(crate) struct Admission {
     all: Arc<Semaphore>,
-    flows: Mutex<HashMap<Flow, Arc<Part>>>,
+    flows: Mutex<HashMap<Flow, Arc<FlowShare>>>,
     part: usize,
     waiting: AtomicUsize,
     waiting_max: usize,
 }
 
-/// The part of the room that a flow has.
 #[derive(Debug)]
-struct Part {
+struct FlowShare {
     room: Semaphore,
     waiting: AtomicUsize,
 }
 
 /// Why a command is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotAdmitted {
-    /// So many wait already.
+pub(crate) enum AdmissionError {
+    /// This many callers of the flow wait already.
     Busy(usize),
     /// The engine stops.
     Closed,
 }
 
-impl From<AcquireError> for NotAdmitted {
+impl From<AcquireError> for AdmissionError {
     fn from(_: AcquireError) -> Self {
         Self::Closed
     }
 }
 
-/// Room for one command, until it is dropped. It goes with the command: whoever asked may lose
-/// patience, and what was asked is still there to be done.
+/// A permit for one command, given back when it is dropped. It travels with the command: the caller
+/// may stop waiting, but its command still has to be done.
 #[derive(Debug)]
-pub(crate) struct Admitted {
+pub(crate) struct AdmissionPermit {
     admission: Arc<Admission>,
     flow: Flow,
-    part: Arc<Part>,
-    /// Whether it has room in its part.
+    part: Arc<FlowShare>,
+    /// Whether it has taken a permit of `part`.
     inside: bool,
     all: Option<OwnedSemaphorePermit>,
 }
@@ -70,26 +69,30 @@ impl Admission {
         }
     }
 
-    /// Waits for room.
-    pub(crate) async fn admit(self: &Arc<Self>, flow: Flow) -> Result<Admitted, NotAdmitted> {
+    /// Waits for a permit.
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        flow: Flow,
+    ) -> Result<AdmissionPermit, AdmissionError> {
         let part = {
             let mut flows = lock(&self.flows);
-            let part = || Part { room: Semaphore::new(self.part), waiting: AtomicUsize::new(0) };
+            let part =
+                || FlowShare { room: Semaphore::new(self.part), waiting: AtomicUsize::new(0) };
             Arc::clone(flows.entry(flow).or_insert_with(|| Arc::new(part())))
         };
-        // Made before anything is awaited: whoever loses patience leaves nothing behind.
+        // Made before anything is awaited: if the caller stops waiting, its drop cleans up.
         let admission = Arc::clone(self);
-        let mut admitted = Admitted { admission, flow, part, inside: false, all: None };
+        let mut admitted = AdmissionPermit { admission, flow, part, inside: false, all: None };
         let part = &admitted.part;
-        // Its own part first: whoever waits for that takes no room from others.
+        // The flow's own permit first: a caller that waits for it takes no permit from other flows.
         match part.room.try_acquire() {
             Ok(own) => own.forget(),
             Err(_) => {
-                let waiting = Waiting::begin(&part.waiting);
+                let waiting = WaiterCount::enter(&part.waiting);
                 if waiting.before >= self.waiting_max {
-                    return Err(NotAdmitted::Busy(self.waiting_max));
+                    return Err(AdmissionError::Busy(self.waiting_max));
                 }
-                let _waiting = Waiting::begin(&self.waiting);
+                let _waiting = WaiterCount::enter(&self.waiting);
                 part.room.acquire().await?.forget();
             }
         }
@@ -97,20 +100,20 @@ impl Admission {
         admitted.all = Some(match Arc::clone(&self.all).try_acquire_owned() {
             Ok(all) => all,
             Err(_) => {
-                // No more than all parts together.
-                let _waiting = Waiting::begin(&self.waiting);
+                // No bound here: each waiter holds a permit of its flow, of which there are few.
+                let _waiting = WaiterCount::enter(&self.waiting);
                 Arc::clone(&self.all).acquire_owned().await?
             }
         });
         Ok(admitted)
     }
 
-    /// How many wait for room.
+    /// How many callers wait for a permit.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Nobody is let in any more.
+    /// Admits no more callers; those that wait are refused.
     pub(crate) fn close(&self) {
         self.all.close();
         for part in lock(&self.flows).values() {
@@ -119,33 +122,34 @@ impl Admission {
     }
 }
 
-impl Drop for Admitted {
+impl Drop for AdmissionPermit {
     fn drop(&mut self) {
         self.all = None;
         if self.inside {
             self.part.room.add_permits(1);
         }
         let mut flows = lock(&self.admission.flows);
-        // Nobody else is in it, or waits for it: the map has it, and this.
+        // Only the map and this permit refer to the flow: no other caller is in it, or waits for
+        // it.
         if flows.get(&self.flow).is_some_and(|part| Arc::strong_count(part) == 2) {
             flows.remove(&self.flow);
         }
     }
 }
 
-/// Counts those who wait, however they cease to.
-struct Waiting<'a> {
+/// Counts a waiting caller until it is dropped, however the wait ends.
+struct WaiterCount<'a> {
     count: &'a AtomicUsize,
     before: usize,
 }
 
-impl<'a> Waiting<'a> {
-    fn begin(count: &'a AtomicUsize) -> Self {
+impl<'a> WaiterCount<'a> {
+    fn enter(count: &'a AtomicUsize) -> Self {
         Self { count, before: count.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaiterCount<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
@@ -162,8 +166,8 @@ mod tests {
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// One flow has its part and no more, whoever leaves makes room in order, and nothing stays
-    /// of those who lost patience.
+    /// One flow has its part and no more, a permit that is dropped goes to the next in order, and a
+    /// caller that stops waiting leaves nothing behind.
     #[test]
     fn a_flow_has_its_part() {
         let admission = Arc::new(Admission::new(8, 100));
@@ -181,7 +185,7 @@ mod tests {
         assert_eq!(lock(&admission.flows).len(), 1, "the other flow is forgotten");
     }
 
-    /// A flood of one gets itself refused, and nobody else.
+    /// A flood of calls in one flow is refused; other flows are not.
     #[test]
     fn a_flood_of_one_does_not_get_others_refused() {
         let admission = Arc::new(Admission::new(8, 12));
@@ -190,13 +194,13 @@ mod tests {
         let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(admission.admit(one))).collect();
         assert!(waiting.iter_mut().all(|waiting| poll(waiting.as_mut()).is_pending()));
         let busy = poll(pin!(admission.admit(one)));
-        assert!(matches!(busy, Poll::Ready(Err(NotAdmitted::Busy(3)))), "{busy:?}");
+        assert!(matches!(busy, Poll::Ready(Err(AdmissionError::Busy(3)))), "{busy:?}");
         assert!(matches!(poll(pin!(admission.admit(Flow::CONTROL))), Poll::Ready(Ok(_))));
         drop((inside, waiting));
         assert!(lock(&admission.flows).is_empty());
     }
 
-    /// All together have what there is, and whoever waits when it is closed is told.
+    /// All flows together share all permits, and callers that wait when it is closed are told.
     #[test]
     fn there_is_so_much_room() {
         let admission = Arc::new(Admission::new(4, 12));
@@ -213,7 +217,7 @@ mod tests {
         admission.close();
         for mut waiting in waiting {
             let closed = poll(waiting.as_mut());
-            assert!(matches!(closed, Poll::Ready(Err(NotAdmitted::Closed))), "{closed:?}");
+            assert!(matches!(closed, Poll::Ready(Err(AdmissionError::Closed))), "{closed:?}");
         }
         drop(all);
         assert!(lock(&admission.flows).is_empty());

@@ -1,7 +1,8 @@
-//! A tree's place in memory: its inbox, its state, and how many threads are at it.
+//! A tree's place in memory: its inbox, its state, and how many threads work on it.
 //!
-//! Whoever wants something of a tree leaves a command in the inbox, which nobody holds for long;
-//! the state is locked by workers alone. A tree is in the run queue as often as it has turns.
+//! Any thread leaves commands for the tree in the inbox, whose lock is held only briefly; the
+//! state's lock may be held for long, by workers alone. A tree is in the run queue as often as it
+//! has turns.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,6 @@ use crate::rooms::Rooms;
 use crate::run_queue::Flow;
 use crate::shared::lock;
 
-/// A tree's place in memory.
 pub(crate) struct Cell {
     pub(crate) id: MachineId,
     home: Flow,
@@ -31,12 +31,12 @@ struct Inbox {
 
 /// What a turn leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum TurnEnd {
     /// More to do: the turn goes on in the run queue.
     More,
-    /// Other turns of the same tree.
+    /// Other workers still have turns of the same tree.
     Others,
-    /// Nobody is at it any more.
+    /// No other worker has a turn of it.
     Last,
 }
 
@@ -53,18 +53,18 @@ impl Cell {
         Self::new(id, hosted, home)
     }
 
-    /// Whose turns it takes.
+    /// The flow whose turns it takes.
     pub(crate) fn flow(&self) -> Flow {
         if self.busy.load(Ordering::Relaxed) { Flow::BUSY } else { self.home }
     }
 
-    /// Whether it has used up a whole slice of time: then it takes its turns from those who did
-    /// so, too, and from nobody else.
+    /// Whether the tree has used up a whole slice of time: then it takes turns only in the flow
+    /// that all such trees share.
     pub(crate) fn set_busy(&self, busy: bool) {
         self.busy.store(busy, Ordering::Relaxed);
     }
 
-    /// Nobody is answered any more, and what is in memory is dropped.
+    /// Drops the commands, unanswered, and the state in memory.
     pub(crate) fn clear(&self, rooms: &Rooms) {
         let commands = std::mem::take(&mut lock(&self.inbox).commands);
         let empty = Hosted::new(&self.id, rooms).expect("it was made before");
@@ -73,7 +73,7 @@ impl Cell {
         drop((commands, hosted));
     }
 
-    /// Leaves a command. True: the tree has to go into the run queue.
+    /// Leaves a command. True: the caller must put the tree into the run queue.
     pub(crate) fn tell(&self, command: Command) -> bool {
         let mut inbox = lock(&self.inbox);
         inbox.commands.push_back(command);
@@ -84,12 +84,11 @@ impl Cell {
         idle
     }
 
-    /// The next command.
     pub(crate) fn next_command(&self) -> Option<Command> {
         lock(&self.inbox).commands.pop_front()
     }
 
-    /// One more thread may come: true if that is not too many.
+    /// Reserves a turn for one more worker; false if the tree has `turns_max` already.
     pub(crate) fn one_more(&self, turns_max: usize) -> bool {
         let mut inbox = lock(&self.inbox);
         let more = inbox.turns < turns_max;
@@ -99,23 +98,23 @@ impl Cell {
         more
     }
 
-    /// A turn is over, unless there is more to do.
-    pub(crate) fn leave(&self, has_work: bool) -> Left {
+    /// Ends a turn, unless there is more to do.
+    pub(crate) fn leave(&self, has_work: bool) -> TurnEnd {
         let mut inbox = lock(&self.inbox);
         if has_work || !inbox.commands.is_empty() {
-            return Left::More;
+            return TurnEnd::More;
         }
         inbox.turns -= 1;
-        if inbox.turns == 0 { Left::Last } else { Left::Others }
+        if inbox.turns == 0 { TurnEnd::Last } else { TurnEnd::Others }
     }
 
-    /// Whether nobody is at it and nobody wants anything.
+    /// Whether no worker has a turn of it and no command waits.
     pub(crate) fn is_idle(&self) -> bool {
         let inbox = lock(&self.inbox);
         inbox.turns == 0 && inbox.commands.is_empty()
     }
 
-    /// The tree itself, and what is kept for it.
+    /// The tree itself, and what the host keeps for it.
     pub(crate) fn hosted(&self) -> MutexGuard<'_, Hosted> {
         lock(&self.hosted)
     }
@@ -125,7 +124,7 @@ impl Cell {
 mod tests {
     use super::*;
 
-    /// Whoever leaves last is told so: it alone can see that nothing of the tree is needed.
+    /// The last worker to leave is told so: it alone can see that the tree is not needed in memory.
     #[test]
     fn the_last_to_leave_knows_it() {
         let root = indelible_journal::RootHash::from_bytes([7; 32]);
@@ -135,11 +134,11 @@ mod tests {
         assert!(cell.tell(Command::tell(indelible_execution::Input::Evicted(key))));
         assert!(cell.one_more(2));
         assert!(!cell.one_more(2));
-        assert_eq!(cell.leave(false), Left::More, "there is a command");
+        assert_eq!(cell.leave(false), TurnEnd::More, "there is a command");
         assert!(cell.next_command().is_some());
-        assert_eq!(cell.leave(true), Left::More);
-        assert_eq!(cell.leave(false), Left::Others);
-        assert_eq!(cell.leave(false), Left::Last);
+        assert_eq!(cell.leave(true), TurnEnd::More);
+        assert_eq!(cell.leave(false), TurnEnd::Others);
+        assert_eq!(cell.leave(false), TurnEnd::Last);
         assert!(cell.is_idle());
     }
 }

@@ -1,10 +1,10 @@
 //! What leaves the process because of a tree: HTTP requests, and commands to other trees. Each
-//! waits until everything that it depends on is durable (D2); then it goes, and what comes of it
-//! comes back as a command.
+//! waits until everything that it depends on is durable (D2); then it leaves, and its result comes
+//! back as a command.
 //!
-//! So many requests are in flight at most (`effect_room.rs`). An effect that finds no room has not
-//! begun: it is written as started only when it can be sent at once, because after a crash what was
-//! started is unknown.
+//! The number of requests in flight is bounded (`effect_limiter.rs`). An effect without a permit
+//! has not begun: it is written as started only when it can be sent at once, because after a crash
+//! the outcome of a started effect is unknown.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -14,47 +14,47 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use indelible_execution::Input;
-use indelible_execution::input::EffectEnded;
-use indelible_execution::output::{Outgoing, Place, Sending};
+use indelible_execution::input::EffectReport;
+use indelible_execution::output::{AttemptRef, EffectSend, Outgoing};
 use indelible_http::{End, Report, Request, Sender};
 use indelible_journal::{Attempt, JournalKey};
 use indelible_machine::Guard;
 use indelible_records::outbox::{Message, MessageId};
 use indelible_records::{Room, RoomKey};
 use indelible_store::{Durable, Lost, Position, SubmitError};
+use tracing::{Span, debug, debug_span, error};
 
 use crate::command::{Command, RoomCommand};
-use crate::effect_room::{EffectRoom, Lane, Shares};
+use crate::effect_limiter::{EffectLimiter, EffectLimits, Lane};
 use crate::engine::EngineError;
-use crate::outbox::{Received, receive};
+use crate::outbox::{DeliveryUse, receive};
 use crate::shared::{Shared, lock};
 
 /// What is in flight, what waits for room, and what waits for the disk.
 pub(crate) struct Effects {
     sender: Arc<dyn Sender>,
     permits: Arc<EffectPermits>,
-    /// Submitted, and not durable as far as is known.
+    /// Outgoing messages of submitted commits that are not known to be durable.
     outbox: Mutex<Vec<(Position, Outgoing)>>,
-    door: Arc<Door>,
+    door: Arc<Entrance>,
     any_out: AtomicBool,
-    /// How many wait for the disk.
+    /// How many outgoing messages wait for the disk.
     leaving: AtomicUsize,
 }
 
-/// Room for requests in flight.
 struct EffectPermits {
     state: Mutex<PermitState>,
     changed: Condvar,
 }
 
 struct PermitState {
-    /// Some wait twice: what is told twice waits twice.
-    room: EffectRoom<Place>,
-    /// Nothing new begins.
+    /// An attempt that asks twice waits twice.
+    room: EffectLimiter<AttemptRef>,
+    /// No effect begins any more.
     closing: bool,
 }
 
-/// Room for one request; free when it is dropped, which is when its end has reached its tree.
+/// A permit for one request. It is dropped when the end of the request has reached its tree.
 pub(crate) struct EffectPermit {
     permits: Arc<EffectPermits>,
     lane: Lane,
@@ -68,8 +68,8 @@ impl Drop for EffectPermit {
 }
 
 impl Effects {
-    pub(crate) fn new(sender: Arc<dyn Sender>, shares: Shares) -> Self {
-        let state = PermitState { room: EffectRoom::new(shares), closing: false };
+    pub(crate) fn new(sender: Arc<dyn Sender>, shares: EffectLimits) -> Self {
+        let state = PermitState { room: EffectLimiter::new(shares), closing: false };
         let permits = EffectPermits { state: Mutex::new(state), changed: Condvar::new() };
         Self {
             sender,
@@ -81,9 +81,10 @@ impl Effects {
         }
     }
 
-    /// Room for an attempt at an effect, which its component and its label place in a lane; none: it is
-    /// told when there may be some, unless nothing begins any more.
-    pub(crate) fn begin(&self, place: Place) -> Option<(Place, EffectPermit)> {
+    /// A permit for an attempt at an effect, in the lane of its component and label. None: the
+    /// attempt waits, and its tree is told when a permit may be free; if the engine is closing,
+    /// never.
+    pub(crate) fn admit_attempt(&self, place: AttemptRef) -> Option<(AttemptRef, EffectPermit)> {
         let mut state = lock(&self.permits.state);
         if state.closing {
             return None;
@@ -96,8 +97,8 @@ impl Effects {
         Some((place, EffectPermit { permits: Arc::clone(&self.permits), lane }))
     }
 
-    /// These leave when this position is durable. Under a tree's lock: they go with the next
-    /// [`Shared::flush_effects`].
+    /// Keeps `outgoing` until `position` is durable. Called under a tree's lock, so nothing leaves
+    /// here: the next [`Shared::flush_effects`] takes it.
     pub(crate) fn submitted(&self, position: Position, outgoing: Vec<Outgoing>) {
         if outgoing.is_empty() {
             return;
@@ -107,18 +108,16 @@ impl Effects {
         self.any_out.store(true, Ordering::Release);
     }
 
-    /// How many requests are in flight.
     pub(crate) fn in_flight(&self) -> usize {
         lock(&self.permits.state).room.taken()
     }
 
-    /// How many wait for the disk before they leave.
     pub(crate) fn leaving(&self) -> usize {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// Nothing new begins; waits until nothing is in flight, at most so long. What is left then is
-    /// unknown to the next engine.
+    /// Begins no more effects, and waits until none is in flight, at most so long. The outcome of
+    /// those still in flight then is unknown to the next engine.
     pub(crate) fn drain(&self, at_most: Duration) {
         let mut state = lock(&self.permits.state);
         state.closing = true;
@@ -135,24 +134,25 @@ impl Effects {
         drop(dropped);
     }
 
-    /// Nobody comes in from outside any more, and those who were in have left.
+    /// Closes the engine to threads from outside, and waits until those inside have left.
     pub(crate) fn close_door(&self) {
         let mut state = lock(&self.door.state);
         state.closed = true;
-        let inside = |state: &mut DoorState| state.inside > 0;
+        let inside = |state: &mut EntranceState| state.inside > 0;
         let left = self.door.left.wait_while(state, inside);
         drop(left.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// As many of those that wait as there is room for.
-    fn may_begin(&self) -> Vec<Place> {
+    /// As many waiting attempts as there are permits for.
+    fn may_begin(&self) -> Vec<AttemptRef> {
         lock(&self.permits.state).room.next()
     }
 }
 
 impl Shared {
-    /// Hands over what left trees since the last time, and tells those that waited for room. Not
-    /// under a tree's lock.
+    /// Hands over what left trees since the last call, and tells attempts that waited for a permit.
+    /// Must not be called under a tree's lock: sending takes the lock of `trees`, which comes
+    /// first.
     pub(crate) fn flush_effects(&self) {
         for place in self.effects.may_begin() {
             let root = *place.key.execution_id().root();
@@ -165,7 +165,7 @@ impl Shared {
         let Some(position) = out.iter().map(|(position, _)| *position).max() else { return };
         let way = self.way_in();
         when_durable(self.store.durable(position).through_pauses(), move |durable| {
-            // What is lost is dropped: nobody may see it, and the engine stops.
+            // A lost commit's messages are dropped: they must not be seen, and the engine stops.
             if durable.is_ok() {
                 way.enter(|shared| {
                     for (_, one) in out {
@@ -177,7 +177,8 @@ impl Shared {
         });
     }
 
-    /// The timers' thread sends messages, and acknowledges them, when this is durable.
+    /// Wakes the timers' thread when `position` is durable: it then sends messages and acknowledges
+    /// them.
     pub(crate) fn look_when_durable(&self, position: Position) {
         let way = self.way_in();
         when_durable(self.store.durable(position).through_pauses(), move |_| {
@@ -191,8 +192,8 @@ impl Shared {
         self.look_when_durable(position);
     }
 
-    /// Messages leave whose senders' commits are durable, those that are applied are acknowledged, and
-    /// what is over is deleted.
+    /// Sends the messages whose senders' commits are durable, acknowledges those that are durably
+    /// applied, and deletes those that are over.
     pub(crate) fn carry_messages(&self) -> Result<usize, EngineError> {
         let durable = self.store.durable_now();
         let over = |(position, _): &mut (Position, _)| *position <= durable;
@@ -205,8 +206,9 @@ impl Shared {
             if let Some((_, Message { room: Room::Brought(room), key, .. })) = &delivery.message {
                 let key = RoomKey { room: *room, key: key.clone() };
                 self.send_room(key, RoomCommand::Deliver(delivery));
-            } else if let Ok(Received::Settled(batch)) = receive(&self.store, &delivery) {
-                // It is only cleaning up.
+            } else if let Ok(DeliveryUse::Settled(batch)) = receive(&self.store, &delivery) {
+                // Settling only deletes rows: if the store is full, the channel is told again
+                // later.
                 if self.store.try_submit(batch).is_err() {
                     untold.push(delivery.channel);
                 }
@@ -214,30 +216,42 @@ impl Shared {
         })?;
         untold.into_iter().for_each(|channel| self.outbox.tell_again(channel));
         let settled = match self.outbox.settle() {
-            // There is no room for it now.
+            // The store is full: the rows are deleted another time.
             Err(EngineError::Submit(SubmitError::Full { .. })) => 0,
             settled => settled?,
         };
         Ok(carried + applied.len() + settled)
     }
 
-    fn way_in(&self) -> WayIn {
-        WayIn { door: Arc::clone(&self.effects.door), me: Weak::clone(&self.me) }
+    fn way_in(&self) -> EngineHandle {
+        EngineHandle { door: Arc::clone(&self.effects.door), me: Weak::clone(&self.me) }
     }
 
-    /// Everything that it depends on is durable.
+    /// Lets one outgoing message leave: everything that it depends on is durable.
     fn goes_out(&self, outgoing: Outgoing) {
         let sending = match outgoing {
             Outgoing::Tell(root, input) => return self.send(&root, Command::tell(input)),
-            Outgoing::Held(effect) => return self.observer.unresolved(&effect),
+            Outgoing::Held(effect) => {
+                error!(effect = %effect.promise, why = effect.why,
+                    hint = "`indelible unresolved` shows it, `indelible resolve` decides",
+                    "effect has an unknown outcome and waits for an operator");
+                return self.observer.unresolved(&effect);
+            }
             Outgoing::Send(sending) => *sending,
         };
-        let Sending { key, run, child, attempt, request, idempotency_key, components, .. } =
+        let EffectSend { key, run, child, attempt, request, idempotency_key, components, .. } =
             sending;
         let way = self.way_in();
-        let mut reporter = Reporter { way, key, run, child, attempt, permit: Some(sending.permit) };
+        let request = Request::decode(&request.bytes);
+        let span = debug_span!("effect", effect = %key.execution_id().child(child),
+            method = request.as_ref().ok().map(|request| &*request.method),
+            host = request.as_ref().ok().map(Request::host), %attempt);
+        let _within = span.clone().entered();
+        debug!("sending request");
+        let permit = Some(sending.permit);
+        let mut reporter = Reporter { way, key, run, child, attempt, span, permit };
         let mut report: Report = Box::new(move |end| reporter.report(end));
-        match Request::decode(&request.bytes) {
+        match request {
             Ok(request) => self.effects.sender.send(
                 indelible_http::Attempt {
                     request,
@@ -250,34 +264,35 @@ impl Shared {
                 },
                 report,
             ),
-            // A newer version wrote it.
+            // A newer version of Indelible wrote the request.
             Err(error) => report(End::Refused { why: error.to_string() }),
         }
     }
 }
 
-/// Who comes in from outside, on threads of their own: the store's writer, a sender's. Nobody does
-/// when the engine has stopped, and the engine has not stopped before they have left: or one of
-/// them would be the last to hold the store, and close it from the thread that has to end for that.
+/// Counts the foreign threads that use the engine: the store's writer, and a sender's. The engine
+/// must not stop before they have left, and lets none in afterwards. Otherwise such a thread could
+/// hold the last reference to the store, and close it: the store's writer would wait for its own
+/// end.
 #[derive(Default)]
-struct Door {
-    state: Mutex<DoorState>,
+struct Entrance {
+    state: Mutex<EntranceState>,
     left: Condvar,
 }
 
 #[derive(Default)]
-struct DoorState {
+struct EntranceState {
     closed: bool,
     inside: usize,
 }
 
-/// A way back to an engine that may have stopped.
-struct WayIn {
-    door: Arc<Door>,
+/// A foreign thread's way into an engine that may have stopped.
+struct EngineHandle {
+    door: Arc<Entrance>,
     me: Weak<Shared>,
 }
 
-impl WayIn {
+impl EngineHandle {
     /// Does something with the engine, if it has not stopped.
     fn enter(&self, what: impl FnOnce(&Shared)) {
         {
@@ -296,8 +311,8 @@ impl WayIn {
     }
 }
 
-/// Leaves, also if something panics.
-struct Leaves<'a>(&'a Door);
+/// Leaves the entrance on drop, also if a panic unwinds.
+struct Leaves<'a>(&'a Entrance);
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
@@ -306,24 +321,26 @@ impl Drop for Leaves<'_> {
     }
 }
 
-/// Takes back to its tree how an attempt ended. A sender that forgets to say has not said: nobody
-/// knows, but nobody waits for ever.
+/// Tells a tree how an attempt ended. If the sender drops it without a report, the attempt's
+/// outcome is unknown, and the tree does not wait for ever.
 struct Reporter {
-    way: WayIn,
+    way: EngineHandle,
     key: JournalKey,
     run: u64,
     child: u32,
     attempt: Attempt,
-    /// Until it was reported once.
+    span: Span,
+    /// Taken by the first report.
     permit: Option<Guard>,
 }
 
 impl Reporter {
     fn report(&mut self, end: End) {
+        log_end(&self.span, &end);
         let permit = self.permit.take();
         let (root, key) = (*self.key.execution_id().root(), self.key.clone());
         let (run, child, attempt) = (self.run, self.child, self.attempt);
-        let ended = Input::EffectEnded(Box::new(EffectEnded { key, run, child, attempt, end }));
+        let ended = Input::EffectReport(Box::new(EffectReport { key, run, child, attempt, end }));
         let ended = Command::Tell(ended, permit.unwrap_or(Guard::NOTHING));
         self.way.enter(|shared| shared.send(&root, ended));
     }
@@ -332,13 +349,24 @@ impl Reporter {
 impl Drop for Reporter {
     fn drop(&mut self) {
         if self.permit.is_some() {
-            let why = "its sender gave it up".to_owned();
+            let why = "the sender gave up".to_owned();
             self.report(End::Unknown { why, timed_out: false });
         }
     }
 }
 
-/// Does something when a position is durable or lost, on the thread that finds out: it must not
+fn log_end(span: &Span, end: &End) {
+    let (what, status, error) = match end {
+        End::Answered(answer) => ("answered", Some(answer.status), None),
+        End::TooLarge(answer) => ("response is too large", Some(answer.status), None),
+        End::NotSent { why } => ("not sent", None, Some(why)),
+        End::Refused { why } => ("refused", None, Some(why)),
+        End::Unknown { why, .. } => ("unknown", None, Some(why)),
+    };
+    debug!(parent: span, end = what, status, error, "attempt ended");
+}
+
+/// Runs `then` when a position is durable or lost, on the thread that finds out: `then` must not
 /// wait.
 fn when_durable(durable: Durable, then: impl FnOnce(Result<(), Lost>) + Send + 'static) {
     let waiting = Mutex::new(Some((durable, Box::new(then) as Box<Then>)));

@@ -1,4 +1,4 @@
-//! Those who want to know when an execution's journal grows.
+//! Followers are told when an execution's journal grows.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,30 +10,29 @@ use tokio::sync::watch;
 use crate::engine::EngineError;
 use crate::shared::lock;
 
-/// Those who follow.
+/// All followers, by execution.
 #[derive(Default)]
 pub(crate) struct Followers {
-    followed: Mutex<Followed>,
-    /// How many executions are followed: most commits interest nobody, and cost no lock.
+    followed: Mutex<FollowedExecutions>,
+    /// How many executions are followed: while it is 0, a commit takes no lock here.
     count: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Followed {
-    /// Keys are hashes and numbers that we gave out, or that somebody asked for: the map's own hash
-    /// keeps those who ask from choosing them to collide.
+struct FollowedExecutions {
+    /// Clients choose some of the keys: the map's seeded hash keeps them from choosing collisions.
     executions: HashMap<ExecutionId, watch::Sender<()>>,
     /// Nothing is committed any more.
     closed: bool,
 }
 
 impl Followers {
-    /// Whether anybody follows anything.
+    /// Whether any execution is followed.
     pub(crate) fn any(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// Follows an execution. What was committed before this, the caller looks up after it.
+    /// Follows an execution. The caller reads what is committed after this call, not before.
     pub(crate) fn follow(self: &Arc<Self>, execution: &ExecutionId) -> Follow {
         let mut followed = lock(&self.followed);
         let changes = if followed.closed {
@@ -47,7 +46,7 @@ impl Followers {
         Follow { followers: Arc::clone(self), execution: execution.clone(), changes: Some(changes) }
     }
 
-    /// Something of these was committed.
+    /// Tells the followers of these executions that a commit changed them.
     pub(crate) fn changed<'a>(&self, executions: impl Iterator<Item = &'a ExecutionId>) {
         let followed = lock(&self.followed);
         for execution in executions {
@@ -57,7 +56,7 @@ impl Followers {
         }
     }
 
-    /// The engine stops: whoever follows is told.
+    /// Tells all followers that the engine stops.
     pub(crate) fn close(&self) {
         let mut followed = lock(&self.followed);
         followed.closed = true;
@@ -74,11 +73,11 @@ impl Followers {
     }
 }
 
-/// Tells when something of an execution was committed: an event, another attempt, its end, that it is
-/// held. From [`Engine::follow`](crate::Engine::follow); dropping it forgets it.
+/// Tells when something of an execution was committed: an event, another attempt, its end, that it
+/// is stuck. From [`Engine::follow`](crate::Engine::follow); dropping it forgets it.
 ///
-/// It says that there is something to read, not what: whoever is told reads, and what the engine
-/// shows is durable (D2). Follow first and read then, or what comes in between is missed.
+/// It says that there is something to read, not what: the follower reads it, and is shown what is
+/// durable (D2). Follow first and read then, or a change in between is missed.
 pub struct Follow {
     followers: Arc<Followers>,
     execution: ExecutionId,
@@ -92,9 +91,9 @@ impl Follow {
         &self.execution
     }
 
-    /// Resolves when something was committed since the last time, however much. It may be that
-    /// somebody has read it already. It fails when the engine stops. Nothing is lost if it is dropped
-    /// before it resolves.
+    /// Resolves when something was committed since the last time, however much; the caller may have
+    /// read it already. It fails when the engine stops. Dropping the future before it resolves
+    /// loses nothing.
     pub async fn changed(&mut self) -> Result<(), EngineError> {
         let Some(changes) = &mut self.changes else { return Err(EngineError::Stopped) };
         changes.changed().await.map_err(|_| EngineError::Stopped)
@@ -103,7 +102,7 @@ impl Follow {
 
 impl Drop for Follow {
     fn drop(&mut self) {
-        // Before the others are counted.
+        // Dropped before `forget` counts the receivers that are left.
         drop(self.changes.take());
         self.followers.forget(&self.execution);
     }
@@ -126,7 +125,8 @@ mod tests {
         future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// Changes add up to one word, each follower hears its own, and nobody is remembered who left.
+    /// Changes add up to one notice, each follower gets its own, and dropped followers are
+    /// forgotten.
     #[test]
     fn each_follower_is_told_once() {
         let followers = Arc::new(Followers::default());

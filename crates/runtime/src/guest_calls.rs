@@ -1,35 +1,80 @@
-//! What a running guest asks for, on its way to its tree: under the tree's lock, call by call.
+//! A running guest's calls, each handled by its tree under the tree's lock.
 
+use std::fmt;
 use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
 use indelible_execution::GuestCalls as Calls;
 use indelible_http::Request;
-use indelible_journal::{Failure, JournalKey, Micros, Payload, Replay, RetryPolicy, Timestamp};
+use indelible_journal::{
+    Failure, Journal, JournalKey, Micros, Payload, Replay, RetryPolicy, Timestamp,
+};
+use tracing::event;
 
 use crate::cell::Cell;
-use crate::guest::host::{Context, Got, Host, Level, Refusal, Want};
+use crate::guest::host::{Context, Host, Level, Refusal, WaitRequest, WaitResult};
+use crate::hosted_tree::Generation;
 use crate::shared::Shared;
 use crate::world::LogLine;
 
-/// What one guest asks of its tree.
+/// The target of what functions log, in the server's log.
+const FUNCTION: &str = "indelible::function";
+
+/// Logs a function's line, under its own level.
+fn log(LogLine { key, level, message, fields }: &LogLine<'_>) {
+    let execution = key.execution_id();
+    let fields = (!fields.is_empty()).then(|| tracing::field::display(Fields(fields)));
+    macro_rules! log {
+        ($level:ident) => {
+            event!(target: FUNCTION, tracing::Level::$level, %execution, fields, "{message}")
+        };
+    }
+    match level {
+        Level::Trace => log!(TRACE),
+        Level::Debug => log!(DEBUG),
+        Level::Info => log!(INFO),
+        Level::Warn => log!(WARN),
+        Level::Error => log!(ERROR),
+    }
+}
+
+/// The fields of a function's line, as `name=value name=value`.
+struct Fields<'a>(&'a [(String, String)]);
+
+impl fmt::Display for Fields<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().enumerate().try_for_each(|(number, (name, value))| {
+            let space = if number == 0 { "" } else { " " };
+            write!(f, "{space}{name}={value}")
+        })
+    }
+}
+
+/// The host of one guest: passes its calls to its tree.
 pub(crate) struct GuestCalls {
     pub(crate) shared: Arc<Shared>,
     pub(crate) cell: Arc<Cell>,
     pub(crate) key: JournalKey,
+    pub(crate) generation: Generation,
 }
 
 impl GuestCalls {
     fn with<T>(&self, call: impl FnOnce(Calls<'_>) -> Result<T, Refusal>) -> Result<T, Refusal> {
         let mut hosted = self.cell.hosted();
-        let hosted = hosted.tree();
+        let Some(hosted) = hosted.tree(self.generation) else { return Err(Refusal::Stop) };
         let answer = call(hosted.machine().guest(&self.shared.context(), &self.key));
         hosted.heed(&self.shared);
         if hosted.is_full() || self.shared.in_lockstep() {
             hosted.commit(&self.shared);
         }
         answer
+    }
+
+    fn guest_is(&self, place: impl FnOnce(&Replay, &Journal) -> bool) -> bool {
+        let mut hosted = self.cell.hosted();
+        let tree = hosted.tree(self.generation);
+        tree.is_some_and(|tree| tree.machine().guest_is(&self.key, place))
     }
 }
 
@@ -54,7 +99,7 @@ impl Host for GuestCalls {
         self.with(|tree| tree.start_timer(duration))
     }
 
-    fn wait(&mut self, want: &Want) -> Result<Poll<Got>, Refusal> {
+    fn wait(&mut self, want: &WaitRequest) -> Result<Poll<WaitResult>, Refusal> {
         self.with(|tree| tree.wait(want))
     }
 
@@ -76,7 +121,8 @@ impl Host for GuestCalls {
 
     fn context(&mut self) -> Context {
         let mut hosted = self.cell.hosted();
-        let function = hosted.tree().machine().function(&self.key);
+        let tree = hosted.tree(self.generation);
+        let function = tree.and_then(|tree| tree.machine().function(&self.key));
         Context {
             execution_id: self.key.execution_id().to_string(),
             attempt: self.key.attempts().own().get(),
@@ -85,21 +131,22 @@ impl Host for GuestCalls {
         }
     }
 
-    /// What was logged before is not logged again.
+    /// Lines that were logged before a replay are not logged again.
     fn log(
         &mut self,
         level: Level,
         message: String,
         fields: Vec<(String, String)>,
     ) -> Result<(), Refusal> {
-        if self.cell.hosted().tree().machine().guest_is(&self.key, Replay::is_new) {
+        if self.guest_is(Replay::is_new) {
             let line = LogLine { key: &self.key, level, message: &message, fields: &fields };
+            log(&line);
             self.shared.observer.logged(line);
         }
         Ok(())
     }
 
     fn is_live(&mut self) -> bool {
-        self.cell.hosted().tree().machine().guest_is(&self.key, Replay::is_live)
+        self.guest_is(Replay::is_live)
     }
 }

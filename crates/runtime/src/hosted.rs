@@ -1,20 +1,19 @@
-//! A machine in its place in memory, whichever room it is of, as the host's turns know it.
+//! A machine in its place in memory, of whichever kind, as turns use it.
 
 use indelible_journal::RootHash;
 use indelible_records::RoomKey;
 
 use crate::command::Command;
 use crate::hosted_room::HostedRoom;
-use crate::hosted_tree::{HostedTree, Job};
+use crate::hosted_tree::{Generation, GuestJob, HostedTree};
 use crate::rooms::Rooms;
 use crate::shared::Shared;
 
-/// Which machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum MachineId {
     /// A tree of executions.
     Tree(RootHash),
-    /// A machine of another room.
+    /// A machine of another kind.
     Room(RoomKey),
 }
 
@@ -26,7 +25,7 @@ pub(crate) enum Hosted {
 }
 
 impl Hosted {
-    /// A machine that has nothing in memory. None: there is no such room.
+    /// A machine that has nothing in memory. None: the engine was opened without this room.
     pub(crate) fn new(id: &MachineId, rooms: &Rooms) -> Option<Self> {
         Some(match id {
             MachineId::Tree(root) => Self::Tree(HostedTree::new(*root)),
@@ -34,33 +33,33 @@ impl Hosted {
         })
     }
 
-    /// The tree that it is: guests are of trees alone.
-    pub(crate) fn tree(&mut self) -> &mut HostedTree {
+    /// The tree of a guest that began in this generation. None: the tree was given up since, and
+    /// the guest must stop.
+    pub(crate) fn tree(&mut self, generation: Generation) -> Option<&mut HostedTree> {
         match self {
-            Self::Tree(tree) => tree,
+            Self::Tree(tree) => (tree.generation() == generation).then_some(tree),
             Self::Room(_) => unreachable!("only trees have guests"),
         }
     }
 
-    /// Does what came from outside.
-    pub(crate) fn obey(&mut self, shared: &Shared, command: Command) {
+    /// Handles a command.
+    pub(crate) fn run_command(&mut self, shared: &Shared, command: Command) {
         match (self, command) {
-            (Self::Room(room), Command::Room(command)) => room.obey(shared, command),
-            (Self::Tree(tree), command) => tree.obey(shared, command),
+            (Self::Room(room), Command::Room(command)) => room.run_command(shared, command),
+            (Self::Tree(tree), command) => tree.run_command(shared, command),
             (Self::Room(_), _) => {}
         }
     }
 
-    /// The next guest to run.
-    pub(crate) fn next(&mut self, shared: &Shared) -> Option<Job> {
+    pub(crate) fn next(&mut self, shared: &Shared) -> Option<GuestJob> {
         match self {
             Self::Tree(tree) => tree.next(shared),
             Self::Room(_) => None,
         }
     }
 
-    /// Submits what changed, and does what follows. Waits for room in the store, never for the disk
-    /// (D3).
+    /// Submits the changes, and then does what follows from them. Waits for space in the store, and
+    /// never for the disk (D3), except in lockstep.
     pub(crate) fn commit(&mut self, shared: &Shared) {
         match self {
             Self::Tree(tree) => tree.commit(shared),
@@ -68,14 +67,14 @@ impl Hosted {
         }
     }
 
-    /// Submits what changed if nothing may run ahead of the disk.
+    /// Commits now if the engine must not run ahead of the disk.
     pub(crate) fn keep_pace(&mut self, shared: &Shared) {
         if shared.in_lockstep() {
             self.commit(shared);
         }
     }
 
-    /// Whether so much has changed that it has to be submitted.
+    /// Whether so much has changed that it must be committed.
     pub(crate) fn is_full(&self) -> bool {
         match self {
             Self::Tree(tree) => tree.is_full(),
@@ -91,7 +90,7 @@ impl Hosted {
         }
     }
 
-    /// Whether nothing of it needs to stay in memory.
+    /// Whether the machine can be removed from memory.
     pub(crate) fn is_idle(&self) -> bool {
         match self {
             Self::Tree(tree) => tree.is_idle(),

@@ -1,10 +1,10 @@
-//! A machine of a room that was brought along, in its place: what it asks for is done here.
+//! A machine that is not a tree, in its place: the host does here what it asks for.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use indelible_machine::{Asker, Guard, TimerChange};
+use indelible_machine::{CallerId, Guard, TimerChange};
 use indelible_records::outbox::{Channel, Message, MessageId};
 use indelible_records::timers::{self, Row};
 use indelible_records::{Room, RoomKey};
@@ -12,17 +12,17 @@ use indelible_store::{Batch, Position};
 
 use crate::command::{RoomCommand, Waiter};
 use crate::hosted::MachineId;
-use crate::outbox::{self, Delivery, Received};
+use crate::outbox::{self, Delivery, DeliveryUse};
 use crate::rooms::{AnyRoom, Context, Input, RoomChanges};
 use crate::shared::Shared;
+use crate::trouble;
 
-/// A machine, and what its host keeps for it.
 pub(crate) struct HostedRoom {
     key: RoomKey,
     machine: Box<dyn AnyRoom>,
-    waiters: BTreeMap<Asker, Waiter<Bytes>>,
+    waiters: BTreeMap<CallerId, Waiter<Bytes>>,
     guards: Vec<Guard>,
-    /// The message that was told and is not committed, with the mark that it was.
+    /// The message that was handled and is not committed, with the batch that marks it as applied.
     delivered: Option<(MessageId, Batch)>,
 }
 
@@ -35,11 +35,10 @@ impl HostedRoom {
         self.machine.is_idle()
     }
 
-    /// Does what came from outside.
-    pub(crate) fn obey(&mut self, shared: &Shared, command: RoomCommand) {
+    pub(crate) fn run_command(&mut self, shared: &Shared, command: RoomCommand) {
         match command {
             RoomCommand::Ask(what, waiter) => {
-                let asker = Asker(shared.askers.fetch_add(1, Ordering::Relaxed) + 1);
+                let asker = CallerId(shared.askers.fetch_add(1, Ordering::Relaxed) + 1);
                 self.waiters.insert(asker, waiter);
                 self.handle(shared, Input::Asked(asker, what));
             }
@@ -56,43 +55,55 @@ impl HostedRoom {
         }
     }
 
-    /// False: the machine has a notice, and has not made of the input what it should have.
+    /// Gives the machine an input. False: it has a notice, and has not applied the input.
     fn handle(&mut self, shared: &Shared, input: Input) -> bool {
         let context = Context { now: shared.clock.now(), reads: &shared.store, key: &self.key };
         self.machine.handle(&context, input);
         let notices = self.machine.notices();
         for notice in &notices {
-            shared.trouble(notice);
+            trouble!(
+                shared,
+                error,
+                room = self.key.room,
+                error = notice,
+                "room reported a problem"
+            );
         }
         notices.is_empty()
     }
 
-    /// A message arrives, perhaps again. By itself in its commit: another copy of it, in the same turn,
-    /// finds the mark.
+    /// Applies a message, unless it was applied before. It has a commit of its own: another copy of
+    /// it in the same turn then finds its mark in the store.
     fn deliver(&mut self, shared: &Shared, delivery: &Delivery) {
         self.commit(shared);
         let channel = delivery.channel;
         match (outbox::receive(&shared.store, delivery), &delivery.message) {
-            (Ok(Received::Fresh(mark)), Some((number, message))) => {
+            (Ok(DeliveryUse::Fresh(mark)), Some((number, message))) => {
                 if self.handle(shared, Input::Message(message.payload.clone())) {
                     self.delivered = Some((MessageId { channel, number: *number }, mark));
                     self.commit(shared);
                 } else {
-                    self.give_up(shared, "it cannot apply a message");
+                    self.give_up(shared, "a message cannot be applied");
                 }
             }
-            (Ok(Received::Prior(position)), Some((number, _))) => {
+            (Ok(DeliveryUse::Prior(position)), Some((number, _))) => {
                 shared.acknowledge(position, MessageId { channel, number: *number });
             }
             (Ok(_), _) => {}
             (Err(error), _) => {
-                shared.trouble(&format!("a message is not applied: {error}"));
+                let room = self.key.room;
+                trouble!(
+                    shared,
+                    warn,
+                    room = room,
+                    error = error,
+                    "message cannot be applied; it will be delivered again"
+                );
                 shared.outbox.send_again();
             }
         }
     }
 
-    /// Submits what changed, and does what follows.
     pub(crate) fn commit(&mut self, shared: &Shared) {
         while let Some(changes) = self.changes() {
             let RoomChanges { rows, timers, replies, outgoing } = changes;
@@ -135,14 +146,14 @@ impl HostedRoom {
             shared.timers.changed(&rows);
             for (asker, reply) in replies {
                 if let Some(waiter) = self.waiters.remove(&asker) {
-                    waiter.answer(reply, position);
+                    waiter.reply(reply, position);
                 }
             }
         }
         self.guards.clear();
     }
 
-    /// What the machine asks for; a message that changed nothing is marked all the same.
+    /// The machine's changes; a message that changed nothing must still be marked as applied.
     fn changes(&mut self) -> Option<RoomChanges> {
         self.machine.changes().or_else(|| {
             self.delivered.as_ref().map(|_| RoomChanges {
@@ -161,16 +172,16 @@ impl HostedRoom {
         let submitted = shared.store.submit_blocking(batch);
         let position = submitted.map_err(|error| error.to_string())?;
         if shared.in_lockstep() {
-            // If it is lost, the next submission says so.
+            // If the commit is lost, the next submission says so.
             let _ = shared.store.durable(position).through_pauses().wait();
         }
         Ok(position)
     }
 
-    /// What is in memory cannot be written: it is forgotten, and what is stored counts. Those who wait
-    /// are told nothing, messages come again with the next look, and timers with the next start.
+    /// Memory cannot be written, so it is dropped, and what is stored counts. Waiting callers learn
+    /// that the engine stopped, messages come again with the next look, and timers after a restart.
     fn give_up(&mut self, shared: &Shared, why: &str) {
-        shared.trouble(&format!("a commit of room {} failed: {why}", self.key.room));
+        trouble!(shared, error, room = self.key.room, error = why, "commit of a room failed");
         if let Some(machine) = shared.rooms.make(self.key.room) {
             *self = Self::new(self.key.clone(), machine);
         }

@@ -1,64 +1,72 @@
-//! A tree in its place in memory, and what its host keeps for it: its guests, those who wait for its
-//! replies, and whether it may kill the process. Everything that a tree asks for is done here, in the
-//! order that [`Changes`] says.
+//! A tree in its place in memory, and what its host keeps for it: its guests, the callers that wait
+//! for replies, and whether it may kill the process. Everything that a tree asks for is done here,
+//! in the order that [`Changes`] says.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
-use indelible_execution::guest::{Begins, Run, Stop};
-use indelible_execution::input::{Begun, Reply};
-use indelible_execution::output::{Event, Notice, Place};
+use indelible_execution::guest::{GuestStart, Run, Stop};
+use indelible_execution::input::{Reply, StartReply};
+use indelible_execution::output::{AfterFailure, AttemptRef, Event, Notice, Severity, Trouble};
 use indelible_execution::{Input, Tree};
-use indelible_journal::{Ending, JournalKey, RootHash};
-use indelible_machine::{Asker, Changes, Guard, Machine as _};
+use indelible_journal::{Ending, ErrorKind, JournalKey, RootHash};
+use indelible_machine::{CallerId, Changes, Guard, Machine as _};
 use indelible_records::executions::{AdvanceError, Standing};
 use indelible_records::timers::Row;
 use indelible_store::{Position, SubmitError};
+use tracing::{debug, error, warn};
 
 use crate::command::{Command, Waiter};
 use crate::guest::{self, Guest};
 use crate::hosted::MachineId;
 use crate::parking::Parked;
 use crate::shared::Shared;
+use crate::trouble;
 
-/// A tree, and what its host keeps for it.
 pub(crate) struct HostedTree {
     root: RootHash,
+    generation: Generation,
     tree: Tree,
     /// Guests that wait, or are ready to go on.
     guests: HashMap<JournalKey, Parked, foldhash::fast::FixedState>,
-    waiters: BTreeMap<Asker, Waiter<Reply>>,
-    /// Given back when what comes of an input is accepted.
+    waiters: BTreeMap<CallerId, Waiter<Reply>>,
+    /// Dropped when the changes that follow from their inputs are accepted.
     guards: Vec<Guard>,
-    /// Something of it was loaded, and nothing was submitted since: a guest that runs now may be what
-    /// killed another process (C-85).
+    /// Part of the tree was loaded, and nothing was submitted since: a guest that runs now may be
+    /// what killed another process (C-85).
     loaded: bool,
-    /// Those that run because of that, and have not come to a stop.
+    /// Guests that the witness knows of, and that have used up a slice without a stop.
     noted: Vec<JournalKey>,
-    /// Those that have.
+    /// Guests that the witness knows of, and that have come to a stop.
     survivors: Vec<JournalKey>,
 }
 
+/// How often the tree was given up. A guest may be on a worker at that moment: it is of an earlier
+/// generation than what the tree loads afterwards, and must not act on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Generation(u64);
+
 /// A guest to run, outside the tree's lock.
-pub(crate) struct Job {
+pub(crate) struct GuestJob {
     pub(crate) key: JournalKey,
-    /// One that goes on, or how it begins.
-    pub(crate) guest: Result<Guest, Begins>,
-    pub(crate) noted: Noted,
+    pub(crate) generation: Generation,
+    /// A guest that goes on, or how a new one begins.
+    pub(crate) guest: Result<Guest, GuestStart>,
+    pub(crate) noted: WitnessNeed,
 }
 
 /// Whether the witness has to know that a guest runs (C-85).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Noted {
-    /// It follows from nothing that a process could have died of.
+pub(crate) enum WitnessNeed {
+    /// It does not: no process can have died of this guest.
     No,
-    /// It does.
+    /// It has to be told before the guest runs.
     Yes,
-    /// It does, and runs on.
+    /// It was told, and the guest goes on after a slice.
     Already,
 }
 
-/// Why a commit failed: the engine's own mistake, or the store's end.
+/// Why a commit failed: a defect of the engine's, or the store.
 #[derive(Debug, thiserror::Error)]
 enum CommitError {
     #[error(transparent)]
@@ -71,6 +79,7 @@ impl HostedTree {
     pub(crate) fn new(root: RootHash) -> Self {
         Self {
             root,
+            generation: Generation(0),
             tree: Tree::default(),
             guests: HashMap::default(),
             waiters: BTreeMap::new(),
@@ -81,16 +90,19 @@ impl HostedTree {
         }
     }
 
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
+    }
+
     /// The tree itself, for its guests.
     pub(crate) fn machine(&mut self) -> &mut Tree {
         &mut self.tree
     }
 
-    /// Does what came from outside.
-    pub(crate) fn obey(&mut self, shared: &Shared, command: Command) {
+    pub(crate) fn run_command(&mut self, shared: &Shared, command: Command) {
         match command {
             Command::Tell(Input::Evicted(key), _) => {
-                // It may have gone on meanwhile.
+                // The execution may have a new guest by now.
                 if self.guests.get(&key).is_some_and(Parked::is_gone) {
                     self.guests.remove(&key);
                     self.handle(shared, Input::Evicted(key));
@@ -101,14 +113,14 @@ impl HostedTree {
                 self.guards.push(guard);
             }
             Command::Ask(request, waiter) => {
-                let asker = Asker(shared.askers.fetch_add(1, Ordering::Relaxed) + 1);
+                let asker = CallerId(shared.askers.fetch_add(1, Ordering::Relaxed) + 1);
                 self.waiters.insert(asker, waiter);
                 self.handle(shared, Input::Asked(asker, request));
             }
             Command::StartEffect(place) => self.take_room(shared, place),
             Command::Room(_) => {}
             Command::Release(execution) => {
-                // Those who came meanwhile have watched before they asked.
+                // A caller that came meanwhile was watching before it asked.
                 if !shared.watchers.is_watched(&execution) {
                     self.handle(shared, Input::Release(execution));
                 }
@@ -126,7 +138,7 @@ impl HostedTree {
         self.heed(shared);
     }
 
-    /// Does what the tree wants at once.
+    /// Does what the tree wants at once, before any commit.
     pub(crate) fn heed(&mut self, shared: &Shared) {
         for notice in self.tree.notices() {
             match notice {
@@ -138,28 +150,33 @@ impl HostedTree {
                 }
                 Notice::Released(key) => shared.witness.survived(&key),
                 Notice::AttemptFailed(key, failure, then) => {
+                    attempt_failed(&key, failure.kind, then);
                     shared.observer.attempt_failed(&key, &failure, then);
                 }
-                // Under a store that has stopped everything fails, and nothing of it is written.
-                Notice::Held(key, why) if shared.store.poison().is_none() => {
-                    shared.observer.held(&key, &why);
+                // When the store has stopped, everything fails, and none of it is written.
+                Notice::Stuck(key, why) if shared.store.poison().is_none() => {
+                    let execution = key.execution_id();
+                    error!(%execution, error = why, "execution is stuck and waits for an operator");
+                    shared.observer.stuck(&key, &why);
                 }
-                Notice::Held(..) => {}
-                Notice::Trouble(what) => shared.trouble(&what),
+                Notice::Stuck(..) => {}
+                Notice::NotRecovered => shared.recovery.start_over_later(),
+                Notice::Trouble(trouble) => tell(shared, &trouble),
             }
         }
     }
 
-    /// An attempt at an effect begins if there is room for it; if not, it waits, and this is told
-    /// again.
-    fn take_room(&mut self, shared: &Shared, place: Place) {
-        if let Some((Place { key, child, attempt, .. }, permit)) = shared.effects.begin(place) {
+    /// Begins an attempt at an effect if there is a permit; if not, the attempt waits, and
+    /// `StartEffect` comes when there may be one.
+    fn take_room(&mut self, shared: &Shared, place: AttemptRef) {
+        if let Some((AttemptRef { key, child, attempt, .. }, permit)) =
+            shared.effects.admit_attempt(place)
+        {
             self.handle(shared, Input::StartEffect(key, child, attempt, Guard::of(permit)));
         }
     }
 
-    /// The next guest to run.
-    pub(crate) fn next(&mut self, shared: &Shared) -> Option<Job> {
+    pub(crate) fn next(&mut self, shared: &Shared) -> Option<GuestJob> {
         loop {
             let run = self.tree.next(&shared.context());
             self.heed(shared);
@@ -167,8 +184,8 @@ impl HostedTree {
             let guest = match (self.guests.remove(&key).and_then(Parked::leave), begins) {
                 (Some(guest), _) => Ok(guest),
                 (None, Some(begins)) => Err(begins),
-                // It was evicted, and its tree has not heard of that.
-                (None, None) => match self.tree.begins(&key) {
+                // The guest was evicted, and the tree has not been told yet.
+                (None, None) => match self.tree.guest_start(&key) {
                     Some(begins) => Err(begins),
                     None => {
                         self.heed(shared);
@@ -181,17 +198,17 @@ impl HostedTree {
             }
             self.loaded |= self.tree.take_loaded();
             let noted = if self.noted.contains(&key) {
-                Noted::Already
+                WitnessNeed::Already
             } else if self.loaded {
-                Noted::Yes
+                WitnessNeed::Yes
             } else {
-                Noted::No
+                WitnessNeed::No
             };
-            return Some(Job { key, guest, noted });
+            return Some(GuestJob { key, generation: self.generation, guest, noted });
         }
     }
 
-    /// A guest came back.
+    /// A guest came back from a worker.
     pub(crate) fn stopped(
         &mut self,
         shared: &Shared,
@@ -224,41 +241,38 @@ impl HostedTree {
         self.handle(shared, Input::Stopped(key.clone(), stop));
     }
 
-    /// A guest did not begin.
     pub(crate) fn not_begun(&mut self, shared: &Shared, key: &JournalKey, why: Stop) {
         self.handle(shared, Input::Stopped(key.clone(), why));
     }
 
-    /// A guest that was noted has used up its slice.
+    /// A guest that the witness knows of has used up its slice.
     pub(crate) fn stays_noted(&mut self, key: &JournalKey) {
         if !self.noted.contains(key) {
             self.noted.push(key.clone());
         }
     }
 
-    /// A guest that was noted has come to a stop: when what it did is durable, it is struck out.
+    /// A guest that the witness knows of has come to a stop: it is struck out when what it did is
+    /// durable.
     pub(crate) fn was_noted(&mut self, key: &JournalKey) {
         self.noted.retain(|noted| noted != key);
         self.survivors.push(key.clone());
     }
 
-    /// Whether there is something to do.
     pub(crate) fn has_work(&self) -> bool {
         self.tree.has_work()
     }
 
-    /// Whether so much has changed that it has to be submitted.
     pub(crate) fn is_full(&self) -> bool {
         self.tree.is_full()
     }
 
-    /// Whether nothing of it needs to stay in memory.
     pub(crate) fn is_idle(&self) -> bool {
         self.tree.is_idle()
     }
 
-    /// Submits what changed, and does what follows. Waits for room in the store, never for the disk
-    /// (D3).
+    /// Submits the changes, and then does what follows from them. Waits for space in the store, and
+    /// never for the disk (D3), except in lockstep.
     pub(crate) fn commit(&mut self, shared: &Shared) {
         let mut last = None;
         while let Some(Changes { rows, timers, volatile_timers, events, replies, outgoing }) =
@@ -276,25 +290,28 @@ impl HostedTree {
                 });
                 shared.followers.changed(changed);
             }
-            // What follows is new, unless something has been killing processes: then it may be what
-            // comes next.
+            // Guests that run from here on are new, and need no witness; but while there are
+            // suspects, the next guest may be what kills.
             self.loaded |= self.tree.take_loaded();
             self.loaded &= shared.witness.has_suspects();
-            // What a volatile execution sends waits for this position too: it is not before that of
-            // its caller's InvokeStarted, or of its operation's record, which are of this tree (C-39).
+            // The requests of a volatile execution wait for this position too: it is not before
+            // that of the parent's InvokeStarted, or of the operation's record, which are of this
+            // tree (C-39).
             shared.effects.submitted(position, outgoing);
             let timers: Vec<_> =
                 timers.into_iter().map(|(timer, change)| (Row::Tree(timer), change)).collect();
             shared.timers.changed(&timers);
             shared.timers.changed_in_memory(volatile_timers);
-            for (asker, reply) in replies {
-                if let Some(waiter) = self.waiters.remove(&asker) {
-                    answer(waiter, reply, position);
-                }
-            }
+            // Before the replies: a caller whose function ended in its first turn then finds the
+            // end when it is told of the start, and waits only for the disk.
             for event in events {
                 if let Event::Ended(key, ending) = event {
                     ended(shared, &key, &ending, position);
+                }
+            }
+            for (asker, reply) in replies {
+                if let Some(waiter) = self.waiters.remove(&asker) {
+                    send_reply(waiter, reply, position);
                 }
             }
         }
@@ -303,7 +320,7 @@ impl HostedTree {
             Some(position) => {
                 shared.replays.submitted(position, std::mem::take(&mut self.survivors));
             }
-            // What ran has changed nothing.
+            // The guests that ran have changed nothing.
             None => self.survived(shared),
         }
     }
@@ -320,15 +337,18 @@ impl HostedTree {
         }
         let position = shared.store.submit_blocking(batch)?;
         if shared.in_lockstep() {
-            // If it is lost, the next submission says so.
+            // If the commit is lost, the next submission says so.
             let _ = shared.store.durable(position).through_pauses().wait();
         }
         Ok(position)
     }
 
-    /// What is in memory cannot be written: it is forgotten, and what is stored counts. A start
-    /// that lost a race ends here, too.
-    fn give_up(&mut self, shared: &Shared, error: &CommitError, replies: Vec<(Asker, Reply)>) {
+    /// Memory cannot be written, so it is dropped, and what is stored counts. Three cases: (1) A
+    /// precondition was refused, mostly that of a start that lost a race: the tree goes on from
+    /// what is stored, at once. (2) The store is damaged, or the engine has a defect: the same
+    /// commit would fail again, so the tree goes on after a restart. (3) The store has stopped: so
+    /// does the engine.
+    fn give_up(&mut self, shared: &Shared, error: &CommitError, replies: Vec<(CallerId, Reply)>) {
         let refused = match error {
             CommitError::Submit(SubmitError::Refused(refusal)) => Some(refusal.position),
             _ => None,
@@ -341,11 +361,11 @@ impl HostedTree {
         for (asker, reply) in replies {
             let waiter = self.waiters.remove(&asker);
             match (reply, refused, &damage) {
-                // Starts that came after it in the same turn look again, too.
+                // Starts that came after the refused one in the same turn look again, too.
                 (Reply::Begun(begun), Some(position), _) => {
-                    lost_race |= matches!(begun, Begun::New(_));
+                    lost_race |= matches!(begun, StartReply::New(_));
                     if let Some(waiter) = waiter {
-                        waiter.answer(Reply::Begun(Begun::Raced), position);
+                        waiter.reply(Reply::Begun(StartReply::Raced), position);
                     }
                 }
                 (_, _, Some(damage)) => {
@@ -353,27 +373,72 @@ impl HostedTree {
                         waiter.fail(damage.clone());
                     }
                 }
-                // The asker sees that the engine stopped.
+                // The waiter is dropped: its caller learns that the engine stopped.
                 _ => {}
             }
         }
         if shared.store.poison().is_some() {
-            // The timers' thread tells it once, for all trees.
+            // The timers' thread reports it once, for all trees.
             shared.timers.poke();
         } else {
-            // The store has told of its damage, once.
+            // The store has reported its damage, once.
             if !lost_race && damage.is_none() {
-                shared.trouble(&format!("a commit failed: {error}"));
+                let root = self.root;
+                if refused.is_some() {
+                    trouble!(
+                        shared,
+                        warn,
+                        root = root,
+                        error = error,
+                        "commit failed; tree resumes from its stored state"
+                    );
+                } else {
+                    trouble!(
+                        shared,
+                        error,
+                        root = root,
+                        error = error,
+                        "commit failed; restart the server to resume the tree"
+                    );
+                }
             }
             shared.timers.keep_all(&MachineId::Tree(self.root));
             self.survived(shared);
+            if refused.is_some() {
+                shared.recovery.start_over();
+            }
         }
-        *self = Self::new(self.root);
+        let generation = Generation(self.generation.0 + 1);
+        *self = Self { generation, ..Self::new(self.root) };
     }
 
     fn survived(&mut self, shared: &Shared) {
         for key in self.survivors.drain(..) {
             shared.witness.survived(&key);
+        }
+    }
+}
+
+/// Logs a failed attempt by its kind: the message is the function's, and may have anything in it.
+fn attempt_failed(key: &JournalKey, kind: ErrorKind, then: AfterFailure) {
+    let (execution, attempt) = (key.execution_id(), key.attempts().own());
+    match then {
+        AfterFailure::Again(wait) => {
+            warn!(%execution, %attempt, %kind, %wait, "attempt failed; retrying");
+        }
+        AfterFailure::Over(why) => warn!(%execution, %attempt, %kind, why, "last attempt failed"),
+    }
+}
+
+/// Logs a tree's trouble, and tells the observer.
+fn tell(shared: &Shared, trouble: &Trouble) {
+    let Trouble { severity, message, execution, error } = trouble;
+    match severity {
+        Severity::Warning => {
+            trouble!(shared, warn, execution = execution, error = error, "{}", message);
+        }
+        Severity::Error => {
+            trouble!(shared, error, execution = execution, error = error, "{}", message);
         }
     }
 }
@@ -384,15 +449,17 @@ fn ended(shared: &Shared, key: &JournalKey, ending: &Ending, position: Position)
         Ending::Failed(_) => Standing::Failed,
         Ending::Cancelled(_) => Standing::Cancelled,
     };
+    let execution = key.execution_id();
+    debug!(%execution, ?standing, "execution ended");
     shared.observer.ended(key, standing);
     shared.watchers.ended(key.execution_id(), ending, position);
 }
 
-fn answer(waiter: Waiter<Reply>, reply: Reply, position: Position) {
+fn send_reply(waiter: Waiter<Reply>, reply: Reply, position: Position) {
     match reply {
         Reply::Unreadable { why, damage: true } => waiter.fail(why),
-        // The asker sees that the engine has stopped.
+        // The waiter is dropped: its caller learns that the engine has stopped.
         Reply::Unreadable { .. } => {}
-        reply => waiter.answer(reply, position),
+        reply => waiter.reply(reply, position),
     }
 }

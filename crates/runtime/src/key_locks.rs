@@ -1,9 +1,9 @@
-//! One request under a key at a time: from the look for its record until what it asks for is
-//! accepted, so that whoever comes second finds the record. A command whose record is refused by
-//! the store would take the memory of its tree with it.
+//! One request under a key at a time, from the lookup of its record until its own record is
+//! accepted: a second request then finds the record. Otherwise the store would refuse the second
+//! record, and the second request's tree would be dropped from memory.
 //!
-//! There are as many entries as keys that somebody holds or waits for. Those who wait have room
-//! among the commands under way, which is bounded.
+//! There is an entry for each key that is locked or waited for. Each waiting request holds an
+//! admission permit, so their number is bounded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,21 +13,19 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
 use crate::shared::lock;
 
-/// The keys that somebody is at.
 #[derive(Debug, Default)]
 pub(crate) struct KeyLocks {
-    wanted: Mutex<HashMap<Id, Wanted>>,
+    wanted: Mutex<HashMap<Id, KeyLockEntry>>,
 }
 
-/// A key that somebody is at.
 #[derive(Debug, Default)]
-struct Wanted {
+struct KeyLockEntry {
     turn: Arc<Turn<()>>,
-    /// By how many: whoever has it, and those who wait.
+    /// How many requests hold the lock or wait for it.
     by: usize,
 }
 
-/// Whoever has this is alone at a key.
+/// The lock of a key, held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct KeyLock {
     locks: Arc<KeyLocks>,
@@ -36,7 +34,7 @@ pub(crate) struct KeyLock {
 }
 
 impl KeyLocks {
-    /// Waits for its turn at a key.
+    /// Waits for the lock of a key.
     pub(crate) async fn take(self: &Arc<Self>, id: &Id) -> KeyLock {
         let turn = {
             let mut wanted = lock(&self.wanted);
@@ -44,7 +42,7 @@ impl KeyLocks {
             wanted.by += 1;
             Arc::clone(&wanted.turn)
         };
-        // Made before anything is awaited: whoever loses patience leaves nothing behind.
+        // Made before anything is awaited: if the caller stops waiting, its drop removes the entry.
         let mut lock = KeyLock { locks: Arc::clone(self), id: id.clone(), held: None };
         lock.held = Some(turn.lock_owned().await);
         lock
@@ -78,8 +76,8 @@ mod tests {
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// I-13: one at a time for a key, others are not in its way, and nothing stays of those who
-    /// left or lost patience.
+    /// I-13: one request at a time for a key, other keys are not blocked, and requests that left or
+    /// stopped waiting leave no entry.
     #[test]
     fn one_at_a_time() {
         let id = |name: &str| Id {

@@ -1,21 +1,21 @@
 //! The engine: runs users' functions, WebAssembly components, so that every step is journaled.
 //!
-//! A function that runs is an execution: a journal, and a guest that runs over it. What the guest
-//! asks for is answered from the journal or appended to it; when it waits, it is parked, or
-//! dropped and replayed later. A root and everything that it called are a tree, which is changed
-//! as a whole. Nothing leaves the process before what it depends on is durable (D2).
+//! A function that runs is an execution: a journal, and a guest that runs over it. The guest's
+//! calls are answered from the journal or appended to it; when the guest waits, it is parked, or
+//! dropped and replayed later. A root execution and its children are a tree, which is changed as a
+//! whole. Nothing leaves the process before what it depends on is durable (D2).
 //!
 //! ```no_run
 //! use indelible_journal::{Namespace, OperationId, Payload};
 //! use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-//! use indelible_runtime::{Asked, Engine, Options, Start, World};
+//! use indelible_runtime::{Attribution, Engine, Options, Start, World};
 //! use indelible_store::embedded;
 //!
 //! # async fn example(component: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
 //! let store = embedded::open("data/store".as_ref(), &indelible_records::TABLES, &embedded::Options::default())?;
 //! let guests = Guests::new(GuestOptions::default(), Artifacts::folder("data/artifacts")?)?;
 //! let engine = Engine::open(store, Options::default(), World::system(guests))?;
-//! engine.deploy("shop", component, Asked::default()).await?;
+//! engine.deploy("shop", component, Attribution::default()).await?;
 //! let order = Start {
 //!     namespace: Namespace::new("web")?,
 //!     operation_id: Some(OperationId::new("order-1")?),
@@ -32,25 +32,25 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - [`Engine`]: what others use.
+//! - [`Engine`]: the interface of this crate.
 //! - [`guest`]: WebAssembly. Nothing else knows wasmtime.
-//! - [`world`]: clock, randomness, and whom to tell: whatever a simulation replaces.
-//! - `hosted_tree`: a tree of executions in its place, and everything that is done for it. What happens
-//!   to a tree is decided in `indelible_execution`. `hosted`, `hosted_room`, [`rooms`]: the same for
-//!   other machines. [`outbox`]: messages between them.
-//! - `component`: what is deployed. `followers`: who is told when something changes.
-//! - `turn`, `cell`, `command`, `guest_calls`, `run_queue`, `timers`, `ticks`, `watchers`, `parking`:
-//!   trees, threads, time. `effects`, `effect_room`: what leaves them.
-//! - `reader`: threads that read for viewers. `admission`: who may ask. `key_locks`: a repeated request
-//!   has one effect. `recovery`: what another process left.
-//! - `replays`, `witness`: which execution killed it. `retention`: what goes after its time.
-//! - `retention_clock`: by which clock that is.
+//! - [`world`]: clock, randomness, observer, witness: all that a simulation replaces.
+//! - `hosted_tree`: a tree of executions in its place, and what the host does for it. What happens
+//!   to a tree is decided in `indelible_execution`. `hosted`, `hosted_room`, [`rooms`]: the same
+//!   for other machines. [`outbox`]: messages between machines.
+//! - `component`: deployed components. `followers`: told when an execution changes.
+//! - `turn`, `cell`, `command`, `guest_calls`, `run_queue`, `timers`, `ticks`, `watchers`,
+//!   `parking`: trees, threads, time. `effects`, `effect_limiter`: what leaves them.
+//! - `reader`: threads that read for clients. `admission`: bounds the commands under way.
+//!   `key_locks`: one request under a key at a time. `recovery`: work that another process left.
+//! - `replays`, `witness`: which execution killed a process.
+//! - `retention`, `retention_clock`: deleting what is past its time, and the clock that decides.
 
 mod admission;
 mod cell;
 mod command;
 mod component;
-mod effect_room;
+mod effect_limiter;
 mod effects;
 mod engine;
 mod followers;
@@ -73,6 +73,7 @@ mod run_queue;
 mod shared;
 mod ticks;
 mod timers;
+mod trouble;
 mod turn;
 mod watchers;
 mod witness;
@@ -82,27 +83,29 @@ pub use component::{
     COMPONENT_NAME_BYTES_MAX, ComponentError, ComponentName, ComponentNameError, Version,
 };
 pub use engine::{
-    AUDIT_PAGE_MAX, Asked, ControlError, Decided, DeployRefused, Deployment, Done,
-    EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, Engine, EngineError, EventsPage, LaneRead, OpenError,
-    REASON_BYTES_MAX, Readings, Reads, Start, StartRefused, StartedExecution, Submitted,
+    AUDIT_PAGE_MAX, Attribution, ControlError, DeployRefused, Deployment, EVENTS_PAGE_BYTES_MAX,
+    EVENTS_PAGE_MAX, Engine, EngineError, EventsPage, LaneRead, OpenError, PersonDecision,
+    REASON_BYTES_MAX, Readings, Reads, Receipt, Start, StartRefused, StartedExecution, Submission,
     TREE_PAGE_MAX, TreePage, Verdict, World,
 };
 pub use followers::Follow;
-pub use indelible_execution::input::{NotDone, Resolution};
+pub use indelible_execution::input::{CommandRefusal, Resolution};
 pub use indelible_execution::shown::{
-    GuestWait, Open, OperationView, Resting, Stage, View, WAITS_MAX, Waits,
+    GuestWait, Open, OperationView, PendingAttempt, Stage, View, WAITS_MAX, Waits,
 };
 pub use indelible_execution::{AUDIT_TEXT_BYTES_MAX, Actor, UnresolvedEffect};
-pub use indelible_records::audit::{About, Entry as AuditEntry, Place as AuditPlace};
+pub use indelible_records::audit::{
+    AuditPosition as AuditPlace, AuditSubject, Entry as AuditEntry,
+};
 pub use indelible_records::beginning::{IdPrefix, IdPrefixError};
 /// What lists and views show of an execution, and how lists are asked for.
 pub use indelible_records::executions::{Execution, Standing};
-pub use indelible_records::idempotency_keys::Cancelling;
+pub use indelible_records::idempotency_keys::CancelOutcome;
 pub use indelible_records::listing::{Cursor, CursorError, Filter, Listing};
 /// How long finished trees are kept.
 pub use indelible_records::retention::Retention;
-pub use options::{Options, Ownership, Pace, Parking, Room};
+pub use options::{Options, Ownership, Pace, Parking, ParkingBounds};
 pub use reader::{Lane, LaneReadings};
 pub use retention::{GoneReadings, interval as retention_interval};
 pub use retention_clock::RetentionTime;
-pub use witness::{PutAside, WitnessFile};
+pub use witness::{DiscardedFile, WitnessFile};

@@ -3,16 +3,16 @@
 use indelible_journal::Micros;
 use indelible_operations::retention::{AHEAD_MAX, Retention, TooShort};
 
-use crate::effect_room::Shares;
+use crate::effect_limiter::EffectLimits;
 
 /// How an engine runs.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Threads that run guests. 0: none; whoever holds the engine runs it with
+    /// Threads that run guests. 0: none; the engine's owner runs it with
     /// [`Engine::step`](crate::Engine::step), and calls
     /// [`Guests::tick`](crate::guest::Guests::tick) so that guests' time passes.
     pub workers: usize,
-    /// What becomes of a guest that waits (D4).
+    /// Whether a guest that waits is kept (D4).
     pub parking: Parking,
     /// How far the engine runs ahead of the disk.
     pub pace: Pace,
@@ -24,52 +24,52 @@ pub struct Options {
     pub journal_events_max: u64,
     /// The most signals that an execution buffers: past it, a signal is refused.
     pub signals_buffered_max: usize,
-    /// The most bytes of signals that it buffers: past it, the same.
+    /// The most bytes of signals that an execution buffers: past it, a signal is refused.
     pub signals_buffered_bytes_max: usize,
     /// How long the record of an operation stays after its end (see C-3).
     pub operation_window: Micros,
     /// The most commands that are under way, and a quarter of it for the calls of one function:
-    /// past it, whoever asks waits.
+    /// past it, callers wait.
     pub commands_max: usize,
-    /// The most callers that wait to ask, and a quarter of it for the calls of one function: past
-    /// it, they are refused.
+    /// The most callers that wait for admission, and a quarter of it for the calls of one function:
+    /// past it, callers are refused.
     pub callers_waiting_max: usize,
-    /// Threads that read for lists, views and streams, and as many for look-ups of single rows. None
-    /// if there are no workers: a read is then done by its caller's thread.
+    /// Threads that read for lists, views and streams, and as many for look-ups of single rows.
+    /// Without workers there are none: each caller's thread reads for itself.
     pub readers: usize,
-    /// The most reads for views that wait, the most for lists, and the most for streams: past it, a
-    /// view or a list is refused, and a stream waits longer. Look-ups have `callers_waiting_max`.
+    /// The most reads that wait for views, for lists and for streams, each: past it, a view or a
+    /// list is refused, and a stream waits longer. Look-ups have `callers_waiting_max`.
     pub reads_waiting_max: usize,
     /// The most HTTP requests in flight: past it, further ones wait, and have not begun. 0: none
     /// begins.
     pub effects_in_flight_max: usize,
-    /// The most of them that one component has in flight: those of others find room, whatever its
-    /// peers do.
+    /// The most requests in flight of one component: however slow its peers are, other components
+    /// find permits.
     pub effects_per_component_max: usize,
-    /// The most of them that are in flight to one origin: a peer that hangs takes no more room.
+    /// The most requests in flight to one origin: a peer that hangs takes no more permits.
     pub effects_per_origin_max: usize,
-    /// For how long a stop waits for HTTP requests in flight: of what is left then, the next engine
-    /// does not know whether it happened.
+    /// For how long a stop waits for HTTP requests in flight. The outcome of those still in flight
+    /// then is unknown to the next engine.
     pub drain_max: Micros,
     /// For how long callers repeat a request, at most: `operation_window` is not shorter (C-3).
     pub retry_horizon: Micros,
-    /// How far the clock of whoever makes operation ids may be ahead of this one (C-3).
+    /// How far the clock of a client that makes operation ids may be ahead of this one (C-3).
     pub operation_ahead_max: Micros,
 }
 
-/// What becomes of a guest that waits.
+/// Whether a guest that waits is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parking {
-    /// It stays as it is, while there is room for it.
-    Keep(Room),
+    /// It stays in memory, while there is room for it.
+    Keep(ParkingBounds),
     /// It is dropped, and runs again over its journal when it goes on.
     Drop,
 }
 
-/// How much room there is for guests that wait. When there are more, those that have waited
-/// longest are dropped.
+/// How much room there is for guests that wait. Past it, those that have waited longest are
+/// dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct ParkingBounds {
     /// The most guests. Fewer, if that leaves a worker without a place for the one that it runs.
     pub guests_max: usize,
     /// The most memory, in bytes: what their memories have grown, and a guess of the rest.
@@ -78,39 +78,39 @@ pub struct Room {
     pub wait_max: Micros,
 }
 
-impl Room {
+impl ParkingBounds {
     /// What an engine keeps unless it is told otherwise.
     pub const DEFAULT: Self =
         Self { guests_max: 7_500, bytes_max: 1 << 30, wait_max: Micros::from_secs(60) };
 
-    /// Room for so many guests.
+    /// ParkingBounds for so many guests.
     pub const fn for_guests(guests_max: usize) -> Self {
         Self { guests_max, ..Self::DEFAULT }
     }
 }
 
-/// How far the engine runs ahead of the disk. What others are told is durable either way (D2).
+/// How far the engine runs ahead of the disk. Clients are shown what is durable either way (D2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// As far as the store has room: a turn is one commit, and nobody waits for it who does not
-    /// have to.
+    /// As far as the store has space: a turn is one commit, and only a caller that needs it durable
+    /// waits for the disk.
     Ahead,
-    /// Not at all: every single change is on disk before the next is made. Slow; to look for
-    /// mistakes, and to show that a crash between any two of them does no harm.
+    /// Not at all: every single change is on disk before the next is made. Slow; for finding
+    /// defects, and for showing that a crash between any two changes does no harm.
     Lockstep,
 }
 
 /// Which slots the engine takes for its own (D13).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ownership {
-    /// All of them: what touches several is one commit.
+    /// All of them: a change to several slots is one commit.
     All,
-    /// As if each slot had an owner of its own: what touches several goes in the steps that are
+    /// As if each slot had an owner of its own: a change to several slots takes the steps that are
     /// taken between nodes. The answers are the same; tests compare them.
     Apart,
 }
 
-impl Default for Room {
+impl Default for ParkingBounds {
     fn default() -> Self {
         Self::DEFAULT
     }
@@ -120,7 +120,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             workers: std::thread::available_parallelism().map_or(2, usize::from),
-            parking: Parking::Keep(Room::default()),
+            parking: Parking::Keep(ParkingBounds::default()),
             pace: Pace::Ahead,
             ownership: Ownership::All,
             cleanup_max: Micros::from_secs(60),
@@ -130,9 +130,9 @@ impl Default for Options {
             operation_window: Micros::from_secs(7 * 24 * 3600),
             commands_max: 4_096,
             callers_waiting_max: 65_536,
-            // Half of the processors at most are at viewers' disposal.
+            // Half of the processors at most read for clients.
             readers: std::thread::available_parallelism().map_or(1, |all| all.get().div_ceil(2)),
-            // Each takes some milliseconds: who finds so many ahead would wait for seconds.
+            // Each takes some milliseconds: a read with so many ahead of it would wait for seconds.
             reads_waiting_max: 1_024,
             effects_in_flight_max: 4_096,
             effects_per_component_max: 2_048,
@@ -145,8 +145,8 @@ impl Default for Options {
 }
 
 impl Options {
-    pub(crate) fn effect_shares(&self) -> Shares {
-        Shares {
+    pub(crate) fn effect_shares(&self) -> EffectLimits {
+        EffectLimits {
             all: self.effects_in_flight_max,
             component: self.effects_per_component_max,
             origin: self.effects_per_origin_max,

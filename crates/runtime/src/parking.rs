@@ -1,9 +1,10 @@
-//! Guests that wait stay where they are, as long as they are few, small and needed soon (D4). Each
-//! takes memory and, what runs out first, entries of the kernel's memory map. When there are too
-//! many, those go that have waited longest; each runs again over its journal when it goes on.
+//! Guests that wait stay in memory, as long as they are few, small and needed soon (D4). Each takes
+//! memory and, what runs out first, entries of the kernel's memory map. When there are too many,
+//! those that have waited longest are evicted; each runs again over its journal when it goes on.
 //!
-//! The lot has the guests, their trees have the places: a guest can be evicted without its tree's
-//! lock, and its tree is told afterwards, so that it forgets the rest.
+//! The lot owns the guests, and their trees hold only places: a guest is evicted without its tree's
+//! lock. Its tree is told afterwards (`Shared::tell_evicted`), and then forgets the execution. If
+//! the tree wants the guest before that, it finds the place empty.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,60 +13,59 @@ use std::sync::{Arc, Mutex};
 use indelible_journal::{JournalKey, Timestamp};
 
 use crate::guest::Guest;
-use crate::options::{Parking, Room};
+use crate::options::{Parking, ParkingBounds};
 use crate::shared::lock;
 
-/// The guests that are parked.
 #[derive(Debug)]
 pub(crate) struct ParkingLot {
-    room: Option<Room>,
+    room: Option<ParkingBounds>,
     lot: Arc<Mutex<Lot>>,
-    /// Whether some were evicted whose trees do not know it.
+    /// Whether guests were evicted whose trees have not been told.
     evicting: AtomicBool,
     evicted: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Lot {
-    /// By the order in which they came: the first has waited longest.
-    parked: BTreeMap<u64, Waiting>,
+    /// In the order in which they came: the first has waited longest.
+    parked: BTreeMap<u64, WaitingGuest>,
     bytes: usize,
     next: u64,
-    evicted: Vec<Waiting>,
+    evicted: Vec<WaitingGuest>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingGuest {
     guest: Guest,
     key: JournalKey,
     bytes: usize,
     since: Timestamp,
 }
 
-/// A guest's place in the lot. It may have been evicted from it.
+/// A guest's place in the lot. The guest may have been evicted.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ParkingPlace {
     lot: Arc<Mutex<Lot>>,
     number: u64,
 }
 
-/// Where the guest of an execution is that does not run.
+/// Where a guest is that does not run.
 #[derive(Debug)]
 pub(crate) enum Parked {
-    /// It goes on as soon as it is its turn.
+    /// It has yielded, and goes on in its next turn.
     Here(Guest),
-    /// It waits.
-    InLot(Place),
+    /// It waits, and may be evicted.
+    InLot(ParkingPlace),
 }
 
 impl ParkingLot {
-    /// A lot beside which every worker has a place for the guest that it runs: guests that wait
-    /// for others must not keep those from starting.
+    /// A lot that leaves each worker a place for the guest that it runs: guests that wait for
+    /// others must not keep those from starting.
     pub(crate) fn new(parking: Parking, places: usize, workers: usize) -> Self {
         let room = match parking {
             Parking::Keep(room) => {
                 let most = places.saturating_sub(workers.max(1));
-                Some(Room { guests_max: room.guests_max.min(most), ..room })
+                Some(ParkingBounds { guests_max: room.guests_max.min(most), ..room })
             }
             Parking::Drop => None,
         };
@@ -73,7 +73,7 @@ impl ParkingLot {
     }
 
     /// Parks a guest that waits; those that have waited longest make room. `until`: when it goes
-    /// on, if that is known. None: it is gone, and will run again over its journal.
+    /// on, if that is known. None: it was dropped, and will run again over its journal.
     pub(crate) fn park(
         &self,
         guest: Guest,
@@ -91,14 +91,14 @@ impl ParkingLot {
         let number = lot.next;
         lot.next += 1;
         lot.bytes += bytes;
-        lot.parked.insert(number, Waiting { guest, key: key.clone(), bytes, since: now });
+        lot.parked.insert(number, WaitingGuest { guest, key: key.clone(), bytes, since: now });
         while lot.parked.len() > room.guests_max || lot.bytes > room.bytes_max {
             self.evict_first(&mut lot);
         }
-        Some(Parked::InLot(Place { lot: Arc::clone(&self.lot), number }))
+        Some(Parked::InLot(ParkingPlace { lot: Arc::clone(&self.lot), number }))
     }
 
-    /// Evicts those that have waited longest, so many of them. How many there were.
+    /// Evicts up to `count` guests that have waited longest; returns how many.
     pub(crate) fn evict(&self, count: usize) -> usize {
         let mut lot = lock(&self.lot);
         let count = count.min(lot.parked.len());
@@ -108,9 +108,9 @@ impl ParkingLot {
         count
     }
 
-    /// Evicts those that have waited too long.
+    /// Evicts guests that have waited too long.
     pub(crate) fn sweep(&self, now: Timestamp) {
-        let Some(Room { wait_max, .. }) = self.room else { return };
+        let Some(ParkingBounds { wait_max, .. }) = self.room else { return };
         let mut lot = lock(&self.lot);
         while let Some((_, first)) = lot.parked.first_key_value()
             && now.saturating_since(first.since) > wait_max
@@ -127,8 +127,8 @@ impl ParkingLot {
         self.evicting.store(true, Ordering::Release);
     }
 
-    /// Those that were evicted, whose trees have to be told. Their guests are gone when this
-    /// returns: not for callers that hold a tree's lock.
+    /// The evicted guests whose trees have to be told. Drops the guests before it returns: must not
+    /// be called under a tree's lock.
     pub(crate) fn take_evicted(&self) -> Vec<JournalKey> {
         if !self.evicting.swap(false, Ordering::AcqRel) {
             return Vec::new();
@@ -143,14 +143,13 @@ impl ParkingLot {
         (lot.parked.len(), lot.bytes)
     }
 
-    /// How many were evicted so far.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }
 }
 
 impl Parked {
-    /// The guest goes on, unless it was evicted.
+    /// Takes the guest back, unless it was evicted.
     pub(crate) fn leave(self) -> Option<Guest> {
         match self {
             Self::Here(guest) => Some(guest),
@@ -167,7 +166,7 @@ impl Parked {
     }
 }
 
-impl Place {
+impl ParkingPlace {
     fn take(&self) -> Option<Guest> {
         let mut lot = lock(&self.lot);
         let waiting = lot.parked.remove(&self.number)?;
@@ -176,8 +175,8 @@ impl Place {
     }
 }
 
-impl Drop for Place {
-    /// The execution is forgotten: so is its guest, outside the lot's lock.
+impl Drop for ParkingPlace {
+    /// The tree forgets the execution: the guest is dropped, after the lot's lock.
     fn drop(&mut self) {
         drop(self.take());
     }

@@ -1,13 +1,12 @@
-//! Reads on behalf of viewers: lists, views, streams, look-ups. They run on threads of their own, so
-//! that neither a thread that serves connections nor a worker ever waits for the store because of a
-//! viewer.
+//! Reads for clients: lists, views, streams, look-ups. They run on threads of their own, so that
+//! neither a connection's thread nor a worker waits for the store because of them.
 //!
 //! Each read belongs to a lane. Look-ups, of a row or two, have their own threads: they wait for no
 //! page. The other lanes share theirs and take turns, one piece of work each, so a thousand streams
-//! hold up a list by one piece, not by a thousand. Those threads have a lower priority than the rest
-//! of the process: when there is more to do than processors, callers come before viewers.
+//! hold up a list by one piece, not by a thousand. Those threads have a lower priority than the
+//! rest of the process: when processors are short, calls come before lists, views and streams.
 //!
-//! A lane is bounded. A read that finds it full is refused as busy; a stream waits for room instead.
+//! A lane is bounded. A full lane refuses a read as busy; a stream waits for a permit instead.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,7 +22,7 @@ use crate::shared::{Shared, lock};
 /// What a read is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// A row or two, by their keys: whose an execution is, what is known of an operation.
+    /// A row or two, by their keys: an execution's namespace, an operation's record.
     Lookups,
     /// One execution: its details, its tree, its events.
     Views,
@@ -43,7 +42,7 @@ impl Lane {
     }
 }
 
-/// The threads, by the lanes that they serve: a name, and the lanes that take turns.
+/// The pools of threads: each has a name, and lanes that take turns.
 pub(crate) const POOLS: [(&str, &[Lane]); 2] =
     [("lookups", &[Lane::Lookups]), ("pages", &[Lane::Views, Lane::Lists, Lane::Streams])];
 
@@ -54,23 +53,22 @@ fn pool_of(lane: Lane) -> usize {
     if lane == Lane::Lookups { 0 } else { PAGES }
 }
 
-/// How much nicer than the rest of the process the threads of pages are: while there is something
-/// else to do, they get about a tenth of a processor's time, and all of it when there is not.
+/// The nice value of the pages' threads: while other threads have work, they get about a tenth of a
+/// processor's time, and all of it otherwise.
 #[cfg(target_os = "linux")]
 const PAGES_NICE: i32 = 10;
 
-/// A piece of work.
 type Job = Box<dyn FnOnce(&Shared) + Send>;
 
 /// What happens in a lane now, and what has happened so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LaneReadings {
-    /// Which.
+    /// The lane.
     pub lane: Lane,
-    /// Reads that wait for a thread, or for room.
+    /// Reads that wait for a thread, or for a permit.
     pub waiting: usize,
-    /// Those that a thread is at.
+    /// Reads that a thread is working on.
     pub running: usize,
     /// Pieces that a thread has taken, so far: a page or a stream has several.
     pub taken: u64,
@@ -78,16 +76,16 @@ pub struct LaneReadings {
     pub refused: u64,
 }
 
-/// Room for one read in a lane, until it is dropped. A piece that is queued holds it too: a caller that
-/// goes leaves its piece in the queue, where it counts until a thread passes over it.
-pub(crate) type Entered = Arc<OwnedSemaphorePermit>;
+/// A permit for one read in a lane, until it is dropped. A queued piece holds it too: if its caller
+/// goes, the piece counts until a thread takes it from the queue.
+pub(crate) type LanePermit = Arc<OwnedSemaphorePermit>;
 
-/// The reads that wait, and the threads that they wait for.
+/// The queued reads, and the bounds of the lanes.
 pub(crate) struct Reader {
     queue: Mutex<ReadQueue>,
     wake: [Condvar; POOLS.len()],
     bounds: [LaneBound; Lane::ALL.len()],
-    /// Without threads, reads are done by their callers: see [`Options::workers`].
+    /// Without threads, each caller reads for itself: see [`Options::workers`].
     threaded: bool,
 }
 
@@ -96,16 +94,15 @@ struct ReadQueue {
     jobs: [VecDeque<Job>; Lane::ALL.len()],
     running: [usize; Lane::ALL.len()],
     taken: [u64; Lane::ALL.len()],
-    /// The lane that is looked at first, of each pool: the one behind the last that had a turn.
+    /// For each pool, the lane that is next: the one behind the last that had a turn.
     turn: [usize; POOLS.len()],
     closed: bool,
 }
 
-/// The bound of a lane.
 struct LaneBound {
     free: Arc<Semaphore>,
     max: usize,
-    /// A read that waits for room has a clone.
+    /// Each read that waits for a permit has a clone.
     waiting: Arc<()>,
     refused: AtomicU64,
 }
@@ -117,7 +114,7 @@ impl Reader {
             let max = match lane {
                 // Nothing is queued.
                 _ if !threaded => usize::MAX,
-                // Each belongs to a caller that is let in by other bounds, and takes microseconds.
+                // Each belongs to a caller that other bounds have admitted, and takes microseconds.
                 Lane::Lookups => options.callers_waiting_max,
                 Lane::Views | Lane::Lists | Lane::Streams => options.reads_waiting_max,
             };
@@ -129,8 +126,8 @@ impl Reader {
         Self { queue: Mutex::new(queue), wake: Default::default(), bounds, threaded }
     }
 
-    /// Room for one read in a lane.
-    pub(crate) async fn enter(&self, lane: Lane) -> Result<Entered, EngineError> {
+    /// Takes a permit for one read in a lane.
+    pub(crate) async fn enter(&self, lane: Lane) -> Result<LanePermit, EngineError> {
         let bound = &self.bounds[lane as usize];
         let free = || Arc::clone(&bound.free);
         let permit = match free().try_acquire_owned() {
@@ -147,12 +144,12 @@ impl Reader {
         permit.map(Arc::new).ok_or(EngineError::Stopped)
     }
 
-    /// Has a piece of work done, behind those that are queued in its lane.
+    /// Does a piece of work, after those that are queued in its lane.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         shared: &Shared,
         lane: Lane,
-        entered: &Entered,
+        entered: &LanePermit,
         work: impl FnOnce(&Shared) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         if !self.threaded {
@@ -171,7 +168,7 @@ impl Reader {
         self.push(lane, Box::new(job));
         match answer.await {
             Ok(Ok(done)) => Ok(done),
-            // It is the caller's request that met a mistake; the thread goes on.
+            // A defect in this caller's read: the panic goes on in the caller, not in the thread.
             Ok(Err(panic)) => resume_unwind(panic),
             Err(_) => Err(EngineError::Stopped),
         }
@@ -189,7 +186,7 @@ impl Reader {
         self.wake[pool_of(lane)].notify_one();
     }
 
-    /// Does what there is to read, one piece at a time, until the engine stops.
+    /// Does queued pieces, one at a time, until the engine stops.
     pub(crate) fn work(&self, shared: &Shared, pool: usize) {
         if pool == PAGES {
             yield_to_others();
@@ -212,7 +209,7 @@ impl Reader {
         }
     }
 
-    /// Takes nothing any more; what waits is dropped, and its callers are told.
+    /// Accepts nothing any more; queued pieces are dropped, and their callers are told.
     pub(crate) fn close(&self) {
         let dropped = {
             let mut queue = lock(&self.queue);
@@ -253,8 +250,8 @@ impl ReadQueue {
     }
 }
 
-/// Lowers the priority of this thread. On Linux it is a thread's; elsewhere it would be the whole
-/// process's, and is left alone. A system that refuses leaves it as it is.
+/// Lowers the priority of this thread. Linux has priorities for threads; elsewhere it would be the
+/// whole process's, and is left alone. If the system refuses, it stays as it is.
 fn yield_to_others() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, PAGES_NICE);
@@ -286,7 +283,7 @@ mod tests {
             [Views, Lists, Streams, Lists, Streams, Streams, Streams]
         );
         assert_eq!(order(&mut queue, pool_of(Lookups)), [Lookups]);
-        // Whichever lane comes again is behind those that have not had their turn.
+        // A lane that had a turn is behind those that have not.
         for lane in [Views, Lists, Streams] {
             queue.jobs[lane as usize].push_back(Box::new(|_| {}));
         }

@@ -1,9 +1,9 @@
 //! Which guests may be about to kill the process, as the witness has to know (C-85).
 //!
-//! Only what is stored can kill one process after another. So a guest that runs in a tree which
-//! was loaded from the store is noted before it runs, whether its execution is stored or follows
-//! from what is, and struck out when what it did is durable: a process that starts after that
-//! begins behind it.
+//! Only a stored execution can kill one process after another. So before a guest runs in a tree
+//! that was loaded from the store, the witness notes it, even if its own execution is new: it
+//! follows from a stored one. When what the guest did is durable it is struck out: a process that
+//! starts after that begins behind it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,29 +13,30 @@ use indelible_store::Position;
 
 use crate::shared::{Shared, lock};
 
-/// Those that were noted and have come to a stop, with the position that has to be durable before
-/// they are struck out.
+/// Noted guests that have come to a stop, with the position that has to be durable before they are
+/// struck out.
 #[derive(Debug, Default)]
 pub(crate) struct Replays {
     stopped: Mutex<Vec<(Position, JournalKey)>>,
     any: AtomicBool,
-    /// Written by whoever runs something that a process may have died of, and read by whoever
-    /// runs anything else meanwhile: if the process dies again there is no doubt of what.
+    /// Held for writing by the worker that runs a suspect (a guest that a process may have died
+    /// of), and for reading by workers that run other guests: if the process dies again, it is
+    /// known of which.
     alone: RwLock<()>,
 }
 
 impl Replays {
-    /// For something that a process may have died of.
+    /// For a suspect.
     pub(crate) fn alone(&self) -> RwLockWriteGuard<'_, ()> {
         self.alone.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For anything else, while there is such a thing.
+    /// For any other guest, while there are suspects.
     pub(crate) fn among_others(&self) -> RwLockReadGuard<'_, ()> {
         self.alone.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What these did was submitted at this position.
+    /// What these guests did was submitted at this position.
     pub(crate) fn submitted(&self, position: Position, keys: Vec<JournalKey>) {
         if keys.is_empty() {
             return;
@@ -46,7 +47,7 @@ impl Replays {
 }
 
 impl Shared {
-    /// Strikes out those whose doings are durable.
+    /// Strikes out the guests whose work is durable.
     pub(crate) fn strike_out(&self) {
         if !self.replays.any.load(Ordering::Acquire) {
             return;

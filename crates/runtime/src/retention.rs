@@ -1,9 +1,9 @@
-//! What goes after its time, while an engine runs: finished trees, and the records of operations and
-//! keys whose window has passed (C-3).
+//! Deletes what is past its time, while an engine runs: finished trees, and the records of
+//! operations and keys whose window has passed (C-3).
 //!
-//! The record of an operation outlives its tree: when the tree goes, the record gets the outcome, in
-//! the same batch. Whoever repeats the request is told what the first one was told (V-31). Nothing of
-//! this touches what is in memory: only what is over goes, and that is in the store alone.
+//! The record of an operation outlives its tree: the batch that deletes the tree writes the outcome
+//! into the record, so a repeated request is told the first one's outcome (V-31). Memory is not
+//! touched: finished trees are in the store alone.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,44 +15,44 @@ use indelible_journal::{Event, JournalKey, Micros, Timestamp, json};
 use indelible_records::executions::Execution;
 use indelible_records::journals;
 use indelible_records::operations::Operation;
-use indelible_records::retention::{Background, Keeper, Plan, Retention, Swept, submit};
-use indelible_records::windows::{self, Id, Purged, Windowed};
+use indelible_records::retention::{Background, Keeper, Plan, Retention, SweepReport, submit};
+use indelible_records::windows::{self, Id, PurgeReport, WindowedRecord};
 use indelible_slots::Slot;
 use indelible_store::{Batch, Position, ReadError, Snapshot, Store, SubmitError};
 
 use crate::options::Ownership;
 use crate::retention_clock::{JUMP_MAX, RetentionTime};
 use crate::shared::{Shared, lock};
+use crate::trouble;
 
-/// How often it is looked at the least and the most.
+/// The shortest and the longest time between two sweeps.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 const INTERVAL_MAX: Duration = Duration::from_secs(3600);
-/// A tree stays longer than its window by at most this part of it, where that is between these two.
+/// A tree stays longer than its window by at most this part of it, within those bounds.
 const INTERVAL_PART: u64 = 10;
 
-/// How much longer than its window the record of an operation or a key stays: as long as the retention
-/// clock may be ahead of the time because it believed a jump of the wall clock. So a record whose window
-/// is not over does not go (C-3).
+/// How much longer than its window the record of an operation or a key stays: as long as the
+/// retention clock may be ahead of the time because it believed a jump of the wall clock. So no
+/// record goes before its window is over (C-3).
 const RECORDS_LATER: Micros = JUMP_MAX;
 
-/// So many trees that cannot be swept are told of, each once.
+/// At most so many trees that cannot be swept are reported, each once.
 const TOLD_MAX: usize = 1_000;
 
-/// How often it is looked for what may go.
+/// The time between two sweeps.
 pub fn interval(retention: &Retention) -> Duration {
     let shortest = retention.shortest().map_or(u64::MAX, Micros::get);
     Duration::from_micros(shortest / INTERVAL_PART).clamp(INTERVAL_MIN, INTERVAL_MAX)
 }
 
-/// What has gone so far.
 #[derive(Debug, Default)]
-pub(crate) struct Gone {
+pub(crate) struct SweepCounts {
     trees: AtomicU64,
     rows: AtomicU64,
     records: AtomicU64,
 }
 
-/// What retention has taken since the engine was opened.
+/// What retention has deleted since the engine was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct GoneReadings {
@@ -64,8 +64,8 @@ pub struct GoneReadings {
     pub records: u64,
 }
 
-impl Gone {
-    fn add(&self, swept: &Swept, purged: &Purged) {
+impl SweepCounts {
+    fn add(&self, swept: &SweepReport, purged: &PurgeReport) {
         let add = |counter: &AtomicU64, by: usize| counter.fetch_add(by as u64, Ordering::Relaxed);
         add(&self.trees, swept.trees);
         add(&self.rows, swept.rows);
@@ -82,7 +82,7 @@ impl Gone {
     }
 }
 
-/// Starts to let go of what is past its time.
+/// Starts to delete what is past its time.
 pub(crate) fn start(shared: &Arc<Shared>, retention: Retention) -> std::io::Result<Background> {
     let plan = Plan {
         retention,
@@ -95,50 +95,60 @@ pub(crate) fn start(shared: &Arc<Shared>, retention: Retention) -> std::io::Resu
     Background::start(&shared.store, plan, keeper)
 }
 
-/// Keeps outcomes, and tells what does not go as it should.
+/// Keeps the outcomes of deleted trees, and reports problems.
 struct Outcomes {
     shared: Arc<Shared>,
-    /// What was told already: it would be told at every round.
-    told: Mutex<HashSet<String>>,
-    /// The two clocks differ, and that was told.
+    /// Problems that were reported: without this, each round would report them again.
+    told: Mutex<HashSet<(&'static str, String)>>,
+    /// The two clocks differ, and that was reported.
     off: AtomicBool,
 }
 
-/// What is told of clocks that differ.
-fn off(now: &RetentionTime) -> String {
-    let RetentionTime { time, wall, .. } = now;
-    let hint = "If the wall clock is right, `indelible retention confirm` says so to the server";
+/// Reports that the clocks differ.
+fn tell_off(shared: &Shared, RetentionTime { time, wall, .. }: &RetentionTime) {
+    let hint = "if the wall clock is right, run `indelible retention confirm`";
     if wall > time {
-        format!(
-            "the wall clock says {wall} and the retention clock {time}: the wall clock was set \
-             ahead, or no server ran for long. What would be deleted by the wall clock alone is \
-             kept until as much time has passed, and the data folder grows by that. {hint}"
-        )
+        trouble!(
+            shared,
+            warn,
+            wall_clock = wall,
+            retention_clock = time,
+            hint = hint,
+            "wall clock is ahead of the retention clock: it was set forward, or no server ran for \
+             a long time; deletions are delayed by the difference"
+        );
     } else {
-        format!(
-            "the wall clock says {wall} and the retention clock {time}: the wall clock was set \
-             back. Nothing is deleted until it has come to that time again. {hint}"
-        )
+        trouble!(
+            shared,
+            warn,
+            wall_clock = wall,
+            retention_clock = time,
+            hint = hint,
+            "wall clock is behind the retention clock: it was set back; nothing is deleted until \
+             it has caught up"
+        );
     }
 }
 
 impl Outcomes {
-    fn tell(&self, what: String) {
+    /// Reports, once, why something is not deleted.
+    fn report_once(&self, message: &'static str, error: String) {
         let mut told = lock(&self.told);
+        let what = (message, error);
         if told.len() < TOLD_MAX && !told.contains(&what) {
-            self.shared.trouble(&what);
+            trouble!(self.shared, warn, error = what.1, "{}", message);
             told.insert(what);
         }
     }
 }
 
 impl Keeper for Outcomes {
-    fn begins(&self) -> Result<(), SubmitError> {
+    fn start_round(&self) -> Result<(), SubmitError> {
         let now = self.shared.retention_time();
         let is_off = now.needs_a_look();
         let was_off = self.off.swap(is_off, Ordering::Relaxed);
         if is_off && !was_off {
-            self.shared.trouble(&off(&now));
+            tell_off(&self.shared, &now);
         }
         self.shared.retention_clock.write_if_due(&self.shared.store).map(drop)
     }
@@ -158,7 +168,7 @@ impl Keeper for Outcomes {
         if !apart {
             return clock.submit_purge(store, by, batch).map(Some);
         }
-        // The clock first: records that are gone are judged by it.
+        // The clock's row first: it decides how ids without a record are judged.
         clock.submit_purge(store, by, Batch::in_slots(Slot::SERVER))?;
         submit(store, batch, apart)
     }
@@ -172,26 +182,29 @@ impl Keeper for Outcomes {
         keep(snapshot, root, batch)
     }
 
-    fn gone(&self, swept: &Swept, purged: &Purged) {
+    fn count_deleted(&self, swept: &SweepReport, purged: &PurgeReport) {
         self.shared.gone.add(swept, purged);
         for key in &swept.unfinished {
-            self.tell(format!("retention leaves a finished tree: {key:#} is not over"));
+            self.report_once("retention skips a finished tree", format!("{key:#} has not ended"));
         }
         for why in &swept.unreadable {
-            self.tell(format!("retention leaves a finished tree: {why}"));
+            self.report_once("retention skips a finished tree", why.to_string());
         }
         for why in &purged.unreadable {
-            self.tell(format!("retention leaves the record of an operation or a key: {why}"));
+            self.report_once(
+                "retention skips the record of an operation or a key",
+                why.to_string(),
+            );
         }
     }
 
     fn failed(&self, why: &str) {
-        self.tell(format!("retention could not go on, and tries again: {why}"));
+        self.report_once("retention failed; retrying", why.to_owned());
     }
 }
 
-/// Adds to the batch with which a tree goes: the record of its operation, if it is still there, gets
-/// the outcome.
+/// Adds the outcome to the record of the tree's operation, if there still is one, in the batch that
+/// deletes the tree.
 pub(crate) fn keep(
     snapshot: &Snapshot,
     root: &Execution,
@@ -205,9 +218,9 @@ pub(crate) fn keep(
     };
     let Some(id) = operation.as_ref().map(Id::operation) else { return Ok(()) };
     let before = windows::get::<Operation>(snapshot, &id)?.value;
-    // A record that leads elsewhere is of a later operation under the same id.
+    // A record with another root is of a later operation under the same id.
     let leads_here =
-        |before: &Windowed<Operation>| before.record.root == *key.execution_id().root();
+        |before: &WindowedRecord<Operation>| before.record.root == *key.execution_id().root();
     let Some(before) = before.filter(leads_here) else { return Ok(()) };
     let last = journals::read(snapshot, key, root.length.saturating_sub(1), 1)?.value;
     let last = last.records.into_iter().next_back();

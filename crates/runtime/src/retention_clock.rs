@@ -1,19 +1,19 @@
 //! The retention clock: the time by which records and finished trees are deleted (C-3).
 //!
 //! The wall clock may be wrong. Deleting by it would forget names whose windows are not over, and a
-//! caller that repeats its request under such a name would have it executed twice. So retention has a
-//! clock of its own, kept in the store. It follows the wall clock and never passes it. It advances by
-//! the time that passes in this process, and by at most [`JUMP_MAX`] in all for what the wall clock
-//! gains in another way: while no process ran, or because it was set. More than that is not believed
-//! until an operator confirms it: until then retention lags, deletes later, and says so.
+//! caller that repeats its request under such a name would have it executed twice. So retention has
+//! a clock of its own, kept in the store. It follows the wall clock and never advances beyond it.
+//! It advances by the time that passes in this process, and by at most [`JUMP_MAX`] in all for what
+//! the wall clock gains in another way: while no process ran, or because it was set. More than that
+//! counts only when an operator confirms it: until then retention lags, deletes later, and says so.
 //!
 //! Three times matter, and each use takes one of them:
-//! - what is due is looked for by [`RetentionClock::advance`];
-//! - the window of a record begins at the later of the wall clock and [`RetentionClock::time`], so that
-//!   a wall clock that is behind does not make it end early;
+//! - [`RetentionClock::advance`] decides what is due;
+//! - the window of a record begins at the later of the wall clock and [`RetentionClock::time`], so
+//!   that a wall clock that is behind does not make it end early;
 //! - an operation id without a record is judged by the later of the wall clock and
-//!   [`RetentionClock::purged`], the latest time by which records were purged: the id of such a record
-//!   is expired for ever, however far the wall clock is set back (V-59).
+//!   [`RetentionClock::purged`], the latest time by which records were purged: the id of such a
+//!   record is expired for ever, however far the wall clock is set back (V-59).
 
 use std::sync::Mutex;
 
@@ -27,13 +27,15 @@ use crate::engine::{ControlError, EngineError};
 use crate::shared::lock;
 use crate::world::Clock;
 
-/// How much of a jump of the wall clock a process believes. Enough for a night, a reboot, a clock that
-/// is corrected after the start. Not more, because records stay for a day after their window
-/// ([`crate::retention::start`]): a jump of this size, wrongly believed, takes nothing within its window.
+/// How much of a jump of the wall clock a process believes. Enough for a night, a reboot, a clock
+/// that is corrected after the start. Not more, because records stay for a day after their window
+/// ([`crate::retention::start`]): a jump of this size, wrongly believed, deletes nothing within its
+/// window.
 pub(crate) const JUMP_MAX: Micros = Micros::from_secs(24 * 3600);
 
-/// How much time passes before the clock is written though nothing is purged. What was not written when
-/// the process died counts as a jump at the next start: this is small against [`JUMP_MAX`].
+/// How much time passes before the clock is written although nothing is purged. Time that was not
+/// written when the process died counts as a jump at the next start: this is small against
+/// [`JUMP_MAX`].
 const WRITE_INTERVAL: Micros = Micros::from_secs(3600);
 
 /// What the retention clock and the wall clock say.
@@ -54,26 +56,27 @@ impl RetentionTime {
         ahead / 1_000_000
     }
 
-    /// Whether the two differ by more than a process makes up for by itself: an operator should look.
+    /// Whether the two differ by more than a process makes up for by itself: an operator should
+    /// look.
     pub(crate) fn needs_a_look(&self) -> bool {
         self.wall.saturating_since(self.time) > JUMP_MAX
             || self.time.saturating_since(self.wall) > JUMP_MAX
     }
 }
 
-/// Where the clock stands, and what it has seen of the world.
+/// The time of the clock, and the last readings that it was computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reckoning {
+struct ClockReading {
     time: Timestamp,
-    /// The wall clock and the elapsed time of this process, when they were last looked at.
+    /// The wall clock at the last reading; `elapsed` is of the same moment.
     wall: Timestamp,
     elapsed: Micros,
-    /// How much of a jump this process may still believe.
+    /// How much of a jump this process still believes.
     credit: Micros,
 }
 
-impl Reckoning {
-    /// Looks at the wall clock and at the time that has passed.
+impl ClockReading {
+    /// Computes the time from new readings of the wall clock and of the elapsed time.
     fn advance(&mut self, wall: Timestamp, elapsed: Micros) {
         let passed = elapsed.get().saturating_sub(self.elapsed.get());
         let gained = wall.saturating_since(self.wall).get();
@@ -88,9 +91,9 @@ impl Reckoning {
 
 #[derive(Debug)]
 struct State {
-    reckoning: Reckoning,
+    reckoning: ClockReading,
     purged: Timestamp,
-    /// What the stored row says of the time; none if there is no row.
+    /// The time in the stored row; none if there is no row.
     written: Option<Timestamp>,
 }
 
@@ -104,18 +107,17 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct RetentionClock {
     state: Mutex<State>,
-    /// Held from the look at the state until the row made of it is accepted. Otherwise a purge could
-    /// overwrite the time that an operator has just confirmed.
+    /// Held from the read of the state until the row made of it is accepted. Otherwise a purge
+    /// could overwrite the time that an operator has just confirmed.
     writing: tokio::sync::Mutex<()>,
 }
 
 impl RetentionClock {
     /// The clock of a store.
     ///
-    /// A store without one is new, or no engine has retained anything in it. It gets one that starts
-    /// at the newest entry of the audit record: the wall clock of this moment may be the wrong one.
-    /// Without such an entry nothing was ever done there under an actor's name, and the wall clock has
-    /// to do.
+    /// A store without one is new, or no engine has retained anything in it. Its clock starts at
+    /// the newest audit entry: the wall clock may be wrong at this moment. Without such an entry no
+    /// actor ever did anything there, and the wall clock has to do.
     pub(crate) fn open(store: &Store, clock: &dyn Clock) -> Result<Self, ReadError> {
         let (now, elapsed) = (clock.now(), clock.elapsed());
         let (time, wall, purged, written) = match rows::get(store)?.value {
@@ -125,7 +127,7 @@ impl RetentionClock {
                 (newest, newest, Timestamp::EPOCH, None)
             }
         };
-        let mut reckoning = Reckoning { time, wall, elapsed, credit: JUMP_MAX };
+        let mut reckoning = ClockReading { time, wall, elapsed, credit: JUMP_MAX };
         reckoning.advance(now, elapsed);
         let state = Mutex::new(State { reckoning, purged, written });
         Ok(Self { state, writing: tokio::sync::Mutex::default() })
@@ -141,24 +143,26 @@ impl RetentionClock {
         lock(&self.state).purged
     }
 
-    /// Advances, and says what the time is.
+    /// Advances the clock and returns its time.
     pub(crate) fn advance(&self, clock: &dyn Clock) -> RetentionTime {
         let mut state = lock(&self.state);
-        // Under the lock, so that readings arrive in order: an older one would look like a jump back.
+        // Read under the lock, so that readings come in order: an older one would look like a jump
+        // back.
         let wall = clock.now();
         state.reckoning.advance(wall, clock.elapsed());
         RetentionTime { time: state.reckoning.time, wall }
     }
 
-    /// Writes the clock before a process uses it, if it has to be, durably.
-    pub(crate) fn begin(&self, store: &Store) -> Result<(), EngineError> {
+    /// Makes sure, before retention begins, that the clock was written lately, and waits until that
+    /// is durable.
+    pub(crate) fn write_before_use(&self, store: &Store) -> Result<(), EngineError> {
         if let Some(position) = self.write_if_due(store)? {
             store.durable(position).wait()?;
         }
         Ok(())
     }
 
-    /// Writes the clock, if it was not written for a while. Waits on this thread: not for async code.
+    /// Writes the clock, if it was not written for a while. Blocks this thread: not for async code.
     pub(crate) fn write_if_due(&self, store: &Store) -> Result<Option<Position>, SubmitError> {
         let is_due = {
             let state = lock(&self.state);
@@ -171,8 +175,9 @@ impl RetentionClock {
         self.submit_purge(store, Timestamp::EPOCH, Batch::in_slots(Slot::SERVER)).map(Some)
     }
 
-    /// Submits a batch that purges records by this time, and the clock with it: a process that finds
-    /// the records gone finds the time by which they went. Waits on this thread: not for async code.
+    /// Submits a batch that purges records by this time, and the clock with it: a process that
+    /// finds the records gone finds the time by which they went. Blocks this thread: not for async
+    /// code.
     pub(crate) fn submit_purge(
         &self,
         store: &Store,
@@ -182,7 +187,8 @@ impl RetentionClock {
         let _one = self.writing.blocking_lock();
         let row = {
             let mut state = lock(&self.state);
-            // Before the records go: a request that finds one gone judges its id after that.
+            // Before the records are deleted: a request that finds no record judges its id by this
+            // time.
             state.purged = state.purged.max(by);
             state.row()
         };
@@ -193,9 +199,9 @@ impl RetentionClock {
         Ok(position)
     }
 
-    /// Sets the clock to the wall clock, ahead or back: an operator says that the wall clock is right.
-    /// `fill` is told the time before and the time from now on, and makes the batch that the row goes
-    /// with.
+    /// Sets the clock to the wall clock, ahead or back, because an operator says that the wall
+    /// clock is right. `fill` is given the time before and the new time, and makes the batch that
+    /// the row is added to.
     pub(crate) async fn confirm(
         &self,
         store: &Store,
@@ -207,8 +213,8 @@ impl RetentionClock {
         let mut batch = fill(before, wall)?;
         let row = Row { time: wall, ..lock(&self.state).row() };
         rows::put(&mut batch, &row);
-        // Nothing waits between the acceptance and the change in memory: a caller that goes away in
-        // between does no harm.
+        // There is no await between the acceptance and the change in memory: a caller that goes
+        // away cannot leave one without the other.
         let position = store.submit(batch).await.map_err(EngineError::from)?;
         let mut state = lock(&self.state);
         state.reckoning.time = wall;
@@ -228,13 +234,14 @@ mod tests {
         Timestamp::from_micros(micros).unwrap()
     }
 
-    /// One that stands at day 100, and so does the wall clock.
-    fn reckoning() -> Reckoning {
+    /// A clock at day 100, like the wall clock.
+    fn reckoning() -> ClockReading {
         let (day, elapsed) = (at(100 * DAY), Micros::ZERO);
-        Reckoning { time: day, wall: day, elapsed, credit: JUMP_MAX }
+        ClockReading { time: day, wall: day, elapsed, credit: JUMP_MAX }
     }
 
-    /// What the wall clock and the elapsed time say, in turn, and what the retention clock says then.
+    /// Each step: what the wall clock and the elapsed time say, and what the retention clock says
+    /// then.
     #[test]
     fn it_follows_the_wall_clock_as_far_as_time_passes() {
         type Steps = &'static [(u64, u64, u64)];
@@ -287,8 +294,8 @@ mod tests {
         }
     }
 
-    /// Whatever the wall clock does, the retention clock never goes back, and is ahead of the time that
-    /// has passed by a day at most.
+    /// Whatever the wall clock does, the retention clock never goes back, and is ahead of the time
+    /// that has passed by a day at most.
     #[test]
     fn it_never_gains_more_than_a_day() {
         let mut seed = 7_u64;

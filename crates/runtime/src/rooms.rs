@@ -1,5 +1,6 @@
-//! Rooms beside trees of executions: machines that whoever opens the engine brings along (D14). They
-//! have turns, timers, messages and recovery from the same host as trees. `docs/rooms.md` adds one.
+//! Rooms: kinds of machines beside trees, which the program that opens the engine provides (D14).
+//! The host gives them turns, timers, messages and recovery, as it does trees. `docs/rooms.md` adds
+//! one.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -7,19 +8,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use indelible_journal::Timestamp;
-use indelible_machine::{Asker, Machine};
+use indelible_machine::{CallerId, Machine};
 pub use indelible_records::timers::RoomTimer;
 pub use indelible_records::{BROUGHT_MIN, RoomKey};
 use indelible_store::{Batch, Read};
 
-/// What a machine of such a room may look at.
+/// What such a machine may look at.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The time, by the wall clock.
     pub now: Timestamp,
-    /// What is accepted, its own rows among it.
+    /// The accepted state of the store, its own rows included.
     pub reads: &'a dyn Read,
-    /// Which machine it is.
+    /// The machine's own key.
     pub key: &'a RoomKey,
 }
 
@@ -27,33 +28,33 @@ pub struct Context<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// A caller asks for something, and waits for the reply.
-    Asked(Asker, Bytes),
+    Asked(CallerId, Bytes),
     /// A timer is due.
     Due(RoomTimer),
     /// A message from another machine. Each is applied once.
     Message(Bytes),
-    /// The stored queue names it: another process left something to be done.
+    /// The stored queue names this machine: another process left work.
     Recover,
 }
 
 /// A message to another machine. It is stored in the commit of its sender, and applied once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who is told.
+    /// The receiver.
     pub to: RoomKey,
-    /// What.
+    /// The content.
     pub what: Bytes,
 }
 
-/// What follows from what such a machine was told: [`indelible_machine::Changes`].
+/// What follows from an input: [`indelible_machine::Changes`].
 pub(crate) struct RoomChanges {
     pub(crate) rows: Batch,
     pub(crate) timers: Vec<(RoomTimer, indelible_machine::TimerChange)>,
-    pub(crate) replies: Vec<(Asker, Bytes)>,
+    pub(crate) replies: Vec<(CallerId, Bytes)>,
     pub(crate) outgoing: Vec<Message>,
 }
 
-/// A machine, whichever it is.
+/// A machine of any room.
 pub(crate) trait AnyRoom: Send {
     fn handle(&mut self, context: &Context<'_>, input: Input);
     fn changes(&mut self) -> Option<RoomChanges>;
@@ -81,7 +82,8 @@ impl<M: RoomMachine> AnyRoom for M {
     }
 }
 
-/// A machine that the engine can host beside trees. Its notices are told to people as trouble.
+/// A machine that the engine can host beside trees. Its notices are reported to the operator as
+/// trouble.
 pub trait RoomMachine:
     Send
     + for<'a> Machine<
@@ -97,14 +99,14 @@ pub trait RoomMachine:
 {
 }
 
-type Make = dyn Fn() -> Box<dyn AnyRoom> + Send + Sync;
+type RoomFactory = dyn Fn() -> Box<dyn AnyRoom> + Send + Sync;
 
 /// The rooms that an engine is opened with, by their numbers.
 #[derive(Clone, Default)]
-pub struct Rooms(HashMap<u8, Arc<Make>>);
+pub struct Rooms(HashMap<u8, Arc<RoomFactory>>);
 
 impl Rooms {
-    /// With this room, whose number is [`BROUGHT_MIN`] or above and is used for no other room of the
+    /// Adds a room, whose number is [`BROUGHT_MIN`] or above and is used for no other room of the
     /// same store, ever. `make` makes a machine that has nothing in memory yet.
     #[must_use]
     pub fn with<M: RoomMachine + 'static>(

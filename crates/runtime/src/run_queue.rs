@@ -1,9 +1,9 @@
-//! The trees that have something to do, and whose turn it is.
+//! The trees that have something to do, and whose turn is next.
 //!
 //! Trees are in *flows*: those that were started by calls of the same function, those that go on
 //! after a wait, and those that have just used up a whole slice of time. The flow that has had the
-//! least time is next, and within a flow who came first. So a function with a long queue, or
-//! guests that compute for seconds, take time from their own flow and not from others.
+//! least time is next, and within a flow the tree that came first. So a function with a long queue,
+//! or guests that compute for seconds, take time from their own flow and not from others.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use crate::cell::Cell;
 use crate::shared::lock;
 
-/// What belongs together when it comes to whose turn it is.
+/// A group of trees that share their time with other groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Flow(u64);
 
@@ -22,7 +22,7 @@ impl Flow {
     /// Trees that have used up a slice: however many they are, together they have one share.
     pub(crate) const BUSY: Self = Self(2);
 
-    /// What a person asks for: it is let in when a flood of other things is not.
+    /// A person's requests: they are admitted when a flood of others is not.
     pub(crate) const CONTROL: Self = Self(4);
 
     /// The calls of the function with this hash. Odd, and so none of the above.
@@ -31,20 +31,19 @@ impl Flow {
     }
 }
 
-/// How much time a turn takes, until it is known: so that two workers do not take the same flow
-/// for the one that had least. In microseconds, like all times here.
+/// The time charged for a turn when it begins, so that two workers do not take the same flow for
+/// the one that had least. In microseconds, like all times here.
 const TURN_GUESS: u64 = 50;
 
-/// How many flows that are empty are remembered, for the time that they have had.
+/// How many empty flows are remembered, for the time that they have had.
 const EMPTY_FLOWS_MAX: usize = 1_024;
 
-/// A tree whose turn it is, and the flow that it takes it from.
-pub(crate) struct Taken {
+/// A tree whose turn it is, and the flow that pays for it.
+pub(crate) struct QueuedTurn {
     pub(crate) cell: Arc<Cell>,
     pub(crate) flow: Flow,
 }
 
-/// The trees that have something to do.
 #[derive(Default)]
 pub(crate) struct RunQueue {
     state: Mutex<State>,
@@ -54,10 +53,10 @@ pub(crate) struct RunQueue {
 #[derive(Default)]
 struct State {
     flows: HashMap<Flow, Lane>,
-    /// The flows that are not empty, by the time that they have had.
+    /// The non-empty flows, by the time that they have had.
     order: BTreeSet<(u64, Flow)>,
-    /// What the flow had that was last taken from: one that comes back has had no less, or it
-    /// would catch up with all the time in which it wanted nothing.
+    /// The time of the flow that was last taken from. A flow that comes back begins here at least;
+    /// otherwise it would make up for all the time in which it had nothing to do.
     floor: u64,
     count: usize,
     closed: bool,
@@ -81,21 +80,21 @@ impl State {
         self.count += 1;
     }
 
-    fn pop(&mut self) -> Option<Taken> {
+    fn pop(&mut self) -> Option<QueuedTurn> {
         let (had, flow) = *self.order.first()?;
         self.floor = self.floor.max(had);
         self.take(flow, 0)
     }
 
-    /// Takes a tree of a flow, which has had a turn then.
-    fn take(&mut self, flow: Flow, place: usize) -> Option<Taken> {
+    /// Takes a tree of a flow, and charges the flow for a turn.
+    fn take(&mut self, flow: Flow, place: usize) -> Option<QueuedTurn> {
         let cell = self.flows.get_mut(&flow)?.cells.remove(place)?;
         self.count -= 1;
         self.charge(flow, TURN_GUESS);
-        Some(Taken { cell, flow })
+        Some(QueuedTurn { cell, flow })
     }
 
-    /// A flow has had so much time.
+    /// Adds to the time that a flow has had.
     fn charge(&mut self, flow: Flow, time: u64) {
         let Some(lane) = self.flows.get_mut(&flow) else { return };
         self.order.remove(&(lane.had, flow));
@@ -103,7 +102,7 @@ impl State {
         if !lane.cells.is_empty() {
             self.order.insert((lane.had, flow));
         } else if self.order.is_empty() {
-            // Nobody waits: whoever comes next begins where this one is.
+            // No tree waits: the next flow to come begins where this one is.
             self.floor = self.floor.max(lane.had);
         }
         if self.flows.len() > self.order.len() + EMPTY_FLOWS_MAX {
@@ -113,7 +112,7 @@ impl State {
     }
 
     /// The tree that is so many places behind the first, counted round.
-    fn pop_at(&mut self, choice: usize) -> Option<Taken> {
+    fn pop_at(&mut self, choice: usize) -> Option<QueuedTurn> {
         let mut left = choice.checked_rem(self.count)?;
         let mut chosen = None;
         for (_, flow) in &self.order {
@@ -129,7 +128,7 @@ impl State {
 }
 
 impl RunQueue {
-    /// A tree has something to do. When the engine stops, nobody does it any more.
+    /// Queues a tree that has something to do. A closed queue drops it.
     pub(crate) fn push(&self, cell: Arc<Cell>) {
         let mut state = lock(&self.state);
         if !state.closed {
@@ -138,18 +137,17 @@ impl RunQueue {
         }
     }
 
-    /// The next tree, if there is one.
-    pub(crate) fn try_pop(&self) -> Option<Taken> {
+    pub(crate) fn try_pop(&self) -> Option<QueuedTurn> {
         lock(&self.state).pop()
     }
 
-    /// One of the trees that have something to do: the next, or one so many places behind it.
-    pub(crate) fn try_pop_at(&self, choice: usize) -> Option<Taken> {
+    /// The runnable tree that is `choice` places behind the next, counted round.
+    pub(crate) fn try_pop_at(&self, choice: usize) -> Option<QueuedTurn> {
         lock(&self.state).pop_at(choice)
     }
 
     /// The next tree, as soon as there is one; none when the engine stops.
-    pub(crate) fn pop(&self) -> Option<Taken> {
+    pub(crate) fn pop(&self) -> Option<QueuedTurn> {
         let mut state = lock(&self.state);
         loop {
             if state.closed {
@@ -162,15 +160,15 @@ impl RunQueue {
         }
     }
 
-    /// A turn took so many microseconds.
+    /// A turn of this flow took so many microseconds.
     pub(crate) fn took(&self, flow: Flow, micros: u64) {
-        // Most take about as long as was guessed: then there is nothing to say.
+        // Most turns take no longer than was charged: they cost no lock.
         if micros > TURN_GUESS {
             lock(&self.state).charge(flow, micros - TURN_GUESS);
         }
     }
 
-    /// No more work: whoever waits leaves.
+    /// Closes the queue: workers that wait for a turn leave.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
@@ -179,7 +177,7 @@ impl RunQueue {
         state.order.clear();
         state.count = 0;
         drop(state);
-        // Dropped without the lock: it may be much.
+        // Dropped without the lock: it may take long.
         drop(left);
     }
 
@@ -210,7 +208,7 @@ mod tests {
         queue.try_pop().map(|taken| number_of(&taken.cell))
     }
 
-    /// Flows take turns, and within a flow who came first is first.
+    /// Flows take turns, and within a flow the first to come is the first to go.
     #[test]
     fn flows_take_turns() {
         let queue = RunQueue::default();
@@ -223,8 +221,8 @@ mod tests {
         assert_eq!(queue.len(), 0);
     }
 
-    /// One that computes for long waits until others have had as much time; one that comes back
-    /// after a while does not make up for the time in which it wanted nothing.
+    /// A flow that computes for long waits until others have had as much time; one that comes back
+    /// after a while does not make up for the time in which it had nothing to do.
     #[test]
     fn time_is_what_counts() {
         let queue = RunQueue::default();
@@ -240,7 +238,7 @@ mod tests {
             assert_eq!(next(&queue), Some(2));
         }
         assert_eq!([next(&queue), next(&queue), next(&queue)], [Some(1), Some(2), None]);
-        // Alone, it has all the time there is, and owes nobody for it.
+        // Alone, a flow has all the time there is, and has no debt for it afterwards.
         for _ in 0..100 {
             queue.took(busy, 1_000);
             queue.push(cell(1, busy));
@@ -254,7 +252,7 @@ mod tests {
         assert_eq!(order, [1, 2, 1, 2, 1, 2]);
     }
 
-    /// Out of turn means any of them, and each once.
+    /// Any tree can be taken out of turn, and each is taken once.
     #[test]
     fn any_of_them_can_be_taken() {
         let queue = RunQueue::default();
@@ -283,7 +281,7 @@ mod tests {
         assert!(lock(&queue.state).flows.len() < 2 * EMPTY_FLOWS_MAX);
     }
 
-    /// However many compute, together they have one share: others hardly notice.
+    /// However many trees compute, together they have one share: others hardly notice.
     #[test]
     fn many_that_compute_have_one_share() {
         let queue = RunQueue::default();
@@ -295,7 +293,7 @@ mod tests {
         queue.push(cell(9, Flow::GOING_ON));
         let (mut small, mut busy) = (0, 0);
         while busy < 100 {
-            let Taken { cell, flow } = queue.try_pop().expect("they all come back");
+            let QueuedTurn { cell, flow } = queue.try_pop().expect("they all come back");
             queue.push(cell);
             if flow == Flow::BUSY {
                 busy += 1;

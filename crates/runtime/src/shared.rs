@@ -1,4 +1,4 @@
-//! What all of an engine shares: the store, the world, the components, and the lists that tie
+//! What all parts of an engine share: the store, the world, the components, and the lists that tie
 //! trees to threads.
 
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use indelible_execution::{Context, Input, Limits, Purpose, Surroundings};
+use indelible_execution::{Context, Environment, Input, Limits, Purpose};
 use indelible_journal::{ComponentDigest, FunctionName, RetryPolicy, RootHash, Timestamp};
 use indelible_machine::Guard;
 use indelible_records::outbox::MessageId;
@@ -28,15 +28,15 @@ use crate::parking::ParkingLot;
 use crate::reader::Reader;
 use crate::recovery::Recovery;
 use crate::replays::Replays;
-use crate::retention::Gone;
+use crate::retention::SweepCounts;
 use crate::retention_clock::{RetentionClock, RetentionTime};
 use crate::rooms::Rooms;
 use crate::run_queue::{Flow, RunQueue};
 use crate::timers::Timers;
+use crate::trouble;
 use crate::watchers::Watchers;
 use crate::world::{Clock, Entropy, Observer, Witness};
 
-/// What all of an engine shares.
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) clock: Arc<dyn Clock>,
@@ -57,33 +57,32 @@ pub(crate) struct Shared {
     pub(crate) recovery: Recovery,
     pub(crate) reader: Reader,
     pub(crate) effects: Effects,
-    /// Itself, for what comes back from outside.
+    /// Itself, for threads that come from outside (`effects.rs`).
     pub(crate) me: Weak<Shared>,
     /// The bounds that trees keep.
     pub(crate) limits: Limits,
-    /// How many have asked a tree for something.
+    /// The last id that was given to a caller.
     pub(crate) askers: AtomicU64,
-    /// Nothing is taken any more: the store has stopped, or the engine.
+    /// No command is taken any more: the store has stopped, or the engine. Set under the lock of
+    /// `trees`.
     pub(crate) failed: AtomicBool,
-    /// Held by whoever drops what was in memory then.
+    /// Held by the thread that drops what was in memory when the store stopped.
     pub(crate) stopping: Mutex<()>,
     /// The machines that are in memory.
     pub(crate) trees: Mutex<HashMap<MachineId, Arc<Cell>>>,
-    /// Rooms beside trees.
     pub(crate) rooms: Rooms,
-    /// Messages between them.
     pub(crate) outbox: Outbox,
-    /// Those that were applied, to be acknowledged when that is durable.
+    /// Messages that were applied: acknowledged when their position is durable.
     pub(crate) applied: Mutex<Vec<(Position, MessageId)>>,
-    /// What retention has taken.
-    pub(crate) gone: Gone,
-    /// The time by which it does.
+    /// What retention has deleted.
+    pub(crate) gone: SweepCounts,
+    /// The time by which retention deletes.
     pub(crate) retention_clock: RetentionClock,
-    /// How many guests ran again over what is stored.
+    /// How many guests ran again over their journals.
     pub(crate) replayed: AtomicU64,
 }
 
-impl Surroundings for Shared {
+impl Environment for Shared {
     fn fill(&self, purpose: Purpose<'_>, bytes: &mut [u8]) {
         self.entropy.fill(purpose, bytes);
     }
@@ -127,19 +126,20 @@ impl Shared {
         self.send_in(Flow::GOING_ON, root, command);
     }
 
-    /// The same; if the tree is made, it takes its turns from this flow.
+    /// The same; if the tree is made, it takes its turns in this flow.
     pub(crate) fn send_in(&self, flow: Flow, root: &RootHash, command: Command) {
         self.send_to(flow, MachineId::Tree(*root), command);
     }
 
-    /// Sends a command to a machine of a room that was brought along.
+    /// Sends a command to a machine that is not a tree.
     pub(crate) fn send_room(&self, key: RoomKey, command: RoomCommand) {
         self.send_to(Flow::GOING_ON, MachineId::Room(key), Command::Room(command));
     }
 
     fn send_to(&self, flow: Flow, id: MachineId, command: Command) {
         let mut trees = lock(&self.trees);
-        // Looked at under the lock: whoever asks after this finds nobody to be answered by.
+        // Checked under the lock: after `failed` is set the trees are drained, and the caller of a
+        // tree that is made later would wait for ever.
         if self.failed.load(Ordering::Acquire) {
             drop(trees);
             return drop(command);
@@ -148,7 +148,7 @@ impl Shared {
             Occupied(cell) => cell.into_mut(),
             Vacant(place) => {
                 let Some(hosted) = Hosted::new(place.key(), &self.rooms) else {
-                    let unknown = format!("{:?} belongs to no room that is known", place.key());
+                    let unknown = format!("{:?} belongs to an unknown room", place.key());
                     self.store.damage().note(&unknown);
                     return;
                 };
@@ -156,13 +156,15 @@ impl Shared {
                 place.insert(Arc::new(Cell::new(id, hosted, flow)))
             }
         };
-        // Under the map's lock, so that the tree is not forgotten between finding and telling it.
+        // Under the map's lock, so that `forget` cannot remove the tree between finding and telling
+        // it.
         if cell.tell(command) {
             self.run_queue.push(Arc::clone(cell));
         }
     }
 
-    /// Tells trees whose guests were evicted. Not under a tree's lock.
+    /// Tells trees that their guests were evicted. Must not be called under a tree's lock: sending
+    /// takes the lock of `trees`, which comes first.
     pub(crate) fn tell_evicted(&self) {
         for key in self.parking.take_evicted() {
             let root = *key.execution_id().root();
@@ -180,15 +182,7 @@ impl Shared {
         self.retention_clock.advance(self.clock.as_ref())
     }
 
-    /// Something is not as it should be. Under a store that has stopped everything fails, which
-    /// is told once.
-    pub(crate) fn trouble(&self, what: &str) {
-        if self.store.poison().is_none() {
-            self.observer.trouble(what);
-        }
-    }
-
-    /// Goes on with what another process left, if it is time for more of it.
+    /// Recovers more of what another process left, unless enough is under way.
     pub(crate) fn recover_more(&self) {
         if self.recovery.is_over() {
             return;
@@ -210,16 +204,15 @@ impl Shared {
                 }
             }
             Err(error) if self.recovery.is_news() => {
-                let what = "what was left to be done cannot be read, and does not go on";
-                self.trouble(&format!("{what}: {error}"));
+                trouble!(self, warn, error = error, "stored queue cannot be read; retrying");
             }
             Err(_) => {}
         }
     }
 
-    /// If the store has stopped, so does the engine: nothing new is taken, whoever waits is told,
-    /// and what is in memory is dropped, since it may be ahead of what is durable (D2). Not under
-    /// a tree's lock. Whether it has stopped.
+    /// Stops the engine if the store has stopped: nothing new is accepted, waiting callers are
+    /// told, and what is in memory is dropped, since it may be ahead of what is durable (D2).
+    /// Returns whether it has stopped. Must not be called under a tree's lock.
     pub(crate) fn stop_if_lost(&self) -> bool {
         if self.failed.load(Ordering::Acquire) {
             return true;
@@ -233,11 +226,8 @@ impl Shared {
             }
             trees.drain().map(|(_, cell)| cell).collect()
         };
-        self.observer.trouble(&format!(
-            "the store has stopped, and the engine with it; {} trees of executions are dropped \
-             and go on from what is durable when it is opened again: {poison}",
-            trees.len()
-        ));
+        trouble!(always self.observer, error, trees = trees.len(), error = poison,
+            "store and engine have stopped; executions resume after a restart");
         self.admission.close();
         self.recovery.stop();
         self.effects.clear();
@@ -252,7 +242,7 @@ impl Shared {
     }
 }
 
-/// A lock that a panicking guest thread cannot spoil: every change under these locks is whole.
+/// A lock that ignores poisoning: no panic leaves a change under these locks half made.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! The thread that makes guests' time pass. While no worker has a turn nobody needs it, and it
-//! sleeps: an engine that has nothing to do takes no time from the machine.
+//! The thread that makes guests' time pass. While no worker has a turn it sleeps: an idle engine
+//! takes no processor time.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,22 +12,23 @@ use crate::shared::lock;
 
 /// How many workers have a turn.
 #[derive(Debug, Default)]
-pub(crate) struct Running {
+pub(crate) struct TurnCount {
     turns: AtomicUsize,
-    /// The thread sleeps, or is about to: whoever begins a turn wakes it.
+    /// The ticking thread sleeps, or is about to: a worker that begins a turn wakes it.
     asleep: AtomicBool,
     stopped: Mutex<bool>,
     changed: Condvar,
 }
 
-/// A worker has a turn, until this is dropped.
-pub(crate) struct Turn<'a>(&'a Running);
+/// A worker's turn, until this is dropped.
+pub(crate) struct Turn<'a>(&'a TurnCount);
 
-impl Running {
-    pub(crate) fn begin(&self) -> Turn<'_> {
+impl TurnCount {
+    pub(crate) fn enter(&self) -> Turn<'_> {
         self.turns.fetch_add(1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) {
-            // Under the lock, so that it is not told between its last look and its sleep.
+            // The lock is taken so that the notice does not fall between the thread's last look and
+            // its sleep.
             drop(lock(&self.stopped));
             self.changed.notify_all();
         }
@@ -43,20 +44,20 @@ impl Drop for Turn<'_> {
 
 /// The thread that makes guests' time pass, until this is dropped.
 pub(crate) struct Ticks {
-    running: Arc<Running>,
+    running: Arc<TurnCount>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ticks {
     pub(crate) fn start(guests: &Arc<Guests>) -> io::Result<Self> {
-        let running = Arc::new(Running::default());
+        let running = Arc::new(TurnCount::default());
         let (guests, told) = (Arc::clone(guests), Arc::clone(&running));
         let name = "indelible-ticks".to_owned();
         let thread = thread::Builder::new().name(name).spawn(move || tick(&guests, &told))?;
         Ok(Self { running, thread: Some(thread) })
     }
 
-    pub(crate) fn running(&self) -> Arc<Running> {
+    pub(crate) fn running(&self) -> Arc<TurnCount> {
         Arc::clone(&self.running)
     }
 }
@@ -66,13 +67,13 @@ impl Drop for Ticks {
         *lock(&self.running.stopped) = true;
         self.running.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // If it panicked, it has said so.
+            // A panic of the thread was logged.
             let _ = thread.join();
         }
     }
 }
 
-fn tick(guests: &Guests, running: &Running) {
+fn tick(guests: &Guests, running: &TurnCount) {
     let tick = Duration::from_micros(guests.options().tick.get());
     let mut stopped = lock(&running.stopped);
     while !*stopped {
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
     use crate::guest::{Artifacts, GuestOptions};
 
-    /// Time passes while somebody works, however often work begins and ends, and only then.
+    /// Time passes while a worker has a turn, however often turns begin and end, and only then.
     #[test]
     fn time_passes_while_somebody_works() {
         let options = GuestOptions { guests_max: 1, ..GuestOptions::default() };
@@ -102,7 +103,7 @@ mod tests {
         let running = ticks.running();
         for _ in 0..3 {
             let before = guests.ticks();
-            let turn = running.begin();
+            let turn = running.enter();
             while guests.ticks() < before + 3 {
                 thread::yield_now();
             }

@@ -1,8 +1,9 @@
-//! Which timers are due. They are rows of the store, the next one first; memory holds only how
-//! far they were read and which were told, so a hundred thousand that wait cost nothing, and
-//! neither do a hundred thousand that are due at once: so many are told at a time.
+//! Which timers are due. They are rows of the store, in the order in which they are due; memory
+//! holds only how far they were read and which were sent to their machines. So a hundred thousand
+//! waiting timers cost nothing, and neither do a hundred thousand that are due at once: only so
+//! many are sent at a time.
 //!
-//! Those of volatile executions are in memory alone, and go when they are told (C-39).
+//! Timers of volatile executions are in memory alone, and go when they are sent (C-39).
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -19,10 +20,9 @@ use crate::shared::lock;
 /// How many rows are read at a time.
 const PAGE: usize = 256;
 
-/// How many may be told and not yet done with: further ones are told when these are.
+/// How many may be sent and not yet done with: further ones are sent when these are.
 const TOLD_MAX: usize = 1_024;
 
-/// Which timers are due.
 #[derive(Default)]
 pub(crate) struct Timers {
     state: Mutex<State>,
@@ -31,21 +31,21 @@ pub(crate) struct Timers {
 
 #[derive(Default)]
 struct State {
-    /// Told to their machines, and not yet gone from the store.
+    /// Sent to their machines, and not yet gone from the store.
     told: BTreeSet<Row>,
-    /// Told, and their rows stay: until the end is written that they led to, or because what
-    /// they belong to cannot be read.
+    /// Sent, but their rows stay: until the end that they led to is written, or, if their machine
+    /// cannot be read, until a restart.
     kept: BTreeSet<Row>,
-    /// Of volatile executions: they are in no row.
+    /// Timers of volatile executions, which have no rows.
     in_memory: BTreeSet<Timer>,
-    /// Everything before this time was told. What is there no more leaves traces in the store
-    /// which take time to read over.
+    /// All timers before this time were sent. Reading begins here: deleted rows leave traces in the
+    /// store that are slow to read over.
     from: Timestamp,
-    /// When to look again; none: when something changes.
+    /// When to look again; none: when a timer is put.
     next: Option<Timestamp>,
-    /// As many were told as may be: whoever makes room says so.
+    /// `told` is full: the commit that makes it half empty wakes the timers' thread.
     full: bool,
-    /// There is something else to look at than timers.
+    /// The timers' thread has something else to look at than timers.
     poked: bool,
     closed: bool,
 }
@@ -55,7 +55,7 @@ impl State {
         self.in_memory.first().map(|timer| timer.due)
     }
 
-    /// When something may be due.
+    /// When a timer may be due.
     fn next(&self) -> Option<Timestamp> {
         self.next.into_iter().chain(self.next_in_memory()).min()
     }
@@ -96,7 +96,7 @@ impl Timers {
         }
     }
 
-    /// The same for those of volatile executions.
+    /// The same for timers of volatile executions.
     pub(crate) fn changed_in_memory(&self, timers: Vec<(Timer, TimerChange)>) {
         if timers.is_empty() {
             return;
@@ -115,13 +115,13 @@ impl Timers {
         }
     }
 
-    /// Timers of volatile executions that are due now. Each is told once.
+    /// Timers of volatile executions that are due now. Each is returned once.
     pub(crate) fn due_in_memory(&self, now: Timestamp) -> Vec<Timer> {
         lock(&self.state).in_memory.extract_if(.., |timer| timer.due <= now).collect()
     }
 
-    /// A machine was given up with what it had been told: its rows stay until the next start, and what
-    /// was volatile is gone.
+    /// A machine was given up with the timers it had been sent: their rows stay until a restart,
+    /// and those of volatile executions are gone.
     pub(crate) fn keep_all(&self, id: &MachineId) {
         let mut state = lock(&self.state);
         let of_root = |timer: &Timer, root| timer.key.execution_id().root() == root;
@@ -137,13 +137,13 @@ impl Timers {
         }
     }
 
-    /// What was volatile in a tree is gone, and so are its timers.
+    /// Forgets the timers of a tree's volatile executions, which are gone.
     pub(crate) fn forget_in_memory(&self, root: &RootHash) {
         lock(&self.state).in_memory.retain(|timer| timer.key.execution_id().root() != root);
     }
 
-    /// Timers that are due now and were not told; each is told once. As many as there is room
-    /// for: the others are due at the next look. Looks at the store only if there may be some.
+    /// Timers that are due now and were not returned before, as many as there is room for: the
+    /// others are due at the next look. Reads the store only if there may be some.
     pub(crate) fn due(&self, store: &Store, now: Timestamp) -> Result<Vec<Row>, ReadError> {
         let from = {
             let mut state = lock(&self.state);
@@ -154,7 +154,7 @@ impl Timers {
                 state.full = true;
                 return Ok(Vec::new());
             }
-            // What is put from here on sets both anew.
+            // Timers that are put from here on set both anew.
             state.next = None;
             std::mem::replace(&mut state.from, Timestamp::MAX)
         };
@@ -174,7 +174,7 @@ impl Timers {
         }
     }
 
-    /// Reads on from a time. What is due, and the time of the first that is not told.
+    /// Reads on from a time. Returns the due timers, and when the first of the others is due.
     fn read(
         &self,
         store: &Store,
@@ -187,7 +187,7 @@ impl Timers {
             let Some(last) = page.last().cloned() else { return Ok((due, None)) };
             let mut state = lock(&self.state);
             for row in page {
-                // It was noted as damage, and is left behind.
+                // The row was noted as damage, and is skipped.
                 if matches!(row, Row::UnknownRoom { .. }) {
                     continue;
                 }
@@ -208,13 +208,13 @@ impl Timers {
             page = match timers::next(store, Some(&last), PAGE) {
                 Ok(page) => page.value,
                 Err(error) if due.is_empty() => return Err(error),
-                // What was found is told; the next look meets the error again.
+                // The rows that were found are sent; the next look meets the error again.
                 Err(_) => return Ok((due, Some(last.due()))),
             };
         }
     }
 
-    /// Tells of everything again that is due.
+    /// Sends all due timers again.
     pub(crate) fn forget_told(&self) {
         {
             let mut state = lock(&self.state);
@@ -232,18 +232,17 @@ impl Timers {
         self.changed.notify_all();
     }
 
-    /// When the next timer is due.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         lock(&self.state).next()
     }
 
-    /// How many were told and are not done with.
-    pub(crate) fn told(&self) -> usize {
+    /// How many were sent and are not done with.
+    pub(crate) fn fired_count(&self) -> usize {
         lock(&self.state).told.len()
     }
 
-    /// Waits until something may be due and there is room for it. False when the engine stops. At
-    /// most a second, because the clock may be set.
+    /// Waits until a timer may be due and there is room for it, at most a second, because the clock
+    /// may be set. False when the engine stops.
     pub(crate) fn wait(&self, now: Timestamp) -> bool {
         let mut state = lock(&self.state);
         if state.closed {
@@ -281,7 +280,7 @@ impl Timers {
         self.changed.notify_all();
     }
 
-    /// No more timers.
+    /// Ends the timers' thread.
     pub(crate) fn close(&self) {
         lock(&self.state).closed = true;
         self.changed.notify_all();

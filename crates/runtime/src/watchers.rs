@@ -1,4 +1,4 @@
-//! Those who wait for an execution's end.
+//! Watchers: callers that wait for an execution's end.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -10,33 +10,33 @@ use tokio::sync::oneshot;
 
 use crate::shared::lock;
 
-/// An end, and the position that has to be durable before anybody is told.
-pub(crate) type Ended = (Ending, Position);
+/// An end, and the position that has to be durable before a caller is told.
+pub(crate) type DurableEnd = (Ending, Position);
 
-type Waiting = HashMap<ExecutionId, Vec<oneshot::Sender<Ended>>>;
+type WatcherMap = HashMap<ExecutionId, Vec<oneshot::Sender<DurableEnd>>>;
 
-/// Those who wait.
 #[derive(Default)]
 pub(crate) struct Watchers {
-    waiting: Mutex<Waiting>,
-    /// How many executions are watched: most ends interest nobody, and cost no lock.
+    waiting: Mutex<WatcherMap>,
+    /// How many executions are watched: while it is 0, an end takes no lock here.
     count: AtomicUsize,
 }
 
 impl Watchers {
-    /// Waits for an end that is to come. Whether it came already, the caller looks up after this.
-    pub(crate) fn watch(&self, execution: &ExecutionId) -> oneshot::Receiver<Ended> {
+    /// Watches for an end. The caller must look up afterwards, not before, whether it has come
+    /// already.
+    pub(crate) fn watch(&self, execution: &ExecutionId) -> oneshot::Receiver<DurableEnd> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = lock(&self.waiting);
         let watchers = waiting.entry(execution.clone()).or_default();
-        // Whoever lost interest leaves when the next one comes.
+        // Watchers whose callers have gone are removed when the next one comes.
         watchers.retain(|watcher| !watcher.is_closed());
         watchers.push(sender);
         self.count.store(waiting.len(), Ordering::SeqCst);
         receiver
     }
 
-    /// An execution is over.
+    /// Tells the watchers of an execution that it has ended.
     pub(crate) fn ended(&self, execution: &ExecutionId, ending: &Ending, position: Position) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
@@ -50,21 +50,21 @@ impl Watchers {
         }
     }
 
-    /// Nobody is told any more.
+    /// Drops all watchers: their callers learn that the engine has stopped.
     pub(crate) fn clear(&self) {
         let waiting = std::mem::take(&mut *lock(&self.waiting));
         self.count.store(0, Ordering::SeqCst);
         drop(waiting);
     }
 
-    /// Whether somebody waits for this one.
+    /// Whether a caller still watches this execution.
     pub(crate) fn is_watched(&self, execution: &ExecutionId) -> bool {
         let waiting = lock(&self.waiting);
         let watchers = waiting.get(execution);
         watchers.is_some_and(|watchers| watchers.iter().any(|watcher| !watcher.is_closed()))
     }
 
-    /// Whoever lost interest in this one leaves.
+    /// Removes the watchers of this execution whose callers have gone.
     pub(crate) fn forget(&self, execution: &ExecutionId) {
         let mut waiting = lock(&self.waiting);
         if let Some(watchers) = waiting.get_mut(execution) {

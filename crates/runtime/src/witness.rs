@@ -1,9 +1,9 @@
 //! A file that remembers, when the process is gone, which executions were being replayed (C-85).
 //!
-//! It is written without waiting for the disk: what a process wrote is there when it has died,
-//! and when the whole machine died it was not a guest that did it. So power loss can leave a file
-//! that does not read. That one is put aside, and counting begins anew: an execution that kills the
-//! process is held after it has killed it three times more. Nothing else depends on the file.
+//! It is written without waiting for the disk: what a process wrote is there after it has died, and
+//! if the whole machine died, no guest killed it. So power loss can leave a file that does not
+//! read. Such a file is put aside, and counting begins anew: an execution that kills the process is
+//! stuck after it has killed it three times more. Nothing else depends on the file.
 #![expect(clippy::disallowed_methods, reason = "this is the shell where the file is written")]
 
 use std::collections::HashMap;
@@ -22,14 +22,14 @@ use sha2::{Digest as _, Sha256};
 use crate::shared::lock;
 use crate::world::{DEATHS_MAX, Witness};
 
-/// What the file begins with: what it is, and the version of its rows.
+/// The file's header: its kind, and the version of its rows.
 const HEADER: [u8; ROW_BYTES] = *b"indelible replays, version 1 \n\n\n";
 
-/// A row: whether it is being replayed (1), how often the process died of it (1), nothing (2), the
-/// execution (20), a check over all that (8).
+/// A row: whether the execution is being replayed (1), how often the process died of it (1),
+/// nothing (2), the execution (20), a check over all that (8).
 const ROW_BYTES: usize = 32;
 
-/// The most rows that are read: more than a process ever replays at once, and than it remembers.
+/// The most rows that are read: more than a process ever replays at once, or remembers.
 const ROWS_MAX: usize = 4_096;
 
 /// The most unreadable files that are kept beside the one in use. Each is small and says little:
@@ -39,7 +39,7 @@ const PUT_ASIDE_MAX: usize = 4;
 /// Only the server's own user may read or write the file.
 const MODE: u32 = 0o600;
 
-/// The first bytes of a hash of a journal's key: enough to know it by.
+/// The first bytes of a hash of a journal's key: enough to recognise it.
 type Name = [u8; 20];
 
 /// A file that remembers which executions were being replayed.
@@ -47,23 +47,24 @@ type Name = [u8; 20];
 pub struct WitnessFile {
     file: File,
     state: Mutex<Rows>,
-    /// How many rows are of executions that a process died of, and that are not held for it.
+    /// How many rows are of executions that a process died of, and that are not stuck because of
+    /// it.
     suspects: AtomicUsize,
-    put_aside: Option<PutAside>,
+    put_aside: Option<DiscardedFile>,
 }
 
-/// A file that could not be read, and that counting began anew without.
+/// A file that could not be read, and was replaced by an empty one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PutAside {
+pub struct DiscardedFile {
     /// The file.
     pub path: PathBuf,
-    /// Where it is now. None: as many as are kept are there already, and it was overwritten.
+    /// Where it is now. None: as many are put aside as are kept, and it was overwritten.
     pub to: Option<PathBuf>,
     /// What is wrong with it.
     pub why: String,
 }
 
-impl fmt::Display for PutAside {
+impl fmt::Display for DiscardedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, to, why } = self;
         write!(f, "{} cannot be read: {why}; ", path.display())?;
@@ -71,7 +72,7 @@ impl fmt::Display for PutAside {
             Some(to) => write!(f, "it was put aside as {}", to.display())?,
             None => write!(f, "it was emptied, since {PUT_ASIDE_MAX} were put aside before")?,
         }
-        f.write_str(", and it is counted anew which executions the process dies of")
+        f.write_str(", and the count of crashes per execution starts anew")
     }
 }
 
@@ -79,7 +80,7 @@ impl fmt::Display for PutAside {
 struct Rows {
     by_name: HashMap<Name, Row>,
     free: Vec<usize>,
-    /// How many the file has.
+    /// How many rows the file has.
     count: usize,
 }
 
@@ -96,14 +97,14 @@ impl Row {
 }
 
 impl WitnessFile {
-    /// Opens the file, or makes it. Whatever was being replayed when the last process died has
-    /// died once more. One that cannot be read is [put aside](Self::put_aside).
+    /// Opens the file, or makes it. Each execution that was being replayed when the last process
+    /// died counts one more death. A file that cannot be read is [put aside](Self::put_aside).
     pub fn open(path: &Path) -> io::Result<Self> {
         match Self::read(path)? {
             Ok(witness) => Ok(witness),
             Err(why) => {
                 let to = put_aside(path)?;
-                let put_aside = Some(PutAside { path: path.to_path_buf(), to, why });
+                let put_aside = Some(DiscardedFile { path: path.to_path_buf(), to, why });
                 match Self::read(path)? {
                     Ok(witness) => Ok(Self { put_aside, ..witness }),
                     Err(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why)),
@@ -113,7 +114,7 @@ impl WitnessFile {
     }
 
     /// The file that could not be read when this was opened.
-    pub fn put_aside(&self) -> Option<&PutAside> {
+    pub fn put_aside(&self) -> Option<&DiscardedFile> {
         self.put_aside.as_ref()
     }
 
@@ -135,11 +136,11 @@ impl WitnessFile {
             Err(error) => return Ok(Err(error.to_string())),
         };
         if length > 0 && bytes[..ROW_BYTES] != HEADER {
-            return Ok(Err("it is not a list of replays, or of another version".to_owned()));
+            return Ok(Err("it is not a list of replays, or it has another version".to_owned()));
         }
         let mut rows = Rows::default();
         for row in bytes[..length].chunks_exact(ROW_BYTES).skip(1) {
-            // One that the process died in the middle of writing counts for nothing.
+            // A row that the process died in the middle of writing does not count.
             let Some((name, replaying, deaths)) = decode(row) else { continue };
             let deaths = deaths.saturating_add(u8::from(replaying));
             let place = rows.count;
@@ -162,7 +163,7 @@ impl WitnessFile {
     }
 
     fn write(&self, place: usize, row: &[u8; ROW_BYTES]) {
-        // Without it the server runs as well; it only learns less from its next death.
+        // If this fails, the server runs on; it only learns less from its next death.
         let _ = self.file.write_all_at(row, ((place + 1) * ROW_BYTES) as u64);
     }
 }
@@ -170,7 +171,7 @@ impl WitnessFile {
 impl Witness for WitnessFile {
     fn deaths(&self, key: &JournalKey) -> u32 {
         let rows = lock(&self.state);
-        // Most of the time there are none, and nothing has to be hashed.
+        // Mostly there are no rows, and the key need not be hashed.
         if rows.by_name.is_empty() {
             return 0;
         }
@@ -220,14 +221,15 @@ impl Witness for WitnessFile {
     }
 }
 
-/// Renames a file that cannot be read, never over another. Where it is then; none if there are as many
-/// as are kept, and it was emptied instead.
+/// Renames a file that cannot be read, never over another, and returns its new path; none if as
+/// many as are kept are there, and it was emptied instead.
 fn put_aside(path: &Path) -> io::Result<Option<PathBuf>> {
     for number in 1..=PUT_ASIDE_MAX {
         let mut name = OsString::from(path);
         name.push(format!(".damaged-{number}"));
         let to = PathBuf::from(name);
-        // This process holds the lock of the data folder, so no other makes a file here meanwhile.
+        // This process holds the lock of the data folder, so no other process makes a file here
+        // meanwhile.
         if fs::symlink_metadata(&to).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             fs::rename(path, &to)?;
             return Ok(Some(to));
@@ -286,8 +288,8 @@ mod tests {
         JournalKey::first(ExecutionId::root_of(RootHash::from_bytes([number; 32])))
     }
 
-    /// C-85: what was being replayed when the process died has died once more; what survived has
-    /// not died at all; what did not get its turn is as it was.
+    /// C-85: an execution that was being replayed when the process died counts one more death; one
+    /// that survived counts none; one that did not get its turn is as it was.
     #[test]
     fn deaths_in_a_row_are_counted() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -303,7 +305,7 @@ mod tests {
                 witness.replaying(&key(2));
             }
             witness.survived(&key(3));
-            // There was no room for these: nothing has changed.
+            // There was no place for these guests: nothing has changed.
             for number in [2, 4] {
                 let before = witness.deaths(&key(number));
                 if before == 0 && number == 2 {
@@ -317,7 +319,7 @@ mod tests {
         let witness = WitnessFile::open(&path).expect("it opens");
         assert_eq!(witness.deaths(&key(1)), 3);
         witness.survived(&key(2));
-        assert!(!witness.has_suspects(), "what is held does not run");
+        assert!(!witness.has_suspects(), "what is stuck does not run");
         witness.survived(&key(1));
         assert!(!witness.has_suspects());
         witness.replaying(&key(2));
@@ -329,7 +331,7 @@ mod tests {
         assert!(!witness.has_suspects());
     }
 
-    /// A row that was written half counts for nothing.
+    /// A half-written row does not count.
     #[test]
     fn what_is_not_a_row_is_ignored() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -377,7 +379,7 @@ mod tests {
         assert!(to.is_dir() && to.ends_with("replays.damaged-2"), "{}", to.display());
     }
 
-    /// Only the owner may read the file, also one that an earlier version made.
+    /// Only the owner may read the file, even if an earlier version made it.
     #[test]
     fn the_file_is_its_owners_alone() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -2,95 +2,95 @@
 //! their place. The disk is behind `indelible_store::Store`; threads are [`crate::Engine`]'s.
 
 use indelible_execution::UnresolvedEffect;
-pub use indelible_execution::{Purpose, output::Then};
+pub use indelible_execution::{Purpose, output::AfterFailure};
 use indelible_journal::{Failure, JournalKey, Micros, Timestamp};
 use indelible_records::executions::Standing;
 
 pub use crate::guest::host::Level;
+pub use crate::trouble::{Severity, Trouble};
 
-/// The clock. It may be set back: journals do not mind (C-19). It may be set ahead: retention does
-/// not believe that (C-3).
+/// The clock. It may be set back: journals do not depend on it (C-19). It may be set ahead:
+/// retention does not follow (C-3).
 pub trait Clock: Send + Sync + 'static {
     /// The time now, by the wall clock.
     fn now(&self) -> Timestamp;
 
-    /// Time that has passed since some moment of this process. Setting the wall clock does not
+    /// Time that has passed since a fixed moment of this process. Setting the wall clock does not
     /// change it, and it never goes back.
     fn elapsed(&self) -> Micros;
 }
 
 /// Randomness.
 pub trait Entropy: Send + Sync + 'static {
-    /// Fills `bytes`. Whoever wants runs that can be repeated makes them from a seed and from
-    /// what they are for.
+    /// Fills `bytes`. A simulation derives them from a seed and their purpose, so that its runs can
+    /// be repeated.
     fn fill(&self, purpose: Purpose<'_>, bytes: &mut [u8]);
 }
 
-/// Told what people may want to know. Nothing depends on it, nothing waits for it, and what it
-/// is told may be taken back by a crash (D2 exempts logs).
+/// Told what an operator may want to know, beside the log. The engine neither depends on it nor
+/// waits for it, and a crash may undo what it was told (D2 exempts logs).
 pub trait Observer: Send + Sync + 'static {
     /// A guest logged a line.
     fn logged(&self, line: LogLine<'_>) {
         let _ = line;
     }
 
-    /// An attempt at an execution came to nothing (see C-32).
-    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: Then) {
+    /// An attempt at an execution failed (see C-32).
+    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: AfterFailure) {
         let _ = (key, failure, then);
     }
 
-    /// An execution is over for good, and stands like this: told when that was accepted.
+    /// An execution is over for good, with this standing. Told when the end is accepted.
     fn ended(&self, key: &JournalKey, standing: Standing) {
         let _ = (key, standing);
     }
 
-    /// An execution does not go on by itself: it is stuck (see C-25), and somebody should look.
-    fn held(&self, key: &JournalKey, why: &str) {
+    /// An execution is stuck (see C-25): it does not go on before an operator decides.
+    fn stuck(&self, key: &JournalKey, why: &str) {
         let _ = (key, why);
     }
 
-    /// Nobody knows whether an effect happened, and it waits for a person (D5). Told when that is
-    /// durable: whoever looks finds it.
+    /// An effect is unresolved, and held until a person decides (D5). Told when that is durable, so
+    /// that the operator finds it.
     fn unresolved(&self, effect: &UnresolvedEffect) {
         let _ = effect;
     }
 
-    /// The engine itself met something that should not be: an unreadable row, a store that
-    /// stopped.
-    fn trouble(&self, what: &str) {
-        let _ = what;
+    /// The engine met a problem of its own. The log has it already.
+    fn trouble(&self, trouble: &Trouble<'_>) {
+        let _ = trouble;
     }
 }
 
-/// How often in a row a process may die of an execution before that is held (C-85).
+/// How often in a row a process may die of an execution before that is stuck (C-85).
 pub const DEATHS_MAX: u32 = 3;
 
 /// Remembers, when the process has died, which executions were being replayed: one that takes the
-/// process with it three times in a row is held (C-85).
+/// process with it three times in a row is stuck (C-85).
 pub trait Witness: Send + Sync + 'static {
-    /// How often in a row the process died while this was being replayed.
+    /// How often in a row the process died while this execution was being replayed.
     fn deaths(&self, key: &JournalKey) -> u32 {
         let _ = key;
         0
     }
 
-    /// Whether there is anything that a process died of and that may run again: what died
-    /// [`DEATHS_MAX`] times does not.
+    /// Whether there is an execution that a process died of and that may run again: after
+    /// [`DEATHS_MAX`] deaths it may not.
     fn has_suspects(&self) -> bool {
         false
     }
 
-    /// This is about to be replayed.
+    /// This execution is about to be replayed.
     fn replaying(&self, key: &JournalKey) {
         let _ = key;
     }
 
-    /// This was not replayed after all: its deaths are what they were.
+    /// This execution was not replayed after all: its deaths are what they were.
     fn untouched(&self, key: &JournalKey) {
         let _ = key;
     }
 
-    /// The process has survived it: its deaths are forgotten.
+    /// The process has survived this execution: its deaths are forgotten.
     fn survived(&self, key: &JournalKey) {
         let _ = key;
     }
@@ -99,23 +99,23 @@ pub trait Witness: Send + Sync + 'static {
 /// A line that a guest logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLine<'a> {
-    /// Whose line.
+    /// The execution that logged it.
     pub key: &'a JournalKey,
-    /// How important.
+    /// Its level.
     pub level: Level,
     /// The line.
     pub message: &'a str,
-    /// What belongs to it.
+    /// Its fields, by name.
     pub fields: &'a [(String, String)],
 }
 
-/// Tells nobody, and remembers nothing.
+/// An observer and a witness that do nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct SilentObserver;
 
-impl Observer for Silent {}
+impl Observer for SilentObserver {}
 
-impl Witness for Silent {}
+impl Witness for SilentObserver {}
 
 /// The system's clock and randomness.
 #[derive(Debug, Clone, Copy, Default)]
@@ -146,8 +146,7 @@ mod system {
 
     impl Entropy for System {
         fn fill(&self, _purpose: Purpose<'_>, bytes: &mut [u8]) {
-            // Without the system's randomness nothing random can be had, and ids made without it
-            // could collide: better to stop.
+            // Ids made without the system's randomness could collide: better to stop.
             getrandom::fill(bytes).expect("the system has no randomness to give");
         }
     }

@@ -17,18 +17,18 @@ pub(crate) fn micros(text: &str) -> Result<u64, String> {
     let found = UNITS.iter().find(|(name, _)| *name == unit.trim());
     let micros = found.and_then(|(_, micros)| number.parse::<u64>().ok()?.checked_mul(*micros));
     micros.ok_or_else(|| {
-        format!("`{text}` is no duration: write a number with us, ms, s, m, h or d, as in `10s`")
+        format!("`{text}` is not a duration: write a number with us, ms, s, m, h or d, as in `10s`")
     })
 }
 
 /// The two ends of a range such as `1s..60s`.
 pub(crate) fn range(text: &str) -> Result<(u64, u64), String> {
     let Some((base, cap)) = text.split_once("..") else {
-        return Err(format!("`{text}` is no range of durations: write one as in `1s..60s`"));
+        return Err(format!("`{text}` is not a range of durations: write one as in `1s..60s`"));
     };
     let (base, cap) = (micros(base.trim())?, micros(cap.trim())?);
     if base > cap {
-        return Err(format!("`{text}` begins with more than it ends with"));
+        return Err(format!("`{text}` begins with a longer duration than it ends with"));
     }
     Ok((base, cap))
 }

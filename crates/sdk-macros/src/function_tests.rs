@@ -152,7 +152,7 @@ fn argument_named_like_the_function() {
     assert!(text.contains("f (argument_0)"), "{text}");
 }
 
-/// What holds if nothing is said: durable, not to be run again, three retries.
+/// The defaults: durable, not `idem`, three retries.
 #[test]
 fn defaults() {
     let text = expand(

@@ -25,9 +25,9 @@ use proc_macro::TokenStream;
 /// Durations are numbers with `us`, `ms`, `s`, `m`, `h` or `d`. The doc comment becomes the
 /// function's description.
 ///
-/// Arguments are whatever serde can read, or references to it; one is taken as it is, several as
-/// a JSON array, none as null. A function returns a value, or a `Result` whose error can be shown
-/// and serialized, `indelible_sdk::Error` for one.
+/// Arguments are types that serde can read, or references to them; one is encoded as it is, several
+/// as a JSON array, none as null. A function returns a value, or a `Result` whose error can be
+/// shown and serialized, such as `indelible_sdk::Error`.
 #[proc_macro_attribute]
 pub fn function(options: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(options.into(), item.into())

@@ -15,7 +15,7 @@ const BACKOFF_BASE: u64 = 1_000_000;
 /// The longest wait before a retry, unless something else is said: a minute.
 const BACKOFF_CAP: u64 = 60_000_000;
 
-/// What is said of a function.
+/// The options of a function.
 pub(crate) struct Options {
     pub(crate) idem: bool,
     pub(crate) volatile: bool,
@@ -44,7 +44,7 @@ impl Options {
         for meta in Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens)? {
             let option = meta.path().get_ident().map(ToString::to_string).unwrap_or_default();
             if seen.contains(&option) {
-                return Err(Error::new(meta.span(), format!("`{option}` stands here twice")));
+                return Err(Error::new(meta.span(), format!("`{option}` is given twice")));
             }
             options.set(&option, meta)?;
             seen.push(option);
@@ -67,7 +67,7 @@ impl Options {
             ("input_schema", Meta::NameValue(pair)) => self.input_schema = Some(pair.value),
             ("output_schema", Meta::NameValue(pair)) => self.output_schema = Some(pair.value),
             ("idem" | "volatile", meta) => {
-                let message = format!("`{option}` takes no value: it is either there or not");
+                let message = format!("`{option}` takes no value");
                 return Err(Error::new(meta.span(), message));
             }
             ("retries" | "backoff" | "deadline" | "name", meta) => {
@@ -83,8 +83,8 @@ impl Options {
             (_, meta) => {
                 return Err(Error::new(
                     meta.span(),
-                    "no such option: there are idem, volatile, retries, backoff, deadline, name, \
-                     input_schema and output_schema",
+                    "unknown option: use idem, volatile, retries, backoff, deadline, name, \
+                     input_schema or output_schema",
                 ));
             }
         }
@@ -104,7 +104,7 @@ fn retries(value: &Expr) -> Result<Option<u32>> {
 fn name(text: &str) -> std::result::Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if text.is_empty() || !text.chars().all(allowed) {
-        return Err(format!("`{text}` is no name: letters, digits, `_`, `-` and `.` are"));
+        return Err(format!("`{text}` is not a valid name: use letters, digits, `_`, `-` and `.`"));
     }
     Ok(text.to_owned())
 }
@@ -116,7 +116,7 @@ fn spanned<T>(
 ) -> Result<T> {
     let text: &LitStr = match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text,
-        other => return Err(Error::new(other.span(), "write a text in quotes")),
+        other => return Err(Error::new(other.span(), "write a string in quotes")),
     };
     read(&text.value()).map_err(|why| Error::new(text.span(), why))
 }

@@ -44,7 +44,7 @@ impl Parse for Declaration {
             ReturnType::Default
         };
         if !input.peek(Token![as]) {
-            return Err(input.error("say which function it is, as in `as \"payments/charge\"`"));
+            return Err(input.error("name the remote function, as in `as \"payments/charge\"`"));
         }
         input.parse::<Token![as]>()?;
         let callee: LitStr = input.parse()?;

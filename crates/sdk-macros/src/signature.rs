@@ -41,7 +41,7 @@ fn argument(input: &FnArg) -> Result<Argument> {
         Type::Reference(reference) if reference.mutability.is_some() => {
             return Err(Error::new(
                 reference.span(),
-                "a durable function cannot change what its caller has: return the new value",
+                "a durable function cannot change its caller's values: return the new value",
             ));
         }
         Type::Reference(reference) => match &*reference.elem {
@@ -53,7 +53,7 @@ fn argument(input: &FnArg) -> Result<Argument> {
             other => (quote!(#other), true),
         },
         Type::ImplTrait(ty) => {
-            return Err(Error::new(ty.span(), "name the type: it must be known what is journaled"));
+            return Err(Error::new(ty.span(), "name the type: the journal needs a concrete one"));
         }
         other => (quote!(#other), false),
     };
@@ -70,7 +70,7 @@ pub(crate) fn output(output: &ReturnType) -> Result<(TokenStream, bool)> {
             Ok((quote!(<#ty as ::indelible_sdk::__private::Fallible>::Output), true))
         }
         Type::ImplTrait(ty) => {
-            Err(Error::new(ty.span(), "name the type: it must be known what is journaled"))
+            Err(Error::new(ty.span(), "name the type: the journal needs a concrete one"))
         }
         ty => Ok((quote!(#ty), false)),
     }

@@ -1,6 +1,6 @@
 //! The guest's allocator: a heap that begins in a static arena, so that a guest of ordinary size
-//! never asks for more memory. Growing a memory costs the host system calls for which its cores
-//! wait for each other: with one in each instance it runs less than half as many steps.
+//! never asks for more memory. Growing a memory costs the host system calls in which its cores wait
+//! for each other: with one growth per instance, the host runs less than half as many steps.
 #![expect(unsafe_code, reason = "an allocator hands out raw memory")]
 
 use core::alloc::Layout;
@@ -14,14 +14,14 @@ use talc::cell::TalcSyncCell;
 use talc::source::Source;
 use talc::wasm::WasmBinning;
 
-/// Zeroes, so it takes no place in the component.
+/// All zeros, so the component does not grow by it.
 const ARENA_BYTES: usize = 256 * 1024;
 
 /// The size of a page of WebAssembly's.
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// A memory that must grow grows by half of what it is, within these bounds: seldom, and not so far that
-/// it meets the engine's limit, which ends the guest, when it needs little.
+/// A memory that must grow grows by half of its size, within these bounds: seldom, and not so far
+/// that a guest that needs little is ended at the engine's limit.
 const GROWTH_BYTES_MIN: usize = 1024 * 1024;
 const GROWTH_BYTES_MAX: usize = 4 * 1024 * 1024;
 

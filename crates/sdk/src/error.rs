@@ -62,7 +62,7 @@ pub enum ErrorKind {
     Cancelled,
     /// It ran differently from what was recorded.
     Nondeterminism,
-    /// Nobody can know whether it happened.
+    /// It is unknown whether it happened.
     Indeterminate,
     /// It is known not to have happened.
     NotPerformed,
@@ -70,10 +70,10 @@ pub enum ErrorKind {
     Uncategorized,
 }
 
-/// A message tells no longer chain than this: where it began says more than where it passed.
+/// The longest chain of callers in a message: where an error began says more than where it passed.
 const CHAIN_BYTES_MAX: usize = 1_000;
 
-/// Stands for callers that are not told.
+/// Stands for the callers that are left out.
 const CUT: &str = "…: ";
 
 /// The two sides of each kind, once.
@@ -184,8 +184,8 @@ impl<E: fmt::Display + Serialize> IntoFailure for E {
     }
 }
 
-/// Passed on: cancelled stays cancelled, and what nobody can know stays so. Whatever else went
-/// wrong in a function that was called is, from outside, an error of this one; the message tells
+/// An error of a called function that this function passes on. `Cancelled` and `Indeterminate` keep
+/// their kind. Every other kind becomes, from outside, an error of this function; the message tells
 /// the chain.
 impl IntoFailure for Error {
     fn into_failure(self) -> Failure {

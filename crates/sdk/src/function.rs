@@ -14,7 +14,7 @@ pub struct Definition {
     pub name: &'static str,
     /// Its doc comment.
     pub description: &'static str,
-    /// Whether a call is carried through whatever happens to its caller.
+    /// Whether its executions are durable; if not, they are in memory alone.
     pub persist: bool,
     /// Whether running it again after it was interrupted is harmless.
     pub idem: bool,
@@ -56,7 +56,7 @@ pub trait Listed {}
 pub trait Fallible {
     /// What it returns if it succeeds.
     type Output;
-    /// What it came to, for the host.
+    /// Its outcome, for the host.
     #[expect(clippy::missing_errors_doc, reason = "an error is what the function returned")]
     fn outcome(self) -> Result<Payload, Failure>;
 }
@@ -69,11 +69,11 @@ impl<T: Encode, E: IntoFailure> Fallible for Result<T, E> {
     }
 }
 
-/// What a function that cannot fail came to.
+/// The outcome of a function that cannot fail.
 #[expect(clippy::missing_errors_doc, reason = "only what has no form in JSON is one")]
 pub fn outcome<T: Encode>(value: T) -> Result<Payload, Failure> {
     value.into_payload().map_err(|why| {
-        let message = format!("what the function returned cannot be encoded: {why}");
+        let message = format!("the return value of the function cannot be encoded: {why}");
         Failure::new(ErrorKind::UserError, message)
     })
 }
@@ -82,7 +82,7 @@ pub fn outcome<T: Encode>(value: T) -> Result<Payload, Failure> {
 #[expect(clippy::missing_errors_doc, reason = "what was given is not what the function takes")]
 pub fn arguments<T: Decode>(signature: &str, input: Payload) -> Result<T, Failure> {
     T::decode(input).map_err(|why| {
-        let message = format!("the input is not what {signature} takes: {why}");
+        let message = format!("the input does not match {signature}: {why}");
         Failure::new(ErrorKind::UserError, message)
     })
 }
@@ -164,7 +164,7 @@ pub fn run(
     input: bindings::Payload,
 ) -> Result<bindings::Payload, bindings::Failure> {
     static HOOK: Once = Once::new();
-    // On the host, a test's own hook stays.
+    // In a test on the developer's machine, the test's own hook stays.
     if cfg!(target_arch = "wasm32") {
         HOOK.call_once(|| panic::set_hook(Box::new(report)));
     }
@@ -177,7 +177,7 @@ pub fn run(
 
 /// Tells the host why the guest is about to trap: the trap itself carries no text.
 fn report(info: &PanicHookInfo<'_>) {
-    let message = info.payload_as_str().unwrap_or("panicked with something that is no text");
+    let message = info.payload_as_str().unwrap_or("panicked with a value that is not text");
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     host::report_panic(message, &place);
 }

@@ -15,7 +15,7 @@ use crate::several::Settled;
 pub struct JoinSet<T> {
     number: host::JoinSet,
     members: BTreeMap<host::Promise, Member<T>>,
-    /// Those that never began, to be told first.
+    /// Calls that never began; their failures are returned first.
     refused: VecDeque<(usize, Failure)>,
     added: usize,
 }

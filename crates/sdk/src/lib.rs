@@ -48,7 +48,7 @@
 //! ```
 //!
 //! Requests to the outside are effects of a workflow: each is sent once, or the workflow is told
-//! that nobody can know. See [`http`].
+//! that its outcome is unknown. See [`http`].
 //!
 //! ```no_run
 //! # use indelible_sdk::prelude::*;

@@ -8,7 +8,7 @@ use crate::bindings::indelible::guest::host;
 pub enum Level {
     /// Every detail.
     Trace,
-    /// For whoever looks for a mistake.
+    /// For debugging.
     Debug,
     /// What happens.
     Info,
@@ -53,7 +53,7 @@ macro_rules! trace {
     ($($line:tt)+) => { $crate::log!($crate::Level::Trace, $($line)+) };
 }
 
-/// A line for whoever looks for a mistake: `debug!("state {state:?}"; order = id)`.
+/// A line for debugging: `debug!("state {state:?}"; order = id)`.
 #[macro_export]
 macro_rules! debug {
     ($($line:tt)+) => { $crate::log!($crate::Level::Debug, $($line)+) };

@@ -45,7 +45,7 @@ impl Payload {
             _ if self.bytes.is_empty() => {
                 serde_json::from_slice(b"null").map_err(|error| error.to_string())
             }
-            codec => Err(format!("JSON is expected, but the bytes are in codec {codec}")),
+            codec => Err(format!("JSON was expected, but the bytes have codec {codec}")),
         }
     }
 
@@ -72,7 +72,7 @@ pub trait Encode {
     /// It has none; the text says why.
     fn encode(&self) -> Result<Payload, String>;
 
-    /// Its bytes, when nobody needs the value any more.
+    /// Its bytes, for a caller that no longer needs the value.
     ///
     /// # Errors
     /// It has none; the text says why.

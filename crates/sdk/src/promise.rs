@@ -101,7 +101,7 @@ impl<T> Promise<T> {
             match self.wait() {
                 Ok(value) => return Ok(value),
                 Err(Error::Failed(failure)) => return Err(failure),
-                // It is told once.
+                // A cancel is told once, so the next wait goes on.
                 Err(Error::Cancelled(_)) => {}
             }
         }
@@ -151,7 +151,7 @@ pub(crate) fn read<T>(
     decode(Payload::from_host(payload)).map_err(|why| {
         let mut failure = Failure::new(
             ErrorKind::UserError,
-            format!("what it returned is not what its caller expects: {why}"),
+            format!("the return value does not match the type that the caller expects: {why}"),
         );
         failure.function = Some(what.to_owned());
         failure

@@ -25,7 +25,7 @@ impl Cleanup {
         (at, Some(Self { at, layout }))
     }
 
-    /// The memory is somebody else's from now on.
+    /// Leaves the memory to the code that it was passed to: it is not freed here.
     pub(crate) fn forget(self) {
         std::mem::forget(self);
     }

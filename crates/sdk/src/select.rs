@@ -64,7 +64,7 @@ pub enum Either<A, B> {
 pub struct Waiting<'a> {
     promises: Vec<host::Promise>,
     signal: Option<&'a str>,
-    /// Something ended before anybody waited: a call that never began.
+    /// A source had ended before the wait: a call that never began.
     over: bool,
 }
 

@@ -48,14 +48,14 @@ pub fn settle_all<T>(promises: &[Promise<T>]) -> Result<Vec<Result<T, Failure>>,
 /// This execution is being cancelled.
 ///
 /// # Panics
-/// There is none: nothing would ever happen.
+/// The list is empty: the wait would never end.
 pub fn race<T>(promises: &[Promise<T>]) -> Result<Settled<T>, Error> {
     assert!(!promises.is_empty(), "a race needs somebody to win it");
     let mut numbers = Vec::with_capacity(promises.len());
     for (index, promise) in promises.iter().enumerate() {
         match promise.number() {
             Ok(number) => numbers.push(number),
-            // What never began has ended before everything else.
+            // A call that never began has ended before all others.
             Err(refused) => return Ok(Settled { index, outcome: Err(refused.clone()) }),
         }
     }

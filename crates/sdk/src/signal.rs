@@ -11,7 +11,7 @@ use crate::payload::{Decode, Payload};
 use crate::time;
 
 /// Signals of one name to this execution. They are taken in the order in which they came, also
-/// those that came before anybody waited.
+/// those that came before the function waited.
 pub struct Signal<T> {
     name: Cow<'static, str>,
     takes: PhantomData<fn() -> T>,
@@ -58,7 +58,8 @@ impl<T: Decode> Signal<T> {
 
     pub(crate) fn read(&self, payload: host::Payload) -> Result<T, Failure> {
         T::decode(Payload::from_host(payload)).map_err(|why| {
-            let message = format!("the signal {} is not what is expected: {why}", self.name);
+            let message =
+                format!("the signal {} does not match the expected type: {why}", self.name);
             Failure::new(ErrorKind::UserError, message)
         })
     }

@@ -41,7 +41,7 @@ pub fn timer(duration: Duration) -> Promise<()> {
     promise::timer(duration)
 }
 
-/// What the contract counts in; half a million years and more are all one.
+/// Microseconds, in which the contract counts; longer durations become the longest that fits.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

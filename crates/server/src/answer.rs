@@ -15,7 +15,7 @@ use indelible_api::{Code, Problem, header, problem};
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::routes::Cut;
+use crate::routes::BackupCutOff;
 
 /// An answer.
 pub(crate) struct Answer {
@@ -24,8 +24,8 @@ pub(crate) struct Answer {
     body: Body,
 }
 
-/// How long a caller is asked to wait before it asks again, in seconds: what is waited for takes
-/// milliseconds, or somebody's attention.
+/// How long a caller is asked to wait before it asks again, in seconds. Most causes pass within
+/// milliseconds; the others need an operator.
 const RETRY_AFTER_SECONDS: &str = "1";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -88,14 +88,14 @@ impl Answer {
         answer
     }
 
-    /// What the request met.
+    /// Adds the verdict of the request's start.
     pub(crate) fn verdict(mut self, verdict: Verdict) -> Self {
         let name = HeaderName::from_static(header::VERDICT);
         self.headers.insert(name, HeaderValue::from_static(verdict.as_str()));
         self
     }
 
-    /// Where to ask.
+    /// Adds the path at which the outcome can be asked for.
     pub(crate) fn location(mut self, path: &str) -> Self {
         let path = HeaderValue::from_str(path).expect("ids are plain text");
         self.headers.insert(LOCATION, path);
@@ -117,10 +117,10 @@ impl Answer {
         }
     }
 
-    /// The room that its bytes take goes with them: until the last is sent, or dropped.
+    /// Ties the permit to the body's bytes: it is given back when the last byte is sent or dropped.
     pub(crate) fn within(mut self, room: OwnedSemaphorePermit) -> Self {
         if let Kind::Whole(Some(bytes)) = &mut self.body.0 {
-            *bytes = Bytes::from_owner(Roomed { bytes: std::mem::take(bytes), _room: room });
+            *bytes = Bytes::from_owner(BudgetedBytes { bytes: std::mem::take(bytes), _room: room });
         }
         self
     }
@@ -128,7 +128,7 @@ impl Answer {
     /// As it is sent.
     pub(crate) fn into_response(self) -> Response<Body> {
         let Self { status, mut headers, body } = self;
-        // What is answered holds now, and for this credential.
+        // An answer holds only at this moment and for this credential.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         let mut response = Response::new(body);
@@ -138,13 +138,13 @@ impl Answer {
     }
 }
 
-/// Bytes, and the room that they take.
-struct Roomed {
+/// Bytes, and the permit that counts them.
+struct BudgetedBytes {
     bytes: Bytes,
     _room: OwnedSemaphorePermit,
 }
 
-impl AsRef<[u8]> for Roomed {
+impl AsRef<[u8]> for BudgetedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -159,11 +159,11 @@ enum Kind {
     Pieces(Option<Pieces>),
 }
 
-/// What there is to come of a body: a piece, made when the client has taken the one before, and what
-/// comes behind that; none at the end.
+/// The rest of a body: the next piece, which is made when the client has taken the one before, and
+/// the pieces after it. `None` is the end.
 pub(crate) struct Pieces(Pin<Box<dyn Future<Output = Option<Piece>> + Send>>);
 
-type Piece = (Result<Bytes, Cut>, Option<Pieces>);
+type Piece = (Result<Bytes, BackupCutOff>, Option<Pieces>);
 
 impl Pieces {
     pub(crate) fn new(next: impl Future<Output = Option<Piece>> + Send + 'static) -> Self {
@@ -173,12 +173,12 @@ impl Pieces {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = BackupCutOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BackupCutOff>>> {
         match &mut self.0 {
             Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Kind::Pieces(rest) => {

@@ -1,22 +1,24 @@
 //! From a request to its answer: is it let in, what does it want, may it, what comes of it. The
-//! order matters: nothing is read of a body before it is known who sends it, and nothing is looked
-//! up before it is known that they may.
+//! order matters: no body is read before its sender is authenticated, and nothing is looked up
+//! before the sender is authorised.
 #![expect(clippy::disallowed_methods, reason = "requests are measured")]
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, Version};
 use hyper::body::Incoming;
 use indelible_api::{Code, Problem};
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span, debug, debug_span};
 
 use crate::answer::{Answer, Body as AnswerBody};
 use crate::auth::Caller;
 use crate::listen::body::{self, BodyError};
-use crate::request::{self, Asked, malformed};
-use crate::routes::{Body, Needs, ROUTES, Route};
+use crate::request::{self, ApiRequest, malformed};
+use crate::routes::{Body, ROUTES, RequiredAccess, Route};
 use crate::state::State;
 
 /// The paths, each with its methods.
@@ -41,7 +43,7 @@ impl Router {
     }
 }
 
-/// What of a body belongs to a request.
+/// A request without its body.
 struct Head {
     method: Method,
     version: Version,
@@ -61,7 +63,11 @@ pub(crate) async fn dispatch(
     let http::request::Parts { method, version, uri, headers, .. } = parts;
     let head = Head { method, version, uri, headers };
     let mut name = "none";
-    let answered = answer(&state, &router, head, incoming, &mut name).await;
+    // The span has the route's pattern: the requested path has ids in it, or any text of a
+    // client's.
+    let span = debug_span!("request", id = state.number(), method = %head.method, route = Empty);
+    let answered = handle_request(&state, &router, head, incoming, &span, &mut name);
+    let answered = answered.instrument(span.clone()).await;
     let answer = answered.unwrap_or_else(|(problem, allow)| {
         let answer = Answer::problem(&problem);
         match allow {
@@ -70,15 +76,21 @@ pub(crate) async fn dispatch(
         }
     });
     let response = roomed(&state, answer).into_response();
-    state.metrics.answered(name, response.status().as_u16(), began.elapsed());
+    let (status, took) = (response.status().as_u16(), began.elapsed());
+    state.metrics.answered(name, status, took);
+    debug!(parent: &span, status, duration_us = micros(took), "request answered");
     response
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Answers up to this size are not counted: a connection takes as much by itself.
 const SMALL_BYTES: usize = 16 << 10;
 
-/// A large answer takes room until it is sent: those who read slowly share what there is, and
-/// cannot take more.
+/// A large answer holds permits for its bytes until it is sent. So all clients that read slowly
+/// share one bound.
 fn roomed(state: &State, answer: Answer) -> Answer {
     let bytes = answer.bytes();
     if bytes <= SMALL_BYTES {
@@ -89,48 +101,50 @@ fn roomed(state: &State, answer: Answer) -> Answer {
     match room {
         Some(Ok(room)) => answer.within(room),
         _ => {
-            let detail = "too many bytes of answers wait to be read";
+            let detail = "too many bytes of responses are waiting to be read; try again later";
             Answer::problem(&Problem::new(Code::Busy, detail))
         }
     }
 }
 
-type Refused = (Problem, Option<String>);
+type RefusedRequest = (Problem, Option<String>);
 
-fn refused(problem: Problem) -> Refused {
+fn refused(problem: Problem) -> RefusedRequest {
     (problem, None)
 }
 
-async fn answer(
+async fn handle_request(
     state: &Arc<State>,
     router: &Router,
     head: Head,
     incoming: Incoming,
+    span: &Span,
     name: &mut &'static str,
-) -> Result<Answer, Refused> {
+) -> Result<Answer, RefusedRequest> {
     let Head { method, version, uri, headers } = head;
     let _room = state.requests.try_acquire().map_err(|_| {
         let max = state.options.requests_max;
         refused(Problem::new(
             Code::Busy,
-            format!("{max} requests are under way, which is the most"),
+            format!("{max} requests are in progress, which is the limit; try again later"),
         ))
     })?;
     own_host(state, version, &uri, &headers).map_err(refused)?;
-    let no_path = || refused(Problem::new(Code::NoSuchPath, "/v1/openapi.json has all paths"));
+    let no_path = || refused(Problem::new(Code::NoSuchPath, "see /v1/openapi.json for all paths"));
     let found = router.paths.at(uri.path()).map_err(|_| no_path())?;
     let Some(route) = found.value.iter().find(|route| route.method == method) else {
         let allow: Vec<_> = found.value.iter().map(|route| route.method.as_str()).collect();
         let allow = allow.join(", ");
-        let detail = format!("the path takes {allow}");
+        let detail = format!("allowed methods: {allow}");
         return Err((Problem::new(Code::MethodNotAllowed, detail), Some(allow)));
     };
     *name = route.name;
+    span.record("route", route.path);
     let caller = let_in(state, route, &headers).map_err(refused)?;
     let params = request::params(&found.params).map_err(refused)?;
     let query = request::query(route, uri.query()).map_err(refused)?;
     let (body, held) = read(state, route, &headers, incoming).await.map_err(refused)?;
-    let asked = Asked { params, query, headers, caller, body, held };
+    let asked = ApiRequest { params, query, headers, caller, body, held };
     let answered = (route.handler)(Arc::clone(state), asked).await;
     answered.map_err(|problem| {
         debug_assert!(
@@ -142,7 +156,7 @@ async fn answer(
     })
 }
 
-/// No web page drives the server, and no name that somebody else gave it (D11).
+/// Refuses requests of web pages, and requests that name a host other than this server (D11).
 fn own_host(
     state: &State,
     version: Version,
@@ -157,17 +171,17 @@ fn own_host(
     state.hosts.check_page(headers).map_err(|error| foreign(&error))
 }
 
-/// Who asks, if they may.
+/// The caller of a request, if the route admits them.
 fn let_in(state: &State, route: &Route, headers: &HeaderMap) -> Result<Caller, Problem> {
     let roles = match route.needs {
-        // Whoever they are: it makes no difference.
-        Needs::Nothing => return Ok(Caller::local()),
-        Needs::Credential => &[][..],
-        Needs::Role(roles) => roles,
+        // The path is open to all, so the credential is not looked at.
+        RequiredAccess::Nothing => return Ok(Caller::local()),
+        RequiredAccess::Credential => &[][..],
+        RequiredAccess::Role(roles) => roles,
     };
     let caller = state.access.authenticate_request(headers, state.now());
     let caller = caller.map_err(|_| {
-        Problem::new(Code::Unauthenticated, "a good API key or session token is needed")
+        Problem::new(Code::Unauthenticated, "a valid API key or session token is needed")
     })?;
     if roles.is_empty() || roles.iter().any(|role| caller.may(*role)) {
         return Ok(caller);
@@ -183,7 +197,7 @@ async fn read(
     route: &Route,
     headers: &HeaderMap,
     incoming: Incoming,
-) -> Result<(Bytes, Option<body::Held>), Problem> {
+) -> Result<(Bytes, Option<body::BudgetShare>), Problem> {
     let (wanted, max, optional) = match route.body {
         Body::None => ("", 0, true),
         Body::AnyJson | Body::OptionalJson(_) => {
@@ -197,10 +211,10 @@ async fn read(
     let empty = hyper::body::Body::is_end_stream(&incoming);
     // A body of another kind is refused before it is read; so is one where none is wanted.
     if wanted.is_empty() && !empty {
-        return Err(malformed("the path takes no body"));
+        return Err(malformed("this path does not take a body"));
     }
     if (given.is_some() || !empty || !optional) && !wanted.is_empty() && !is_wanted {
-        let detail = format!("the body must be {wanted}, and say so in Content-Type");
+        let detail = format!("the body must be {wanted}, with that Content-Type");
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
     if !wanted.is_empty()
@@ -216,18 +230,21 @@ async fn read(
         Ok((bytes, held)) => Ok((bytes, Some(held))),
         Err(error) => Err(match error {
             BodyError::TooLarge => {
-                Problem::new(Code::PayloadTooLarge, format!("a body has at most {max} bytes"))
+                Problem::new(Code::PayloadTooLarge, format!("the body must not exceed {max} bytes"))
             }
-            BodyError::TooSlow => Problem::new(Code::RequestTimeout, "the body came too slowly"),
-            BodyError::Broken => malformed("the body broke off"),
-            BodyError::Busy => Problem::new(Code::Busy, "too many bytes of bodies are in memory"),
+            BodyError::TooSlow => Problem::new(Code::RequestTimeout, "the body arrived too slowly"),
+            BodyError::Broken => malformed("the body was cut off"),
+            BodyError::Busy => Problem::new(
+                Code::Busy,
+                "too many bytes of request bodies are in memory; try again later",
+            ),
         }),
     }
 }
 
-/// What is wrong with a body that does not come as it is, compressed for instance. Nothing is decoded
-/// here, so it would be taken for what it is not; hyper undoes chunks and hands over what is in them,
-/// whatever other coding that has.
+/// Why a body is refused that has a coding, compression for instance. Nothing is decoded here, so
+/// coded bytes would be taken for the content. hyper undoes chunking, but passes on any coding
+/// within the chunks.
 fn encoded(headers: &HeaderMap) -> Option<&'static str> {
     let is_only = |name, plain: &str| {
         let all = headers.get_all(name).into_iter().map(|value| value.as_bytes().trim_ascii());
@@ -236,10 +253,14 @@ fn encoded(headers: &HeaderMap) -> Option<&'static str> {
             && all.next().is_none()
     };
     if !is_only(CONTENT_ENCODING, "identity") {
-        return Some("the body must not be encoded: Content-Encoding is identity or left out");
+        return Some(
+            "the body must not be encoded: leave Content-Encoding out, or set it to identity",
+        );
     }
     if !is_only(TRANSFER_ENCODING, "chunked") {
-        return Some("the body must not be encoded: Transfer-Encoding is chunked or left out");
+        return Some(
+            "the body must not be encoded: leave Transfer-Encoding out, or set it to chunked",
+        );
     }
     None
 }

@@ -28,7 +28,7 @@ mod wire;
 
 pub use self::options::Options;
 pub use self::routes::ROUTES;
-pub use self::server::{Config, Letting, ServeError, Server, Stopped};
+pub use self::server::{AccessPolicy, Config, ServeError, Server, Stopped};
 
 /// The OpenAPI document, as the server shows it.
 pub fn openapi() -> bytes::Bytes {

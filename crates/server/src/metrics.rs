@@ -15,23 +15,24 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::state::State;
 
-/// Which request, and how it was answered. Both are from short lists: no caller makes new ones.
+/// Which route, and with which status it was answered. Both come from short lists, so no client can
+/// create new series.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct RequestLabels {
     route: &'static str,
     status: u16,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfRoute {
+struct RouteMetrics {
     route: &'static str,
 }
 
 /// The numbers.
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<Answered, Counter>,
-    seconds: Family<OfRoute, Histogram>,
+    requests: Family<RequestLabels, Counter>,
+    seconds: Family<RouteMetrics, Histogram>,
     in_flight: Gauge,
 }
 
@@ -42,14 +43,14 @@ const SECONDS: [f64; 14] =
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("indelible");
-        let requests = Family::<Answered, Counter>::default();
+        let requests = Family::<RequestLabels, Counter>::default();
         registry.register("http_requests", "Requests that were answered", requests.clone());
-        let seconds: Family<OfRoute, Histogram> =
+        let seconds: Family<RouteMetrics, Histogram> =
             Family::new_with_constructor(|| Histogram::new(SECONDS));
-        let about = "How long requests took, waits included";
+        let about = "Duration of requests, waits included";
         registry.register_with_unit("http_request", about, Unit::Seconds, seconds.clone());
         let in_flight = Gauge::default();
-        registry.register("http_requests_in_flight", "Requests under way", in_flight.clone());
+        registry.register("http_requests_in_flight", "Requests in progress", in_flight.clone());
         Self { registry, requests, seconds, in_flight }
     }
 
@@ -61,15 +62,15 @@ impl Metrics {
 
     /// A request was answered.
     pub(crate) fn answered(&self, route: &'static str, status: u16, took: Duration) {
-        self.requests.get_or_create(&Answered { route, status }).inc();
-        self.seconds.get_or_create(&OfRoute { route }).observe(took.as_secs_f64());
+        self.requests.get_or_create(&RequestLabels { route, status }).inc();
+        self.seconds.get_or_create(&RouteMetrics { route }).observe(took.as_secs_f64());
     }
 
     /// All numbers, those of the engine and the store included, as they are now.
     pub(crate) fn render(&self, state: &State) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a text takes everything");
-        // It ends the text; what the engine counts comes before that.
+        // `# EOF` ends the text, so the engine's metrics are inserted before it.
         let end = text.rfind("# EOF").unwrap_or(text.len());
         text.truncate(end);
         let engine = state.engine.readings();
@@ -78,23 +79,31 @@ impl Metrics {
         let gauges = [
             ("trees", "Trees of executions in memory", engine.trees),
             ("trees_runnable", "Trees that have something to do", engine.runnable),
-            ("guests_parked", "Guests that wait and are kept", engine.parked),
-            ("guests_parked_bytes", "About how much memory those take", engine.parked_bytes),
+            ("guests_parked", "Waiting guests that are kept in memory", engine.parked),
+            (
+                "guests_parked_bytes",
+                "Approximate memory of the guests that wait and are kept",
+                engine.parked_bytes,
+            ),
             ("effects_in_flight", "HTTP effects in flight", engine.effects_in_flight),
             ("callers_waiting", "Callers that wait for room in the engine", engine.callers_waiting),
             ("store_batches_waiting", "Batches that wait for the disk", engine.store.waiting),
             (
                 "store_damaged_places",
-                "Damaged places that were found in the store since the start",
+                "Damaged places found in the store since the server started",
                 engine.store.damaged_places,
             ),
             (
                 "store_paused",
-                "Whether nothing becomes durable now because the store waits for its backend",
+                "Whether commits are paused because the store waits for its backend",
                 usize::from(engine.store.paused),
             ),
             ("body_bytes", "Bytes of request bodies in memory", bodies),
-            ("recovered", "Whether all was looked at that was left", usize::from(engine.recovered)),
+            (
+                "recovered",
+                "Whether all executions left by the previous process have been resumed",
+                usize::from(engine.recovered),
+            ),
             ("connections", "Connections that are open", connections.open.get() as usize),
         ];
         for (name, help, value) in gauges {
@@ -104,23 +113,35 @@ impl Metrics {
         let about = "By how much the wall clock is ahead of the retention clock";
         line(&mut text, "retention_lag_seconds", "gauge", about, lag);
         let counters = [
-            ("guests_evicted", "Guests that waited and were dropped", engine.evicted),
-            ("replays", "Guests that ran again over what is stored", engine.replays),
+            ("guests_evicted", "Waiting guests that were dropped from memory", engine.evicted),
+            ("replays", "Guests that were replayed from their journals", engine.replays),
             ("guests_started", "Guests that were started", engine.guests.guests_started),
-            ("swept_trees", "Finished trees that retention has taken", engine.gone.trees),
-            ("swept_rows", "Rows of these", engine.gone.rows),
-            ("records_purged", "Records of operations and keys that went", engine.gone.records),
-            ("connections_accepted", "Connections that were taken", connections.accepted.get()),
+            ("swept_trees", "Finished trees that retention has deleted", engine.gone.trees),
+            ("swept_rows", "Rows of finished trees that retention has deleted", engine.gone.rows),
+            (
+                "records_purged",
+                "Records of operations and keys that retention has deleted",
+                engine.gone.records,
+            ),
+            ("connections_accepted", "Connections that were accepted", connections.accepted.get()),
             (
                 "connections_stalled",
-                "Connections whose peer read nothing",
+                "Connections that were closed because the peer read nothing",
                 connections.stalled.get(),
             ),
             ("tls_failures", "TLS handshakes that failed", connections.tls_failed.get()),
-            ("http_panics", "Requests that met a mistake", connections.panicked.get()),
-            ("connections_cut", "Connections that were cut at a stop", connections.cut.get()),
+            (
+                "http_panics",
+                "Requests that failed because of a defect of the server",
+                connections.panicked.get(),
+            ),
+            (
+                "connections_cut",
+                "Connections that were cut when the server stopped",
+                connections.cut.get(),
+            ),
             ("store_syncs", "Commits of the store: each is one sync", engine.store.groups),
-            ("store_batches", "Batches in them", engine.store.batches),
+            ("store_batches", "Batches in these commits", engine.store.batches),
             ("store_writes", "Puts and deletes that reached the disk", engine.store.writes_made),
             ("store_bytes", "Bytes that were given to the store", engine.store.bytes_given),
         ];
@@ -132,8 +153,10 @@ impl Metrics {
             ("reads_waiting", "gauge", "Reads that wait for their turn", |lane| {
                 lane.waiting as u64
             }),
-            ("reads_running", "gauge", "Reads that a thread is at", |lane| lane.running as u64),
-            ("reads", "counter", "Pieces of reads that a thread has taken", |lane| lane.taken),
+            ("reads_running", "gauge", "Reads that a thread is working on", |lane| {
+                lane.running as u64
+            }),
+            ("reads", "counter", "Parts of reads that threads have worked on", |lane| lane.taken),
             ("reads_refused", "counter", refused, |lane| lane.refused),
         ];
         for (name, kind, help, value) in by_lane {
@@ -152,7 +175,7 @@ impl Metrics {
     }
 }
 
-/// What a metric with a value for each lane is.
+/// Reads one lane's value of a metric.
 type ByLane = fn(&LaneReadings) -> u64;
 
 fn line(text: &mut String, name: &str, kind: &str, help: &str, value: impl Display) {

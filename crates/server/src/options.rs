@@ -18,15 +18,16 @@ pub struct Options {
     pub answer_bytes_max: usize,
     /// For how long a body may take.
     pub body_time_max: Duration,
-    /// For how long a backup may be taken: so long it keeps from being cleaned up what it shows.
+    /// For how long a backup may take. Until it ends, its snapshot keeps old data from being
+    /// cleaned up.
     pub backup_time_max: Duration,
-    /// The most bytes of a file in which the lines are kept that functions log.
+    /// The most bytes of a file of function logs.
     pub log_segment_bytes: u64,
     /// The most such files; the oldest goes.
     pub log_segments_max: usize,
     /// The most bytes of such a line; what is longer is cut. At most 128 KiB.
     pub log_line_bytes_max: usize,
-    /// The most requests for such lines that are looked for at a time: each reads files.
+    /// The most requests that search such files at a time.
     pub log_readers_max: usize,
 }
 

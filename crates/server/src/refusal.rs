@@ -1,25 +1,26 @@
-//! From what the engine says to what a caller is told: the one place where errors of the rooms
-//! behind become codes of the API. What is told of a mistake of the server's own is only that it is
-//! one; the log has the rest.
+//! From the engine's errors to what a caller is told: the one place where internal errors become
+//! codes of the API. Of an error of the server itself, the caller learns only that it occurred; the
+//! log has the rest.
 
 use indelible_api::{Code, Problem};
 use indelible_runtime::guest::DeployError;
-use indelible_runtime::{ControlError, DeployRefused, EngineError, NotDone, StartRefused};
+use indelible_runtime::{CommandRefusal, ControlError, DeployRefused, EngineError, StartRefused};
+use tracing::error;
 
 use crate::state::State;
 
-/// There is none with this id, or it is somebody else's: the same words for both.
+/// Nothing with this id exists, or it belongs to another namespace: the same words for both.
 pub(crate) fn not_found() -> Problem {
-    Problem::new(Code::NotFound, "there is none with this id that the credential may see")
+    Problem::new(Code::NotFound, "nothing with this id is visible to the credential")
 }
 
 /// Stored rows that the request needs are damaged. The log has table and key; the answer does not,
 /// because the key may belong to another caller.
 pub(crate) fn damaged() -> Problem {
-    Problem::new(Code::Damaged, "a part of the data folder is damaged, and this request needs it")
+    Problem::new(Code::Damaged, "the request needs a part of the data folder that is damaged")
 }
 
-/// The store cannot reach its backend. It goes on by itself, and may go on with this request.
+/// The store cannot reach its backend. It resumes by itself, and may then carry out this request.
 pub(crate) fn store_paused() -> Problem {
     Problem::new(
         Code::StoreStopped,
@@ -35,11 +36,12 @@ impl State {
             EngineError::Busy { .. } | EngineError::ReadsBusy { .. } => {
                 Problem::new(Code::Busy, error.to_string())
             }
-            EngineError::Stopped => Problem::new(Code::Stopping, "the server stops"),
+            EngineError::Stopped => Problem::new(Code::Stopping, "the server is stopping"),
             error if error.is_pause() => store_paused(),
             EngineError::Lost(_) => Problem::new(
                 Code::StoreStopped,
-                "the store has stopped: nobody knows of this request",
+                "the store has stopped: it is unknown whether the request was accepted; ask again \
+                 under the same key or operation id",
             ),
             error if error.is_damage() => {
                 if let EngineError::Malformed(what) = error {
@@ -48,8 +50,8 @@ impl State {
                 damaged()
             }
             error => {
-                self.trouble(&format!("a request could not be carried out: {error}"));
-                Problem::new(Code::Internal, "the server's log says more")
+                error!(%error, "request failed");
+                Problem::new(Code::Internal, "an internal error occurred; see the server's log")
             }
         }
     }
@@ -69,8 +71,11 @@ impl State {
             StartRefused::ReservedNamespace => Code::ReservedNamespace,
             StartRefused::Engine(error) => return self.engine_error(error),
             other => {
-                self.trouble(&format!("a start was refused: {other}"));
-                return Problem::new(Code::Internal, "the server's log says more");
+                error!(error = %other, "start was refused");
+                return Problem::new(
+                    Code::Internal,
+                    "an internal error occurred; see the server's log",
+                );
             }
         };
         Problem::new(code, refused.to_string())
@@ -79,20 +84,28 @@ impl State {
     /// Why something was not done to an execution.
     pub(crate) fn not_done(&self, error: &ControlError) -> Problem {
         let code = match error {
-            ControlError::NotDone(NotDone::Unknown) => return not_found(),
-            ControlError::NotDone(NotDone::Full(_) | NotDone::FullBytes(_)) => Code::TooManySignals,
-            ControlError::NotDone(NotDone::Damaged(_)) => return damaged(),
-            ControlError::NotDone(NotDone::Broken(why)) => {
-                self.trouble(&format!("an execution cannot go on: {why}"));
-                return Problem::new(Code::Internal, "the server's log says more");
+            ControlError::CommandRefusal(CommandRefusal::Unknown) => return not_found(),
+            ControlError::CommandRefusal(
+                CommandRefusal::Full(_) | CommandRefusal::FullBytes(_),
+            ) => Code::TooManySignals,
+            ControlError::CommandRefusal(CommandRefusal::Damaged(_)) => return damaged(),
+            ControlError::CommandRefusal(CommandRefusal::Broken(why)) => {
+                error!(error = why, "execution cannot continue");
+                return Problem::new(
+                    Code::Internal,
+                    "an internal error occurred; see the server's log",
+                );
             }
-            ControlError::NotDone(_) | ControlError::ClocksDiffer { .. } => Code::WrongState,
+            ControlError::CommandRefusal(_) | ControlError::ClocksDiffer { .. } => Code::WrongState,
             ControlError::TooLarge { .. } => Code::PayloadTooLarge,
             ControlError::Mismatch => Code::Mismatch,
             ControlError::Engine(error) => return self.engine_error(error),
             other => {
-                self.trouble(&format!("a command was refused: {other}"));
-                return Problem::new(Code::Internal, "the server's log says more");
+                error!(error = %other, "command was refused");
+                return Problem::new(
+                    Code::Internal,
+                    "an internal error occurred; see the server's log",
+                );
             }
         };
         Problem::new(code, error.to_string())
@@ -106,8 +119,8 @@ impl State {
                 Problem::new(Code::Busy, error.to_string())
             }
             DeployRefused::Component(error @ DeployError::Compiler(_)) => {
-                self.trouble(&format!("a component could not be compiled: {}", chain(error)));
-                Problem::new(Code::Internal, "the server's log says more")
+                error!(error = chain(error), "component cannot be compiled");
+                Problem::new(Code::Internal, "an internal error occurred; see the server's log")
             }
             DeployRefused::Component(error) => {
                 let mut detail = chain(error);

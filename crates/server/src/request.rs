@@ -12,31 +12,31 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::auth::Caller;
-use crate::listen::body::Held;
+use crate::listen::body::BudgetShare;
 use crate::routes::{Form, Route};
 
-/// The deepest JSON that is taken: deeper than anybody writes, and shallower than what could
-/// exhaust a guest's stack.
+/// The deepest JSON that is taken: deeper than real documents, and too shallow to exhaust a guest's
+/// stack.
 pub(crate) const JSON_DEPTH_MAX: usize = 128;
 
-/// The namespace of those who name none.
+/// The namespace of a request that names none.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// Namespaces that begin like this are the server's own.
 const OWN_PREFIX: char = '_';
 
-/// The keys of what belongs to the whole server: nobody can use them for anything else.
+/// The namespace of keys for server-wide commands. No caller can name it.
 pub(crate) const SERVER_NAMESPACE: &str = "_server";
 
 /// A request that was let in.
-pub(crate) struct Asked {
+pub(crate) struct ApiRequest {
     pub(crate) params: Vec<(String, String)>,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) headers: HeaderMap,
     pub(crate) caller: Caller,
     pub(crate) body: Bytes,
     /// The body's part of the budget, for as long as its bytes are there.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<BudgetShare>,
 }
 
 pub(crate) fn malformed(detail: impl Into<String>) -> Problem {
@@ -47,7 +47,7 @@ pub(crate) fn malformed(detail: impl Into<String>) -> Problem {
 pub(crate) fn params(found: &matchit::Params<'_, '_>) -> Result<Vec<(String, String)>, Problem> {
     let decoded = |(name, value): (&str, &str)| {
         let text = percent_decode_str(value).decode_utf8();
-        let text = text.map_err(|_| malformed(format!("{name} in the path is no UTF-8")))?;
+        let text = text.map_err(|_| malformed(format!("{name} in the path is not UTF-8")))?;
         Ok((name.to_owned(), text.into_owned()))
     };
     found.iter().map(decoded).collect()
@@ -61,14 +61,14 @@ pub(crate) fn query(route: &Route, text: Option<&str>) -> Result<Vec<(String, St
         let decode = |text: &str| {
             let text = text.replace('+', " ");
             let text = percent_decode_str(&text).decode_utf8();
-            text.map(std::borrow::Cow::into_owned).map_err(|_| malformed("the query is no UTF-8"))
+            text.map(std::borrow::Cow::into_owned).map_err(|_| malformed("the query is not UTF-8"))
         };
         let (name, value) = (decode(name)?, decode(value)?);
         let Some(parameter) = route.query.iter().find(|parameter| parameter.name == name) else {
             let has: Vec<_> = route.query.iter().map(|parameter| parameter.name).collect();
             let has = if has.is_empty() { "none".to_owned() } else { has.join(", ") };
             return Err(malformed(format!(
-                "the query has an unknown parameter; it may have {has}"
+                "the query has an unknown parameter; known parameters: {has}"
             )));
         };
         if found.iter().any(|(before, _)| *before == name) {
@@ -90,36 +90,36 @@ fn check(name: &str, form: Form, value: &str) -> Result<(), Problem> {
         Form::Any | Form::Text(_) | Form::Uuid => Ok(()),
         Form::Namespace => match ConsumerNamespace::new(value) {
             Ok(_) => Ok(()),
-            Err(error) => range(format!("is none: {error}")),
+            Err(error) => range(format!("is invalid: {error}")),
         },
         Form::Number(min, max) => match value.parse::<u64>() {
             Ok(number) if (min..=max).contains(&number) && is_plain(value) => Ok(()),
-            _ => range(format!("is not a whole number from {min} to {max}")),
+            _ => range(format!("must be a whole number from {min} to {max}")),
         },
         Form::Seconds(min, max) => match value.parse::<f64>() {
             Ok(number) if (min..=max).contains(&number) => Ok(()),
-            _ => range(format!("is not a number of seconds from {min} to {max}")),
+            _ => range(format!("must be a number of seconds from {min} to {max}")),
         },
         Form::Time => match value.parse::<Timestamp>() {
             Ok(_) => Ok(()),
-            Err(_) => range("is not a time as RFC 3339 has it".to_owned()),
+            Err(_) => range("must be a time as in RFC 3339".to_owned()),
         },
         Form::States => match value.split(',').find(|word| state(word).is_none()) {
             None => Ok(()),
             Some(_) => range(
-                "has a word that is none of running, blocked, cancelling, held, completed, \
-                 failed, cancelled"
+                "has an unknown state; known states: running, blocked, cancelling, stuck, \
+                 completed, failed, cancelled"
                     .to_owned(),
             ),
         },
         Form::IdPrefix => match value.parse::<IdPrefix>() {
             Ok(_) => Ok(()),
-            Err(error) => range(format!("is {error}")),
+            Err(error) => range(format!("is invalid: {error}")),
         },
         Form::Flag if matches!(value, "true" | "false") => Ok(()),
-        Form::Flag => range("is neither true nor false".to_owned()),
+        Form::Flag => range("must be true or false".to_owned()),
         Form::Words(words) if words.contains(&value) => Ok(()),
-        Form::Words(words) => range(format!("is none of {}", words.join(", "))),
+        Form::Words(words) => range(format!("must be one of {}", words.join(", "))),
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn state(word: &str) -> Option<indelible_api::execution::State> {
     serde_json::from_value(serde_json::Value::String(word.to_owned())).ok()
 }
 
-impl Asked {
+impl ApiRequest {
     /// What varies in the path.
     pub(crate) fn param(&self, name: &str) -> &str {
         let found = self.params.iter().find(|(known, _)| known == name);
@@ -154,7 +154,7 @@ impl Asked {
         self.query(name).and_then(|value| value.parse().ok())
     }
 
-    /// Whether the query says that it is so.
+    /// Whether the parameter is `true`.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.query(name) == Some("true")
     }
@@ -176,10 +176,10 @@ impl Asked {
         let mut values = self.headers.get_all(HeaderName::from_static(name)).iter();
         let Some(value) = values.next() else { return Ok(None) };
         if values.next().is_some() {
-            return Err(malformed(format!("the header {name} is there twice")));
+            return Err(malformed(format!("the header {name} appears twice")));
         }
         let value = std::str::from_utf8(value.as_bytes());
-        value.map(Some).map_err(|_| malformed(format!("the header {name} is no UTF-8")))
+        value.map(Some).map_err(|_| malformed(format!("the header {name} is not UTF-8")))
     }
 
     /// The namespace that the request is for, if the credential belongs to it.
@@ -189,19 +189,19 @@ impl Asked {
             (None, Some(only)) => return Ok(only.clone()),
             (None, None) => ConsumerNamespace::new(DEFAULT_NAMESPACE),
         };
-        let named = named.map_err(|error| malformed(format!("namespace is none: {error}")))?;
+        let named = named.map_err(|error| malformed(format!("namespace is invalid: {error}")))?;
         if named.as_str().starts_with(OWN_PREFIX) {
-            let detail = "namespaces that begin with _ are the server's own";
+            let detail = "namespaces that begin with _ are reserved for the server";
             return Err(Problem::new(Code::Forbidden, detail));
         }
         if !self.caller.in_namespace(named.as_str()) {
-            let detail = "the credential does not belong to the namespace of the request";
+            let detail = "the credential does not permit the namespace of the request";
             return Err(Problem::new(Code::Forbidden, detail));
         }
         Ok(named)
     }
 
-    /// The caller's key (see I-6).
+    /// The request's idempotency key (see I-6).
     pub(crate) fn key(
         &self,
         namespace: &ConsumerNamespace,
@@ -216,14 +216,15 @@ impl Asked {
         self.header(header::OPERATION_ID)?.map(operation_id).transpose()
     }
 
-    /// Whether an operation that goes on is a conflict to the caller (C-2).
+    /// Whether the caller wants an error if the operation is in flight already (C-2).
     pub(crate) fn conflict_if_in_flight(&self) -> Result<bool, Problem> {
         match self.header(header::IF_IN_FLIGHT)? {
             None | Some("attach") => Ok(false),
             Some("conflict") => Ok(true),
-            Some(_) => {
-                Err(malformed(format!("{} is neither attach nor conflict", header::IF_IN_FLIGHT)))
-            }
+            Some(_) => Err(malformed(format!(
+                "the header {} must be attach or conflict",
+                header::IF_IN_FLIGHT
+            ))),
         }
     }
 
@@ -247,12 +248,13 @@ impl Asked {
         check_json(&self.body)?;
         // A list would be read too, as the fields in their order.
         if self.body.trim_ascii_start().first() != Some(&b'{') {
-            return Err(malformed("the body is no object"));
+            return Err(malformed("the body must be a JSON object"));
         }
-        serde_json::from_slice(&self.body).map_err(|error| malformed(format!("the body: {error}")))
+        serde_json::from_slice(&self.body)
+            .map_err(|error| malformed(format!("the body is invalid: {error}")))
     }
 
-    /// The same; no body is what a type has by default.
+    /// The same, with the type's default if there is no body.
     pub(crate) fn optional_json<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
         if self.body.is_empty() { Ok(T::default()) } else { self.json() }
     }
@@ -260,7 +262,7 @@ impl Asked {
 
 /// An operation id as it comes over HTTP.
 pub(crate) fn operation_id(text: &str) -> Result<OperationId, Problem> {
-    let not_one = || malformed("the operation id is no UUIDv7 in lower case with hyphens");
+    let not_one = || malformed("the operation id must be a UUIDv7 in lower case with hyphens");
     let id = OperationId::new(text).map_err(|_| not_one())?;
     let canonical = text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -278,7 +280,7 @@ pub(crate) fn domain(namespace: &ConsumerNamespace) -> Namespace {
 /// Valid JSON, and not too deep.
 fn check_json(body: &[u8]) -> Result<(), Problem> {
     serde_json::from_slice::<&RawValue>(body)
-        .map_err(|error| malformed(format!("the body is no JSON: {error}")))?;
+        .map_err(|error| malformed(format!("the body is not JSON: {error}")))?;
     let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
     for byte in body {
         match (in_text, byte) {
@@ -292,7 +294,9 @@ fn check_json(body: &[u8]) -> Result<(), Problem> {
         deepest = deepest.max(depth);
     }
     if deepest > JSON_DEPTH_MAX {
-        return Err(malformed(format!("the body is nested more than {JSON_DEPTH_MAX} deep")));
+        return Err(malformed(format!(
+            "the body is nested more than {JSON_DEPTH_MAX} levels deep"
+        )));
     }
     Ok(())
 }

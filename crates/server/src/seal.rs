@@ -1,6 +1,6 @@
-//! Texts that are given to callers to be given back, and that they must not read: cursors that name
-//! what belongs to others. The key is a secret of the store's, made once, so a cursor is good after a
-//! restart, and at every server of the same store.
+//! Cursors that callers send back but must not read, since they name data of other namespaces. The
+//! key is stored once per store, so a cursor stays good after a restart, and at every server of the
+//! same store.
 #![expect(clippy::disallowed_methods, reason = "keys and nonces are random")]
 
 use data_encoding::BASE64URL_NOPAD;
@@ -15,8 +15,8 @@ const KEY_BYTES: usize = 32;
 pub(crate) struct Seal(LessSafeKey);
 
 impl Seal {
-    /// The key of a store, which is made if there is none. It is durable when this returns: a cursor
-    /// that was given out is good after a crash. Waits on this thread.
+    /// Reads the store's key, or makes it. It is durable when this returns, so a cursor that was
+    /// given out is good after a crash. Blocks this thread.
     pub(crate) fn open(store: &Store) -> Result<Self, EngineError> {
         if let Some(key) = stored(store)? {
             return Ok(Self::new(&key));
@@ -38,7 +38,7 @@ impl Seal {
     }
 
     pub(crate) fn close(&self, text: &str) -> String {
-        // Random: far fewer are made than would let two be equal.
+        // Random nonces: far too few cursors are made for two to collide.
         let mut nonce = [0; NONCE_LEN];
         fill(&mut nonce);
         let mut bytes = text.as_bytes().to_vec();

@@ -3,8 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use indelible_runtime::world::{Clock, Observer};
+use indelible_runtime::world::Clock;
 use indelible_runtime::{Engine, EngineError};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
@@ -20,11 +21,11 @@ use crate::options::Options;
 use crate::seal::Seal;
 use crate::state::State;
 
-/// Connections that the kernel keeps until they are taken: what all clients at once come to after a
-/// restart. Past it one is tried again only after a second. Linux has 4,096 at most, by default.
+/// Connections that the kernel keeps until they are accepted: enough for all clients that reconnect
+/// after a restart. A client past it tries again after a second. Linux allows 4,096 by default.
 const BACKLOG: u32 = 4_096;
 
-/// What a server is.
+/// How a server is set up.
 #[derive(Debug)]
 pub struct Config {
     /// Where it listens; port 0 is any that is free.
@@ -32,8 +33,8 @@ pub struct Config {
     /// Its certificate.
     pub tls: Option<Tls>,
     /// Who is let in.
-    pub letting: Letting,
-    /// A proxy in front adds TLS: the word that plain HTTP may be taken from any address.
+    pub letting: AccessPolicy,
+    /// The operator's word that a proxy in front adds TLS: plain HTTP is then taken on any address.
     pub behind_proxy: bool,
     /// Further names of this server, as `HOST` or `HOST:PORT`.
     pub names: Vec<String>,
@@ -49,10 +50,10 @@ pub struct Config {
 
 /// Who is let in.
 #[derive(Debug)]
-pub enum Letting {
-    /// Everybody: on loopback alone, for development.
-    Everybody,
-    /// Those who have an API key, or a session token.
+pub enum AccessPolicy {
+    /// Every request, without a credential: on loopback alone, for development.
+    Open,
+    /// Requests with an API key or a session token.
     Keys {
         /// How session tokens are verified, if there are any.
         sessions: Option<SessionKeys>,
@@ -64,7 +65,7 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
             tls: None,
-            letting: Letting::Everybody,
+            letting: AccessPolicy::Open,
             behind_proxy: false,
             names: Vec::new(),
             options: Options::default(),
@@ -83,7 +84,7 @@ impl Config {
             .map_err(|error| ServeError::Name(error.to_string()))?;
         // Behind a proxy requests come from elsewhere, whatever the address says.
         let outside = self.behind_proxy || !self.listen.ip().is_loopback();
-        if outside && matches!(self.letting, Letting::Everybody) {
+        if outside && matches!(self.letting, AccessPolicy::Open) {
             return Err(ServeError::NoKeys(self.listen));
         }
         if outside && self.tls.is_none() && !self.behind_proxy {
@@ -97,23 +98,23 @@ impl Config {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Whoever can reach it could do everything (D11).
-    #[error("{0} can be reached from elsewhere, and nobody would need a credential")]
+    /// Any client that can reach the server could do everything (D11).
+    #[error("{0} can be reached from other machines, and callers would need no credential")]
     NoKeys(SocketAddr),
-    /// Whoever listens on the way could read everything (D11).
-    #[error("{0} can be reached from elsewhere, and nothing would be encrypted")]
+    /// An eavesdropper on the network could read everything (D11).
+    #[error("{0} can be reached from other machines, and connections would not be encrypted")]
     NoTls(SocketAddr),
-    /// A name is none.
-    #[error("a name of this server: {0}")]
+    /// A name is invalid.
+    #[error("invalid host name of this server: {0}")]
     Name(String),
-    /// The address cannot be had.
+    /// The address cannot be bound.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, io::Error),
     /// The API keys cannot be read.
     #[error("the API keys cannot be read: {0}")]
     Tokens(#[from] TokenError),
-    /// The key of cursors cannot be had.
-    #[error("the key that cursors are sealed with cannot be had: {0}")]
+    /// The key of cursors cannot be read or made.
+    #[error("the key that seals cursors cannot be read or created: {0}")]
     Seal(#[source] EngineError),
     /// The bounds contradict each other.
     #[error(transparent)]
@@ -128,30 +129,32 @@ impl ServeError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoKeys(_) => {
-                Some("--keys lets in only those who have one; 127.0.0.1 is loopback")
+                Some("require API keys with --keys, or listen on loopback: --listen 127.0.0.1:7070")
             }
             Self::Name(_) => {
-                Some("--host-name takes HOST or HOST:PORT, without a scheme or a path")
+                Some("give --host-name as HOST or HOST:PORT, without a scheme or a path")
             }
             Self::NoTls(_) => Some(
-                "--tls-cert and --tls-key encrypt; --behind-proxy says that a proxy in front does",
+                "encrypt with --tls-cert and --tls-key, or give --behind-proxy if a proxy in front \
+                 adds TLS",
             ),
             Self::Listen(_, error) => Some(match error.kind() {
                 io::ErrorKind::AddrInUse => {
-                    "another process has the port: stop it, or name another with --listen; port 0 \
-                     is any that is free"
+                    "another process uses the port: stop it, or choose another port with --listen \
+                     (port 0 is any free one)"
                 }
                 io::ErrorKind::PermissionDenied => {
-                    "ports below 1024 are not for everybody; --listen names another"
+                    "ports below 1024 need privileges; choose another port with --listen"
                 }
                 io::ErrorKind::AddrNotAvailable => {
-                    "this machine does not have the address; 0.0.0.0 is all that it has"
+                    "this machine does not have the address; 0.0.0.0 stands for all of its \
+                     addresses"
                 }
-                _ => "--listen names another address",
+                _ => "choose another address with --listen",
             }),
             Self::Tokens(_) | Self::Seal(_) => Some(
-                "nothing was changed: copy the data folder as it is, see what `indelible store \
-                 check` says, and restore a backup with `indelible store restore`",
+                "nothing was changed: copy the data folder as it is, run `indelible store check`, \
+                 and restore a backup with `indelible store restore`",
             ),
             Self::Bounds(_) | Self::Store(_) => None,
         }
@@ -175,8 +178,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the address. Before an engine is opened: what cannot be served is not begun. Within a
-    /// runtime.
+    /// Binds the address. Call it before an engine is opened, so that a server that cannot listen
+    /// starts no work. Needs a Tokio runtime.
     pub fn listen(config: &Config) -> Result<TcpListener, ServeError> {
         config.check()?;
         listener(config.listen).map_err(|error| ServeError::Listen(config.listen, error))
@@ -189,7 +192,6 @@ impl Server {
         listener: TcpListener,
         engine: Arc<Engine>,
         clock: Arc<dyn Clock>,
-        observer: Arc<dyn Observer>,
     ) -> Result<Self, ServeError> {
         config.check()?;
         let Config { listen, tls, letting, names, options, logs, bounds, body_bytes_max, .. } =
@@ -197,8 +199,8 @@ impl Server {
         let tokens = Arc::new(Tokens::open(engine.store().clone())?);
         let seal = Arc::new(Seal::open(engine.store()).map_err(ServeError::Seal)?);
         let access = match letting {
-            Letting::Everybody => Access::Open,
-            Letting::Keys { sessions } => {
+            AccessPolicy::Open => Access::Open,
+            AccessPolicy::Keys { sessions } => {
                 Access::Required { tokens: Arc::clone(&tokens), sessions }
             }
         };
@@ -211,6 +213,7 @@ impl Server {
         let state = Arc::new(State {
             waiters: Arc::new(Semaphore::new(options.waiters_max)),
             requests: Semaphore::new(options.requests_max),
+            numbered: AtomicU64::new(0),
             log_readers: Arc::new(Semaphore::new(options.log_readers_max)),
             // Each holds a snapshot.
             backups: Arc::new(Semaphore::new(1)),
@@ -228,7 +231,6 @@ impl Server {
             hosts,
             options,
             clock,
-            observer,
         });
         Ok(Self { listener, address, scheme, listen: connections, state })
     }
@@ -247,8 +249,8 @@ impl Server {
         format!("{scheme}://{}", self.address)
     }
 
-    /// Serves until `stop` resolves; then requests under way come to their answers, and whoever
-    /// waits is told where to ask again. It also ends when the store has stopped.
+    /// Serves until `stop` resolves; then requests under way are answered, and a request that waits
+    /// for an outcome is told where to ask again. It also ends when the store has stopped.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<Stopped, ServeError> {
         let Self { listener, listen, state, .. } = self;
         let router = Arc::new(Router::new());

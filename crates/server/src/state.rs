@@ -1,14 +1,16 @@
 //! What all requests share: the engine, who may do what, and how much at once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use indelible_api::{Code, Problem};
 use indelible_journal::{ExecutionId, Namespace, OperationId, Timestamp};
-use indelible_runtime::world::{Clock, Observer};
+use indelible_runtime::world::Clock;
 use indelible_runtime::{Engine, EngineError, Lane, Reads};
 use indelible_store::{Lost, ReadError, SubmitError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::error;
 
 use crate::auth::{Access, OwnHosts, TokenError, Tokens};
 use crate::listen::body::Budget;
@@ -17,7 +19,7 @@ use crate::logs::LogFile;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::refusal::{damaged, not_found, store_paused};
-use crate::request::{Asked, malformed};
+use crate::request::{ApiRequest, malformed};
 use crate::seal::Seal;
 
 /// What all requests share.
@@ -30,14 +32,15 @@ pub(crate) struct State {
     pub(crate) metrics: Metrics,
     pub(crate) budget: Budget,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) observer: Arc<dyn Observer>,
     /// Requests that wait: for an outcome, or for events.
     pub(crate) waiters: Arc<Semaphore>,
     /// Requests under way.
     pub(crate) requests: Semaphore,
+    /// The last number that a request got for the log.
+    pub(crate) numbered: AtomicU64,
     /// What functions logged.
     pub(crate) logs: Option<Arc<LogFile>>,
-    /// Requests that look for that at a time.
+    /// Permits of requests that search function logs.
     pub(crate) log_readers: Arc<Semaphore>,
     /// Backups that are taken at a time.
     pub(crate) backups: Arc<Semaphore>,
@@ -48,13 +51,13 @@ pub(crate) struct State {
     pub(crate) connections: Arc<Readings>,
     /// Room for the bytes of large answers.
     pub(crate) answers: Arc<Semaphore>,
-    /// What cursors are sealed with that others must not read.
+    /// Seals cursors that callers must not read.
     pub(crate) seal: Arc<Seal>,
 }
 
-/// Whose an execution is.
+/// The namespace and operation that an execution belongs to.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct OwnedExecution {
     pub(crate) namespace: Namespace,
     pub(crate) operation_id: OperationId,
 }
@@ -65,20 +68,23 @@ impl State {
         self.clock.now()
     }
 
-    /// Something is not as it should be: whoever looks after the server is told.
-    pub(crate) fn trouble(&self, what: &str) {
-        self.observer.trouble(what);
+    /// A number for a request, for the log of this process.
+    pub(crate) fn number(&self) -> u64 {
+        self.numbered.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Room for one more request that waits.
     pub(crate) fn waiter(&self) -> Result<OwnedSemaphorePermit, Problem> {
         Arc::clone(&self.waiters).try_acquire_owned().map_err(|_| {
             let max = self.options.waiters_max;
-            Problem::new(Code::Busy, format!("{max} requests wait already, which is the most"))
+            Problem::new(
+                Code::Busy,
+                format!("{max} requests are already waiting, which is the limit; try again later"),
+            )
         })
     }
 
-    /// Waits so long, but not longer than the server goes on.
+    /// Waits for this time, or until the server stops.
     pub(crate) async fn wait(&self, time: Duration) {
         tokio::select! {
             () = tokio::time::sleep(time) => {}
@@ -99,25 +105,29 @@ impl State {
         self.draining.has_begun()
     }
 
-    /// The execution in the path, if the credential may see it. The one way by which an id from
-    /// outside becomes an execution: missing and foreign are the same.
-    pub(crate) async fn execution(&self, asked: &Asked) -> Result<(ExecutionId, Found), Problem> {
+    /// The execution in the path, if the credential may see it. An id from outside becomes an
+    /// execution only here and in `find`: missing and foreign ones get the same answer.
+    pub(crate) async fn execution(
+        &self,
+        asked: &ApiRequest,
+    ) -> Result<(ExecutionId, OwnedExecution), Problem> {
         let execution = asked.param("execution").parse::<ExecutionId>();
-        let execution = execution.map_err(|_| malformed("the execution in the path is none"))?;
+        let execution =
+            execution.map_err(|_| malformed("the execution id in the path is invalid"))?;
         let found = self.find(asked, &execution).await?;
         Ok((execution, found))
     }
 
-    /// Whose an execution is, if the credential may see it.
+    /// The owner of an execution, if the credential may see it.
     pub(crate) async fn find(
         &self,
-        asked: &Asked,
+        asked: &ApiRequest,
         execution: &ExecutionId,
-    ) -> Result<Found, Problem> {
+    ) -> Result<OwnedExecution, Problem> {
         let found = self.engine.namespace_of(execution).await;
         match found.map_err(|error| self.engine_error(&error))? {
             Some((namespace, operation_id)) if asked.caller.in_namespace(namespace.as_str()) => {
-                Ok(Found { namespace, operation_id })
+                Ok(OwnedExecution { namespace, operation_id })
             }
             _ => Err(not_found()),
         }
@@ -153,8 +163,8 @@ impl State {
             TokenError::Read(error) if error.is_damage() => damaged(),
             TokenError::Submit(error) if error.is_damage() => damaged(),
             error => {
-                self.trouble(&format!("API keys: {error}"));
-                Problem::new(Code::Internal, "the server's log says more")
+                error!(%error, "API keys cannot be read or written");
+                Problem::new(Code::Internal, "an internal error occurred; see the server's log")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! From the types of the rooms behind to those of the wire.
+//! Converts the engine's types to those of the wire.
 
 use data_encoding::BASE64;
 use indelible_api::call::{Failed, Payload as WirePayload};
@@ -34,7 +34,7 @@ pub(crate) fn state(standing: Standing) -> State {
         Standing::Running => State::Running,
         Standing::Blocked => State::Blocked,
         Standing::Cancelling => State::Cancelling,
-        Standing::Held => State::Held,
+        Standing::Stuck => State::Stuck,
         Standing::Completed => State::Completed,
         Standing::Failed => State::Failed,
         Standing::Cancelled => State::Cancelled,
@@ -47,7 +47,7 @@ pub(crate) fn standing(state: State) -> Standing {
         State::Running => Standing::Running,
         State::Blocked => Standing::Blocked,
         State::Cancelling => Standing::Cancelling,
-        State::Held => Standing::Held,
+        State::Stuck => Standing::Stuck,
         State::Completed => Standing::Completed,
         State::Failed => Standing::Failed,
         State::Cancelled => Standing::Cancelled,
@@ -66,6 +66,6 @@ pub(crate) fn execution(row: &Row, namespace: &str) -> Execution {
         updated_at: row.updated_at.to_string(),
         attempts: row.key.attempts().to_string(),
         events: row.length,
-        held: row.held.clone(),
+        stuck: row.stuck.clone(),
     }
 }

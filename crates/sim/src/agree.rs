@@ -1,5 +1,5 @@
-//! What the journals of a tree say of each other when everything is over: callers and calls,
-//! attempts and those before them.
+//! The journals of a tree must agree when everything is over: parents with children, attempts with
+//! the attempts before them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ pub fn agree(tree: &[(JournalKey, Vec<Record>)]) -> Result<(), String> {
     Ok(())
 }
 
-/// What a caller's journal says of its calls, their journals say, too.
+/// The journals of a caller's calls say the same as the caller's journal.
 fn calls_agree(tree: &Tree, key: &JournalKey, records: &[Record]) -> Result<(), String> {
     let effects = effects(records);
     for (place, record) in records.iter().enumerate() {
@@ -99,7 +99,7 @@ pub(crate) fn invoked(event: &Event) -> Option<&PromiseId> {
     }
 }
 
-/// What was not started when a cancel was asked for does not begin; what is called from then on
+/// A call that was scheduled and not started before a cancel never begins; a call made after it
 /// does (C-22).
 fn cancel_is_heeded(tree: &Tree, key: &JournalKey, records: &[Record]) -> Result<(), String> {
     let asked = |record: &Record| matches!(record.event, Event::CancelRequested { .. });
@@ -122,8 +122,8 @@ fn cancel_is_heeded(tree: &Tree, key: &JournalKey, records: &[Record]) -> Result
     Ok(())
 }
 
-/// A cancel reaches what was in flight in the same instant (C-22), whatever happened to the
-/// process meanwhile. Not so where time passes before the engine has done what there was to do.
+/// A cancel reaches what was in flight in the same instant (C-22), whatever happened to the process
+/// meanwhile. Does not hold if time passes before the engine has finished its work.
 ///
 /// # Errors
 /// Which cancel never came.
@@ -168,13 +168,13 @@ pub(crate) fn callee(caller: &JournalKey, promise: &PromiseId, attempt: Attempt)
     JournalKey::new(execution, attempts).expect("one attempt for one more call")
 }
 
-/// Whether a call was over in the moment in which it was written as started.
+/// Whether a call was completed in the event after its start: its journal was never begun.
 fn never_began(next: Option<&Event>) -> bool {
     matches!(next, Some(Event::InvokeCompleted { result: Outcome::Err(failure), .. })
         if matches!(failure.kind, ErrorKind::Cancelled | ErrorKind::NotPerformed))
 }
 
-/// A call has a caller that started it, and that ended after it.
+/// A call has a caller that started it exactly once.
 fn caller_agrees(tree: &Tree, key: &JournalKey) -> Result<(), String> {
     let Some(caller) = caller(key) else { return Ok(()) };
     let (_, records) = tree.get(&caller).ok_or_else(|| format!("{key:#} has no caller"))?;
@@ -190,7 +190,7 @@ fn caller_agrees(tree: &Tree, key: &JournalKey) -> Result<(), String> {
     Ok(())
 }
 
-/// No call is over after its caller, by the clock. Not so where that was set back.
+/// No call ends after its caller, by the clock. Does not hold if the clock was set back.
 ///
 /// # Errors
 /// Which call went on.

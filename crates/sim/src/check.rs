@@ -8,7 +8,7 @@ use indelible_store::ReadError;
 use crate::agree::{agree, end_in_order};
 use crate::oracle;
 use crate::run::Run;
-use crate::store::{self, Stored};
+use crate::store::{self, StoredJournal};
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what errors are mapped with")]
 fn unreadable(error: ReadError) -> String {
@@ -54,7 +54,7 @@ impl Run {
         self.next_process_has_nothing_to_do()
     }
 
-    /// No row of what is to be done, nothing in memory.
+    /// No queue row, timer or unresolved effect is left, and nothing is in memory.
     fn nothing_is_left(&self) -> Result<(), String> {
         let queued = queue::next(self.store(), None, 10).map_err(unreadable)?.value;
         ensure!(queued.is_empty(), "something is queued: {queued:?}");
@@ -75,7 +75,8 @@ impl Run {
     }
 
     fn next_process_has_nothing_to_do(&mut self) -> Result<(), String> {
-        // The pipeline's own row is in the rows alone.
+        // The pipeline's own row is read from the rows alone: without this the digests would
+        // differ.
         self.disk.bring_up_to_date();
         let (_, before) = store::digest(self.store()).map_err(unreadable)?;
         self.end_process();
@@ -90,7 +91,7 @@ impl Run {
         Ok(())
     }
 
-    fn write_down(&self, number: usize, tree: &[Stored]) {
+    fn write_down(&self, number: usize, tree: &[StoredJournal]) {
         for (key, records) in tree {
             self.say(format_args!("program {number} {key:#}"));
             for record in records {

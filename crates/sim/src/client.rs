@@ -1,4 +1,4 @@
-//! Those who ask the engine for something: futures that the simulation polls when it likes.
+//! Clients of the engine: each is a future that the simulation polls when it likes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use indelible_journal::{
 };
 use indelible_records::executions::Execution;
 use indelible_runtime::{
-    Actor, Asked, ControlError, Decided, Engine, EngineError, Resolution, Start, StartRefused,
-    StartedExecution,
+    Actor, Attribution, ControlError, Engine, EngineError, PersonDecision, Resolution, Start,
+    StartRefused, StartedExecution,
 };
 
 use crate::guests::COMPONENT;
@@ -24,9 +24,9 @@ use crate::program::Program;
 pub(crate) enum Request {
     /// A program is started, under its own operation id.
     Start(usize),
-    /// The same, waiting for its end.
+    /// A program is started, and its end waited for.
     Call(usize),
-    /// Another request under that operation id.
+    /// A different request under the program's operation id.
     Conflict(usize),
     /// A signal with a value that no other has.
     Signal(ExecutionId, &'static str, u64),
@@ -34,7 +34,7 @@ pub(crate) enum Request {
     Cancel(ExecutionId, String),
     /// An execution's end.
     Outcome(ExecutionId),
-    /// How an execution stands.
+    /// An execution's row.
     Row(ExecutionId),
     /// A person says how an effect ended, with a number that no other has.
     Resolve(PromiseId, How, u64),
@@ -48,12 +48,12 @@ pub(crate) enum How {
     RunAgain,
 }
 
-/// The person who says it: one for each time.
+/// The name of the person who resolves: a new one each time.
 pub(crate) fn person(value: u64) -> String {
     format!("person-{value}")
 }
 
-/// What was answered, as a person says.
+/// The peer's answer, as a person reports it.
 pub(crate) fn answer_of(value: u64) -> Response {
     let body = format!("{{\"person\":{value}}}").into();
     Response { status: 200, headers: Vec::new(), body }
@@ -68,19 +68,19 @@ pub(crate) enum Answer {
     Delivered(u64),
     Cancelling,
     Resolved,
-    /// It made no sense to the execution.
-    NotDone(String),
+    /// The execution does not accept the command.
+    CommandRefusal(String),
     Outcome(Option<Ending>),
     Row(Option<Execution>),
-    /// Too many ask: nothing was done.
+    /// The engine is full: nothing was done.
     Busy,
-    /// Nobody knows: the engine stopped before it answered.
+    /// The engine stopped before it answered: the request may have been carried out.
     Unknown(String),
 }
 
 type Answering = Pin<Box<dyn Future<Output = Answer>>>;
 
-/// Somebody who waits for an answer.
+/// A client that waits for an answer.
 pub(crate) struct Client {
     pub(crate) request: Request,
     /// The tick in which it asked.
@@ -98,7 +98,7 @@ impl Wake for Woken {
 }
 
 impl Client {
-    /// Somebody asks. Nothing happens before it is polled.
+    /// Makes the request's future. Nothing happens before it is polled.
     pub(crate) fn new(
         engine: &Arc<Engine>,
         programs: &[Program],
@@ -113,8 +113,8 @@ impl Client {
         self.woken.0.load(Ordering::SeqCst)
     }
 
-    /// Looks whether there is an answer. Nobody on this one thread could have answered without
-    /// waking: an answer that finds its asker asleep would not have been seen.
+    /// Polls for an answer. There is one thread, so every answer must have woken the client first:
+    /// a client that sleeps next to its answer would hang in a real process.
     pub(crate) fn poll(&mut self) -> Result<Option<Answer>, String> {
         let woken = self.woken.0.swap(false, Ordering::SeqCst);
         let waker = Waker::from(Arc::clone(&self.woken));
@@ -151,9 +151,10 @@ fn ask(engine: Arc<Engine>, programs: &[Program], request: &Request) -> Answerin
         Request::Signal(id, name, value) => Box::pin(async move {
             let name = SignalName::new(name).expect("it is a name");
             let payload = Payload::json(value.to_string());
-            // Two of three under a key of their own; what was done once is not done again (C-80).
+            // Two of three are sent under a key of their own, and then repeated: the repetition
+            // does nothing (C-80).
             let key = (value % 3 > 0).then(|| key_of("signal", value));
-            let asked = || Asked { key: key.clone(), ..Asked::default() };
+            let asked = || Attribution { key: key.clone(), ..Attribution::default() };
             let delivery = match engine.signal(&id, &name, payload.clone(), asked()).await {
                 Ok(delivery) => delivery.value,
                 Err(error) => return not_done(error),
@@ -166,7 +167,7 @@ fn ask(engine: Arc<Engine>, programs: &[Program], request: &Request) -> Answerin
             Answer::Delivered(delivery.get())
         }),
         Request::Cancel(id, reason) => Box::pin(async move {
-            match engine.cancel(&id, Asked::because(&reason)).await {
+            match engine.cancel(&id, Attribution::because(&reason)).await {
                 Ok(_) => Answer::Cancelling,
                 Err(error) => not_done(error),
             }
@@ -183,7 +184,7 @@ fn ask(engine: Arc<Engine>, programs: &[Program], request: &Request) -> Answerin
                 How::DidNotHappen => Resolution::DidNotHappen,
                 How::RunAgain => Resolution::RunAgain,
             };
-            let decided = Decided::by(Actor::new(&person(value)), "asked");
+            let decided = PersonDecision::by(Actor::new(&person(value)), "asked");
             match engine.resolve(&promise, resolution, decided).await {
                 Ok(_) => Answer::Resolved,
                 Err(error) => not_done(error),
@@ -242,7 +243,7 @@ fn not_started(refused: StartRefused) -> Answer {
 
 fn not_done(error: ControlError) -> Answer {
     match error {
-        ControlError::NotDone(why) => Answer::NotDone(why.to_string()),
+        ControlError::CommandRefusal(why) => Answer::CommandRefusal(why.to_string()),
         ControlError::Engine(EngineError::Busy { .. }) => Answer::Busy,
         other => Answer::Unknown(other.to_string()),
     }

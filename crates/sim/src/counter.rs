@@ -1,13 +1,13 @@
-//! A room as small as can be: counters that can be added to, and that pass on what they were lent when
-//! its time has come. It has a row, a timer and a message, which is all that a room can have; the
-//! tests of the host are about it, and `docs/rooms.md` explains it.
+//! The smallest machine with all that a machine can have, a row, a timer and a message: counters
+//! that can be added to, and that pass on a loan when its timer fires. The host's tests run it, and
+//! `docs/rooms.md` explains it.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use bytes::Bytes;
 use indelible_journal::Micros;
-use indelible_machine::{Asker, Changes, Machine, TimerChange};
+use indelible_machine::{CallerId, Changes, Machine, TimerChange};
 use indelible_records::TABLES;
 use indelible_runtime::rooms::{Context, Input, Message, RoomKey, RoomMachine, RoomTimer, Rooms};
 use indelible_slots::{Slot, SlotSet};
@@ -40,7 +40,7 @@ pub fn key(number: u8) -> RoomKey {
 /// What a counter can be asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask {
-    /// What it stands at.
+    /// To tell what it stands at.
     Read,
     /// To add this.
     Add(u64),
@@ -58,7 +58,7 @@ pub struct Standing {
     pub count: u64,
     /// What it has passed on.
     pub passed_on: u64,
-    /// What is lent to it, by the number of its timer, with whom it goes to.
+    /// Loans by the number of their timer: the amount, and the counter that gets it next.
     pub lent: BTreeMap<u64, (u64, u8)>,
     next: u64,
 }
@@ -66,11 +66,11 @@ pub struct Standing {
 /// A counter.
 #[derive(Default)]
 pub struct Counter {
-    /// None: it has not looked at its row.
+    /// `None`: it has not loaded its row.
     standing: Option<Standing>,
     changed: Option<RoomKey>,
     timers: Vec<(RoomTimer, TimerChange)>,
-    replies: Vec<(Asker, Bytes)>,
+    replies: Vec<(CallerId, Bytes)>,
     outgoing: Vec<Message>,
     notices: Vec<String>,
 }
@@ -86,12 +86,12 @@ impl Counter {
         Ok(self.standing.as_mut().expect("it was just read"))
     }
 
-    fn told(&mut self, cx: &Context<'_>, input: Input) -> Result<(), String> {
+    fn handle(&mut self, cx: &Context<'_>, input: Input) -> Result<(), String> {
         let standing = self.standing(cx)?;
         match input {
             Input::Asked(asker, ask) => {
                 match serde_json::from_slice(&ask) {
-                    // It changes nothing, and the caller is told.
+                    // Nothing changes, and the caller is told.
                     Err(error) => {
                         let refused = Answer::Err(error.to_string());
                         self.replies.push((asker, json(&refused)));
@@ -115,7 +115,7 @@ impl Counter {
                 let reply: Answer = Ok(self.standing(cx)?.clone());
                 self.replies.push((asker, json(&reply)));
             }
-            // One that is told again, or too late, means nothing.
+            // A timer that fires twice finds no loan, and does nothing.
             Input::Due(timer) => {
                 let number = timer.what.as_ref().try_into().map_or(0, u64::from_be_bytes);
                 if let Some((amount, to)) = standing.lent.remove(&number) {
@@ -158,7 +158,7 @@ impl Machine for Counter {
     type Notice = String;
 
     fn handle(&mut self, cx: &Context<'_>, input: Input) {
-        if let Err(wrong) = self.told(cx, input) {
+        if let Err(wrong) = self.handle(cx, input) {
             self.notices.push(wrong);
         }
     }

@@ -1,7 +1,7 @@
-//! The simulated disk: it keeps what it has taken when the process dies, fails when it is told to,
-//! and may or may not have taken what was under way then. Some are plain, as a disk of one's own is;
-//! some are late, as a database across a network is: their rows follow their commits, they cannot be
-//! reached for a while, and they lose connections during commits.
+//! The simulated disk. It keeps its commits when the process dies, and fails when it is told to; a
+//! commit under way at that moment may have landed or not. A plain disk behaves like a local one; a
+//! late disk like a database across a network: its rows follow its commits, it cannot be reached
+//! for a while, and it loses connections during commits.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,33 +21,33 @@ use crate::transcript::Transcript;
 /// How the disk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// It takes what it is given.
+    /// It takes every commit.
     Well,
-    /// It takes so many more commits, and fails the next. That may be on disk all the same: whoever
-    /// is told of a failed sync does not know.
+    /// It takes `after` more commits and fails the next. The failed one may be on disk all the
+    /// same: a failed sync does not tell.
     Failing {
-        /// How many.
+        /// How many commits succeed before the failure.
         after: u64,
-        /// Whether it is.
+        /// Whether the failed commit is on disk.
         lands: bool,
     },
-    /// It takes nothing.
+    /// It fails every commit.
     Dead,
 }
 
 /// How a disk behaves while it is well: a seed draws it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// What is committed is in the rows at once, and commits succeed.
+    /// Commits succeed, and are in the rows at once.
     Plain,
-    /// So many percent of the commits fail for a while, and it is so likely, whenever the store asks,
-    /// that some of what is committed comes into the rows.
+    /// Commits fail for a while, and reach the rows later.
     Late {
-        /// Below 100: in the end every commit succeeds.
+        /// The share of commits that fail. Below 100: in the end every commit succeeds.
         fault_percent: usize,
-        /// Above 0: in the end everything is in the rows.
+        /// How likely commits reach the rows when the store asks. Above 0: in the end all of them
+        /// do.
         apply_percent: usize,
-        /// How much the store keeps of what is not.
+        /// How much the store keeps of commits that are not in the rows.
         kept_bytes_max: usize,
         /// When callers are told of a pause.
         told_after: Duration,
@@ -96,7 +96,7 @@ impl Manner {
 /// The simulated disk.
 pub(crate) struct Disk {
     server: Arc<LateServer>,
-    /// The process's own: the next process has another.
+    /// The connection of the process that runs; the next process gets its own.
     connection: Mutex<LateBackend>,
     manner: Manner,
     health: Mutex<Health>,
@@ -123,7 +123,7 @@ impl Disk {
         Self { server, connection, manner, health, transcript }
     }
 
-    /// A process begins: earlier ones are fenced.
+    /// A process begins: the connections of earlier ones are fenced.
     pub(crate) fn connect(&self) {
         *self.connection() = self.server.connect();
     }
@@ -163,8 +163,9 @@ impl Disk {
         *self.health() = health;
     }
 
-    /// The attempts at the effect of this key that are in flight, as far as the disk knows: what is
-    /// accepted and not written is not there.
+    /// The attempts in flight at the effect of this key, by what is committed. A batch that is
+    /// accepted and not committed does not count: a request may leave only after its start is
+    /// durable.
     pub(crate) fn in_flight(&self, key: &str) -> Vec<(JournalKey, u32, Attempt)> {
         let backend: Arc<dyn Backend> = Arc::new(self.server.committed_rows());
         let store = Store::start_by_hand(backend, &TABLES, Bounds::DEFAULT);

@@ -2,8 +2,8 @@
 //! knows, and a request that is not `idem` is never processed twice unless a person wanted it (D5,
 //! V-24, C-29, C-38, C-41).
 //!
-//! Looked at after every process, so that it is known which of them wrote what: an answer counts if
-//! the process that got it also had it on disk. Otherwise nobody knows of it.
+//! Checked after every process, so that it is known which process wrote what: an answer counts if
+//! the process that got it also committed it. Otherwise the answer is lost with the process.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use indelible_journal::{
 
 use crate::agree::invoked;
 use crate::client::How;
-use crate::ledger::{Ledger, Said, Word};
-use crate::peer::Sent;
-use crate::store::Stored;
+use crate::ledger::{Ledger, Resolution, Word};
+use crate::peer::SentAttempt;
+use crate::store::StoredJournal;
 
 /// The key that every attempt at an effect has to carry, computed from its promise alone (I-2).
 fn key_of(promise: &PromiseId) -> String {
@@ -27,7 +27,8 @@ fn key_of(promise: &PromiseId) -> String {
     key.expect("a promise is not blank").value().to_owned()
 }
 
-/// The effects of a journal, each with its events by their places.
+/// The effects of a journal by their child numbers, each with its events and their places in the
+/// journal.
 fn effects(records: &[Record]) -> BTreeMap<u32, Vec<(usize, &Event)>> {
     let mut all = BTreeMap::new();
     for (place, record) in records.iter().enumerate() {
@@ -43,7 +44,7 @@ fn effects(records: &[Record]) -> BTreeMap<u32, Vec<(usize, &Event)>> {
 }
 
 /// The attempts at the effect of this key that are in flight in these journals.
-pub(crate) fn in_flight(all: &[Stored], key: &str) -> Vec<(JournalKey, u32, Attempt)> {
+pub(crate) fn in_flight(all: &[StoredJournal], key: &str) -> Vec<(JournalKey, u32, Attempt)> {
     let mut found = Vec::new();
     for (journal, records) in all {
         for (child, events) in effects(records) {
@@ -62,24 +63,24 @@ pub(crate) fn in_flight(all: &[Stored], key: &str) -> Vec<(JournalKey, u32, Atte
 struct Processes {
     started: u64,
     settled: Option<u64>,
-    /// Whether its execution was ending when that process was over.
+    /// Whether its execution was ending, by the journal that the settling process left.
     ending: bool,
 }
 
 /// What is known of every attempt that was ever on disk.
 #[derive(Debug, Default)]
-pub(crate) struct Known(BTreeMap<(JournalKey, u32, Attempt), Processes>);
+pub(crate) struct AttemptFacts(BTreeMap<(JournalKey, u32, Attempt), Processes>);
 
 /// What is true of one attempt.
-struct Attempted<'a> {
+struct AttemptFact<'a> {
     policy: &'a RetryPolicy,
-    sent: Option<&'a Sent>,
+    sent: Option<&'a SentAttempt>,
     processes: Processes,
-    /// A person had an earlier attempt run again: that one may have happened.
+    /// A person had the effect run again after an earlier attempt, which may have happened.
     maybe_before: bool,
 }
 
-impl Attempted<'_> {
+impl AttemptFact<'_> {
     fn idem(&self) -> bool {
         self.policy.class.idempotency == Idempotency::Idem
     }
@@ -88,7 +89,7 @@ impl Attempted<'_> {
         self.processes.settled.is_some_and(|settled| self.processes.started < settled)
     }
 
-    /// What the process that settled it was told first.
+    /// The first report to the process that settled the attempt.
     fn told(&self) -> Option<&End> {
         if self.is_lost() {
             return None;
@@ -96,13 +97,14 @@ impl Attempted<'_> {
         self.sent.and_then(|sent| sent.reports.first())
     }
 
-    /// Whether nobody can know if it happened: its process died, or got no complete answer.
+    /// Whether the engine cannot know if the effect happened: the attempt's process died, or got no
+    /// complete answer.
     fn is_unknown(&self) -> bool {
         match self.told() {
             None => self.is_lost(),
             Some(End::Unknown { .. }) => true,
             Some(End::Answered(answer)) => self.policy.is_no_answer(answer.status),
-            // Nothing left this time, and nobody knows of the time before.
+            // This attempt never left; an earlier one may have happened.
             Some(End::NotSent { .. } | End::Refused { .. }) => self.maybe_before,
             Some(End::TooLarge(_)) => false,
         }
@@ -113,14 +115,14 @@ impl Attempted<'_> {
     }
 }
 
-impl Known {
-    /// Looks at everything that is on disk when this process is over. `cleanup_max`: how long cleaning
-    /// up may take, if the clock can tell.
+impl AttemptFacts {
+    /// Looks at everything that is on disk when this process is over. `cleanup_max`: how long
+    /// cleaning up may take; `None` if the clock was set back.
     pub(crate) fn look(
         &mut self,
-        all: &[Stored],
+        all: &[StoredJournal],
         process: u64,
-        sent: &[Sent],
+        sent: &[SentAttempt],
         ledger: &Ledger,
         cleanup_max: Option<Micros>,
     ) -> Result<(), String> {
@@ -134,7 +136,7 @@ impl Known {
             }
         }
         for one in sent {
-            let Sent { journal, child, attempt, process, .. } = one;
+            let SentAttempt { journal, child, attempt, process, .. } = one;
             let known = self.0.get(&(journal.clone(), *child, *attempt));
             let by = known.map(|known| known.started);
             ensure!(
@@ -147,11 +149,11 @@ impl Known {
 }
 
 struct Effect<'a> {
-    known: &'a mut Known,
+    known: &'a mut AttemptFacts,
     journal: &'a JournalKey,
     child: u32,
     records: &'a [Record],
-    sent: &'a [Sent],
+    sent: &'a [SentAttempt],
     ledger: &'a Ledger,
     cleanup_max: Option<Micros>,
 }
@@ -177,7 +179,7 @@ impl Effect<'_> {
                 (processes.settled, processes.ending) = (Some(process), ending);
             }
             let (processes, sent) = (*processes, self.sent(attempt));
-            let attempted = Attempted { policy, sent, processes, maybe_before };
+            let attempted = AttemptFact { policy, sent, processes, maybe_before };
             let wrong = |wrong: String| format!("attempt {attempt}, {}: {wrong}", event.describe());
             match event {
                 Event::InvokeRetrying { cause, error, .. } => {
@@ -196,20 +198,20 @@ impl Effect<'_> {
         Ok(())
     }
 
-    fn sent(&self, attempt: Attempt) -> Option<&Sent> {
-        let own = |sent: &&Sent| sent.journal == *self.journal && sent.child == self.child;
+    fn sent(&self, attempt: Attempt) -> Option<&SentAttempt> {
+        let own = |sent: &&SentAttempt| sent.journal == *self.journal && sent.child == self.child;
         self.sent.iter().filter(own).find(|sent| sent.attempt == attempt)
     }
 
     /// What a person said, if that led to this event.
-    fn said(&self, event: &Event) -> Option<&Said> {
+    fn said(&self, event: &Event) -> Option<&Resolution> {
         self.ledger.said.iter().find(|said| said.is_in(event) && said.word != Word::Refused)
     }
 
-    /// Another attempt follows.
+    /// Checks an event after which another attempt follows.
     fn retried(
         &self,
-        attempt: &Attempted<'_>,
+        attempt: &AttemptFact<'_>,
         cause: RetryCause,
         error: &Failure,
         event: &Event,
@@ -235,10 +237,10 @@ impl Effect<'_> {
         Ok(())
     }
 
-    /// It is over with an answer: the peer's, its reconciler's, or a person's.
+    /// Checks an effect that ended with an answer: the peer's, its reconciler's, or a person's.
     fn answered(
         &self,
-        attempt: &Attempted<'_>,
+        attempt: &AttemptFact<'_>,
         payload: &Payload,
         event: &Event,
     ) -> Result<(), String> {
@@ -250,10 +252,10 @@ impl Effect<'_> {
         if answer.body.starts_with(b"{\"reconciled\"") {
             let asked = attempt.policy.reconciler.is_some() && attempt.is_unknown();
             ensure!(asked, "a reconciler was asked, and {:?}", attempt.told());
-            // By this attempt or another under its key, also one of an earlier attempt at its caller:
-            // this one may never have left, if its process ended first.
+            // Any attempt under this key may have been processed, also one by an earlier attempt of
+            // the caller: this one may never have left, if its process ended first.
             let key = invoked(event).map(key_of);
-            let own = |sent: &Sent| Some(&sent.key) == key.as_ref();
+            let own = |sent: &SentAttempt| Some(&sent.key) == key.as_ref();
             let processed = self.sent.iter().any(|sent| own(sent) && sent.processed);
             ensure!(processed, "it never happened");
             return Ok(());
@@ -264,14 +266,14 @@ impl Effect<'_> {
         let counts = attempt.idem() || !attempt.policy.is_no_answer(answer.status);
         ensure!(counts, "{} is no answer", answer.status);
         let happened = answer.status != 200 || attempt.is_processed();
-        ensure!(happened, "it was answered 200, and not processed");
+        ensure!(happened, "a response arrived 200, and not processed");
         Ok(())
     }
 
-    /// It is over without one.
+    /// Checks an effect that ended without an answer.
     fn failed(
         &self,
-        attempt: &Attempted<'_>,
+        attempt: &AttemptFact<'_>,
         failure: &Failure,
         event: &Event,
         place: usize,
@@ -287,17 +289,18 @@ impl Effect<'_> {
                 // A person who was asked had it run again, and a cancel came before it was sent.
                 let rerun = attempt.sent.is_none() && attempt.maybe_before;
                 let unsent = rerun && self.is_cancelled(place);
-                // It was ending, and its process died before the end was on disk: the next one's guest
-                // goes on.
+                // The execution was ending, and its process died before the end was on disk: in the
+                // next process the guest goes on.
                 let was_ending = attempt.processes.ending && self.is_cleanup_over(place);
                 let ending = self.is_ending(place) || was_ending;
                 ensure!(!held || ending || unsent, "a person was to be asked");
-                // An attempt before may have happened, and this one never began.
+                // An earlier attempt may have happened, and this one never left.
                 let unbegun = attempt.sent.is_none() && attempt.maybe_before;
                 !attempt.idem() && (attempt.is_unknown() || unbegun)
             }
             ErrorKind::NotPerformed => {
-                let own = |sent: &&Sent| sent.journal == *self.journal && sent.child == self.child;
+                let own =
+                    |sent: &&SentAttempt| sent.journal == *self.journal && sent.child == self.child;
                 let processed = self.sent.iter().filter(own).any(|sent| sent.processed);
                 ensure!(!processed, "it was processed");
                 // A reconciler said so, when it was too late for another attempt.
@@ -306,7 +309,7 @@ impl Effect<'_> {
                 matches!(told, Some(End::NotSent { .. } | End::Refused { .. }))
                     || asked && attempt.is_unknown()
             }
-            // It was not in flight.
+            // A cancelled effect was not in flight.
             ErrorKind::Cancelled => attempt.sent.is_none(),
             ErrorKind::Transient | ErrorKind::Timeout => {
                 attempt.idem()
@@ -329,7 +332,8 @@ impl Effect<'_> {
         before.rev().any(|record| matches!(record.event, Event::CancelRequested { .. }))
     }
 
-    /// Whether the time to clean up was over at this place, by the clock if that can tell (C-22).
+    /// Whether the time to clean up was over at this place (C-22). Always, if the clock was set
+    /// back.
     fn is_cleanup_over(&self, place: usize) -> bool {
         let (before, at) = (&self.records[..place], self.records[place].timestamp);
         let cancel =

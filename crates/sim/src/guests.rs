@@ -1,4 +1,4 @@
-//! `Kit`: what simulations of a process share: the one guest, compiled, and what a disk holds on
+//! `Kit`: what all simulations in a process share: the compiled guest, and the commits of a disk on
 //! which it is deployed.
 #![expect(clippy::disallowed_methods, reason = "the guest is a file, and deployed by a real wait")]
 
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use indelible_records::TABLES;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::{Asked, Engine, Options, World};
+use indelible_runtime::{Attribution, Engine, Options, World};
 use indelible_store::backend::{Backend, BackendError, BackendSnapshot};
 use indelible_store::memory::MemoryBackend;
 use indelible_store::{Bounds, Sequence, Store, Table, Write};
@@ -17,8 +17,8 @@ use crate::run::poll_to_end;
 /// The component that all programs run in.
 pub(crate) const COMPONENT: &str = "script";
 
-/// Guests that exist at once, in all simulations of a process. Each keeps far fewer: none may
-/// depend on what others do.
+/// Guests that exist at once, in all simulations of a process. Each simulation keeps far fewer, so
+/// that none depends on what the others do.
 const GUESTS_MAX: u32 = 2_000;
 
 /// What simulations share. Cheap to clone.
@@ -32,11 +32,12 @@ impl Kit {
     /// Builds and compiles the guest.
     ///
     /// # Panics
-    /// It cannot be built.
+    /// The guest cannot be built.
     pub fn new() -> Self {
         let bytes = std::fs::read(indelible_guests::component(COMPONENT)).expect("it was built");
         let options = GuestOptions { guests_max: GUESTS_MAX, ..GuestOptions::default() };
-        // Nobody makes guests' time pass: none is interrupted, however busy the machine is.
+        // No thread ticks the guests' clock, so no guest is interrupted, however busy the machine
+        // is.
         let guests = Guests::new(options, Artifacts::memory()).expect("guests can run here");
         let recorder = Arc::new(Recorder::default());
         let backend: Arc<dyn Backend> = recorder.clone();
@@ -46,7 +47,7 @@ impl Kit {
         let world = World { clock: Arc::new(Never), ..World::system(Arc::clone(&guests)) };
         let engine = Engine::open(store, options, world).expect("an empty store opens");
         let store = engine.store().clone();
-        poll_to_end(engine.deploy(COMPONENT, &bytes, Asked::default()), || {
+        poll_to_end(engine.deploy(COMPONENT, &bytes, Attribution::default()), || {
             store.step();
         })
         .expect("the project's guest is a component");
@@ -69,7 +70,7 @@ impl std::fmt::Debug for Kit {
     }
 }
 
-/// It is always the same time.
+/// A clock that stands still.
 struct Never;
 
 impl indelible_runtime::world::Clock for Never {
@@ -82,7 +83,7 @@ impl indelible_runtime::world::Clock for Never {
     }
 }
 
-/// Remembers what was committed.
+/// A backend in memory that also keeps its commits.
 #[derive(Default)]
 struct Recorder {
     inner: MemoryBackend,

@@ -1,5 +1,5 @@
-//! What was shown to those who asked. Nothing of it may ever be taken back, whatever happens to
-//! the process (D2).
+//! What the engine has shown to clients. None of it may ever be taken back, whatever happens to the
+//! process (D2).
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use indelible_records::executions::{self, Execution};
 use indelible_store::Store;
 
 use crate::client::{Answer, Client, How, Request, answer_of, person};
-use crate::store::{self, Stored};
+use crate::store::{self, StoredJournal};
 
-/// How far a request came that changes something.
+/// What the client knows of a request that changes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
     /// It was acknowledged.
     Done,
     /// It was refused.
     Refused,
-    /// Nobody was told.
+    /// Its client got no answer: it may have been carried out.
     Unknown,
 }
 
 /// A signal that was sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Sent {
+pub(crate) struct SentSignal {
     pub(crate) id: ExecutionId,
     pub(crate) name: &'static str,
     pub(crate) value: u64,
     pub(crate) word: Word,
-    /// Its number, if it was acknowledged, and when that was.
+    /// The delivery number, once acknowledged, and the tick of the acknowledgement.
     delivery: Option<(u64, u64)>,
     asked_at: u64,
 }
@@ -46,15 +46,15 @@ pub(crate) struct Cancel {
 
 /// What a person said of an effect.
 #[derive(Debug, Clone)]
-pub(crate) struct Said {
+pub(crate) struct Resolution {
     pub(crate) promise: PromiseId,
     pub(crate) how: How,
     pub(crate) value: u64,
     pub(crate) word: Word,
 }
 
-impl Said {
-    /// Whether an event is what came of it.
+impl Resolution {
+    /// Whether this event records the resolution.
     pub(crate) fn is_in(&self, event: &Event) -> bool {
         let says = |message: &str, what: &str| message == format!("{} {what}", person(self.value));
         match (self.how, event) {
@@ -85,25 +85,25 @@ pub(crate) struct Ledger {
     /// Programs whose start was acknowledged as new.
     new: Vec<usize>,
     pub(crate) endings: BTreeMap<ExecutionId, Vec<Ending>>,
-    /// Rows, and when each was shown.
+    /// The rows that were shown, each with its tick.
     rows: BTreeMap<JournalKey, Vec<(u64, Execution)>>,
-    pub(crate) signals: Vec<Sent>,
+    pub(crate) signals: Vec<SentSignal>,
     pub(crate) cancels: Vec<Cancel>,
-    pub(crate) said: Vec<Said>,
+    pub(crate) said: Vec<Resolution>,
 }
 
 impl Ledger {
-    /// Somebody asks.
+    /// A client asks: until it is answered, the result is unknown.
     pub(crate) fn asked(&mut self, request: &Request, asked_at: u64) {
         let word = Word::Unknown;
         match request {
             Request::Signal(id, name, value) => {
                 let (id, value) = (id.clone(), *value);
-                self.signals.push(Sent { id, name, value, word, delivery: None, asked_at });
+                self.signals.push(SentSignal { id, name, value, word, delivery: None, asked_at });
             }
             Request::Resolve(promise, how, value) => {
                 let (promise, how, value) = (promise.clone(), *how, *value);
-                self.said.push(Said { promise, how, value, word });
+                self.said.push(Resolution { promise, how, value, word });
             }
             Request::Cancel(id, reason) => {
                 self.cancels.push(Cancel { id: id.clone(), reason: reason.clone(), word });
@@ -112,7 +112,7 @@ impl Ledger {
         }
     }
 
-    /// Somebody was answered.
+    /// A client was answered: the answer must fit everything shown before it was asked for.
     pub(crate) fn answered(
         &mut self,
         client: &Client,
@@ -167,8 +167,8 @@ impl Ledger {
         let Answer::Delivered(number) = answer else { return Ok(()) };
         self.signals[place].delivery = Some((*number, now));
         let this = &self.signals[place];
-        // Those who were told before this one was sent are before it. A call's signals are
-        // counted anew when its caller is tried again.
+        // A signal acknowledged before this one was sent has a lower number. Only for roots: a
+        // child counts its signals anew when its parent is tried again.
         let before = self
             .signals
             .iter()
@@ -189,7 +189,7 @@ impl Ledger {
     fn ended(&mut self, id: &ExecutionId, ending: &Ending) -> Result<(), String> {
         let known = self.endings.entry(id.clone()).or_default();
         if !known.contains(ending) {
-            // What was called is called again when its caller is tried again.
+            // A child may end several ways: it is called again when its parent is tried again.
             ensure!(
                 known.is_empty() || !id.is_root(),
                 "{id:#} ended with {:?}, and then with {ending:?}",
@@ -200,7 +200,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Somebody was told that there is no such execution.
+    /// A client was told that there is no such execution: then no client may have seen it before.
     fn is_unknown(&self, id: &ExecutionId, asked_at: u64) -> Result<(), String> {
         let shown = self.rows.iter().any(|(key, rows)| {
             key.execution_id() == id && rows.iter().any(|(shown_at, _)| *shown_at < asked_at)
@@ -209,8 +209,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// A row may be older than another that was shown while this was asked for, but not than one
-    /// that was shown before.
+    /// A row may be older than one that was shown after this request was made, but not older than
+    /// one shown before it.
     fn row(&mut self, row: &Execution, asked_at: u64, now: u64) -> Result<(), String> {
         let shown = self.rows.entry(row.key.clone()).or_default();
         for (shown_at, before) in shown.iter() {
@@ -222,8 +222,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Everything that was shown is in the store of a new process, as far as it can be seen at
-    /// any time.
+    /// Everything that was shown is in the store of a new process. Called before recovery: checks
+    /// only what must hold at any time.
     pub(crate) fn kept(&self, store: &Store) -> Result<(), String> {
         let read = |error| format!("the store cannot be read: {error}");
         for (key, shown) in &self.rows {
@@ -242,10 +242,10 @@ impl Ledger {
     }
 
     /// What was acknowledged of a tree is in it.
-    pub(crate) fn kept_in(&self, root: &ExecutionId, tree: &[Stored]) -> Result<(), String> {
+    pub(crate) fn kept_in(&self, root: &ExecutionId, tree: &[StoredJournal]) -> Result<(), String> {
         for sent in self.signals.iter().filter(|sent| sent.id.root() == root.root()) {
             let found = deliveries(tree, &sent.id, sent.value);
-            let Sent { value, id, word, .. } = sent;
+            let SentSignal { value, id, word, .. } = sent;
             match word {
                 Word::Done => {
                     let count = found.len();
@@ -289,7 +289,7 @@ impl Ledger {
 
 fn word(answer: &Answer) -> Word {
     match answer {
-        Answer::NotDone(_) | Answer::Busy => Word::Refused,
+        Answer::CommandRefusal(_) | Answer::Busy => Word::Refused,
         _ => Word::Done,
     }
 }
@@ -312,10 +312,10 @@ fn follows(before: &Execution, after: &Execution) -> Result<(), String> {
     Ok(())
 }
 
-/// The numbers under which the last attempts at an execution got this signal. An execution that
-/// was called again by another attempt at its caller is another one: signals stay with the one
+/// The numbers under which the last attempts of an execution got this signal. When another attempt
+/// of the parent calls the child again, that is another execution: signals stay with the one that
 /// they reached.
-fn deliveries(tree: &[Stored], id: &ExecutionId, value: u64) -> Vec<u64> {
+fn deliveries(tree: &[StoredJournal], id: &ExecutionId, value: u64) -> Vec<u64> {
     let payload = Payload::json(value.to_string());
     let mut last = BTreeMap::new();
     for (key, records) in tree.iter().filter(|(key, _)| key.execution_id() == id) {
@@ -331,12 +331,12 @@ fn deliveries(tree: &[Stored], id: &ExecutionId, value: u64) -> Vec<u64> {
     last.values().flat_map(|records| records.iter().filter_map(delivered)).collect()
 }
 
-fn was_cancelled(tree: &[Stored], id: &ExecutionId) -> bool {
+fn was_cancelled(tree: &[StoredJournal], id: &ExecutionId) -> bool {
     let asked = |record: &Record| matches!(record.event, Event::CancelRequested { .. });
     tree.iter().any(|(key, records)| key.execution_id() == id && records.iter().any(asked))
 }
 
-fn has_ended(tree: &[Stored], id: &ExecutionId, ending: &Ending) -> bool {
+fn has_ended(tree: &[StoredJournal], id: &ExecutionId, ending: &Ending) -> bool {
     let last = |records: &[Record]| match records.last().map(|record| &record.event) {
         Some(Event::ExecutionCompleted { result }) => Some(Ending::Completed(result.clone())),
         Some(Event::ExecutionFailed { error }) => Some(Ending::Failed(error.clone())),

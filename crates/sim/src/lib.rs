@@ -8,8 +8,8 @@
 //! `docs/testing.md` says what that shows and what it cannot.
 //!
 //! - `plan`: what a seed draws. [`program`]: the programs.
-//! - `run`: the scheduler. `quiet`: how a run comes to its end. `client`: those who ask.
-//! - `disk`, `world`: what the engine runs on. `peer`: whom it sends HTTP requests to.
+//! - `run`: the scheduler. `quiet`: how a run comes to its end. `client`: the engine's clients.
+//! - `disk`, `world`: what the engine runs on. `peer`: the receiver of its HTTP requests.
 //! - `ledger`: what was shown. `check`, [`agree`], `effects`, `oracle`: what must be true.
 //!
 //! It is for tests: nothing that users get depends on it.

@@ -1,7 +1,7 @@
-//! The peer of HTTP effects, and the wire to it. Whatever the engine sends stays on the wire until
-//! the simulation moves it: it never leaves, arrives, is processed or not, is answered or not, in
-//! time or late. The peer outlives the process that asked it, and what was on the wire when that
-//! died may still arrive.
+//! The peer of HTTP effects, and the wire to it. A request of the engine stays on the wire until
+//! the simulation moves it: it may never leave, or arrive; be processed or not; be answered or not,
+//! in time or late. The peer outlives the process that asked it: a request on the wire when the
+//! process dies may still arrive.
 //!
 //! An address says what becomes of each request of its key: `http://peer/cut,busy,ok` loses the
 //! first, refuses the second for now, and answers the third and all that follow.
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use indelible_http::{Attempt as Sending, End, Report, Response, Sender};
+use indelible_http::{Attempt as EffectSend, End, Report, Response, Sender};
 use indelible_journal::{Attempt, JournalKey, Micros, Timestamp};
 use indelible_runtime::world::Clock as _;
 
@@ -19,28 +19,28 @@ use crate::disk::Disk;
 use crate::transcript::Transcript;
 use crate::world::SimClock;
 
-/// The longest that a request is on the wire. Reconcilers' settle times are longer, as whoever
-/// declares one has to see to (D5).
+/// The longest that a request is on the wire. Reconcilers' settle times are longer: the program
+/// that declares one has to see to that (D5).
 pub(crate) const ON_WIRE_MAX: Micros = Micros::from_secs(30);
 
 /// What becomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It is answered with this status.
+    /// The peer answers with this status.
     Answered { status: u16, processed: bool },
-    /// The same, with the wish to be asked again in seven seconds at the earliest.
+    /// The peer answers 429 and asks for a pause of seven seconds.
     Busy,
     /// It arrives, and its answer does not.
     Lost { processed: bool },
-    /// Proven: it never leaves.
+    /// It provably never leaves.
     Unsent,
-    /// It may not be sent.
+    /// The sender does not allow it.
     Refused,
-    /// It is processed, and the answer is larger than it may be.
+    /// It is processed, and the answer exceeds the size limit.
     Large,
-    /// It is processed, and answered when its time is over.
+    /// It is processed, and answered only after its deadline.
     Late,
-    /// It arrives, and that is the last of it until its time is over.
+    /// It arrives, and the peer stays silent until the deadline.
     Hangs { processed: bool },
 }
 
@@ -89,7 +89,7 @@ impl Fate {
         }
     }
 
-    /// Whether it ends in no other way than by its time.
+    /// Whether it stays open until its deadline.
     fn waits_for_time(self) -> bool {
         matches!(self, Self::Late | Self::Hangs { .. })
     }
@@ -97,8 +97,8 @@ impl Fate {
 
 /// One attempt that was sent, and the truth about it.
 #[derive(Debug, Clone)]
-pub(crate) struct Sent {
-    /// Whose it is, as the disk has it.
+pub(crate) struct SentAttempt {
+    /// The journal whose effect it is, found on disk by the key.
     pub(crate) journal: JournalKey,
     pub(crate) child: u32,
     pub(crate) attempt: Attempt,
@@ -107,7 +107,7 @@ pub(crate) struct Sent {
     pub(crate) process: u64,
     pub(crate) arrived: bool,
     pub(crate) processed: bool,
-    /// What that process was told.
+    /// The reports to that process.
     pub(crate) reports: Vec<End>,
 }
 
@@ -115,25 +115,25 @@ pub(crate) struct Sent {
 struct Open {
     sent: usize,
     fate: Fate,
-    /// The key that it asks about.
+    /// The effect's key that a reconciler's request asks about.
     about: Option<String>,
-    /// Whoever waits for it; nobody, if its process is gone or listens no longer.
+    /// How its process is told; `None` once that process is gone or has been told.
     report: Option<Report>,
     deadline: Timestamp,
     idem: bool,
-    /// How much time has passed since it was sent.
+    /// Microseconds since it was sent.
     on_wire: u64,
     given_up: bool,
-    /// How often what it asks about had been processed when it arrived.
+    /// How often the effect it asks about had been processed when it arrived.
     found: u64,
 }
 
 #[derive(Default)]
 struct State {
     process: u64,
-    sent: Vec<Sent>,
+    sent: Vec<SentAttempt>,
     open: Vec<Open>,
-    /// How many requests of each key, or about each, were sent.
+    /// How many requests were sent under each key, and about each key.
     counts: BTreeMap<String, usize>,
     processed: BTreeMap<String, u64>,
     wrong: Option<String>,
@@ -145,7 +145,7 @@ pub(crate) struct Peer {
     disk: Arc<Disk>,
     clock: Arc<SimClock>,
     transcript: Arc<Transcript>,
-    /// How often something happens to what nobody waits for any more, while it could.
+    /// How often a step may pick a request that no process waits for.
     slow_percent: u64,
 }
 
@@ -163,13 +163,13 @@ impl Peer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the engine did that it must never do.
+    /// The first rule that the engine broke in sending.
     pub(crate) fn wrong(&self) -> Option<String> {
         self.state().wrong.clone()
     }
 
     /// Everything that was ever sent.
-    pub(crate) fn sent(&self) -> Vec<Sent> {
+    pub(crate) fn sent(&self) -> Vec<SentAttempt> {
         self.state().sent.clone()
     }
 
@@ -178,26 +178,27 @@ impl Peer {
         self.state().process
     }
 
-    /// The process is gone: nobody is told anything any more.
+    /// The process is gone: no attempt reports to it any more.
     pub(crate) fn cut(&self) {
         let mut state = self.state();
         state.process += 1;
         let reports: Vec<_> = state.open.iter_mut().map(|open| open.report.take()).collect();
         let sent: Vec<bool> = state.sent.iter().map(|sent| sent.arrived).collect();
-        // What has not left never will, and what has arrived has nobody to be told.
+        // A request that has not left never will, and one that has arrived has no process to tell.
+        // Only requests on the wire stay.
         state.open.retain(|open| !open.fate.stays() && !sent[open.sent]);
         drop(state);
         drop(reports);
     }
 
-    /// When the next attempt's time is over.
+    /// The next deadline of an attempt that a process waits for.
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
         let state = self.state();
         let waiting = state.open.iter().filter(|open| open.report.is_some() && !open.given_up);
         waiting.map(|open| open.deadline).min()
     }
 
-    /// Time is about to pass: whatever has been on the wire for too long arrives before that.
+    /// Time is about to pass: requests that would be on the wire for too long arrive first.
     pub(crate) fn pass(&self, time: Micros) {
         let mut state = self.state();
         let state = &mut *state;
@@ -216,12 +217,12 @@ impl Peer {
         self.pass(Micros::new(u64::MAX));
     }
 
-    /// Something happens on the wire. False: nothing does before time passes.
+    /// Moves one request that may move. False: none may before time passes.
     pub(crate) fn step(&self, rng: &mut Rng) -> bool {
         let mut state = self.state();
         let state_now = &mut *state;
         let now = self.clock.now();
-        // What nobody waits for any more mostly takes its time: other things happen meanwhile.
+        // Requests that no process waits for mostly move late, so that other things happen first.
         let slow_too = rng.percent(self.slow_percent);
         let may_move = |open: &Open| {
             let slow = open.given_up || open.report.is_none();
@@ -244,7 +245,7 @@ impl Peer {
             open.given_up = true;
             Some(End::Unknown { why: "no answer in time".to_owned(), timed_out: true })
         } else if !is.arrived && !open.fate.stays() {
-            // What its process has left behind may be lost on the way.
+            // A request whose process is gone may be lost on the way.
             if open.report.is_some() || rng.percent(60) {
                 arrives(&self.transcript, open, is, processed);
             }
@@ -255,7 +256,7 @@ impl Peer {
         } else {
             Some(ends(open))
         };
-        // What was given up has nothing to say but an answer.
+        // After the timeout is reported, only an answer is still reported.
         let end = end.filter(|end| is.reports.is_empty() || matches!(end, End::Answered(_)));
         let Some(end) = end else {
             let gone = all.remove(place);
@@ -288,7 +289,7 @@ impl Peer {
 fn arrives(
     transcript: &Transcript,
     open: &mut Open,
-    sent: &mut Sent,
+    sent: &mut SentAttempt,
     processed: &mut BTreeMap<String, u64>,
 ) {
     sent.arrived = true;
@@ -304,11 +305,11 @@ fn arrives(
 }
 
 /// An effect by its place in the tree.
-fn place(sent: &Sent) -> String {
+fn place(sent: &SentAttempt) -> String {
     format!("{:#}.{}", sent.journal, sent.child)
 }
 
-/// How an attempt ends that has arrived, or never will.
+/// The report of an attempt that has arrived, or never will.
 fn ends(open: &Open) -> End {
     let body = match &open.about {
         Some(_) => format!("{{\"processed\":{}}}", open.found),
@@ -342,8 +343,8 @@ fn shown(end: &End) -> String {
 }
 
 impl Sender for Peer {
-    fn send(&self, attempt: Sending, report: Report) {
-        let Sending { request, idempotency_key: key, timeout, idem, .. } = attempt;
+    fn send(&self, attempt: EffectSend, report: Report) {
+        let EffectSend { request, idempotency_key: key, timeout, idem, .. } = attempt;
         let whose = self.disk.in_flight(&key);
         let mut state = self.state();
         let (journal, child, attempt) = match whose.as_slice() {
@@ -378,7 +379,7 @@ impl Sender for Peer {
         *count += 1;
         let timeout = Micros::new(u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX));
         let process = state.process;
-        let sent = Sent {
+        let sent = SentAttempt {
             journal,
             child,
             attempt,

@@ -1,9 +1,9 @@
 //! What a seed draws before anything happens: the programs, how the engine is configured, and how
-//! likely each thing is. Every seed has its own mixture: where everything happens all the time,
-//! what needs a long stretch without something never happens.
+//! likely each thing is. Every seed has its own mixture: if every action happened all the time,
+//! bugs that need a long stretch without one of them would never show.
 
 use indelible_journal::Micros;
-use indelible_runtime::{Options, Ownership, Pace, Parking, Room};
+use indelible_runtime::{Options, Ownership, Pace, Parking, ParkingBounds};
 use indelible_store::Bounds;
 
 use crate::Rng;
@@ -24,11 +24,11 @@ pub(crate) enum Action {
     Time,
     /// Executions are told of the timers that are due.
     Due,
-    /// Those who ask look whether they are answered.
+    /// One client or all of them are polled.
     Poll,
-    /// Somebody asks for something.
+    /// A client asks for something.
     Ask,
-    /// Somebody does not wait for the answer any longer.
+    /// A client stops waiting for its answer.
     HangUp,
     /// Guests that wait are dropped.
     Evict,
@@ -55,21 +55,21 @@ pub(crate) struct Plan {
     pub(crate) options: Options,
     pub(crate) bounds: Bounds,
     pub(crate) ticks: u64,
-    /// How often something happens to requests that nobody waits for any more.
+    /// How often a step on the wire may pick a request that no process waits for.
     pub(crate) slow_percent: u64,
     weights: Vec<(Action, u64)>,
 }
 
 impl Plan {
-    /// `sends`: with HTTP effects. What is drawn without does not change because of them.
+    /// `sends`: with HTTP effects. A plan without them draws no numbers for them.
     pub(crate) fn draw(rng: &mut Rng, sends: bool) -> Self {
         let draw = if sends { Program::draw_sending } else { Program::draw };
         let programs = (0..rng.between(1, 4)).map(|_| draw(&mut rng.fork())).collect();
         let mut draw = rng.fork();
         let rng = &mut draw;
         let parking = match rng.below(10) {
-            0..6 => Parking::Keep(Room::for_guests(100)),
-            6..8 => Parking::Keep(Room::for_guests(rng.between(1, 3) as usize)),
+            0..6 => Parking::Keep(ParkingBounds::for_guests(100)),
+            6..8 => Parking::Keep(ParkingBounds::for_guests(rng.between(1, 3) as usize)),
             _ => Parking::Drop,
         };
         let usual = Options::default();
@@ -128,7 +128,7 @@ fn weights(rng: &mut Rng) -> Vec<(Action, u64)> {
         (Action::Poll, rng.between(30, 120)),
         (Action::Ask, rng.between(20, 120)),
     ];
-    // Each of these is there or not.
+    // Each seed has each of these or not.
     let faults = [
         (Action::HangUp, 20),
         (Action::Evict, 40),

@@ -37,7 +37,7 @@ impl Program {
         Self { function, steps }
     }
 
-    /// Whether what it returns depends on which of several came first.
+    /// Whether its result depends on which of several events came first.
     pub fn has_races(&self) -> bool {
         let text = self.steps.to_string();
         ["\"any\"", "\"signal_or\"", "\"next\"", "\"take_all\""]
@@ -48,7 +48,7 @@ impl Program {
 
 struct Draft<'a> {
     rng: &'a mut Rng,
-    /// How many steps may still be written, in all functions together.
+    /// How many steps may still be drawn, in all functions together.
     budget: u64,
     /// Without races, and without calls that are dropped: a crash must not change its end.
     tame: bool,
@@ -59,7 +59,7 @@ struct Draft<'a> {
 
 /// What the steps written so far have made, in one function.
 #[derive(Default, Clone)]
-struct Made {
+struct ProgramDraft {
     promises: Vec<String>,
     /// Calls that are in no join set.
     calls: Vec<String>,
@@ -68,12 +68,12 @@ struct Made {
 }
 
 impl Draft<'_> {
-    /// The steps of a function, which calls others so deep.
+    /// The steps of a function; `depth` bounds how deep its calls nest.
     fn body(&mut self, function: &str, depth: u64, most: u64) -> Value {
-        let mut made = Made::default();
+        let mut made = ProgramDraft::default();
         let mut steps = Vec::new();
         let count = self.rng.between(1, most);
-        // Most functions that call at all begin with that.
+        // Most functions that make calls begin with one or two.
         if depth > 0 && self.budget > 0 && self.rng.percent(60) {
             for _ in 0..self.rng.between(1, 2) {
                 self.budget = self.budget.saturating_sub(1);
@@ -96,7 +96,7 @@ impl Draft<'_> {
         }
         if function != "main" && self.rng.percent(50) {
             let places = if self.tame { 1 } else { steps.len() as u64 + 1 };
-            // In a tame program before the first call, or after everything.
+            // A tame program fails before its first step, or after its last.
             let last = self.tame && self.rng.percent(50);
             let place = if last { steps.len() } else { self.rng.below(places) as usize };
             let attempt = self.rng.between(2, 4);
@@ -104,7 +104,7 @@ impl Draft<'_> {
             steps.insert(place, below);
         }
         if self.rng.percent(25) && !steps.is_empty() {
-            steps.insert(0, json!({ "cancelled": self.cleanup(depth, &Made::default()) }));
+            steps.insert(0, json!({ "cancelled": self.cleanup(depth, &ProgramDraft::default()) }));
         }
         if self.rng.percent(10) {
             steps.push(self.end());
@@ -112,7 +112,7 @@ impl Draft<'_> {
         Value::Array(steps)
     }
 
-    fn step(&mut self, depth: u64, made: &mut Made, steps: &mut Vec<Value>) {
+    fn step(&mut self, depth: u64, made: &mut ProgramDraft, steps: &mut Vec<Value>) {
         if self.sends && self.rng.percent(35) {
             return self.effect(made, steps);
         }
@@ -159,7 +159,8 @@ impl Draft<'_> {
                 let attempt = self.rng.between(2, 4);
                 let mut inner = Vec::new();
                 if self.rng.percent(50) {
-                    // What it makes is not there in later attempts: nobody else knows of it.
+                    // Later attempts skip these steps, so no step outside may use the slots they
+                    // make.
                     self.step(depth.saturating_sub(1), &mut made.clone(), &mut inner);
                 }
                 if self.rng.percent(60) {
@@ -168,7 +169,8 @@ impl Draft<'_> {
                 steps.push(json!({ "below": [attempt, inner] }));
             }
             82 if depth > 0 => {
-                // More than a turn runs; only the last of them can be waited for.
+                // More calls than one turn runs. They share a slot: only the last can be waited
+                // for.
                 let (slot, body) = (self.slot(), self.body("main", 0, 2));
                 let calls = json!({ "call": [slot, "main", body] });
                 steps.push(json!({ "repeat": [self.rng.between(20, 40), [calls]] }));
@@ -188,7 +190,7 @@ impl Draft<'_> {
     }
 
     /// A request, which is awaited, raced, put into a set, or left.
-    fn effect(&mut self, made: &mut Made, steps: &mut Vec<Value>) {
+    fn effect(&mut self, made: &mut ProgramDraft, steps: &mut Vec<Value>) {
         let slot = self.slot();
         steps.push(json!({ "http": [slot, request(self.rng)] }));
         made.promises.push(slot.clone());
@@ -214,13 +216,13 @@ impl Draft<'_> {
         }
     }
 
-    fn timer(&mut self, made: &mut Made) -> Value {
+    fn timer(&mut self, made: &mut ProgramDraft) -> Value {
         let slot = self.slot();
         made.promises.push(slot.clone());
         json!({ "timer": [slot, self.duration()] })
     }
 
-    fn call(&mut self, depth: u64, made: &mut Made) -> Value {
+    fn call(&mut self, depth: u64, made: &mut ProgramDraft) -> Value {
         let slot = self.slot();
         let function = *self.rng.pick(&["main", "main", "main", "idem", "idem", "plain", "nobody"]);
         // A call takes its share of the steps, and leaves the rest to its caller.
@@ -235,7 +237,7 @@ impl Draft<'_> {
     }
 
     /// A set with a few calls in it; it may get more later.
-    fn join_set(&mut self, depth: u64, made: &mut Made, steps: &mut Vec<Value>) {
+    fn join_set(&mut self, depth: u64, made: &mut ProgramDraft, steps: &mut Vec<Value>) {
         let set = self.slot();
         steps.push(json!({ "set": set }));
         made.sets.push((set.clone(), false));
@@ -251,7 +253,7 @@ impl Draft<'_> {
         }
     }
 
-    fn take(&mut self, made: &mut Made, set: usize, steps: &mut Vec<Value>) {
+    fn take(&mut self, made: &mut ProgramDraft, set: usize, steps: &mut Vec<Value>) {
         let (name, taken) = &mut made.sets[set];
         if !*taken && self.rng.percent(30) && !made.calls.is_empty() {
             let call = made.calls.swap_remove(self.rng.below(made.calls.len() as u64) as usize);
@@ -263,11 +265,11 @@ impl Draft<'_> {
     }
 
     /// What to do when told of a cancel.
-    fn cleanup(&mut self, depth: u64, made: &Made) -> Value {
+    fn cleanup(&mut self, depth: u64, made: &ProgramDraft) -> Value {
         let mut made = made.clone();
         let mut steps = Vec::new();
         if !made.promises.is_empty() && self.rng.percent(50) {
-            // What became of a call?
+            // Waits for a call, to learn what became of it.
             steps.push(json!({ "await": self.rng.pick(&made.promises) }));
         }
         for _ in 0..self.rng.between(0, 3) {
@@ -287,7 +289,7 @@ impl Draft<'_> {
 
     /// Cleaning up that may not come to its end in time, with a call in flight that takes time to
     /// clean up, too.
-    fn linger(&mut self, made: &mut Made, steps: &mut Vec<Value>) {
+    fn linger(&mut self, made: &mut ProgramDraft, steps: &mut Vec<Value>) {
         let (slot, timer) = (self.slot(), self.slot());
         let cleanup = json!([{ "timer": [timer, self.duration()] }, { "await": timer }]);
         let body = json!([{ "cancelled": cleanup }, { "signal": self.rng.pick(&SIGNALS) }]);
@@ -332,7 +334,7 @@ impl Draft<'_> {
     }
 }
 
-/// A request to the simulated peer. What is sent as often as it takes is answered in the end.
+/// A request to the simulated peer. A request with unbounded retries is answered in the end.
 fn request(rng: &mut Rng) -> Value {
     let method = *rng.pick(&["POST", "POST", "POST", "PATCH", "PUT", "GET", "DELETE"]);
     let unbounded = rng.percent(25);
@@ -344,7 +346,7 @@ fn request(rng: &mut Rng) -> Value {
     let mut url = format!("http://peer/{}", fates.join(","));
     if settle.is_some() {
         let mut look: Vec<&str> = (0..rng.below(3)).map(|_| *rng.pick(&FATES)).collect();
-        // One that never knows, now and then.
+        // Now and then a reconciler that never knows.
         look.push(if rng.percent(15) { "broken" } else { "ok" });
         url = format!("{url}?look={}", look.join(","));
     }

@@ -14,14 +14,14 @@ use crate::rooms::Users;
 use crate::run::{Run, poll_to_end};
 use crate::store;
 
-/// Rounds of time and signals after which whoever is not over never ends.
+/// Rounds of time and signals after which an execution that still runs counts as hanging.
 const ROUNDS_MAX: u64 = 3_000;
 
 /// Steps after which an engine that still has something to do turns in circles.
 const STEPS_MAX: u64 = 100_000;
 
 impl Run {
-    /// Until everything is over, and nobody waits.
+    /// Runs until every execution is over and every client is answered.
     pub(crate) fn quiet(&mut self) -> Result<(), String> {
         self.say(format_args!("quiet"));
         self.disk.calm_down();
@@ -58,7 +58,7 @@ impl Run {
         Err("it never comes to its end".to_owned())
     }
 
-    /// Everything that can be done at this time is done, and on disk.
+    /// Works until everything that can be done without time passing is done and on disk.
     pub(crate) fn rest(&mut self) -> Result<(), String> {
         for _ in 0..STEPS_MAX {
             let choice = self.rng.below(8) as usize;
@@ -67,8 +67,8 @@ impl Run {
             let wired = self.wire();
             let answered = self.poll_all()?;
             self.users.as_mut().map_or(Ok(()), Users::look)?;
-            // A caller that is let in because another was answered has only now asked, and one that was
-            // polled may have submitted something by itself.
+            // Polling makes new work: a client that is admitted because another was answered asks
+            // only now, and a polled client may submit a batch itself.
             let asked = self.engine().readings().runnable > 0
                 || self.is_somebody_woken()
                 || self.store().durable_now() < self.store().accepted();
@@ -88,7 +88,8 @@ impl Run {
         let unresolved = unresolved.map_err(|error| error.to_string())?;
         for UnresolvedEffect { promise, held, .. } in &unresolved {
             ensure!(*held, "{promise:#} hangs: its reconciler is not asked");
-            // Again may be unknown again: not for ever.
+            // An effect that runs again may become unknown again, so the other answers must come
+            // up, too.
             let how = match self.rng.below(4) {
                 0 => How::RunAgain,
                 1 => How::DidNotHappen,
@@ -105,7 +106,7 @@ impl Run {
         for root in self.ledger.roots.values() {
             let tree = store::tree(self.store(), root);
             let tree = tree.map_err(|error| format!("a tree cannot be read: {error}"))?;
-            // Those that were called first: their callers wait for them.
+            // Children first: their parents wait for them.
             for (key, records) in tree.into_iter().rev() {
                 let name = format!("{} of {}", key.attempts(), self.name(key.execution_id()));
                 let journal = Journal::recover(key, records)
@@ -134,7 +135,7 @@ impl Run {
         Ok(!over)
     }
 
-    /// Every program's outcome can be had, and whoever asks again for its start is told of it.
+    /// No client waits, every program's outcome can be read, and a repeated start is answered.
     fn everybody_is_answered(&mut self) -> Result<(), String> {
         self.settle_rooms()?;
         let waiting = self.waiting();

@@ -29,12 +29,12 @@ impl Rng {
         first + self.below(last - first + 1)
     }
 
-    /// True so many times in a hundred.
+    /// True in `percent` of a hundred draws.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of these, which are not none.
+    /// One element of a slice that is not empty.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len() as u64) as usize]
     }

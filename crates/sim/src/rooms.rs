@@ -1,5 +1,5 @@
-//! Counters beside the programs: somebody adds and lends, whatever else happens, and in the end nothing
-//! is lost and nothing is counted twice.
+//! Counters beside the programs: users add and lend while everything else happens, and in the end
+//! nothing is lost and nothing is counted twice.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,35 +19,35 @@ const COUNTERS_MAX: u8 = 3;
 /// The most requests that wait for an answer at once.
 const WAITING_MAX: usize = 4;
 
-/// Rounds after which a message that is not applied never is.
+/// Rounds after which a message that is still not applied counts as lost.
 const ROUNDS_MAX: usize = 200;
 
 type Answered = Pin<Box<dyn Future<Output = Result<Bytes, EngineError>> + Send>>;
 
-/// Those who use counters, and what they were told.
+/// The users of counters, and what they were told.
 pub(crate) struct Users {
     rng: Rng,
     waiting: Vec<(u64, Answered)>,
-    /// What was asked for, whether it was answered or not.
+    /// The sum of all amounts asked for, answered or not.
     asked: u64,
-    /// What was acknowledged.
+    /// The sum of the amounts that were acknowledged.
     acknowledged: u64,
 }
 
 impl Users {
-    /// Two of three seeds have some.
+    /// Two of three seeds have users.
     pub(crate) fn new(seed: u64) -> Option<Self> {
         let mut rng = Rng::new(seed ^ 0x726f_6f6d);
         let some = !rng.number().is_multiple_of(3);
         some.then(|| Self { rng, waiting: Vec::new(), asked: 0, acknowledged: 0 })
     }
 
-    /// Nobody is answered any more.
+    /// Drops every waiting request: the process that would answer is gone.
     pub(crate) fn hang_up(&mut self) {
         self.waiting.clear();
     }
 
-    /// Sometimes somebody asks.
+    /// In one of ten calls a user asks; then the waiting requests are polled.
     pub(crate) fn act(&mut self, engine: &Arc<Engine>) -> Result<(), String> {
         if self.waiting.len() < WAITING_MAX && self.rng.percent(10) {
             let (amount, own) = (self.rng.between(1, 9), self.rng.below(COUNTERS_MAX.into()));
@@ -66,7 +66,7 @@ impl Users {
         self.look()
     }
 
-    /// Those who wait look whether they are answered.
+    /// Polls the waiting requests, and checks the answers.
     pub(crate) fn look(&mut self) -> Result<(), String> {
         let mut place = 0;
         while place < self.waiting.len() {
@@ -90,7 +90,7 @@ impl Users {
 }
 
 impl Run {
-    /// Until every message is applied, acknowledged and forgotten.
+    /// Runs until every message is applied, acknowledged and forgotten.
     pub(crate) fn settle_rooms(&mut self) -> Result<(), String> {
         if self.users.is_none() {
             return Ok(());

@@ -9,20 +9,20 @@ use std::task::{Context, Poll, Waker};
 
 use indelible_journal::{ExecutionId, Micros, PromiseId, Timestamp};
 use indelible_records::unresolved;
-use indelible_runtime::world::{Clock as _, Silent};
+use indelible_runtime::world::{Clock as _, SilentObserver};
 use indelible_runtime::{Engine, Pace, World};
 use indelible_store::{Store, backend};
 
 use crate::client::{Client, How, Request};
 use crate::disk::{Disk, Health, Manner};
-use crate::effects::Known;
+use crate::effects::AttemptFacts;
 use crate::ledger::Ledger;
 use crate::peer::Peer;
 use crate::plan::{Action, Plan};
 use crate::program::SIGNALS;
 use crate::rooms::Users;
 use crate::transcript::Transcript;
-use crate::world::{SimClock, SimEntropy, Told};
+use crate::world::{SimClock, SimEntropy, SimObserver};
 use crate::{Kit, Rng, counter, store};
 
 /// The most requests that wait for an answer at once.
@@ -43,7 +43,7 @@ pub struct Report {
 pub fn simulate(kit: &Kit, seed: u64) -> Report {
     let transcript = Arc::new(Transcript::default());
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        let mut run = Run::begin(kit, seed, Arc::clone(&transcript));
+        let mut run = Run::start(kit, seed, Arc::clone(&transcript));
         run.all()
     }));
     let wrong = match ran {
@@ -66,7 +66,7 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
 }
 
-/// An engine, those who use it, and what it runs on.
+/// An engine, its clients, and what it runs on.
 pub(crate) struct Run {
     kit: Kit,
     seed: u64,
@@ -75,28 +75,28 @@ pub(crate) struct Run {
     pub(crate) transcript: Arc<Transcript>,
     pub(crate) clock: Arc<SimClock>,
     pub(crate) disk: Arc<Disk>,
-    pub(crate) told: Arc<Told>,
+    pub(crate) told: Arc<SimObserver>,
     pub(crate) peer: Arc<Peer>,
-    pub(crate) known: Known,
+    pub(crate) known: AttemptFacts,
     engine: Option<Arc<Engine>>,
     clients: Vec<Client>,
     pub(crate) ledger: Ledger,
     pub(crate) users: Option<Users>,
     pub(crate) tick: u64,
-    /// What makes signals and cancels different from each other.
+    /// The next number for a signal, cancel or resolution: each has its own.
     next_value: u64,
     /// Whether the clock was ever set back.
     pub(crate) set_back: bool,
 }
 
 impl Run {
-    fn begin(kit: &Kit, seed: u64, transcript: Arc<Transcript>) -> Self {
+    fn start(kit: &Kit, seed: u64, transcript: Arc<Transcript>) -> Self {
         let mut rng = Rng::new(seed);
         let mut plan = Plan::draw(&mut rng.fork(), sends(seed));
         let manner = Manner::draw(seed);
         plan.bounds = manner.bounds(plan.bounds);
         let disk = Arc::new(Disk::with(&kit.deployed, seed, manner, Arc::clone(&transcript)));
-        let told = Told {
+        let told = SimObserver {
             transcript: Arc::clone(&transcript),
             disk: Arc::clone(&disk),
             wrong: Mutex::default(),
@@ -106,7 +106,7 @@ impl Run {
         let peer = Peer::new(own_disk, own_clock, Arc::clone(&transcript), plan.slow_percent);
         Self {
             peer: Arc::new(peer),
-            known: Known::default(),
+            known: AttemptFacts::default(),
             kit: kit.clone(),
             seed,
             plan,
@@ -138,7 +138,7 @@ impl Run {
             self.tick += 1;
             let action = self.plan.action(&mut self.rng);
             if self.store().poison().is_some() && self.rng.percent(30) {
-                // Somebody sees that nothing works any more.
+                // An operator sees that the store has stopped, and kills the process.
                 self.crash()?;
             }
             self.act(action)?;
@@ -170,7 +170,7 @@ impl Run {
         self.say(format_args!("{} {} {what}", self.tick, self.clock.now()));
     }
 
-    /// The engine has said nothing that it should not.
+    /// Neither the peer nor the observer has seen the engine break a rule.
     pub(crate) fn is_well(&self) -> Result<(), String> {
         match self.peer.wrong().or_else(|| self.told.wrong()) {
             Some(wrong) => Err(wrong),
@@ -202,7 +202,7 @@ impl Run {
             entropy: Arc::new(SimEntropy { seed: self.seed, ids: AtomicU64::new(self.tick << 32) }),
             observer: self.told.clone(),
             http: self.peer.clone(),
-            witness: Arc::new(Silent),
+            witness: Arc::new(SilentObserver),
             guests: Arc::clone(&self.kit.guests),
         };
         let options = self.plan.options.clone();
@@ -212,7 +212,7 @@ impl Run {
         Ok(())
     }
 
-    /// Whoever uses counters does so, too.
+    /// The users of counters have their turn.
     pub(crate) fn count(&mut self) -> Result<(), String> {
         let engine = Arc::clone(self.engine());
         self.users.as_mut().map_or(Ok(()), |users| users.act(&engine))
@@ -305,7 +305,8 @@ impl Run {
         worked
     }
 
-    /// There is nothing to do: time passes until there is, or the disk comes along.
+    /// No tree has anything to do: time passes until the next timer is due, or the disk takes a
+    /// step.
     fn idle(&mut self) {
         match self.engine().next_due() {
             Some(due) if self.rng.percent(50) => {
@@ -320,20 +321,20 @@ impl Run {
         }
     }
 
-    /// Something happens on the wire. False: nothing can before time passes.
+    /// Moves one request on the wire. False: none can move before time passes.
     pub(crate) fn wire(&mut self) -> bool {
         self.peer.step(&mut self.rng)
     }
 
-    /// What is on disk of effects is what the wire knows.
+    /// The journals on disk say of each effect what the wire knows of it.
     pub(crate) fn effects_hold(&mut self, store: &Store, process: u64) -> Result<(), String> {
         let all = store::all(store, true).map_err(|error| error.to_string())?;
         let cleanup_max = (!self.set_back).then_some(self.plan.options.cleanup_max);
         self.known.look(&all, process, &self.peer.sent(), &self.ledger, cleanup_max)
     }
 
-    /// A person says how an effect ended: mostly one of which nobody knows, sometimes two of them
-    /// at once, sometimes of something else.
+    /// A person resolves an effect: mostly an unresolved one, sometimes an arbitrary promise;
+    /// sometimes twice at once, as two people would.
     fn resolve_something(&mut self) -> Result<(), String> {
         if self.clients.len() >= CLIENTS_MAX {
             return Ok(());
@@ -353,7 +354,7 @@ impl Run {
         Ok(())
     }
 
-    /// The effects of which nobody knows whether they happened.
+    /// The unresolved effects.
     pub(crate) fn unresolved(&self) -> Vec<PromiseId> {
         // A store that has stopped shows nothing.
         let rows = unresolved::next(self.store(), None, 100);
@@ -383,7 +384,7 @@ impl Run {
         self.note(format_args!("it is {time}"));
     }
 
-    /// Everything in memory is gone. What was on its way to the disk may have come there.
+    /// Everything in memory is gone. A group on its way to the disk may have reached it.
     pub(crate) fn crash(&mut self) -> Result<(), String> {
         let lands = self.rng.percent(50);
         self.note(format_args!("the process dies"));
@@ -391,7 +392,8 @@ impl Run {
             self.disk.set(Health::Failing { after: 0, lands });
         }
         if self.rng.percent(70) {
-            // Take, and commit: whatever comes of it, nobody is told.
+            // Take, and commit. No client learns the result: the process is gone before it is
+            // polled.
             self.store().step();
             self.store().step();
         }
@@ -409,7 +411,7 @@ impl Run {
         self.open()
     }
 
-    /// Those who asked are not answered any more, and the engine is gone.
+    /// Drops the clients without an answer, and then the engine.
     pub(crate) fn end_process(&mut self) {
         for client in self.clients.drain(..) {
             self.transcript.say(format_args!("  nobody answers {:?}", client.request));
@@ -422,7 +424,7 @@ impl Run {
         self.peer.cut();
     }
 
-    /// Somebody asks, and has the engine's attention at once.
+    /// A new client asks, and is polled once.
     pub(crate) fn ask(&mut self, request: Request) -> Result<(), String> {
         self.note(format_args!("asks {}", self.shown(&request)));
         self.ledger.asked(&request, self.tick);
@@ -431,7 +433,7 @@ impl Run {
         self.poll(self.clients.len() - 1).map(|_| ())
     }
 
-    /// True: this one was answered, and is gone.
+    /// Polls one client. True: it was answered and is removed, so the next one has its place.
     fn poll(&mut self, place: usize) -> Result<bool, String> {
         let Some(answer) = self.clients[place].poll()? else { return Ok(false) };
         let client = self.clients.remove(place);
@@ -451,7 +453,7 @@ impl Run {
         Ok(())
     }
 
-    /// How many were answered.
+    /// Polls every client; how many were answered.
     pub(crate) fn poll_all(&mut self) -> Result<usize, String> {
         let (mut place, mut answered) = (0, 0);
         while place < self.clients.len() {
@@ -464,12 +466,12 @@ impl Run {
         Ok(answered)
     }
 
-    /// Those who are not answered.
+    /// The requests of the clients that still wait.
     pub(crate) fn waiting(&self) -> Vec<String> {
         self.clients.iter().map(|client| self.shown(&client.request)).collect()
     }
 
-    /// Whether somebody who waits was woken and has not looked.
+    /// Whether a client was woken and not polled since.
     pub(crate) fn is_somebody_woken(&self) -> bool {
         self.clients.iter().any(Client::is_woken)
     }
@@ -554,7 +556,7 @@ impl Run {
     }
 }
 
-/// Waits for a future on this thread. `drive` does whatever may end the wait.
+/// Waits for a future on this thread. `drive` is called after each poll and must make progress.
 pub(crate) fn poll_to_end<F: Future>(future: F, mut drive: impl FnMut()) -> F::Output {
     let mut future = pin!(future);
     loop {

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::{Kit, Report, simulate};
 
-/// Where seeds begin, unless somebody says otherwise.
+/// The first seed, unless the command line names another.
 pub const FIRST: u64 = 0x1de1_1b1e;
 
 /// Seeds that once found something: every test runs them.
@@ -24,9 +24,9 @@ pub fn parse(text: &str) -> Option<u64> {
     }
 }
 
-/// Runs seeds on so many threads, each simulation on one of them. Stops at the first that fails,
-/// and returns it: of those that are under way then, the one that comes first. `told` is called
-/// after each with how many were run.
+/// Runs seeds on so many threads, each simulation on one of them. Stops when one fails; if several
+/// under way fail, returns the one that is first in `seeds`. `told` is called after each seed with
+/// the number of seeds run so far.
 pub fn run(
     kit: &Kit,
     seeds: &[u64],

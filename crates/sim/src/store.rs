@@ -9,11 +9,11 @@ use indelible_records::listing::{self, Filter};
 use indelible_store::{Read, ReadError, Scan, Snapshot, Store};
 
 /// A journal as it is stored, not checked yet.
-pub(crate) type Stored = (JournalKey, Vec<Record>);
+pub(crate) type StoredJournal = (JournalKey, Vec<Record>);
 
 const PAGE: usize = 1_000;
 
-/// The rows of a tree, callers before those that they called.
+/// The rows of a tree, parents before their children.
 pub(crate) fn rows(read: &impl Read, root: &RootHash) -> Result<Vec<Execution>, ReadError> {
     let mut all: Vec<Execution> = Vec::new();
     loop {
@@ -39,7 +39,7 @@ pub(crate) fn events(read: &impl Read, key: &JournalKey) -> Result<Vec<Record>, 
 }
 
 /// Every journal of a tree, in the order of their keys.
-pub(crate) fn tree(store: &Store, root: &ExecutionId) -> Result<Vec<Stored>, ReadError> {
+pub(crate) fn tree(store: &Store, root: &ExecutionId) -> Result<Vec<StoredJournal>, ReadError> {
     let snapshot = store.snapshot()?;
     let rows = rows(&snapshot, root.root())?;
     let mut all = Vec::with_capacity(rows.len());
@@ -51,9 +51,8 @@ pub(crate) fn tree(store: &Store, root: &ExecutionId) -> Result<Vec<Stored>, Rea
     Ok(all)
 }
 
-/// Every journal of every tree, also of those that the engine itself has started; with those that
-/// are over, or without.
-pub(crate) fn all(store: &Store, with_ended: bool) -> Result<Vec<Stored>, ReadError> {
+/// Every journal of every tree, also of the trees that the engine itself has started.
+pub(crate) fn all(store: &Store, with_ended: bool) -> Result<Vec<StoredJournal>, ReadError> {
     let snapshot = store.snapshot()?;
     let standings = Standing::ALL.into_iter().filter(|one| with_ended || !one.is_terminal());
     let filter =
@@ -67,15 +66,15 @@ pub(crate) fn all(store: &Store, with_ended: bool) -> Result<Vec<Stored>, ReadEr
         }
         after = page.next;
         if after.is_none() {
-            all.sort_by(|one: &Stored, other| one.0.cmp(&other.0));
+            all.sort_by(|one: &StoredJournal, other| one.0.cmp(&other.0));
             return Ok(all);
         }
     }
 }
 
 /// The same, tree by tree.
-pub(crate) fn trees(store: &Store) -> Result<BTreeMap<RootHash, Vec<Stored>>, ReadError> {
-    let mut trees: BTreeMap<RootHash, Vec<Stored>> = BTreeMap::new();
+pub(crate) fn trees(store: &Store) -> Result<BTreeMap<RootHash, Vec<StoredJournal>>, ReadError> {
+    let mut trees: BTreeMap<RootHash, Vec<StoredJournal>> = BTreeMap::new();
     for stored in all(store, true)? {
         trees.entry(*stored.0.execution_id().root()).or_default().push(stored);
     }

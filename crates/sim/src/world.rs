@@ -1,5 +1,5 @@
 //! The simulated world of an engine: a clock that moves when the simulation moves it, randomness
-//! from the seed, and somebody who writes down what the engine has to say.
+//! from the seed, and an observer that writes down what the engine reports.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indelible_journal::{Failure, JournalKey, Micros, Timestamp};
 use indelible_runtime::UnresolvedEffect;
-use indelible_runtime::world::{Clock, Entropy, Observer, Purpose, Then};
+use indelible_runtime::world::{AfterFailure, Clock, Entropy, Observer, Purpose, Trouble};
 use indelible_store::PauseTime;
 
 use crate::disk::Disk;
@@ -34,7 +34,8 @@ impl Clock for SimClock {
         Timestamp::from_micros(self.0.load(Ordering::SeqCst)).expect("it was set to a time")
     }
 
-    /// No simulation lets retention run: it makes no difference how its clock comes to be ahead.
+    /// Follows the wall clock, also when that is set: no simulation runs retention, whose clock
+    /// must not.
     fn elapsed(&self) -> Micros {
         Micros::new(self.0.load(Ordering::SeqCst).saturating_sub(MORNING))
     }
@@ -47,7 +48,7 @@ impl PauseTime for SimClock {
     }
 }
 
-/// Randomness as a function of a seed and of what it is for.
+/// Randomness as a function of the seed and of the purpose, so that a replay gets the same bytes.
 pub(crate) struct SimEntropy {
     pub(crate) seed: u64,
     pub(crate) ids: AtomicU64,
@@ -68,15 +69,15 @@ impl Entropy for SimEntropy {
     }
 }
 
-/// Writes down what it is told, and keeps what must not be.
-pub(crate) struct Told {
+/// Writes everything to the transcript, and keeps reports that no correct engine makes.
+pub(crate) struct SimObserver {
     pub(crate) transcript: Arc<Transcript>,
     pub(crate) disk: Arc<Disk>,
     pub(crate) wrong: Mutex<Vec<String>>,
 }
 
-impl Told {
-    /// What the engine said that it should never have to.
+impl SimObserver {
+    /// The first report that no correct engine makes.
     pub(crate) fn wrong(&self) -> Option<String> {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner).first().cloned()
     }
@@ -86,13 +87,13 @@ impl Told {
     }
 }
 
-impl Observer for Told {
-    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: Then) {
+impl Observer for SimObserver {
+    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: AfterFailure) {
         self.transcript.say(format_args!("  {key:#}: {failure}; {then:?}"));
     }
 
     /// No program of a simulation diverges from its journal.
-    fn held(&self, key: &JournalKey, why: &str) {
+    fn stuck(&self, key: &JournalKey, why: &str) {
         self.transcript.say(format_args!("  {key:#}: held: {why}"));
         self.note(format!("{key:#} is held: {why}"));
     }
@@ -102,10 +103,10 @@ impl Observer for Told {
     }
 
     /// Expected of an engine whose disk has failed, and of no other.
-    fn trouble(&self, what: &str) {
-        self.transcript.say(format_args!("  trouble: {what}"));
+    fn trouble(&self, trouble: &Trouble<'_>) {
+        self.transcript.say(format_args!("  trouble: {trouble}"));
         if self.disk.is_well() {
-            self.note(format!("the disk is well, and there is trouble: {what}"));
+            self.note(format!("the disk is well, and there is trouble: {trouble}"));
         }
     }
 }

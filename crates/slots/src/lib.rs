@@ -1,6 +1,6 @@
-//! Slots (D13): every id that has an owner leads to one of 4,096 of them, so that an idempotency
-//! key, its operation, the tree that it starts and the outcome are owned together, and each of
-//! their ids alone leads to the owner.
+//! Slots (D13): every id that has an owner belongs to one of 4,096 slots. An idempotency key, its
+//! operation, the tree that it starts and the outcome are in one slot, so that they have one owner,
+//! and each of their ids alone leads to it.
 //!
 //! | what | its slot |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | an idempotency key | [`of_key`]: the operation that it leads to is minted with that slot |
 //! | the whole server: components, API keys, settings | [`Slot::SERVER`] |
 //!
-//! Slots are in ids for ever; which node owns which slots is a table.
+//! Slots are in ids for ever; a table says which node owns which slots.
 
 mod set;
 
@@ -20,19 +20,19 @@ pub use set::SlotSet;
 use uuid::{Uuid, Variant};
 use xxhash_rust::xxh3::Xxh3;
 
-/// The namespace of the questions that the engine asks reconcilers. Their operation ids are the
-/// engine's own and end with their slot.
+/// The namespace of the questions that the engine asks reconcilers. The engine makes their
+/// operation ids, which end with their slot.
 pub const RECONCILE_NAMESPACE: &str = "indelible.reconcile";
 
-/// Which part of a cluster something belongs to.
+/// The part of a cluster that an id belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(u16);
 
 impl Slot {
-    /// How many there are.
+    /// How many slots there are.
     pub const COUNT: u16 = 1 << Self::BITS;
 
-    /// The slot of what is true of the whole server.
+    /// The slot of everything that belongs to the whole server.
     pub const SERVER: Self = Self(0);
 
     const BITS: u32 = 12;
@@ -47,8 +47,8 @@ impl Slot {
         self.0
     }
 
-    /// The slot that a hash begins with. Bytes that are missing count as zero, so that this is
-    /// total.
+    /// The slot that a hash begins with. Missing bytes count as zero, so that every input has a
+    /// slot.
     pub fn at_start_of(hash: &[u8]) -> Self {
         let byte = |at: usize| u16::from(hash.get(at).copied().unwrap_or(0));
         Self(byte(0) << 4 | byte(1) >> 4)
@@ -74,7 +74,7 @@ impl fmt::Display for Slot {
     }
 }
 
-/// A text is no slot.
+/// The text is no slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoSlot;
 
@@ -91,7 +91,7 @@ impl FromStr for Slot {
 }
 
 /// The slot of an operation (C-77): the last three digits of a UUID of version 4, 7 or 8 in any
-/// spelling, and of an id that the engine made for a reconciler; of any other text a hash of
+/// spelling, and of an id that the engine made for a reconciler; for any other text a hash of
 /// namespace and text.
 pub fn of_operation(namespace: &str, id: &str) -> Slot {
     if let Ok(uuid) = Uuid::try_parse(id)
@@ -114,13 +114,14 @@ pub fn of_key(namespace: &str, key: &str) -> Slot {
     of_name(KEY_SEED, namespace, key)
 }
 
-/// Keeps the hashes of operation ids and of keys apart: an id that is spelled like a key is not
-/// drawn to its slot.
+/// The seeds keep the hashes of operation ids and of keys apart: an id that is spelled like a key
+/// is not drawn to the key's slot.
 const OPERATION_SEED: u64 = 1;
 const KEY_SEED: u64 = 2;
 
 /// The first 12 bits of XXH3-64 over the namespace with its length (2 bytes, high byte first) and
-/// the name. It only spreads: an attacker who aims at one slot reaches it with any hash of 12 bits.
+/// the name. The hash only spreads names: an attacker who aims at one slot reaches it with any hash
+/// of 12 bits.
 fn of_name(seed: u64, namespace: &str, name: &str) -> Slot {
     let mut hash = Xxh3::with_seed(seed);
     hash.update(&(namespace.len() as u16).to_be_bytes());
@@ -139,8 +140,8 @@ mod tests {
         Slot::new(number).unwrap()
     }
 
-    /// C-77: the last three digits of a UUID of version 4, 7 or 8 are its slot, in every spelling;
-    /// of an id that the engine made for a reconciler they are too, and of no other text.
+    /// C-77: the last three digits are the slot of a UUID of version 4, 7 or 8, in every spelling,
+    /// and of an id that the engine made for a reconciler; and of no other text.
     #[test]
     fn ids_lead_to_their_slot() {
         for text in [
@@ -155,7 +156,7 @@ mod tests {
         }
         let question = "3.1.1.0123456789abcdef.abc";
         assert_eq!(of_operation(RECONCILE_NAMESPACE, question), slot(0xabc));
-        // These are hashed: the values are for ever.
+        // These are hashed: the values must never change.
         let hashed = [
             of_operation("shop", question),
             of_operation("shop", "order-1"),
@@ -180,7 +181,7 @@ mod tests {
     }
 
     proptest! {
-        /// C-77: a slot is read back from what it was written into, and nothing else changes.
+        /// C-77: a slot is read back from where it was written, and nothing else changes.
         #[test]
         fn slots_read_back(number in 0..Slot::COUNT, mut hash: [u8; 32], uuid: u128) {
             let written = slot(number);
@@ -195,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Texts that are no slot are refused, and so is a number past the last.
+    /// Texts that are no slot are refused, and so is a number past the last slot.
     #[test]
     fn no_slots() {
         for text in ["", "ab", "abcd", "xyz", "ABC", "+1a"] {

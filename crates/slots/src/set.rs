@@ -7,9 +7,9 @@ use crate::Slot;
 /// Some slots, or all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlotSet {
-    /// These, in order.
+    /// These slots, in order.
     Some(SmallVec<[Slot; 4]>),
-    /// All: of what goes over a whole store.
+    /// All slots, for work on a whole store.
     All,
 }
 
@@ -36,7 +36,7 @@ impl SlotSet {
         }
     }
 
-    /// Whether this slot is among them.
+    /// Whether this slot is in the set.
     pub fn contains(&self, slot: Slot) -> bool {
         match self {
             Self::Some(slots) => slots.contains(&slot),
@@ -63,7 +63,7 @@ impl FromIterator<Slot> for SlotSet {
 mod tests {
     use super::*;
 
-    /// A set has what was put into it, once.
+    /// A set has each slot that was put into it once.
     #[test]
     fn sets() {
         let slot = |number| Slot::new(number).unwrap();

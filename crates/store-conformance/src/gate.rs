@@ -1,6 +1,6 @@
 //! `Gate`: a backend around the one under test that can hold a commit back, before or after the
-//! backend made it. So a case decides, without racing, what is in the backend, what is on its way
-//! and what waits behind it.
+//! backend made it. So a case decides, without a race, which batches are in the backend, which are
+//! on their way, and which wait behind.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -19,7 +19,7 @@ pub(crate) enum Hold {
     Nowhere,
     /// Before the backend has seen them.
     Before,
-    /// When the backend has made them, and before the pipeline knows.
+    /// After the backend has made them, and before the pipeline knows.
     After,
 }
 
@@ -34,7 +34,8 @@ pub(crate) struct Gate {
     backend: Arc<dyn Backend>,
     state: Mutex<State>,
     changed: Condvar,
-    /// What happens once a value was read, one for each of the next reads.
+    /// Callbacks for the next reads, one each: called after the value is read, before it is
+    /// returned.
     after_gets: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
 }
 
@@ -44,31 +45,31 @@ impl Gate {
         Self { backend, state, changed: Condvar::new(), after_gets: Mutex::default() }
     }
 
-    /// Does something when the next value has been read and not been returned yet. Of several the
-    /// last one given is the first.
+    /// Calls this when the next value has been read and is not yet returned. Of several callbacks,
+    /// the last one given runs first.
     pub(crate) fn after_get(&self, then: impl FnOnce() + Send + 'static) {
         self.after_gets.lock().unwrap().push(Box::new(then));
     }
 
-    /// Forgets what would happen after the next reads; how many there were.
+    /// Drops the callbacks that have not run; how many there were.
     pub(crate) fn forget_after_gets(&self) -> usize {
         std::mem::take(&mut *self.after_gets.lock().unwrap()).len()
     }
 
-    /// Says where commits wait from now on. One that waits elsewhere goes on.
+    /// Sets where commits wait from now on. A commit that waits elsewhere goes on.
     pub(crate) fn hold(&self, hold: Hold) {
         self.state.lock().unwrap().hold = hold;
         self.changed.notify_all();
     }
 
-    /// Waits until a commit is held where it should be. There must be one under way.
+    /// Waits until a commit is held. There must be one under way.
     pub(crate) fn wait_until_held(&self) {
         let state = self.state.lock().unwrap();
         let elsewhere = |state: &mut State| state.held == Hold::Nowhere || state.held != state.hold;
         drop(self.changed.wait_while(state, elsewhere).unwrap());
     }
 
-    /// The rows, when everything is in them that is durable in the store over this gate.
+    /// The backend's rows, once they have everything that is durable in the store over this gate.
     pub(crate) fn rows_of(&self, store: &Store) -> Box<dyn BackendSnapshot> {
         wait_until_applied(&*self.backend, store.durable_sequence());
         self.backend.snapshot().unwrap()
@@ -131,7 +132,7 @@ impl Backend for Gate {
     }
 }
 
-/// Waits until the rows of a backend have a group, and all before it.
+/// Waits until the rows of a backend have this group, and all groups before it.
 pub(crate) fn wait_until_applied(backend: &dyn Backend, sequence: Sequence) {
     while backend.applied() < sequence {
         thread::yield_now();
@@ -165,7 +166,7 @@ impl Gated {
         Self { store: store.unwrap(), gate }
     }
 
-    /// Lets everything go, and waits until all that was accepted is in the backend.
+    /// Releases commits, and waits until everything accepted is in the backend.
     pub(crate) fn settle(&self) {
         self.gate.hold(Hold::Nowhere);
         self.store.durable(self.store.accepted()).wait().unwrap();

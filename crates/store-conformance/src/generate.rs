@@ -1,5 +1,5 @@
-//! Random keys, values, batches and scans, all from small alphabets: what matters happens when
-//! things meet.
+//! Random keys, values, batches and scans, all from small alphabets, so that they collide often:
+//! bugs show when keys meet.
 
 use std::ops::Bound;
 
@@ -11,7 +11,7 @@ use crate::Rng;
 use crate::compare::brief;
 use crate::model::{Keys, State};
 
-/// One of each shape. The numbers leave a gap, as a program's may.
+/// One table of each shape. The numbers leave a gap, as a program's may.
 pub(crate) const TABLES: [Table; 3] = [
     Table::new(1, "kept", Shape::Kept),
     Table::new(2, "churning", Shape::Churn),
@@ -50,7 +50,7 @@ pub(crate) fn value(rng: &mut Rng) -> Bytes {
     rng.bytes(len).into()
 }
 
-/// A key that has a value, if the table has any; else any.
+/// A key that has a value, if the table has any; otherwise a random key.
 fn existing(rng: &mut Rng, state: &State, table: Table) -> Bytes {
     let count = state.rows(table).count();
     match count {
@@ -79,17 +79,17 @@ pub(crate) fn batch(rng: &mut Rng, state: &State) -> Batch {
     batch
 }
 
-/// Something to expect of a key: three times in four what is there.
+/// A precondition on a key: three in four are met.
 fn expectation(rng: &mut Rng, found: Option<&Bytes>) -> Expect {
     let met = rng.percent(75);
     match (found, met) {
         (None, true) | (Some(_), false) if rng.percent(40) || found.is_none() => Expect::Absent,
         (None, _) if rng.percent(50) => Expect::Equal(value(rng)),
-        // The empty prefix: any value will do, but not none.
+        // The empty prefix: met by any value, but not by an absent key.
         (None, _) => Expect::Prefix(Bytes::new()),
         (Some(found), true) if rng.percent(50) => Expect::Equal(found.clone()),
         (Some(found), true) => Expect::Prefix(found.slice(..rng.below(found.len() + 1))),
-        // Nearly what is there.
+        // Nearly the value that is there.
         (Some(found), false) if rng.percent(50) => Expect::Prefix(longer(found)),
         (Some(found), false) if rng.percent(50) || found.is_empty() => Expect::Equal(longer(found)),
         (Some(found), false) => Expect::Equal(found.slice(..found.len() - 1)),

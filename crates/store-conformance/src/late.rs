@@ -1,6 +1,6 @@
 //! `LateServer`: a backend like a database with a log table (D10), in memory. Its commit appends to
-//! a log, its rows follow when it likes, it answers late, cannot be reached for a while, loses the
-//! connection during a commit, and knows one writer at a time. A seed decides what happens, or a
+//! a log, and its rows follow later; it answers late, cannot be reached for a while, loses the
+//! connection during a commit, and admits one writer at a time. A seed decides what happens, or a
 //! test does, commit by commit.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,31 +19,31 @@ use crate::Rng;
 pub enum Fault {
     /// The server cannot be reached: nothing is committed, and the writer knows that.
     Unavailable,
-    /// The connection is lost when the group is committed.
+    /// The connection is lost after the group is committed.
     LostAfter,
     /// The connection is lost before the group is committed.
     LostBefore,
-    /// The connection is lost, and the group arrives with the next try, after the writer was told
-    /// that it is not there.
+    /// The connection is lost, and the writer is told that the group is not there; the group still
+    /// arrives with the next try.
     LostAndLate,
 }
 
-/// What a server does by itself, as far as a test has not said.
+/// What a server does by itself, where a test has not planned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Habits {
     /// How many percent of the tries to commit fail, each in one of the ways of [`Fault`].
     pub fault_percent: usize,
-    /// Whenever it is asked how far its rows are, by how many percent it brings them further.
+    /// How likely, in percent, it brings its rows further when it is asked how far they are.
     pub apply_percent: usize,
-    /// How often others get the processor before it answers, at most.
+    /// The most times that it yields the processor before it answers.
     pub yields_max: usize,
 }
 
 impl Habits {
-    /// It fails never, and applies nothing by itself: a test says what happens.
+    /// It never fails, and applies nothing by itself: a test decides everything.
     pub const BY_HAND: Self = Self { fault_percent: 0, apply_percent: 0, yields_max: 0 };
 
-    /// Everything happens, and everything comes to its end.
+    /// Every fault happens, and every commit succeeds in the end.
     pub const RESTLESS: Self = Self { fault_percent: 15, apply_percent: 30, yields_max: 3 };
 }
 
@@ -55,7 +55,7 @@ pub struct LateServer(Mutex<State>);
 struct State {
     habits: Habits,
     rng: Rng,
-    /// What goes wrong with the next tries, before the habits decide.
+    /// The planned faults of the next tries; after these the habits decide.
     faults: VecDeque<Option<Fault>>,
     /// What is applied.
     rows: MemoryBackend,
@@ -95,13 +95,13 @@ impl LateServer {
     pub fn connect(self: &Arc<Self>) -> LateBackend {
         let mut state = self.lock();
         state.fence += 1;
-        // It was of a writer that may not commit any more.
+        // The group is of a fenced writer, which may not commit any more.
         state.under_way = None;
         state.apply(usize::MAX);
         LateBackend { server: Arc::clone(self), fence: state.fence }
     }
 
-    /// Says what goes wrong with the next tries to commit: nothing where there is none.
+    /// Plans the faults of the next tries to commit; `None` is a try that succeeds.
     pub fn plan(&self, faults: impl IntoIterator<Item = Option<Fault>>) {
         self.lock().faults.extend(faults);
     }
@@ -116,12 +116,12 @@ impl LateServer {
         self.lock().unreadable = unreadable;
     }
 
-    /// Brings the rows up to date by so many groups.
+    /// Applies up to this many groups to the rows.
     pub fn apply(&self, groups: usize) {
         self.lock().apply(groups);
     }
 
-    /// Loses the last group that was committed, as a server does that was set back.
+    /// Loses the last committed group, as a server restored from an older state does.
     pub fn forget_last(&self) {
         let mut state = self.lock();
         let last = state.committed;
@@ -170,7 +170,7 @@ impl State {
     }
 
     fn append(&mut self, sequence: Sequence, writes: Vec<Write>) {
-        // The sequence is the log's key: a group that is there already is the same one.
+        // The sequence is the log's key: a group under a known sequence is the same group.
         if sequence > self.committed {
             self.log.insert(sequence, writes);
             self.committed = sequence;
@@ -193,7 +193,7 @@ impl State {
             return planned;
         }
         let kinds = [Fault::Unavailable, Fault::LostAfter, Fault::LostBefore, Fault::LostAndLate];
-        // Without a chance nothing is drawn: a test by hand has one sequence of numbers less.
+        // At 0 percent no number is drawn, so that a test by hand does not use up the sequence.
         let fails = self.habits.fault_percent > 0 && self.rng.percent(self.habits.fault_percent);
         fails.then(|| *self.rng.pick(&kinds))
     }
@@ -224,7 +224,7 @@ pub struct LateBackend {
 }
 
 impl LateBackend {
-    /// The server, when it gets to it.
+    /// Locks the server's state, after yielding as the habits say.
     fn ask(&self) -> MutexGuard<'_, State> {
         let yields = {
             let mut state = self.server.lock();

@@ -38,8 +38,8 @@ pub use self::run::{Case, Seeds, check};
 
 /// A backend under test. Each case gets a new one.
 pub trait Subject {
-    /// Opens it with these tables. The first time it is empty; later it has whatever was
-    /// committed before. What was opened before has been dropped by then, not always after a
+    /// Opens it with these tables. The first time it is empty; later it has whatever was committed
+    /// before. The backend opened before has been dropped by then, not always after a
     /// [`close`](Backend::close).
     fn open(&mut self, tables: &[Table]) -> Arc<dyn Backend>;
 }
@@ -64,7 +64,7 @@ macro_rules! suite {
                 a_commit_shows_whole_or_not_at_all
                 backend_reads_agree_with_the_model
             );
-            // Nothing in these is random enough for a second run.
+            // These cases draw too little at random for a second seed.
             $crate::suite!(@tests $subject, &$crate::Seeds::first(),
                 a_stale_look_decides_nothing
                 a_scan_goes_on_within_its_range

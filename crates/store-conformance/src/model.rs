@@ -30,7 +30,7 @@ impl State {
                 }
             }
         }
-        // Two states are the same if they have the same rows.
+        // Drop empty tables: two states with the same rows must be equal.
         self.tables.retain(|_, rows| !rows.is_empty());
     }
 
@@ -72,9 +72,9 @@ impl State {
         })
     }
 
-    /// What a scan gives: rows until there are as many as asked for, or until one took it past
-    /// the bytes; and whether there is a row beyond them. A scan of no rows does not look: it says
-    /// that there may be, unless no key can be in the range.
+    /// What a scan gives: rows up to the limit, or up to the row that exceeds the bytes; and
+    /// whether a row follows. A scan of zero rows does not look: it says that one may follow,
+    /// unless no key can be in the range.
     pub(crate) fn page(&self, keys: &Keys, scan: &Scan, bounds: &Bounds) -> Page {
         let mut inside: Vec<_> =
             self.rows(scan.table).filter(|(key, _)| keys.contain(key)).collect();
@@ -140,7 +140,7 @@ impl Keys {
     }
 }
 
-/// What was accepted, in order, and what came of it.
+/// The accepted batches in order, and the resulting state.
 #[derive(Default)]
 pub(crate) struct Model {
     accepted: Vec<Vec<Write>>,
@@ -148,7 +148,8 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// The model of what writers were told. Each batch has its own position, and none is missing.
+    /// The model of the positions that writers were told. Each batch has its own position, and none
+    /// is missing.
     pub(crate) fn of_log(mut log: Vec<(Position, Vec<Write>)>) -> Self {
         log.sort_by_key(|(position, _)| *position);
         let mut model = Self::default();

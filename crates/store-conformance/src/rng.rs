@@ -35,7 +35,7 @@ impl Rng {
         &from[self.below(from.len())]
     }
 
-    /// So many bytes, which do not compress.
+    /// `len` bytes, which do not compress.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let words = std::iter::repeat_with(|| self.number().to_le_bytes());
         words.flatten().take(len).collect()

@@ -39,7 +39,7 @@ impl Seeds {
     ///
     /// # Panics
     ///
-    /// If a value is not a number: a test that ran something else would mislead.
+    /// If a value is not a number: running other seeds instead would mislead.
     pub fn from_settings(seed: Option<&str>, seeds: Option<&str>, usual: u64) -> Self {
         if let Some(seed) = seed {
             let digits = seed.trim_start_matches("0x");

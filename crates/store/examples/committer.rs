@@ -19,9 +19,6 @@
 #![allow(clippy::print_stderr, reason = "the test that runs it reads what it says")]
 #![allow(clippy::disallowed_methods, reason = "it is a process of its own")]
 
-#[path = "../../records/tests/support/mod.rs"]
-mod support;
-
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -31,9 +28,10 @@ use std::sync::Arc;
 use indelible_store::embedded;
 use indelible_store::{Lost, Poison, Position, ReadError, Store, SubmitError};
 
-use crate::support::said::small_options;
-use crate::support::work::Work;
-use crate::support::{LOG, Numbers, log_tables};
+use indelible_test_store::rows::{LOG, log_tables};
+use indelible_test_store::said::small_options;
+use indelible_test_store::work::Work;
+use indelible_test_support::Prng;
 
 #[derive(Clone)]
 struct Settings {
@@ -133,10 +131,10 @@ fn main() -> ExitCode {
 fn commit(store: &Store, settings: &Settings, thread: u64) -> Result<(), Poison> {
     let mut work = Work::new(thread, settings.large);
     // Apart from the work: what is written does not depend on who waits.
-    let mut numbers = Numbers::new(!thread);
+    let mut numbers = Prng::new(!thread);
     while work.number() < settings.batches {
         let number = work.number();
-        let position = match store.submit_blocking(work.next()) {
+        let position = match store.submit_blocking(work.batch()) {
             Ok(position) => position,
             Err(SubmitError::Poisoned(poison)) => return Err(poison),
             Err(error) => panic!("{error}"),
@@ -161,12 +159,12 @@ fn durable(store: &Store, position: Position) -> Result<(), Poison> {
     }
 }
 
-/// A store that has stopped says so to everybody, in the same words, and returns at once.
+/// A store that has stopped says so in every call, in the same words, and returns at once.
 fn every_call_says_why(store: Store, poison: &Poison) {
     let why = poison.to_string();
     let same = |said: &Poison| assert_eq!(said.to_string(), why);
     same(&store.poison().unwrap());
-    let batch = || Work::new(0, 0).next();
+    let batch = || Work::new(0, 0).batch();
     for result in [store.submit_blocking(batch()), store.try_submit(batch())] {
         match result {
             Err(SubmitError::Poisoned(poison)) => same(&poison),

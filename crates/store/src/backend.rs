@@ -39,7 +39,7 @@ pub enum BackendError {
         what: String,
     },
     /// The backend stopped by itself earlier, in its background work.
-    #[error("the storage engine has stopped: {what}")]
+    #[error("the storage backend has stopped: {what}")]
     Stopped {
         /// What is known of the reason.
         what: String,
@@ -51,7 +51,7 @@ pub enum BackendError {
         what: String,
     },
     /// Groups are missing whose commits had returned: callers were told that they are durable.
-    #[error("commits up to group {acknowledged} were acknowledged, and some of them are missing")]
+    #[error("commits up to group {acknowledged} were acknowledged, but some of them are missing")]
     CommitsMissing {
         /// The last group whose commit had returned.
         acknowledged: Sequence,
@@ -105,7 +105,7 @@ pub enum Presence {
 
 /// What a caller needs to know of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum LookupKind {
     /// Its value.
     Value,
     /// Whether it has one.
@@ -120,7 +120,7 @@ pub struct Lookup<'a> {
     /// The key.
     pub key: &'a [u8],
     /// What is asked.
-    pub wanted: Wanted,
+    pub wanted: LookupKind,
     /// The answer: `None` if the key has no value. Where only its existence is wanted, `Some` may
     /// hold any bytes.
     pub found: Option<Bytes>,
@@ -136,8 +136,8 @@ pub struct LookupError {
     pub source: BackendError,
 }
 
-/// Runs work of a backend. A panic becomes an error: callers that wait get an answer, and the caller's
-/// thread goes on.
+/// Runs work of a backend. A panic becomes an error: waiting callers get an answer, and this thread
+/// survives.
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, BackendError>) -> Result<T, BackendError> {
     caught_as(|what| BackendError::Stopped { what }, work)
 }
@@ -218,8 +218,8 @@ pub trait Backend: Send + Sync + 'static {
         for (index, lookup) in lookups.iter_mut().enumerate() {
             let Lookup { table, key, wanted, .. } = *lookup;
             let found = match wanted {
-                Wanted::Value => self.get(table, key),
-                Wanted::Existence => {
+                LookupKind::Value => self.get(table, key),
+                LookupKind::Existence => {
                     self.contains(table, key).map(|exists| exists.then(Bytes::new))
                 }
             };

@@ -15,8 +15,8 @@ pub enum Expect {
     Absent,
     /// It has exactly this value.
     Equal(Bytes),
-    /// It has a value that begins so. Rows begin with what they are compared by: a journal's
-    /// length, for one.
+    /// It has a value that begins with these bytes. A row begins with the field that it is compared
+    /// by, for instance a journal's length.
     Prefix(Bytes),
 }
 
@@ -34,22 +34,22 @@ impl Expect {
 /// One precondition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// Of a row of this table:
+    /// The table of the row.
     pub table: Table,
-    /// the one with this key
+    /// The key of the row.
     pub key: Bytes,
-    /// must be like this.
+    /// What the row must be like.
     pub expect: Expect,
 }
 
 /// One put or delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// In this table,
+    /// The table of the row.
     pub table: Table,
-    /// the row with this key
+    /// The key of the row.
     pub key: Bytes,
-    /// gets this value; without one it is deleted.
+    /// The row's new value; `None` deletes it.
     pub value: Option<Bytes>,
 }
 
@@ -80,17 +80,17 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// Nothing yet, of any slot: for what goes over a whole store.
+    /// An empty batch that may touch every slot: for work on a whole store.
     pub fn new() -> Self {
         Self::in_slots(SlotSet::All)
     }
 
-    /// Nothing yet, of these slots.
+    /// An empty batch that may touch these slots.
     pub fn in_slots(slots: impl Into<SlotSet>) -> Self {
         Self { slots: slots.into(), conditions: Vec::new(), writes: Vec::new(), bytes: 0 }
     }
 
-    /// Rows of this slot may be in it, too.
+    /// Allows rows of this slot, too.
     pub fn touch(&mut self, slot: Slot) -> &mut Self {
         self.slots.insert(slot);
         self
@@ -101,8 +101,8 @@ impl Batch {
         &self.slots
     }
 
-    /// The same as batches of one slot each, in the order of slots: a node that does not own all of
-    /// them commits its own. Only for what need not happen together.
+    /// Splits it into one batch per slot, in the order of slots, so that a node can commit those of
+    /// the slots that it owns. Only for writes that need not happen together.
     pub fn by_slot(self) -> Vec<Self> {
         let mut parts = BTreeMap::<Slot, Self>::new();
         for condition in self.conditions {
@@ -175,8 +175,8 @@ impl Batch {
         self.writes.iter().filter(|write| write.value.is_none())
     }
 
-    /// Moves all small keys and values into one allocation. They are freed by other threads than
-    /// the one that made them, and one of those is the writer, which everybody waits for.
+    /// Moves all small keys and values into one allocation. Other threads free them than the one
+    /// that made them, among them the writer, and every commit waits for the writer.
     pub(crate) fn pack(&mut self) {
         let parts = |write: &Write| write.key.len() + write.value.as_ref().map_or(0, small);
         let mut pack = BytesMut::with_capacity(self.writes.iter().map(parts).sum());
@@ -199,7 +199,7 @@ impl Batch {
         self.writes
     }
 
-    /// A row that it writes or looks at and whose slot it does not carry.
+    /// A row that it writes or demands something of, and whose slot it does not carry.
     fn stray(&self) -> Option<(&'static str, Slot)> {
         let writes = self.writes.iter().map(|write| (&write.table, &write.key));
         let conditions = self.conditions.iter().map(|condition| (&condition.table, &condition.key));
@@ -280,8 +280,8 @@ mod tests {
         assert_eq!(check(&many), Err(Bound::BatchConditions));
     }
 
-    /// D13: a batch falls apart into one for each slot, with all that it demands and writes there;
-    /// and a row outside the slots that a batch carries is noticed.
+    /// D13: a batch splits into one for each slot, with all its conditions and writes there; and a
+    /// row outside the batch's slots is noticed.
     #[test]
     fn batches_know_their_slots() {
         const BY_KEY: Table = T.with_slots(Slot::at_start_of);

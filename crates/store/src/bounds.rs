@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// What may be configured of the bounds; the default is right for nearly everybody.
+/// The bounds that can be configured; the defaults suit nearly all uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// The longest key, in bytes. The deepest journal key has 552; names have up to 255.
@@ -21,11 +21,11 @@ pub struct Bounds {
     pub scan_rows_max: usize,
     /// A scan stops after the row that takes it past so many bytes: it always gives one.
     pub scan_bytes_max: usize,
-    /// The most batches that wait for the writer. More would make those that wait for the disk
-    /// queue behind those that run ahead of it.
+    /// The most batches that wait for the writer. With more, callers that wait for the disk would
+    /// queue behind callers that submit without waiting.
     pub waiting_batches_max: usize,
-    /// The most bytes that wait for the writer. What is being written is counted apart, so the
-    /// overlay holds twice this at most, beside what is kept. Never less than `batch_bytes_max`.
+    /// The most bytes that wait for the writer. The group being written is counted apart, so the
+    /// overlay holds at most twice this, beside the kept layers. Never less than `batch_bytes_max`.
     pub waiting_bytes_max: usize,
     /// The most bytes that are durable and kept in memory because the backend has not brought its
     /// rows up to date. At this bound the writer waits for the backend: about a second of a busy

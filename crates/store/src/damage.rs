@@ -1,5 +1,5 @@
-//! Damage found since a store was opened: in which places, and whom to tell. What was found stays
-//! found until the process ends, so that an operator who looks later still sees it.
+//! Damage found since a store was opened: where it is, and whom to tell. It is remembered until the
+//! process ends, so that an operator who looks later still sees it.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::ReadError;
 
-/// The most places that are remembered, counted and told. They show how far the damage goes; a
-/// folder in which every block is damaged must not fill the log.
+/// The most places that are remembered, counted and told. They show how far the damage goes, and a
+/// folder in which every block is damaged does not fill the log.
 pub const PLACES_MAX: usize = 100;
 
 /// The longest description of a place, in bytes. A key can be long, and its beginning names it.
 const PLACE_BYTES_MAX: usize = 512;
 
-/// Told of a place when it is found. It may be called while the store is locked: it must not use
-/// the store.
+/// Called with each place when it is found, perhaps while the store is locked: it must not use the
+/// store.
 type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The places in a store that could not be read. The pipeline notes what the backend finds damaged,
@@ -25,11 +25,11 @@ type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct DamageLog {
     /// As many as `found` has; read without the lock.
     count: AtomicUsize,
-    found: Mutex<Found>,
+    found: Mutex<DamageSite>,
 }
 
 #[derive(Default)]
-struct Found {
+struct DamageSite {
     places: HashSet<String>,
     tell: Option<Tell>,
 }
@@ -54,11 +54,11 @@ impl DamageLog {
         let Some(tell) = tell else { return };
         tell(place);
         if is_last {
-            tell(&format!("{PLACES_MAX} damaged places were found; further ones are not told"));
+            tell(&format!("{PLACES_MAX} damaged places were found; further ones are not reported"));
         }
     }
 
-    /// From now on `tell` is told of each place; of those that are known, at once.
+    /// Calls `tell` with every known place now, and with each new one from now on.
     pub fn tell(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
         let tell: Tell = Arc::new(tell);
         let known: Vec<_> = {

@@ -14,8 +14,8 @@ use crate::position::Position;
 /// holds is not known any more, and only opening the store again finds out (D12).
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
-    "the store has stopped after position {durable}: {cause}; nothing is retried over it, stop the \
-     process, mend the cause and open the store again"
+    "the store has stopped after position {durable}: {cause}; stop the process, fix the cause, and \
+     open the store again"
 )]
 pub struct Poison {
     #[source]
@@ -39,15 +39,15 @@ impl Poison {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Lost {
-    /// The store stopped before. Whether the batch is on disk is not known; nobody may have been
-    /// told of it.
+    /// The store stopped first. It is unknown whether the batch is on disk; no caller may be told
+    /// that it happened.
     #[error(transparent)]
     Poisoned(Poison),
     /// The store has been paused for so long that callers are told. The batch may become durable
     /// later, or be lost: a caller repeats its request under the same id.
     #[error("it is unknown whether the batch becomes durable: {0}")]
     Paused(Pause),
-    /// This store never gave this position to anybody.
+    /// This store never gave out this position.
     #[error("position {asked} was never accepted; the last one is {last}")]
     NeverAccepted {
         /// The one asked for.
@@ -66,8 +66,8 @@ pub struct Refusal {
     pub condition: Condition,
     /// What is there instead, in accepted state.
     pub found: Option<Bytes>,
-    /// The state that refused is durable once this position is: an answer that tells of it waits
-    /// for that (D2).
+    /// The state that refused the batch is durable once this position is: an answer that tells of
+    /// the refusal waits for it (D2).
     pub position: Position,
 }
 
@@ -98,7 +98,7 @@ pub enum SubmitError {
     #[error("the store was opened without the table {0:?}")]
     UnknownTable(&'static str),
     /// There is no room now, and the caller did not want to wait.
-    #[error("the store has no room: {waiting} batches wait for the disk")]
+    #[error("the store is busy: {waiting} batches wait for the disk")]
     Full {
         /// How many.
         waiting: usize,
@@ -188,7 +188,7 @@ impl ReadError {
 
 /// A store in which nothing becomes durable for now. It goes on by itself when it can.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("the store is paused, and goes on by itself: {cause}")]
+#[error("the store is paused and resumes by itself: {cause}")]
 pub struct Pause {
     #[source]
     pub(crate) cause: Arc<BackendError>,

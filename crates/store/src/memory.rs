@@ -1,5 +1,5 @@
-//! `MemoryBackend`: the backend that keeps nothing. For tests, and as the obvious reading of what
-//! a backend has to do.
+//! `MemoryBackend`: the backend that keeps nothing on disk. For tests, and as the plainest
+//! implementation of the contract.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};

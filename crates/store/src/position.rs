@@ -15,7 +15,7 @@ pub struct Position(u64);
 pub struct Sequence(u64);
 
 impl Sequence {
-    /// Not before any group: what a backend says it has applied whose commits change its rows at once.
+    /// After every group: what a backend has applied whose commits change its rows at once.
     pub const MAX: Self = Self(u64::MAX);
 }
 

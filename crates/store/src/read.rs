@@ -16,13 +16,13 @@ pub type Row = (Bytes, Bytes);
 /// Which rows to read, from where, and how many at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scan {
-    /// Of this table,
+    /// The table.
     pub table: Table,
-    /// the rows with keys in this range,
+    /// The range of keys.
     pub range: KeyRange,
-    /// in this order,
+    /// The order of the rows.
     pub direction: Direction,
-    /// at most so many.
+    /// The most rows to return.
     pub rows_max: usize,
 }
 
@@ -49,8 +49,9 @@ impl Scan {
         self
     }
 
-    /// The same rows, without those up to and including this key, in the scan's direction: where
-    /// a page ended, the next one goes on. The range never becomes wider, wherever the key is from.
+    /// The same rows, without those up to and including this key, in the scan's direction: the next
+    /// page after one that ended with this key. The range never becomes wider, wherever the key is
+    /// from.
     #[must_use]
     pub fn after(mut self, key: Bytes) -> Self {
         let end = match self.direction {
@@ -82,7 +83,7 @@ impl Scan {
 
 /// The keys that begin with these bytes.
 pub fn prefix_range(prefix: Bytes) -> KeyRange {
-    // The first key behind all of them: the last byte that can be is counted up.
+    // The first key after all of them: the last byte that can be is counted up.
     let end = match prefix.iter().rposition(|&byte| byte != u8::MAX) {
         None => Bound::Unbounded,
         Some(last) => {
@@ -100,8 +101,8 @@ pub struct Page {
     /// In the scan's order.
     pub rows: Vec<Row>,
     /// Whether the range has rows beyond these: ask again [`after`](Scan::after) the last. Exact,
-    /// but for a scan of no rows: that looks at none, and says yes unless the range is the wrong
-    /// way round.
+    /// except for a scan of no rows: it looks at none, and says yes unless no key can be in the
+    /// range.
     pub more: bool,
 }
 

@@ -1,7 +1,7 @@
 //! `Table`: a name for an ordered set of rows, and what its rows are like.
 //!
-//! A room declares its tables as constants and passes them when the store is opened; backends
-//! make room for whatever is in the list and know none of them by name.
+//! A crate declares its tables as constants and passes them when the store is opened; backends take
+//! whatever is in the list and know no table by name.
 
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
@@ -11,15 +11,15 @@ use indelible_slots::Slot;
 /// Table numbers are below this: layers and backends keep a place for each.
 pub const TABLES_MAX: u8 = 64;
 
-/// The pipeline's own table: it is in every store, and its number belongs to nobody else.
+/// The pipeline's own table. It is in every store, and no other table may have its number.
 pub const PIPELINE: Table = Table::new(0, "pipeline", Shape::Kept);
 
 /// What the rows of a table are like, for the backend to arrange itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// Written once or seldom, and read back by those who know that it is there.
+    /// Written once or seldom, and read by callers that know that the row exists.
     Kept,
-    /// Written once or seldom, and often asked for when it is not there.
+    /// Written once or seldom, and often asked for when there is no such row.
     Sought,
     /// Overwritten or deleted soon after they were written: queues, timers.
     Churn,
@@ -29,8 +29,8 @@ pub enum Shape {
 
 /// A named, ordered table of bytes.
 ///
-/// The name is what a backend stores; the number only says which place a table has while the
-/// program runs, so it may change from one version of the program to the next.
+/// The name is what a backend stores; the number is only an index while the program runs, so it may
+/// change from one version of the program to the next.
 #[derive(Debug, Clone, Copy)]
 pub struct Table {
     number: u8,
@@ -55,14 +55,14 @@ impl Hash for Table {
 }
 
 impl Table {
-    /// A table of the whole server's. Numbers and names are unique within a store; number 0 is the
-    /// store's own.
+    /// A table whose rows belong to the whole server. Numbers and names are unique within a store;
+    /// number 0 is the store's own.
     pub const fn new(number: u8, name: &'static str, shape: Shape) -> Self {
         assert!(number < TABLES_MAX, "table numbers are below TABLES_MAX");
         Self { number, name, shape, slot_of: |_| Slot::SERVER }
     }
 
-    /// The same table; its rows belong to the slots that this says, of any key whatever (D13).
+    /// The same table; `slot_of` gives the slot of a row from its key (D13).
     #[must_use]
     pub const fn with_slots(self, slot_of: fn(&[u8]) -> Slot) -> Self {
         Self { slot_of, ..self }
@@ -83,7 +83,7 @@ impl Table {
         self.shape
     }
 
-    /// Its place in whatever has one for each table.
+    /// Its index in arrays that have an element for each table.
     pub fn index(&self) -> usize {
         usize::from(self.number)
     }
@@ -107,7 +107,7 @@ pub enum TableError {
     #[error("two tables have the name {0:?}")]
     NameTwice(&'static str),
     /// A backend may have to use the name as an identifier.
-    #[error("the table name {0:?} is not made of one to 48 of a-z and _")]
+    #[error("invalid table name {0:?}: use 1 to 48 of a-z and _")]
     Name(&'static str),
 }
 

@@ -5,7 +5,7 @@ use indelible_sdk::http::{Question, Reconciled};
 use indelible_sdk::prelude::*;
 
 /// For how long "it was not charged" is not believed: the request may still be on its way. Short,
-/// because somebody watches; a real shop takes a minute or more.
+/// because a person watches the demo; a real shop takes a minute or more.
 const SETTLE: Duration = Duration::from_secs(1);
 /// The wait before the next question, at first and at most. A real shop: seconds, and minutes.
 const FIRST: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ fn order(order: Order) -> Result<String, Error> {
     let charged = http::post(format!("{}/charges", order.payments))
         .json(&Charge { order: &order.id, cents: order.cents })
         .timeout(Duration::from_secs(10))
-        .reconciler::<was_it_charged>() // asked first, if nobody knows whether it happened
+        .reconciler::<was_it_charged>() // asked first, if it is unknown whether it happened
         .settle(SETTLE)
         .hold_if_unknown() // and if that cannot say either, a person is
         .backoff(FIRST, MOST)

@@ -44,7 +44,7 @@ pub fn recurse() -> u64 {
     deeper(0)
 }
 
-/// Calls itself, each call from the one before it, until somebody stops it.
+/// Calls itself, each call from the one before it, until the engine stops it.
 #[function]
 pub fn recurse_calls(depth: u64) -> Result<u64, Error> {
     recurse_calls::call(depth + 1).wait()

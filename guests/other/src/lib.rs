@@ -2,7 +2,7 @@
 
 use indelible_sdk::prelude::*;
 
-/// Greets somebody.
+/// Greets by name.
 #[function(idem)]
 fn greet(name: &str) -> String {
     format!("hello, {name}")

@@ -12,7 +12,7 @@
 //! | `{"any": [slots]}`, `{"all": [slots]}` | waits for the first, for all |
 //! | `{"signal": name}`, `{"signal_or": [name, [slots]]}` | waits for a signal |
 //! | `{"set": slot}`, `{"submit": [set, slot]}`, `{"next": set}`, `{"take_all": set}` | join sets |
-//! | `{"raw_await": number}`, `{"raw_submit": [number, number]}` | with numbers nobody gave out |
+//! | `{"raw_await": number}`, `{"raw_submit": [number, number]}` | with unknown numbers |
 //! | `{"now": 0}`, `{"random": n}`, `{"context": 0}`, `{"log": text}` | what is not computed |
 //! | `{"note": value}` | notes a value |
 //! | `{"return": value}`, `{"fail": text}`, `{"transient": text}`, `{"unknown": text}`, `{"panic": text}` | ends |

@@ -28,7 +28,7 @@ impl Serialize for Id {
 }
 
 impl Id {
-    /// Nothing if the text is not an id of a known group.
+    /// `None` if the text is not an id of a known group.
     pub(crate) fn parse(text: &str) -> Option<Id> {
         let (letters, digits) = text.split_once('-')?;
         let group = GROUPS.iter().position(|it| *it == letters)?;
@@ -55,8 +55,8 @@ pub(crate) fn find(text: &str) -> impl Iterator<Item = (usize, Id)> {
     })
 }
 
-/// Whether an id behind `text` is a reference: the text ends in `see`, or it joins the id to a list
-/// that began behind one.
+/// Whether an id after `text` is a reference: the text ends in `see`, or continues a list that
+/// began after `see`.
 pub(crate) fn leads_to_reference(text: &str, is_list: bool) -> bool {
     // A list can go on in the next line of a comment, and its ids can be quoted.
     let is_text = |it: &&str| !["//", "///", "//!"].contains(it);

@@ -26,11 +26,11 @@ pub(crate) struct Import {
 /// When the code of an item can run.
 #[derive(Default, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// When its module is reached: a macro, an alias, or no item at all. An alias is always used: who
-    /// uses what it stands for need not name it.
+    /// When its module is reached: a macro, an alias, or no item at all. An alias always counts as
+    /// used: code can use its target without naming the alias.
     #[default]
     Always,
-    /// When somebody names it.
+    /// When reached code names it.
     Named,
     /// An `impl`: when everything in its header is reached. A macro call could implement anything,
     /// and a symbol for the linker needs no name: their header is empty.
@@ -45,7 +45,7 @@ pub(crate) struct Item {
     pub(crate) usage: Use,
     /// The paths in its code, single words among them.
     pub(crate) paths: BTreeSet<Path>,
-    /// From behind the item before it to its own last line.
+    /// From the line after the item before it to its own last line.
     pub(crate) lines: Range<usize>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn modules(sources: &[Source<'_>]) -> anyhow::Result<Modules> {
         let syntax = syn::parse_file(source.text);
         let items = syntax.with_context(|| format!("cannot parse {}", source.file))?.items;
         let mut reader = Reader { modules: &mut modules, source, path, line: 1 };
-        // What a file says of itself stands before its first item and is not of it.
+        // The file's own comments stand before its first item and do not belong to it.
         let first = items.first().map_or(1, |it| it.span().start().line);
         reader.push(Item::default(), first - 1);
         reader.read(&items);
@@ -98,7 +98,7 @@ struct Reader<'a> {
     source: &'a Source<'a>,
     /// The module that is being read.
     path: Path,
-    /// Behind the item before.
+    /// The line after the last item.
     line: usize,
 }
 
@@ -219,7 +219,7 @@ fn paths(tokens: &[Token<'_>]) -> BTreeSet<Path> {
     code.replace(" : : ", "::").split_whitespace().filter_map(path_of).collect()
 }
 
-/// The words of a path. Other signs at its ends are not of it: `a::{`, `>::b`.
+/// The words of a path. Other signs at its ends do not belong to it: `a::{`, `>::b`.
 fn path_of(text: &str) -> Option<Path> {
     let is_name = |it: &&str| it.starts_with(|it: char| it.is_alphabetic() || it == '_');
     let path: Path = text.split("::").filter(is_name).map(str::to_owned).collect();

@@ -1,8 +1,8 @@
-//! Which code the binaries reach. An item is reached when reached code names a path that leads to it,
-//! an `impl` when all that its header names is. A crate's root does not reach what it declares or
-//! re-exports: only who names something there reaches it.
+//! Which code the binaries reach. An item is reached when reached code names a path that leads to
+//! it, an `impl` when everything that its header names is reached. A crate's root does not reach
+//! what it declares or re-exports: only code that names such an item reaches it.
 //!
-//! Where the text alone leaves a doubt, code counts as reached: an error here should be true.
+//! In doubt, code counts as reached: a reported problem should be real.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -46,16 +46,16 @@ type Taken = BTreeSet<(Path, usize)>;
 /// What can be reached of a module.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    /// Anything at all. What needs no name is reached with it, and so are the modules above: their
-    /// macros are in scope without a path.
+    /// Any part of the module. Items that need no name are reached with it, and so are the modules
+    /// above: their macros are in scope without a path.
     Any,
     /// The item of this index.
     Item(usize),
-    /// What it imports: a trait need not be named to be used. A re-export imports nothing.
+    /// Its imports: a trait need not be named to be used. A re-export imports nothing.
     Imports,
     /// All items: a name that the module does not have was made by a macro there.
     Items,
-    /// All items, and what others can name through it.
+    /// All items, and everything that other modules can name through it.
     Public,
 }
 
@@ -120,7 +120,7 @@ impl Reach<'_> {
         }
     }
 
-    /// The items of a module that are so. A function and a type may share a name.
+    /// The items of a module that satisfy `is`. A function and a type may share a name.
     fn items(&self, module: &[String], is: impl Fn(&Item) -> bool) -> Vec<Node> {
         let items = self.modules.get(module).into_iter().flat_map(|it| it.items.iter().enumerate());
         items.filter(|(_, it)| is(it)).map(|(it, _)| (module.to_vec(), Part::Item(it))).collect()
@@ -130,7 +130,7 @@ impl Reach<'_> {
     fn impls(&self) -> Vec<Node> {
         let is_known = |name: &Path, path: &Path| {
             let targets = self.resolve_in_code(name, path);
-            // Whether something uses what a macro made is not known.
+            // It is unknown whether code uses an item that a macro made, so it counts as reached.
             let is_reached = |it: &Node| it.1 == Part::Items || self.reached.contains(it);
             targets.is_empty() || targets.iter().any(is_reached)
         };

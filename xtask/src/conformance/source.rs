@@ -1,4 +1,4 @@
-//! One source file: its tokens, which of them are those of tests, and the citations in its comments and
+//! One source file: its tokens, which of them are test code, and the citations in its comments and
 //! strings. Comments other than docs lie between tokens. Nothing here knows of modules.
 
 use std::ops::Range;
@@ -74,7 +74,7 @@ impl<'a> Source<'a> {
     }
 
     /// Where a byte of the file stands, if it is not code itself. A comment between test code and
-    /// other code is of the latter.
+    /// other code belongs to the other code.
     fn place(&self, offset: usize) -> Option<Place> {
         let next = self.tokens.partition_point(|it| it.range.end <= offset);
         let (before, after) = (self.tokens[..next].last(), self.tokens.get(next));
@@ -116,7 +116,7 @@ impl<'a> Source<'a> {
                 self.push(tree.span());
             }
         }
-        // What a module says of itself is not of its first item.
+        // A module's own docs do not belong to its first item.
         let inner = self.tokens[first..last].iter().rposition(|it| it.text.starts_with("//!"));
         first += inner.map_or(0, |it| it + 1);
         let has = |is: fn(&str) -> bool| attributes.iter().any(|it| is(it));

@@ -174,7 +174,8 @@ pub(super) struct Inexpressible {
 }
 
 impl Names {
-    /// A root's hash is made of what its ExecutionStarted says (J-1), so that is looked up first.
+    /// A root's hash is made from its ExecutionStarted event (J-1), so that event is looked up
+    /// first.
     pub(super) fn of(trace: &Trace) -> anyhow::Result<Self> {
         let mut roots = BTreeMap::new();
         for step in &trace.steps {
@@ -255,7 +256,7 @@ impl Names {
                     component_digest: digest(component_digest),
                     function_name: FunctionName::new("model")?,
                     input: payload(input),
-                    // In the model it is arbitrary, even the execution itself.
+                    // The model allows any parent, even the execution itself.
                     parent_id: None,
                     idempotency_key: Some(operation(exec, idempotency_key)?),
                     attempts: key.attempts().clone(),

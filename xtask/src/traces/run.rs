@@ -64,8 +64,8 @@ pub(super) fn run(trace: &Trace) -> anyhow::Result<Verdict> {
     Ok(Verdict::Accepted)
 }
 
-/// How the journal differs from what the model says after a step. A trace that says nothing
-/// there is not compared.
+/// How the journal differs from the model's state after a step. A step without such a state is not
+/// compared.
 fn difference(names: &Names, step: &Step, journal: &Journal) -> anyhow::Result<Option<String>> {
     if let Some(next) = step.next
         && next != journal.next_child()

@@ -16,17 +16,19 @@ const OWN: [&str; 2] = ["rustc-web", "libstd-rust-web"];
 /// Downloads packages, and those that they need and the system lacks, into a folder.
 pub(super) fn download(packages: &[&str], folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let apt = Apt::new(folder)?;
-    // A source of the user's that is not reachable is no reason to stop: what is needed may come
-    // from another. The download below tells.
+    // One unreachable source is no reason to stop: another may have the packages. If none does, the
+    // download below fails.
     if let Err(Error::Start { source, .. }) = run::output(apt.get().arg("update")) {
         return Err(unable(match source.kind() {
-            io::ErrorKind::NotFound => "apt-get is not there to fetch Debian's".to_owned(),
-            _ => format!("apt-get does not start: {source}"),
+            io::ErrorKind::NotFound => {
+                "apt-get, which fetches Debian's compiler, is not installed".to_owned()
+            }
+            _ => format!("apt-get could not be started: {source}"),
         }));
     }
     let names = apt.closure(packages)?;
     let fetched = run::output(apt.get().arg("download").args(&names).current_dir(folder));
-    fetched.map_err(|error| unable(format!("Debian's cannot be fetched: {error}")))?;
+    fetched.map_err(|error| unable(format!("Debian's compiler could not be fetched: {error}")))?;
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::file("list", folder))? {
         let path = entry.map_err(Error::file("list", folder))?.path();
@@ -51,7 +53,7 @@ impl Apt {
         let options = vec![
             format!("-oDir::State::Lists={}", lists.display()),
             format!("-oDir::Cache={}", cache.display()),
-            // As root, apt would fetch as a user who may not see the cache folder.
+            // As root, apt would fetch as a user that may not enter the cache folder.
             "-oAPT::Sandbox::User=root".to_owned(),
             "-oAcquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
             "-oAcquire::Languages=none".to_owned(),
@@ -76,7 +78,7 @@ impl Apt {
                 .args(["--simulate", "--no-install-recommends", "--reinstall", "install"])
                 .args(packages),
         )
-        .map_err(|error| unable(format!("Debian's is not in apt's sources: {error}")))?;
+        .map_err(|error| unable(format!("Debian's compiler is not in apt's sources: {error}")))?;
         let mut names: Vec<String> = packages.iter().copied().map(str::to_owned).collect();
         let mut next = 0;
         while let Some(name) = names.get(next).cloned() {
@@ -113,7 +115,7 @@ fn needed(depends: &str) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
 
-    /// apt's words are read as it writes them.
+    /// apt's output is parsed as apt writes it.
     #[test]
     fn reads_apt() {
         let plan = "Reading package lists...\nInst libllvm22 (1:22.1.8-1 Debian [amd64])\n\

@@ -1,5 +1,5 @@
-//! `indelible bench invoke`, `bench steps` and `bench fanout`: what the engine does in this
-//! process, from a call to its durable outcome.
+//! `indelible bench invoke`, `bench steps` and `bench fanout`: calls of an engine in this process,
+//! each until its outcome is durable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ Examples:
   indelible bench fanout
   indelible bench fanout --n 10000 --workflows 1 --json";
 
-/// How much is under way, and for how long: all that `invoke` needs to know.
+/// How many calls are under way at once, and for how long: the arguments of `invoke`.
 #[derive(Args)]
 pub(crate) struct Load {
     /// How many are under way at once
@@ -78,7 +78,7 @@ pub(crate) struct FanoutArguments {
     seconds: u32,
 }
 
-/// What to call, and how it is counted.
+/// Which function to call, and how its calls are counted.
 struct Work {
     workload: &'static str,
     function: &'static str,
@@ -87,7 +87,7 @@ struct Work {
     in_flight: u32,
 }
 
-/// What is told of workflows with so many steps each, so many at once.
+/// The figures of workflows with `n` steps each, `in_flight` of them at once.
 pub(super) fn call_figures((n, in_flight): (u32, u32), driven: &Stretch, fsyncs: u64) -> Figures {
     let (seconds, count) = (round(driven.seconds, 3), driven.latencies.count());
     let per_s = round(driven.per_s() * f64::from(n), 1);
@@ -117,7 +117,7 @@ impl Measure for FanoutArguments {
 }
 
 impl Work {
-    /// A function that makes many calls.
+    /// A function that makes `n` calls.
     fn of_many(workload: &'static str, n: u32, in_flight: u32) -> Self {
         Self { workload, function: workload, input: n.to_string(), n, in_flight }
     }
@@ -126,7 +126,7 @@ impl Work {
         let Self { workload, function, input, n, in_flight } = self;
         let engine = site.engine(site.world()?)?;
         let callers = |count| Caller::many(&engine, function, &input, count);
-        // The first call loads the component; that is not what is measured.
+        // The first call loads the component, which is not measured.
         drive_for(site.runtime, callers(1), Duration::from_millis(1))?;
 
         let (driven, fsyncs) = site.drive(&engine, callers(in_flight), seconds)?;
@@ -150,7 +150,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// So many that call the same.
+    /// Callers of the same function.
     pub(super) fn many(
         engine: &Arc<Engine>,
         function: &'static str,

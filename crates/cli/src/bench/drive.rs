@@ -1,5 +1,5 @@
-//! Producers that commit one thing after the other for a while, each waiting for the disk, and
-//! how long that took them.
+//! Runs producers that commit one item after the other, each waiting for the disk, and measures how
+//! long that takes.
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 use std::future::Future;
@@ -15,18 +15,18 @@ use super::meters::Usage;
 use super::report::round;
 use crate::failure::Failure;
 
-/// Makes things and commits them, one at a time.
+/// Makes items and commits them, one at a time.
 pub(super) trait Producer: Send + 'static {
     type Input: Send;
 
-    /// Makes the next one. Not part of what is measured.
+    /// Makes the next item; this time is not measured.
     fn prepare(&mut self) -> Self::Input;
 
-    /// Returns when it is durable.
+    /// Returns when the item is durable.
     fn commit(&mut self, input: Self::Input) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// A stretch of time, and what was done in it.
+/// A stretch of time, and the commits in it.
 #[derive(Debug, Default)]
 pub(super) struct Stretch {
     pub(super) seconds: f64,
@@ -39,7 +39,7 @@ impl Stretch {
         self.latencies.count() as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// Processor time, in seconds, as it is told.
+    /// Processor time in seconds, rounded for the report.
     pub(super) fn cpu_s(&self) -> f64 {
         round(self.usage.cpu.as_secs_f64(), 3)
     }
@@ -64,20 +64,19 @@ impl Windows {
     }
 }
 
-/// All of it.
-pub(super) struct Driven {
+pub(super) struct DriveResult {
     pub(super) all: Stretch,
-    /// The longest time without anything done.
+    /// The longest time without a commit.
     pub(super) stall: Duration,
 }
 
-/// What all producers add to.
+/// The counters that all producers share.
 struct Tally {
     start: Instant,
     end: Instant,
-    /// One for each producer, so that none waits for another.
+    /// One for each producer, so that none waits for another's lock.
     latencies: Vec<Mutex<Histogram>>,
-    /// When something was done last, and the longest gap, in nanoseconds since the start.
+    /// The last commit and the longest gap, in nanoseconds since the start.
     last: AtomicU64,
     gap: AtomicU64,
 }
@@ -90,12 +89,12 @@ impl Tally {
     fn add(&self, producer: usize, began: Instant, done: Instant) {
         self.of(producer).add(nanos(done - began));
         let now = nanos(done - self.start);
-        // Two that are done at once may pass each other: then the gap between them is none.
+        // Two producers that finish at once may get here in either order; then the gap is 0.
         let before = self.last.fetch_max(now, Ordering::Relaxed);
         self.gap.fetch_max(now.saturating_sub(before), Ordering::Relaxed);
     }
 
-    /// Takes what was done since it was asked last.
+    /// Takes the latencies since the last call.
     fn take(&self) -> Histogram {
         let mut all = Histogram::default();
         let producers = 0..self.latencies.len();
@@ -117,14 +116,14 @@ pub(super) fn drive_for<P: Producer>(
     Ok(drive(runtime, producers, Windows::one(length), |_| Ok(()))?.all)
 }
 
-/// Runs producers until the time is up; `each` is told of every window when it is over. The first
-/// error ends everything.
+/// Runs producers until the time is up, and calls `each` after every window. The first error ends
+/// everything.
 pub(super) fn drive<P: Producer>(
     runtime: &Runtime,
     producers: Vec<P>,
     windows: Windows,
     mut each: impl FnMut(&Stretch) -> Result<(), Failure>,
-) -> Result<Driven, Failure> {
+) -> Result<DriveResult, Failure> {
     let mut usage = Usage::now();
     let start = Instant::now();
     let tally = Arc::new(Tally {
@@ -158,15 +157,15 @@ pub(super) fn drive<P: Producer>(
             each(&stretch)?;
             all.merge(&stretch);
         }
-        Ok(Driven { all, stall: Duration::from_nanos(tally.gap.load(Ordering::Relaxed)) })
+        Ok(DriveResult { all, stall: Duration::from_nanos(tally.gap.load(Ordering::Relaxed)) })
     })
 }
 
-/// Waits until all have ended, or one has failed.
+/// Waits until all tasks have ended, or one has failed.
 async fn finish(tasks: &mut JoinSet<Result<(), Failure>>) -> Result<(), Failure> {
     while let Some(ended) = tasks.join_next().await {
         ended.map_err(|error: JoinError| {
-            Failure::new(format!("a producer ended early: {error}"))
+            Failure::new(format!("a producer of the benchmark ended early: {error}"))
                 .hint("this is a defect of the benchmark; please report it")
         })??;
     }

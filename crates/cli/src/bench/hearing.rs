@@ -1,40 +1,39 @@
-//! What guests say when they go on: the moment in which it happens, before anything of it is
-//! durable.
+//! Observes the lines that guests log when they go on, which happens before the commit.
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use indelible_runtime::world::{LogLine, Observer};
+use indelible_runtime::world::{LogLine, Observer, Trouble};
 
 use super::drive::nanos;
 use super::histogram::Histogram;
 
 /// Counts lines.
 #[derive(Debug, Default)]
-pub(super) struct Counting(AtomicU64);
+pub(super) struct LineCounter(AtomicU64);
 
-impl Counting {
+impl LineCounter {
     pub(super) fn count(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-impl Observer for Counting {
+impl Observer for LineCounter {
     fn logged(&self, _line: LogLine<'_>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn trouble(&self, what: &str) {
-        super::note(&format!("warning: {what}"));
+    fn trouble(&self, trouble: &Trouble<'_>) {
+        super::note(&format!("warning: {trouble}"));
     }
 }
 
-/// So many of a sender's signals can be under way before their times are written over.
+/// How many signals of a sender can be under way before their times are overwritten.
 const TIMES: usize = 256;
 
-/// Each line is the number of a signal: how long it took from the sending to the line.
+/// Measures the time from a signal to the line that its guest logs, which is the signal's value.
 pub(super) struct Timing {
     start: Instant,
     senders: Vec<Sender>,
@@ -57,19 +56,19 @@ impl Timing {
         Self { start: Instant::now(), senders, heard: AtomicU64::new(0) }
     }
 
-    /// A sender is about to send its next signal, the one of this number; what it must carry.
+    /// Notes the time of a sender's signal of this number, and returns the value to send.
     pub(super) fn sending(&self, sender: u32, number: u32) -> u64 {
         let times = &self.senders[sender as usize].times;
         times[number as usize % TIMES].store(nanos(self.start.elapsed()), Ordering::SeqCst);
         u64::from(sender) << 32 | u64::from(number)
     }
 
-    /// How many were heard.
+    /// How many signals arrived.
     pub(super) fn heard(&self) -> u64 {
         self.heard.load(Ordering::SeqCst)
     }
 
-    /// How long they took.
+    /// How long the signals took.
     pub(super) fn latencies(&self) -> Histogram {
         let mut all = Histogram::default();
         for sender in &self.senders {
@@ -91,7 +90,7 @@ impl Observer for Timing {
         self.heard.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn trouble(&self, what: &str) {
-        super::note(&format!("warning: {what}"));
+    fn trouble(&self, trouble: &Trouble<'_>) {
+        super::note(&format!("warning: {trouble}"));
     }
 }

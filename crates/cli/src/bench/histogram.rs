@@ -1,4 +1,4 @@
-//! `Histogram`: how long things took, in a fixed number of buckets.
+//! `Histogram`: latencies in a fixed number of buckets.
 //!
 //! Our own because it is this small: each power of two has 32 buckets, so a percentile is at most
 //! 3 % too high, and never too low. Every producer has one, and adding to it allocates nothing.
@@ -54,7 +54,7 @@ impl Histogram {
         per_mille.map(|part| micros(self.per_mille(part)))
     }
 
-    /// So many in a thousand took no longer than this many nanoseconds.
+    /// The time, in nanoseconds, that so many in a thousand did not exceed.
     pub(super) fn per_mille(&self, per_mille: u64) -> u64 {
         let rank = (u128::from(self.count) * u128::from(per_mille)).div_ceil(1_000);
         let mut seen = 0_u128;
@@ -70,13 +70,13 @@ impl Histogram {
 
 fn bucket(nanos: u64) -> usize {
     let nanos = nanos.min((1 << EXPONENT_MAX) - 1);
-    // The place of the highest bit; those below `SUB` have a bucket each.
+    // The position of the highest bit; times below `SUB` have a bucket each.
     let shift = (u64::BITS - 1 - nanos.max(1).leading_zeros()).saturating_sub(SUB_BITS);
-    // The highest bit itself makes the first row of buckets twice as long, so it counts once.
+    // The highest bit is part of the index, so the first row of buckets is twice as long.
     shift as usize * SUB + (nanos >> shift) as usize
 }
 
-/// The longest time that belongs into a bucket.
+/// The longest time in a bucket.
 fn last_of(index: usize) -> u64 {
     let shift = (index / SUB).saturating_sub(1);
     let first = (index - shift * SUB) as u64;
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Nothing happened, or once: no percentile is made up.
+    /// With no time or one, no percentile is invented.
     #[test]
     fn few_are_told_as_they_are() {
         let mut histogram = Histogram::default();

@@ -1,4 +1,4 @@
-//! `indelible bench history`: whether calls become slower with what is over and kept.
+//! `indelible bench history`: whether finished executions in the store slow calls down.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl History<'_> {
     }
 
     fn round(&self, engine: &Arc<Engine>) -> Result<Round, Failure> {
-        // What one store still has to write out and compact must not slow the other.
+        // One store must not flush and compact while the other is measured.
         house::come_to_rest();
         let callers = Caller::many(engine, "echo", INPUT, self.in_flight);
         let driven = drive_for(self.runtime, callers, self.length)?;
@@ -134,7 +134,7 @@ struct Round {
 mod tests {
     use super::median;
 
-    /// The middle of what was measured, in whatever order it came.
+    /// The median does not depend on the order of the measurements.
     #[test]
     fn medians() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);

@@ -1,5 +1,5 @@
-//! An engine in a folder, as the benchmarks of the engine use it: with the component that is
-//! called, a clock that can be moved, and somebody who hears what guests say.
+//! An engine in a folder, for the benchmarks of the engine: with the component to call, a clock
+//! that can be moved, and an observer of the guests' lines.
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 use std::future::Future;
@@ -14,27 +14,27 @@ use indelible_journal::{Ending, ExecutionId, Micros, Namespace, Payload, Timesta
 use indelible_records::TABLES;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Clock, Observer, System};
-use indelible_runtime::{Asked, Engine, Options, Start, World};
+use indelible_runtime::{Attribution, Engine, Options, Start, World};
 use indelible_store::{Store, embedded};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use super::drive::{Producer, Stretch, drive_for};
 use super::meters::Usage;
-use super::place::Place;
+use super::place::BenchFolder;
 use super::report::{Measurement, Report};
 use super::{FolderArguments, guest};
 use crate::failure::Failure;
 
 /// The name under which the component is deployed.
 pub(super) const COMPONENT: &str = "bench";
-/// How much [`many`] has under way at once.
+/// How many calls [`many`] has under way at once.
 const IN_FLIGHT: u32 = 256;
-/// How often it is looked whether something has come about.
+/// The time between two checks of a condition.
 const POLL: Duration = Duration::from_millis(2);
 
-/// How long the store may take to come to rest: until little happens in so many stretches of time,
-/// one after the other. It writes out what came in when nothing came in for a second.
+/// The store is at rest after [`STRETCHES`] quiet stretches in a row, or after `REST_MAX`. It
+/// flushes once no writes have come for a second.
 const REST_MAX: Duration = Duration::from_secs(60);
 const STRETCH: Duration = Duration::from_millis(500);
 const STRETCHES: u32 = 5;
@@ -54,29 +54,29 @@ pub(crate) struct Where {
     pub(super) json: bool,
 }
 
-/// A benchmark of the engine: its own arguments, and where it happens.
+/// A benchmark of the engine: its own arguments, and where it runs.
 #[derive(Args)]
-pub(crate) struct Measured<A: Args> {
+pub(crate) struct EngineBench<A: Args> {
     #[command(flatten)]
     arguments: A,
     #[command(flatten)]
     place: Where,
 }
 
-/// What is measured, and how it is told.
+/// Runs a benchmark, and reports it.
 pub(crate) trait Measure {
     fn measure(&self, site: &Site<'_>) -> Result<Measurement, Failure>;
 }
 
-/// Where it happens.
+/// Where a benchmark runs.
 pub(crate) struct Site<'a> {
     pub(super) runtime: &'a Runtime,
-    pub(super) place: &'a Place,
-    /// The component that was named.
+    pub(super) place: &'a BenchFolder,
+    /// The component, if one was named.
     pub(super) guest: Option<&'a Path>,
 }
 
-impl<A: Args + Measure> Measured<A> {
+impl<A: Args + Measure> EngineBench<A> {
     pub(super) fn run(&self, runtime: &Runtime, out: &mut impl Write) -> Result<(), Failure> {
         let place = self.place.folder.make(runtime)?;
         let site = Site { runtime, place: &place, guest: self.place.guest.as_deref() };
@@ -86,7 +86,7 @@ impl<A: Args + Measure> Measured<A> {
 }
 
 impl Site<'_> {
-    /// The world of an engine here.
+    /// A new world for an engine here.
     pub(super) fn world(&self) -> Result<World, Failure> {
         Ok(World::system(guests(self.place.path())?))
     }
@@ -99,7 +99,7 @@ impl Site<'_> {
         Ok(engine)
     }
 
-    /// What producers do with an engine in so many seconds, and how often its store syncs meanwhile.
+    /// Runs producers on an engine for so many seconds; also returns how often its store synced.
     pub(super) fn drive<P: Producer>(
         &self,
         engine: &Engine,
@@ -112,12 +112,12 @@ impl Site<'_> {
     }
 }
 
-/// The system's clock, and how far it was moved.
+/// The system's clock plus an offset.
 #[derive(Debug, Default)]
 pub(super) struct MovedClock(AtomicU64);
 
 impl MovedClock {
-    /// From now on it is so much later.
+    /// Moves the clock forward.
     pub(super) fn move_on(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.0.fetch_add(micros, Ordering::SeqCst);
@@ -136,7 +136,7 @@ impl Clock for MovedClock {
     }
 }
 
-/// What runs guests. One for the process: what it reserves is much.
+/// The runtime of guests. A process makes only one, because it reserves much address space.
 pub(super) fn guests(folder: &Path) -> Result<Arc<Guests>, Failure> {
     let failed = |error: String| unopened(folder, &error);
     let artifacts =
@@ -163,20 +163,22 @@ pub(super) fn open(folder: &Path, world: World) -> Result<Engine, Failure> {
 
 fn unopened(folder: &Path, error: &str) -> Failure {
     Failure::new(format!("cannot open an engine in {}: {error}", folder.display()))
-        .hint("look at the disk's free space and at the limits of this process")
+        .hint("check the disk's free space and the limits of this process")
 }
 
-/// The world with another observer.
+/// A world with this observer.
 pub(super) fn world(guests: Arc<Guests>, observer: Arc<dyn Observer>) -> World {
     World { observer, ..World::system(guests) }
 }
 
-/// Deploys the component, and calls it once: the first call loads it.
+/// Deploys the component, and calls it once, because the first call loads it.
 pub(super) fn deploy(runtime: &Runtime, engine: &Engine, component: &[u8]) -> Result<(), Failure> {
-    runtime.block_on(engine.deploy(COMPONENT, component, Asked::default())).map_err(|error| {
-        Failure::new(format!("cannot deploy the component: {error}"))
-            .hint("name one with the functions of the benchmark's own with --guest")
-    })?;
+    runtime.block_on(engine.deploy(COMPONENT, component, Attribution::default())).map_err(
+        |error| {
+            Failure::new(format!("cannot deploy the component: {error}"))
+                .hint("give a component with the benchmark's functions with --guest")
+        },
+    )?;
     runtime.block_on(call(engine, "echo", "1".to_owned()))?;
     Ok(())
 }
@@ -195,7 +197,7 @@ pub(super) fn start(function: &str, input: String) -> Start {
     }
 }
 
-/// Calls a function, and returns what it returned.
+/// Calls a function, and returns its result.
 pub(super) async fn call(
     engine: &Engine,
     function: &str,
@@ -225,7 +227,7 @@ pub(super) fn broken(what: String) -> Failure {
         .hint("this is a defect of the engine, or the component is not the benchmark's")
 }
 
-/// Does something with an engine `count` times, many at once; what came of each, in no order.
+/// Runs `count` pieces of work with an engine, many at once; returns the results in no order.
 pub(super) fn many<T, F>(
     runtime: &Runtime,
     engine: &Arc<Engine>,
@@ -258,7 +260,7 @@ where
     })
 }
 
-/// Waits until something has come about, at most so long; how long it took.
+/// Waits until a condition holds, at most so long; returns how long it took.
 pub(super) fn until(
     what: &str,
     most: Duration,
@@ -268,7 +270,7 @@ pub(super) fn until(
     while !has_come() {
         if start.elapsed() > most {
             let seconds = most.as_secs();
-            return Err(broken(format!("after {seconds} s {what} has not come about")));
+            return Err(broken(format!("timed out after {seconds} s waiting for {what}")));
         }
         std::thread::sleep(POLL);
     }
@@ -282,14 +284,14 @@ pub(super) fn settle(engine: &Engine) -> Result<(), Failure> {
     durable.map_err(|error| broken(format!("the store has stopped: {error}")))
 }
 
-/// The processor time that this process uses by itself in a stretch of time.
+/// The processor time that this process uses in a stretch of time while it is idle.
 pub(super) fn used_in(time: Duration) -> Duration {
     let before = Usage::now();
     std::thread::sleep(time);
     Usage::now().since(before).cpu
 }
 
-/// Waits until nothing much goes on: the store writes out and compacts what came in.
+/// Waits until the store has flushed and compacted its writes, and little processor time is used.
 pub(super) fn come_to_rest() {
     let start = Instant::now();
     let mut quiet = 0;

@@ -1,5 +1,5 @@
-//! `indelible bench http`: workflows that send HTTP requests to a peer that answers at once, on this
-//! machine; beside them the disk itself.
+//! `indelible bench http`: workflows that send HTTP requests to a peer on this machine, which
+//! answers at once; for comparison, the disk itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,10 +42,10 @@ pub(crate) struct HttpArguments {
     steps: StepsArguments,
 }
 
-/// For how long a connection may be silent to carry a POST: as it is, for ever, and not at all.
+/// How long an idle connection may still carry a POST: the default, for ever, and not at all.
 const SILENCES: [Option<Duration>; 3] = [None, Some(Duration::MAX), Some(Duration::ZERO)];
 
-/// A client for each of [`SILENCES`], of which one is in use.
+/// A client for each of [`SILENCES`]; one of them is in use.
 struct Clients {
     clients: Vec<Client>,
     used: AtomicUsize,
@@ -81,7 +81,7 @@ impl Measure for HttpArguments {
         let engine = site.engine(world)?;
         let input = format!("[{n},\"{}\"]", peer.url("/fast"));
         let callers = || Caller::many(&engine, "requests", &input, in_flight);
-        // The first ones load the component and connect; that is not what is measured.
+        // The first calls load the component and connect, which is not measured.
         let warm_up = || drive_for(runtime, callers(), Duration::from_millis(1));
         warm_up()?;
         let measured = || site.drive(&engine, callers(), seconds);
@@ -119,7 +119,7 @@ impl Measure for HttpArguments {
     }
 }
 
-/// To the peer, and nowhere else.
+/// A client that may reach the peer, and nothing else.
 fn config(peer: &Peer) -> Config {
     let grant = Grant {
         hosts: vec![peer.address().to_string().parse().expect("an address is a host")],

@@ -1,5 +1,5 @@
-//! Journals to read: many executions, written in large batches, each of which can be named again
-//! by its index.
+//! Loads a store with many journals, in large batches. Each journal can be found again by its
+//! index.
 #![expect(clippy::disallowed_methods, reason = "it waits for the engine's background work")]
 
 use std::time::Duration;
@@ -13,26 +13,25 @@ use super::steps::{Execution, JOURNAL_ENTRIES, ROW_ENTRIES, put_row};
 use super::{SEED_LOAD, note};
 use crate::failure::Failure;
 
-/// Half a mebibyte: large enough that the disk is busy, small against the bounds of a store.
+/// Half a mebibyte a batch: enough to keep the disk busy, and far below a store's bounds.
 const BATCH_JOURNALS: u64 = 100;
-/// The rows of a journal.
 pub(super) const JOURNAL_ROWS: u64 = JOURNAL_ENTRIES / ROW_ENTRIES;
 
-/// The background counts as done when it takes less than a twentieth of a core for so long.
+/// The background work is idle if it takes less than a twentieth of a core for so long.
 const QUIET: Duration = Duration::from_millis(250);
 const QUIET_WAITS_MAX: usize = 480;
-/// Silence for so long means that nothing more will come.
+/// Idle for so long, the background work is done.
 const QUIET_ENOUGH: Duration = Duration::from_secs(4);
 
-/// Journals that are in a store.
+/// The journals in a store.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Loaded {
+pub(super) struct LoadedStore {
     journals: u64,
 }
 
-impl Loaded {
-    /// Writes as many journals as hold so many entries. Their roots are random, so the order in
-    /// which they are written is not that of their keys.
+impl LoadedStore {
+    /// Writes as many journals as are needed for so many entries. Roots are random, so journals are
+    /// not written in the order of their keys.
     pub(super) fn load(store: &Store, entries: u64) -> Result<Self, Failure> {
         let journals = entries.div_ceil(JOURNAL_ENTRIES).max(1);
         note(&format!("loading {} entries", journals * JOURNAL_ENTRIES));
@@ -57,12 +56,12 @@ impl Loaded {
         self.journals * JOURNAL_ENTRIES
     }
 
-    /// One of the executions.
+    /// A random one of the executions.
     pub(super) fn any(&self, random: &mut Random) -> Execution {
         Execution::random(&mut Random::of(SEED_LOAD, random.below(self.journals)))
     }
 
-    /// Reads everything once, so that nothing is read for the first time when it is measured.
+    /// Reads everything once, so that no measured read is the first.
     pub(super) fn warm_up(&self, store: &Store) -> Result<(), Failure> {
         note("reading everything once");
         let mut rows = 0;
@@ -78,7 +77,7 @@ impl Loaded {
         check(rows, self.journals * JOURNAL_ROWS)
     }
 
-    /// The same for point reads: the engine keeps what they read apart from what scans read.
+    /// The same for point reads, which the engine caches apart from scans.
     pub(super) fn warm_up_gets(&self, store: &Store) -> Result<(), Failure> {
         note("reading every row once");
         for journal in 0..self.journals {
@@ -93,10 +92,10 @@ impl Loaded {
     }
 }
 
-/// Waits until the engine has flushed and compacted what it wants to, or for two minutes.
+/// Waits until the engine has finished flushing and compacting, for two minutes at most.
 fn settle() {
     note("waiting for the background work to end");
-    // An idle store tidies up after a second or two, so a short silence says nothing.
+    // An idle store tidies up after a second or two, so a short pause means nothing.
     let mut quiet = 0;
     for _ in 0..QUIET_WAITS_MAX {
         let before = Usage::now();
@@ -107,10 +106,10 @@ fn settle() {
             return;
         }
     }
-    note("the background work goes on; measuring beside it");
+    note("background work is still running; measuring anyway");
 }
 
-/// A benchmark of reads that find something else measures something else.
+/// Fails if reads found another number of rows than was loaded: then something else was measured.
 pub(super) fn check(rows: u64, expected: u64) -> Result<(), Failure> {
     if rows == expected {
         return Ok(());
@@ -120,11 +119,13 @@ pub(super) fn check(rows: u64, expected: u64) -> Result<(), Failure> {
 }
 
 pub(super) fn unreadable(error: impl std::fmt::Display) -> Failure {
-    Failure::new(format!("what was loaded cannot be read: {error}"))
-        .hint("look at the disk's health, or choose another with --dir")
+    Failure::new(format!("the loaded entries cannot be read: {error}"))
+        .hint("check the disk's health, or choose another with --dir")
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::new(format!("entries cannot be loaded: {error}"))
-        .hint("look at the disk's free space, load fewer with --load, or choose another with --dir")
+    Failure::new(format!("entries cannot be loaded: {error}")).hint(
+        "check the disk's free space, load fewer with --load, or choose another disk with \
+             --dir",
+    )
 }

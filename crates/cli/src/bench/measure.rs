@@ -1,4 +1,4 @@
-//! `Bench`: the workloads, one after the other, each in a store of its own or over the loaded one.
+//! `Bench`: runs the workloads one after the other, each in its own store or over the loaded one.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,8 +9,8 @@ use indelible_store::embedded::{self, Options};
 use tokio::runtime::Runtime;
 
 use super::drive::{Stretch, Windows};
-use super::load::{JOURNAL_ROWS, Loaded};
-use super::place::Place;
+use super::load::{JOURNAL_ROWS, LoadedStore};
+use super::place::BenchFolder;
 use super::report::{Line, Report, figures, round};
 use super::steps::ROW_ENTRIES;
 use super::sustained::{self, Setting};
@@ -21,7 +21,7 @@ pub(super) struct Bench<'a> {
     pub(super) arguments: &'a StoreArguments,
     pub(super) options: Options,
     pub(super) runtime: &'a Runtime,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a BenchFolder,
 }
 
 impl Bench<'_> {
@@ -57,8 +57,8 @@ impl Bench<'_> {
         self.options.cache_bytes >> 20
     }
 
-    /// Steps, and the raw disk right before and right after them: the machine may not be the same
-    /// from one minute to the next.
+    /// Measures steps, and the raw disk right before and after: a machine's speed may change within
+    /// minutes.
     fn commits(&self, producers: u32, report: &mut Report<'_, impl Write>) -> Result<(), Failure> {
         let half = self.length() / 2;
         let file = self.place.join("raw");
@@ -98,7 +98,7 @@ impl Bench<'_> {
     fn over_loaded(&self, report: &mut Report<'_, impl Write>) -> Result<(), Failure> {
         let folder = self.place.join("loaded");
         let store = self.open(&folder)?;
-        let loaded = Loaded::load(&store, self.arguments.load)?;
+        let loaded = LoadedStore::load(&store, self.arguments.load)?;
         if self.wants(Workload::Scan) || self.wants(Workload::Get) {
             loaded.warm_up(&store)?;
         }

@@ -1,5 +1,5 @@
-//! What this process takes from the machine: processor time, memory, disk. What the system does
-//! not tell is none.
+//! What this process uses: processor time, memory, disk. A figure that the system does not give is
+//! none.
 #![expect(clippy::disallowed_methods, reason = "meters read the system's files")]
 
 use std::fs;
@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::report::round;
 
-/// A reading of what grows.
+/// A reading of counters that only grow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
     /// Processor time, user and system, of all threads.
@@ -22,7 +22,7 @@ pub(super) struct Usage {
 }
 
 impl Default for Usage {
-    /// Nothing was used, and that is known: what is added to it may be unknown.
+    /// Zero, and known; a sum with an unknown figure is unknown.
     fn default() -> Self {
         Self { cpu: Duration::ZERO, written: Some(0) }
     }
@@ -40,7 +40,7 @@ impl Usage {
         }
     }
 
-    /// What was used since an earlier reading.
+    /// The use since an earlier reading.
     pub(super) fn since(self, earlier: Self) -> Self {
         Self {
             cpu: self.cpu.saturating_sub(earlier.cpu),
@@ -48,7 +48,7 @@ impl Usage {
         }
     }
 
-    /// What was used in two stretches of time.
+    /// The use in two stretches of time.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             cpu: self.cpu + other.cpu,
@@ -73,14 +73,14 @@ pub(super) fn rss_bytes() -> Option<u64> {
     number("/proc/self/status", "VmRSS:").map(|kib| kib * 1024)
 }
 
-/// The number behind a name, in one of the files by which Linux tells of a process.
+/// The number after a name, in a file of `/proc`.
 fn number(file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     value.split_whitespace().next()?.parse().ok()
 }
 
-/// How much a folder takes on disk, in bytes. Files may come and go meanwhile.
+/// The size of a folder on disk, in bytes. Files may come and go meanwhile.
 pub(super) fn disk_bytes(folder: &Path) -> io::Result<u64> {
     let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let mut bytes = 0;

@@ -1,13 +1,13 @@
 //! `indelible bench`: what this machine can do, measured the same way everywhere.
 //!
-//! - `measure`: the workloads in turn. `step`, `raw`, `reads`, `sustained`, `open`: each of them.
-//! - `steps`: the rows of the workload. `load`: many of them to read. `drive`: producers, and the
-//!   time they take.
+//! - `measure`: the workloads in turn. `step`, `raw`, `reads`, `sustained`, `open`: one each.
+//! - `steps`: the rows of the workload. `load`: fills a store with them. `drive`: runs producers,
+//!   and measures their latency.
 //! - `server`: a server, over HTTP. `calls`, `http`, `signals`, `timers`, `recover`, `history`: the
-//!   engine. `house`: one in a folder.
-//!   `guest`: what it calls. `hearing`: what guests say.
-//! - `place`: the folder it happens in. `meters`: what the process takes from the machine.
-//!   `histogram`: latencies. `random`: bytes. `report`: what is printed.
+//!   engine. `house`: an engine in a folder. `guest`: the component that is called. `hearing`: the
+//!   lines that guests log.
+//! - `place`: the folder of a benchmark. `meters`: what the process uses. `histogram`: latencies.
+//!   `random`: bytes. `report`: the output.
 
 mod calls;
 mod drive;
@@ -44,13 +44,13 @@ use indelible_store::embedded::Options;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::house::Measured;
+use self::house::EngineBench;
 use self::measure::Bench as StoreBench;
-use self::place::Place;
+use self::place::BenchFolder;
 use self::report::Report;
 use crate::failure::Failure;
 
-/// Which stream of random bytes is whose: what one use writes, another never writes again.
+/// The seeds of the random streams: each use has its own, so that no bytes are written twice.
 const SEED_RAW: u64 = 0;
 const SEED_STEPS: u64 = 1;
 const SEED_LOAD: u64 = 2;
@@ -104,28 +104,28 @@ pub(crate) enum Command {
     Store(StoreArguments),
     /// Measure calls of a trivial function, each until its outcome is durable
     #[command(after_long_help = calls::INVOKE_HELP)]
-    Invoke(Measured<calls::Load>),
+    Invoke(EngineBench<calls::Load>),
     /// Measure workflows that make many calls, one after the other
     #[command(after_long_help = calls::STEPS_HELP)]
-    Steps(Measured<calls::StepsArguments>),
+    Steps(EngineBench<calls::StepsArguments>),
     /// Measure workflows that make many calls at once
     #[command(after_long_help = calls::FANOUT_HELP)]
-    Fanout(Measured<calls::FanoutArguments>),
+    Fanout(EngineBench<calls::FanoutArguments>),
     /// Measure workflows that send HTTP requests, one after the other
     #[command(after_long_help = http::HELP)]
-    Http(Measured<http::HttpArguments>),
+    Http(EngineBench<http::HttpArguments>),
     /// Measure signals to executions that wait for them
     #[command(after_long_help = signals::HELP)]
-    Signals(Measured<signals::SignalsArguments>),
+    Signals(EngineBench<signals::SignalsArguments>),
     /// Measure what many pending timers cost, how late a short sleep is, and a flood of due ones
     #[command(after_long_help = timers::HELP)]
-    Timers(Measured<timers::TimersArguments>),
+    Timers(EngineBench<timers::TimersArguments>),
     /// Measure a restart after a kill, with many executions waiting
     #[command(after_long_help = recover::HELP)]
-    Recover(Measured<recover::RecoverArguments>),
+    Recover(EngineBench<recover::RecoverArguments>),
     /// Measure calls with many finished executions in the store, against an empty one
     #[command(after_long_help = history::HELP)]
-    History(Measured<history::HistoryArguments>),
+    History(EngineBench<history::HistoryArguments>),
     /// Wait with many executions until killed, or go on with them; `recover` starts this
     #[command(hide = true)]
     Wait(recover::WaitArguments),
@@ -175,14 +175,17 @@ struct FolderArguments {
 }
 
 impl FolderArguments {
-    /// The folder to measure in. It goes away when the last handle does, or with an interrupt.
-    fn make(&self, runtime: &Runtime) -> Result<Arc<Place>, Failure> {
-        let place = Arc::new(Place::make(self.dir.as_deref(), self.keep)?);
+    /// The folder to measure in. Dropping its last handle, or an interrupt, removes it.
+    fn make(&self, runtime: &Runtime) -> Result<Arc<BenchFolder>, Failure> {
+        let place = Arc::new(BenchFolder::make(self.dir.as_deref(), self.keep)?);
         remove_when_interrupted(runtime, &place)
             .map_err(|error| unable("listen for signals", &error))?;
         note(&format!("measuring in {}", place.path().display()));
         if place.is_in_memory() {
-            note("warning: this folder is in memory, where a sync costs nothing; --dir names one");
+            note(
+                "warning: this folder is in memory, where a sync costs nothing; choose a folder \
+                 on a disk with --dir",
+            );
         }
         Ok(place)
     }
@@ -260,17 +263,17 @@ fn store(
     let options = arguments.cache.options();
     let bench = StoreBench { arguments, options, runtime: &runtime, place: &place };
     let result = bench.run(&mut Report::new(out, arguments.json));
-    // Nothing may run in the folder any more when its last handle, here, removes it.
+    // Tasks must have ended before the last handle of the folder, here, removes it.
     drop(runtime);
     result
 }
 
-/// As many workers as cores, as a server has.
+/// As many workers as cores, like a server.
 fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
-fn remove_when_interrupted(runtime: &Runtime, place: &Arc<Place>) -> io::Result<()> {
+fn remove_when_interrupted(runtime: &Runtime, place: &Arc<BenchFolder>) -> io::Result<()> {
     let _context = runtime.enter();
     for (kind, code) in [(SignalKind::interrupt(), 130), (SignalKind::terminate(), 143)] {
         let mut signal = signal(kind)?;
@@ -286,16 +289,16 @@ fn remove_when_interrupted(runtime: &Runtime, place: &Arc<Place>) -> io::Result<
 }
 
 fn unable(what: &str, error: &dyn std::error::Error) -> Failure {
-    Failure::new(format!("cannot {what}: {error}")).hint("look at the limits of this process")
+    Failure::new(format!("cannot {what}: {error}")).hint("check the limits of this process")
 }
 
-/// Tells whoever watches what is going on.
+/// Writes a message to stderr.
 fn note(text: &str) {
-    // Whether anybody does is no concern of a benchmark.
+    // A closed stderr does not matter to a benchmark.
     _ = writeln!(io::stderr(), "{text}");
 }
 
-/// A child of a benchmark ends with its parent, which holds the child's standard input open.
+/// Ends this child with its parent, which holds the child's standard input open.
 fn end_with_parent() {
     std::thread::spawn(|| {
         _ = io::stdin().read_to_end(&mut Vec::new());
@@ -306,6 +309,6 @@ fn end_with_parent() {
 fn close(store: Store) -> Result<(), Failure> {
     store.close().map_err(|error| {
         Failure::new(format!("cannot close the store: {error}"))
-            .hint("look at the disk's free space and its health")
+            .hint("check the disk's free space and health")
     })
 }

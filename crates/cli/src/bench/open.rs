@@ -1,5 +1,5 @@
-//! How long a store takes to open: after its process was killed under load, and after it was
-//! closed.
+//! Measures how long a store takes to open: after its process was killed under load, and after it
+//! was closed.
 #![expect(clippy::disallowed_methods, reason = "it starts, watches and kills a process")]
 
 use std::io::{self, Read as _};
@@ -16,12 +16,11 @@ use super::report::{Line, figures, mib, round};
 use super::{SEED_FILL, close, end_with_parent, meters, note, step};
 use crate::failure::Failure;
 
-/// How large the folder is to be, for each entry that is to be loaded: with the default about a
-/// gigabyte.
+/// The size of the folder for each entry to load: with the default number, about a gigabyte.
 const BYTES_PER_ENTRY: u64 = 512;
-/// Enough that groups are large: the folder is full sooner.
+/// Many producers make large groups, which fill the folder sooner.
 const PRODUCERS: u32 = 256;
-/// A process that fills for longer than this has been forgotten.
+/// The bound for filling the folder.
 const FILL_MAX: Duration = Duration::from_secs(3_600);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -67,18 +66,18 @@ fn timed<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<(T, f64), Failu
     Ok((done, start.elapsed().as_secs_f64()))
 }
 
-/// A process that does not outlive its owner.
+/// A process that is killed when this is dropped.
 struct Filler(Child);
 
 impl Drop for Filler {
     fn drop(&mut self) {
-        // SIGKILL: nothing is flushed, nothing is closed.
+        // SIGKILL: nothing is flushed or closed.
         _ = self.0.kill();
         _ = self.0.wait();
     }
 }
 
-/// Lets another process commit steps until the folder is so large; kills it while it does.
+/// Starts a process that commits steps, and kills it when the folder has the target size.
 fn filled_and_killed(folder: &Path, target: u64, options: &Options) -> Result<u64, Failure> {
     let spawn = || {
         process::Command::new(std::env::current_exe()?)
@@ -88,7 +87,7 @@ fn filled_and_killed(folder: &Path, target: u64, options: &Options) -> Result<u6
             .arg(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            // Its last words, if it ends by itself. They are no news if it is killed.
+            // Its stderr is shown only if it ends by itself.
             .stderr(Stdio::piped())
             .spawn()
     };
@@ -101,7 +100,10 @@ fn filled_and_killed(folder: &Path, target: u64, options: &Options) -> Result<u6
             _ = stderr.map(|mut stderr| stderr.read_to_string(&mut words));
             let why = words.lines().find_map(|line| line.strip_prefix("error: "));
             let why = why.map_or_else(|| status.to_string(), str::to_owned);
-            return Err(failed(&io::Error::other(format!("its process ended early: {why}"))));
+            return Err(failed(&io::Error::other(format!(
+                "the process that fills the store ended \
+                 early: {why}"
+            ))));
         }
         if meters::disk_bytes(folder).map_err(|error| failed(&error))? >= target {
             break;
@@ -112,8 +114,10 @@ fn filled_and_killed(folder: &Path, target: u64, options: &Options) -> Result<u6
 }
 
 fn failed(error: &io::Error) -> Failure {
-    Failure::new(format!("a store cannot be filled: {error}"))
-        .hint("look at the disk's free space, fill less with --load, or choose another with --dir")
+    Failure::new(format!("cannot fill a store: {error}")).hint(
+        "check the disk's free space, fill less with --load, or choose another disk with \
+             --dir",
+    )
 }
 
 /// The process that is killed: commits steps until then.

@@ -1,4 +1,4 @@
-//! `Place`: the folder in which everything happens, and its removal.
+//! `BenchFolder`: the folder of a benchmark, and its removal.
 #![expect(clippy::disallowed_methods, reason = "a benchmark of a disk owns a folder on it")]
 
 use std::fs;
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 
-/// How often removal begins anew: the engine's threads may still make files meanwhile.
+/// How often removal is retried: the engine's threads may still make files meanwhile.
 const REMOVALS_MAX: usize = 100;
 
 /// A folder that was empty or absent before.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct BenchFolder {
     path: PathBuf,
     leave: Leave,
     guests: Mutex<Guests>,
@@ -26,12 +26,12 @@ pub(super) struct Place {
 pub(super) struct Guest(Arc<Mutex<Child>>);
 
 impl Guest {
-    /// Its number.
+    /// The process id.
     pub(super) fn id(&self) -> u32 {
         lock(&self.0).id()
     }
 
-    /// Kills it: nothing is flushed, nothing is closed.
+    /// Kills the process: nothing is flushed or closed.
     pub(super) fn kill(&self) {
         let mut child = lock(&self.0);
         _ = child.kill();
@@ -39,11 +39,11 @@ impl Guest {
     }
 }
 
-/// Who works in the folder.
+/// The processes that work in the folder.
 #[derive(Debug, Default)]
 struct Guests {
     all: Vec<Guest>,
-    /// The folder goes away: nobody may begin to work in it.
+    /// Removal has begun: no process may be started in the folder any more.
     closed: bool,
 }
 
@@ -51,7 +51,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is left of it in the end.
+/// What is left of the folder in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Leave {
     Nothing,
@@ -59,15 +59,15 @@ enum Leave {
     Everything,
 }
 
-impl Place {
-    /// Makes the folder that was named, or else one in the current directory: a folder for
-    /// temporary files is often in memory, where nothing is ever synced.
+impl BenchFolder {
+    /// Makes the named folder, or else one in the current directory: the folder for temporary files
+    /// is often in memory, where a sync costs nothing.
     pub(super) fn make(named: Option<&Path>, keep: bool) -> Result<Self, Failure> {
         let own = || PathBuf::from(format!("indelible-bench-{}", std::process::id()));
         let path = named.map_or_else(own, Path::to_path_buf);
         let failed = |error: io::Error| {
             Failure::new(format!("cannot use the folder {}: {error}", path.display()))
-                .hint("name a folder that is empty or absent, on the disk to measure, with --dir")
+                .hint("give an empty or absent folder on the disk to measure, with --dir")
         };
         let was_there = path.exists();
         if was_there && fs::read_dir(&path).map_err(failed)?.next().is_some() {
@@ -86,35 +86,34 @@ impl Place {
         &self.path
     }
 
-    /// Whether it is in a file system that has no disk.
+    /// Whether the file system has no disk.
     #[cfg(target_os = "linux")]
     pub(super) fn is_in_memory(&self) -> bool {
         const TMPFS: u64 = 0x0102_1994;
         const RAMFS: u64 = 0x8584_58f6;
-        // Its type differs from one architecture to the next.
+        // The type of `f_type` differs between architectures.
         let kind = rustix::fs::statfs(&self.path).map(|system| system.f_type as u64);
         kind.is_ok_and(|kind| kind == TMPFS || kind == RAMFS)
     }
 
-    /// Whether it is in a file system that has no disk. Nobody can tell here.
+    /// Whether the file system has no disk: unknown on this system, so no.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn is_in_memory(&self) -> bool {
         false
     }
 
-    /// A place in it.
     pub(super) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Removes one place in it that is no longer needed, unless all is to be kept.
+    /// Removes a part of the folder, unless everything is to be kept.
     pub(super) fn done_with(&self, path: &Path) {
         if self.leave != Leave::Everything {
             removed(|| fs::remove_dir_all(path), path);
         }
     }
 
-    /// Starts a process that works in it. It must not when the folder is removed.
+    /// Starts a process in the folder. Does not return if the folder is being removed.
     pub(super) fn let_in(&self, command: &mut Command) -> io::Result<(Guest, Option<ChildStdout>)> {
         let mut guests = lock(&self.guests);
         if guests.closed {
@@ -128,8 +127,8 @@ impl Place {
         Ok((Guest(child), output))
     }
 
-    /// When the folder is being removed the process is about to end: nothing that goes wrong from
-    /// then on is news to anybody.
+    /// Returns the result, except for an error while the folder is being removed: the process is
+    /// about to end, so this waits instead of reporting it.
     pub(super) fn unless_removed<T>(&self, result: io::Result<T>) -> io::Result<T> {
         if result.is_err() && lock(&self.guests).closed {
             self.last_wait();
@@ -143,7 +142,8 @@ impl Place {
         }
     }
 
-    /// Removes what is not to be left.
+    /// Kills the processes in the folder, and removes what is not to be left. `closed` is set
+    /// first, so that no process is started after the kills.
     pub(super) fn remove(&self) {
         let mut guests = lock(&self.guests);
         guests.closed = true;
@@ -157,7 +157,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for BenchFolder {
     fn drop(&mut self) {
         self.remove();
     }
@@ -175,8 +175,8 @@ fn empty(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether nobody puts anything there for a moment: threads that are interrupted may be about to
-/// make a file.
+/// Whether the folder is still empty after a moment: interrupted threads may be about to make a
+/// file.
 fn stays_empty(path: &Path) -> bool {
     std::thread::sleep(Duration::from_millis(5));
     fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none())

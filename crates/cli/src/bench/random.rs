@@ -1,12 +1,12 @@
-//! `Random`: pseudo-random bytes that nothing compresses, the same in every run.
+//! `Random`: pseudo-random bytes that do not compress, the same in every run.
 
-/// `SplitMix64`: fast enough to leave no trace in what is measured.
+/// `SplitMix64`: fast enough not to show in measurements.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The stream of one of many, within one use. What is written by index can be named again by
-    /// its index, without a list of all of it.
+    /// The stream with this index within one use. A value can be generated again from its index, so
+    /// no list of values is needed.
     pub(crate) fn of(seed: u64, index: u64) -> Self {
         Self(mixed(mixed(seed).wrapping_add(index)))
     }
@@ -16,7 +16,7 @@ impl Random {
         mixed(self.0)
     }
 
-    /// A number below this one. The bias is below what any measurement sees.
+    /// A number below `end`. The bias is too small to show in measurements.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.number() % end.max(1)
     }
@@ -44,7 +44,7 @@ fn mixed(number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Streams of neighbours differ, and the same one comes again.
+    /// Neighbouring streams differ, and a stream repeats itself.
     #[test]
     fn streams_are_their_own_and_repeat() {
         let root = |seed, index| Random::of(seed, index).bytes::<32>();

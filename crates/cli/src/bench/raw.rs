@@ -1,6 +1,6 @@
-//! The rate of the disk itself, for the same producers: one writer thread, and for each group one
-//! write and one `fdatasync` of a growing file. Whatever is queued when the writer is free is one
-//! group; nothing waits to make groups larger.
+//! The rate of the disk itself, for the same producers: one writer thread, with one write and one
+//! `fdatasync` of a growing file for each group. A group is whatever is queued when the writer is
+//! free; the writer does not wait for larger groups.
 #![expect(clippy::disallowed_methods, reason = "the raw writer owns a file")]
 
 use std::fs::{self, File};
@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use super::SEED_RAW;
 use super::drive::{Producer, Windows, drive};
-use super::place::Place;
-use super::step::Ran;
+use super::place::BenchFolder;
+use super::step::StepRun;
 use super::steps::{Steps, serialised};
 use crate::failure::Failure;
 
@@ -25,7 +25,7 @@ pub(super) fn run(
     file: &Path,
     producers: u32,
     length: Duration,
-) -> Result<Ran, Failure> {
+) -> Result<StepRun, Failure> {
     let queue = Arc::new(Queue::default());
     let open = File::options().write(true).create_new(true).open(file);
     let writer = open.and_then(|file| {
@@ -35,7 +35,7 @@ pub(super) fn run(
     });
     let writer = writer.map_err(|error| failed(&error))?;
     let all = (0..producers).map(|number| {
-        // The second step: it has all that a step has, the delete too.
+        // The second step of an execution has every kind of write, the delete too.
         let mut steps = Steps::new(SEED_RAW, u64::from(number));
         steps.next();
         Batches { queue: Arc::clone(&queue), bytes: serialised(&steps.next()) }
@@ -46,14 +46,14 @@ pub(super) fn run(
     let written = writer.join().map_err(|_| failed(&io::Error::other("its thread panicked")));
     fs::remove_file(file).map_err(|error| failed(&error))?;
     let (driven, (fsyncs, bytes_given)) = (driven?, written?);
-    Ok(Ran { driven, fsyncs, bytes_given })
+    Ok(StepRun { driven, fsyncs, bytes_given })
 }
 
-/// Measures something, and the disk alone for a second right before and a second right after it:
-/// how many microseconds the median of its syncs takes.
+/// Runs a measurement, and measures the disk alone for a second before and after it. Returns the
+/// median time of a sync in microseconds too.
 pub(super) fn beside<T>(
     runtime: &Runtime,
-    place: &Place,
+    place: &BenchFolder,
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<(T, f64), Failure> {
     let alone = || run(runtime, &place.join("raw"), 1, Duration::from_secs(1));
@@ -69,10 +69,10 @@ fn failed(error: &io::Error) -> Failure {
         .hint("choose a folder on another disk with --dir")
 }
 
-/// How a group ended; none while it has not.
+/// How a group ended; None until then.
 type Outcome = Option<Result<(), String>>;
 
-/// What waits for the writer.
+/// The batches that wait for the writer.
 #[derive(Default)]
 struct Queue {
     state: Mutex<State>,
@@ -82,7 +82,7 @@ struct Queue {
 #[derive(Default)]
 struct State {
     open: Vec<Bytes>,
-    /// For all who wait for the open group.
+    /// Tells all producers of the open group how it ended.
     outcome: watch::Sender<Outcome>,
     writing: bool,
     closed: bool,
@@ -105,7 +105,7 @@ impl Queue {
         outcome
     }
 
-    /// The writer's thread: how many syncs it made, of how many bytes.
+    /// Runs on the writer's thread; returns how many syncs it made, and of how many bytes.
     fn write(&self, mut file: File) -> (u64, u64) {
         let (mut syncs, mut bytes) = (0, 0);
         let mut buffer = Vec::new();
@@ -134,7 +134,7 @@ impl Queue {
     }
 }
 
-/// The same batch over and over, made beforehand.
+/// Commits the same batch over and over.
 struct Batches {
     queue: Arc<Queue>,
     bytes: Bytes,

@@ -8,17 +8,21 @@ use indelible_store::{Scan, Store};
 
 use super::SEED_READS;
 use super::drive::{Stretch, nanos};
-use super::load::{JOURNAL_ROWS, Loaded, check, unreadable};
+use super::load::{JOURNAL_ROWS, LoadedStore, check, unreadable};
 use super::meters::Usage;
 use super::random::Random;
 use super::steps::ROW_ENTRIES;
 use crate::failure::Failure;
 
-/// More than any journal here has, as a server would ask.
+/// More rows than any journal here has, as a server would ask for.
 const SCAN_ROWS_MAX: usize = 100;
 
-/// Scans of whole journals, by random roots.
-pub(super) fn scans(store: &Store, loaded: &Loaded, length: Duration) -> Result<Stretch, Failure> {
+/// Scans whole journals of random roots.
+pub(super) fn scans(
+    store: &Store,
+    loaded: &LoadedStore,
+    length: Duration,
+) -> Result<Stretch, Failure> {
     let mut random = Random::of(SEED_READS, 0);
     timed(length, || {
         let execution = loaded.any(&mut random);
@@ -29,8 +33,12 @@ pub(super) fn scans(store: &Store, loaded: &Loaded, length: Duration) -> Result<
     })
 }
 
-/// Point reads of random rows.
-pub(super) fn gets(store: &Store, loaded: &Loaded, length: Duration) -> Result<Stretch, Failure> {
+/// Reads random rows.
+pub(super) fn gets(
+    store: &Store,
+    loaded: &LoadedStore,
+    length: Duration,
+) -> Result<Stretch, Failure> {
     let mut random = Random::of(SEED_READS, 1);
     timed(length, || {
         let key = loaded.any(&mut random).row_key(random.below(JOURNAL_ROWS) * ROW_ENTRIES);
@@ -39,8 +47,8 @@ pub(super) fn gets(store: &Store, loaded: &Loaded, length: Duration) -> Result<S
     })
 }
 
-/// Does something over and over. A look at the clock ends one and begins the next, so that what
-/// it costs is counted once.
+/// Repeats a read and measures each. One look at the clock ends a read and begins the next, so that
+/// its cost is counted once.
 fn timed(
     length: Duration,
     mut read: impl FnMut() -> Result<(), Failure>,

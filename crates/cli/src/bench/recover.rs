@@ -1,5 +1,5 @@
-//! `indelible bench recover`: a process with many waiting executions is killed; how long the next
-//! one takes until it can be used, and until it has gone on with what became due meanwhile.
+//! `indelible bench recover`: a process with many waiting executions is killed. Measures how long
+//! the next one takes until it is usable, and has resumed all due executions.
 #![expect(clippy::disallowed_methods, reason = "it starts, times and kills processes")]
 
 use std::io::{self, BufRead as _, BufReader, Write};
@@ -13,9 +13,9 @@ use indelible_runtime::{Engine, Readings};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
-use super::hearing::Counting;
+use super::hearing::LineCounter;
 use super::house::{self, Measure, Site};
-use super::place::{Guest, Place};
+use super::place::{BenchFolder, Guest};
 use super::report::{Measurement, figures, memory, round, seconds};
 use super::{end_with_parent, guest, meters, note};
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ use crate::failure::Failure;
 pub(super) const HELP: &str = "\
 A process starts N executions: most wait for a signal, --due percent sleep. When all starts are
 acknowledged it is killed, and those that sleep become due while nothing runs. Then another process
-opens what is left. Measured from its start: until it is ready, which is when its engine is open and
+opens what is left. EngineBench from its start: until it is ready, which is when its engine is open and
 a trivial call has been answered; until all that became due have gone on; and until these are over
 and durable. Memory is that of the processes, before the kill and after it. The time to start N
 executions is told, and measures nothing but that.
@@ -32,13 +32,13 @@ Examples:
   indelible bench recover
   indelible bench recover --n 10000 --due 50 --json";
 
-/// How long all that is due may take to go on, and to end.
+/// The longest time for all due executions to resume, and to end.
 const DUE_MAX: Duration = Duration::from_secs(1_800);
-/// So many are started to see how long a start takes.
+/// How many executions are started to estimate how long a start takes.
 const SAMPLE: u64 = 1_000;
-/// By so much the machine may become slower meanwhile.
+/// The factor by which the machine may become slower than that estimate.
 const SLOWER: u32 = 4;
-/// Timers are due no sooner than this after the last start, as far as that can be told.
+/// The time between the last start, as estimated, and the first due timer.
 const MARGIN: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
@@ -71,16 +71,16 @@ pub(crate) struct WaitArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// Starts what waits, until it is killed.
+    /// Starts the waiting executions, until it is killed.
     First,
-    /// Goes on with it.
+    /// Resumes them.
     Second,
 }
 
-/// What a process says, one line each: it has come to the next point. What does not apply is nothing.
+/// A line that a process prints at the next point. Figures that do not apply are 0 or none.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Point {
-    /// How long it took to start all.
+    /// How long it took to start all executions.
     started_s: f64,
     /// When the sleepers are due, in microseconds since 1970.
     due_at: u64,
@@ -113,8 +113,8 @@ impl Measure for RecoverArguments {
         let disk_bytes = meters::disk_bytes(place.path()).ok();
         let left = Duration::from_micros(before.due_at.saturating_sub(now()));
         if due > 0 && left.is_zero() {
-            return Err(Failure::new("some were due before the process was killed").hint(
-                "this machine is too slow, or too busy, for so many: take a smaller --n or --due",
+            return Err(Failure::new("some executions were due before the process was killed").hint(
+                "this machine is too slow or too busy for that many: use a smaller --n or --due",
             ));
         }
         std::thread::sleep(left);
@@ -165,9 +165,9 @@ fn now() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A process that does not outlive its owner.
+/// A process that is killed when this is dropped.
 struct Process<'a> {
-    place: &'a Place,
+    place: &'a BenchFolder,
     guest: Guest,
     said: BufReader<ChildStdout>,
     start: Instant,
@@ -175,7 +175,7 @@ struct Process<'a> {
 
 impl<'a> Process<'a> {
     fn start(
-        place: &'a Place,
+        place: &'a BenchFolder,
         component: &Path,
         part: Part,
         signals: u64,
@@ -195,11 +195,11 @@ impl<'a> Process<'a> {
             .stdout(Stdio::piped());
         let start = Instant::now();
         let (guest, said) = place.let_in(&mut command).map_err(|error| failed(&error))?;
-        let said = said.ok_or_else(|| failed(&io::Error::other("it is mute")))?;
+        let said = said.ok_or_else(|| failed(&io::Error::other("it printed nothing")))?;
         Ok(Self { place, guest, said: BufReader::new(said), start })
     }
 
-    /// What it says next, and how many seconds after its start.
+    /// The next line of the process, and how many seconds after its start it came.
     fn hear(&mut self) -> Result<(Point, f64), Failure> {
         let mut line = String::new();
         let read = self.said.read_line(&mut line);
@@ -219,11 +219,11 @@ impl Drop for Process<'_> {
 }
 
 fn failed(error: &io::Error) -> Failure {
-    Failure::new(format!("a process to be killed did not do its part: {error}"))
-        .hint("see what it said above; look at the disk's free space, or take a smaller --n")
+    Failure::new(format!("the process to be killed failed: {error}"))
+        .hint("see its output above; check the disk's free space, or use a smaller --n")
 }
 
-/// The process that waits, or goes on.
+/// The process that starts the waiting executions, or resumes them.
 pub(super) fn wait(
     arguments: &WaitArguments,
     runtime: &Runtime,
@@ -249,7 +249,7 @@ fn first(
 ) -> Result<(), Failure> {
     let &WaitArguments { signals, sleepers, .. } = arguments;
     let component = guest::component(Some(&arguments.guest))?;
-    let world = house::world(house::guests(&arguments.dir)?, Arc::new(Counting::default()));
+    let world = house::world(house::guests(&arguments.dir)?, Arc::new(LineCounter::default()));
     let engine = Arc::new(house::open(&arguments.dir, world)?);
     house::deploy(runtime, &engine, &component)?;
     let start = Instant::now();
@@ -269,7 +269,7 @@ fn first(
     }
 }
 
-/// About how long it takes to start so many: some are started to see.
+/// Estimates how long it takes to start so many executions, by starting some.
 fn lead_time(runtime: &Runtime, engine: &Arc<Engine>, count: u64) -> Result<Duration, Failure> {
     let some = count.min(SAMPLE);
     let start = Instant::now();
@@ -286,7 +286,7 @@ fn second(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let sleepers = arguments.sleepers;
-    let counting = Arc::new(Counting::default());
+    let counting = Arc::new(LineCounter::default());
     let world = house::world(house::guests(&arguments.dir)?, Arc::clone(&counting) as _);
     let store = house::store(&arguments.dir)?;
     say(out, &Point::default())?;
@@ -294,9 +294,9 @@ fn second(
     say(out, &Point::default())?;
     runtime.block_on(house::call(&engine, "echo", "1".to_owned()))?;
     say(out, &Point::of(&engine))?;
-    house::until("that all go on", DUE_MAX, || counting.count() >= sleepers)?;
+    house::until("all executions to resume", DUE_MAX, || counting.count() >= sleepers)?;
     say(out, &Point::default())?;
-    house::until("that all end", DUE_MAX, || {
+    house::until("all executions to end", DUE_MAX, || {
         let left = indelible_records::timers::next(engine.store(), None, 1);
         engine.readings().recovered && left.is_ok_and(|left| left.value.is_empty())
     })?;

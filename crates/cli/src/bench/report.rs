@@ -1,5 +1,5 @@
-//! What is measured, as a table for people or as JSON Lines. The keys are described in
-//! `docs/formats/cli-json.md`.
+//! Measurements as a table for people, or as JSON Lines. `docs/formats/cli-json.md` describes the
+//! keys.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Figures {
         self
     }
 
-    /// These, and then others.
+    /// These figures followed by others.
     pub(super) fn and(mut self, others: Self) -> Self {
         self.0.extend(others.0);
         self
@@ -36,7 +36,7 @@ impl Serialize for Figures {
     }
 }
 
-/// `figures!(n, per_s)` has the keys `n` and `per_s`, with what the variables of these names hold.
+/// `figures!(n, per_s)` has the keys `n` and `per_s`, with the values of these variables.
 macro_rules! figures {
     ($($key:ident),* $(,)?) => {
         $crate::bench::report::Figures::default()$(.with(stringify!($key), $key))*
@@ -44,14 +44,14 @@ macro_rules! figures {
 }
 pub(super) use figures;
 
-/// A measurement that has keys of its own.
+/// A measurement with keys of its own.
 #[derive(Serialize)]
 pub(crate) struct Measurement {
     v: u32,
     workload: &'static str,
     #[serde(flatten)]
     figures: Figures,
-    /// The same for people.
+    /// The measurement for people.
     #[serde(skip)]
     text: String,
 }
@@ -62,7 +62,7 @@ impl Measurement {
     }
 }
 
-/// A measurement of the store. What does not apply is null.
+/// A measurement of the store. A figure that does not apply is null.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Line {
     pub(super) v: u32,
@@ -81,7 +81,7 @@ pub(super) struct Line {
     pub(super) rss_mb: Option<f64>,
     pub(super) raw_per_s: Option<f64>,
     pub(super) ratio_to_raw: Option<f64>,
-    /// What only some workloads have.
+    /// Figures of some workloads only.
     #[serde(flatten)]
     pub(super) more: Figures,
 }
@@ -91,7 +91,7 @@ impl Line {
         Self { v: VERSION, workload, rss_mb: meters::rss_mb(), ..Self::default() }
     }
 
-    /// What a stretch of time brought.
+    /// The line for a stretch of time.
     pub(super) fn of(workload: &'static str, stretch: &Stretch) -> Self {
         let [p50_us, p99_us, p999_us] = stretch.latencies.micros([500, 990, 999]).map(Some);
         Self {
@@ -107,7 +107,7 @@ impl Line {
         }
     }
 
-    /// What the disk itself did at about the same time.
+    /// Adds the rate of the disk itself at about the same time.
     pub(super) fn beside(self, raw_per_s: f64) -> Self {
         let per_s = self.per_s.filter(|_| raw_per_s > 0.0);
         let ratio = per_s.map(|per_s| round(per_s / raw_per_s, 3));
@@ -133,7 +133,7 @@ impl Line {
     }
 }
 
-/// Seconds, as they are told.
+/// Seconds, rounded for the report.
 pub(super) fn seconds(time: Duration) -> f64 {
     round(time.as_secs_f64(), 3)
 }
@@ -148,11 +148,11 @@ pub(super) fn round(number: f64, places: i32) -> f64 {
     (number * unit).round() / unit
 }
 
-/// Above the rows of [`Line::row`].
+/// The header above the rows of [`Line::row`].
 const HEADER: &str =
     "workload  prod.    per s      p50      p99    p99.9    syncs   cpu s   MiB ratio";
 
-/// Where measurements go, each as soon as it is made.
+/// Where measurements are written, each as soon as it is made.
 pub(super) struct Report<'a, W> {
     out: &'a mut W,
     json: bool,
@@ -174,17 +174,17 @@ impl<'a, W: Write> Report<'a, W> {
         self.write(&line.row())
     }
 
-    /// A measurement with keys of its own, or the same for people.
+    /// Writes a measurement with keys of its own.
     pub(super) fn measurement(&mut self, measured: &Measurement) -> Result<(), Failure> {
         if self.json { self.json(measured) } else { self.write(&measured.text) }
     }
 
-    /// More for people, beneath a line.
+    /// Writes more text for people, below a line.
     pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
         if self.json { Ok(()) } else { self.write(text) }
     }
 
-    /// What people see while it goes on. As JSON it is part of a later line.
+    /// Writes progress: to stderr with JSON, where it is part of a later line.
     pub(super) fn progress(&mut self, text: &str) -> Result<(), Failure> {
         if self.json {
             super::note(text);
@@ -208,12 +208,12 @@ pub(super) fn mib(bytes: u64) -> u64 {
     bytes >> 20
 }
 
-/// The same of what the system may not have told.
+/// The same for a figure that the system may not give.
 pub(super) fn memory(bytes: Option<u64>) -> String {
     bytes.map_or("?".to_owned(), |bytes| mib(bytes).to_string())
 }
 
-/// The one in the middle; of two in the middle, the mean.
+/// The middle value; of two middle values, the mean.
 pub(super) fn median(rates: &[f64]) -> f64 {
     let mut sorted = rates.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -246,7 +246,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Columns line up within 80, with everything in them or nothing.
+    /// Columns line up within 80, whether they have values or not.
     #[test]
     fn a_table_fits_eighty_columns() {
         let mut stretch = Stretch { seconds: 600.0, ..Stretch::default() };
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// A disk that did nothing makes no ratio that is no number.
+    /// A disk that did nothing gives no ratio.
     #[test]
     fn no_ratio_to_nothing() {
         let line = Line { per_s: Some(5.0), ..Line::new("step") }.beside(0.0);

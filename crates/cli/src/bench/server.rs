@@ -1,6 +1,6 @@
-//! `indelible bench --url`: calls over HTTP, as programs make them: many connections that are kept
-//! alive, each call under its own key; then one connection alone, beside the disk itself; then keys
-//! that are known. Without a URL, against a server of its own, in a process of its own.
+//! `indelible bench --url`: calls over HTTP, as programs make them: many keep-alive connections,
+//! each call under its own key; then one connection alone, with the disk for comparison; then known
+//! keys. Without a URL, the benchmark starts a server in a process of its own.
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 use std::io::{BufRead as _, BufReader, Write};
@@ -19,12 +19,12 @@ use tokio::runtime::Runtime;
 
 use super::drive::{Producer, Stretch, drive_for};
 use super::house::{COMPONENT, Where};
-use super::place::{Guest, Place};
+use super::place::{BenchFolder, Guest};
 use super::report::{Measurement, Report, figures, latency, micros, round};
 use super::{guest, meters, note, raw};
 use crate::failure::Failure;
 
-/// The longest that a server may take to be ready.
+/// The longest time until a server is ready.
 const READY_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Args)]
@@ -53,7 +53,7 @@ pub(crate) struct ServerArguments {
 struct Target {
     authority: String,
     authorization: Option<String>,
-    /// The process, if it is one of ours.
+    /// The process id, if the server is our own.
     process: Option<u32>,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn run(
     };
     let bench = Bench { arguments, runtime, target: &target };
     bench.deploy(component)?;
-    // The first ones load the component; that is not what is measured.
+    // The first calls load the component, which is not measured.
     bench.drive(arguments.connections, Duration::from_millis(200), Keys::Fresh)?;
 
     let (connections, length) =
@@ -100,11 +100,14 @@ pub(super) fn run(
     Ok(())
 }
 
-/// A server of our own: its address, and how long it took to be ready.
-fn started(runtime: &Runtime, place: &Arc<Place>) -> Result<(Target, Guest, Duration), Failure> {
+/// Starts a server: its address, and how long it took to be ready.
+fn started(
+    runtime: &Runtime,
+    place: &Arc<BenchFolder>,
+) -> Result<(Target, Guest, Duration), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(format!("cannot start a server: {error}"))
-            .hint("indelible serve says why, on its own")
+            .hint("run `indelible serve` by itself to see why")
     };
     let program = std::env::current_exe().map_err(|error| failed(&error))?;
     let mut command = Process::new(program);
@@ -113,7 +116,7 @@ fn started(runtime: &Runtime, place: &Arc<Place>) -> Result<(Target, Guest, Dura
     let began = Instant::now();
     let (guest, output) = place.let_in(&mut command).map_err(|error| failed(&error))?;
     let mut line = String::new();
-    let mut output = BufReader::new(output.ok_or_else(|| failed(&"it has no output"))?);
+    let mut output = BufReader::new(output.ok_or_else(|| failed(&"it printed nothing"))?);
     output.read_line(&mut line).map_err(|error| failed(&error))?;
     let url: Uri = line.trim().parse().map_err(|_| failed(&"it ended at once"))?;
     let target = Target { process: Some(guest.id()), ..Target::named(&url, None)? };
@@ -125,7 +128,7 @@ fn started(runtime: &Runtime, place: &Arc<Place>) -> Result<(Target, Guest, Dura
                 return Ok(());
             }
         }
-        Err(failed(&"it does not become ready"))
+        Err(failed(&"it did not become ready in time"))
     })?;
     Ok((target, guest, began.elapsed()))
 }
@@ -134,7 +137,7 @@ impl Target {
     fn named(url: &Uri, token_env: Option<&str>) -> Result<Self, Failure> {
         let authority = url.authority().filter(|_| url.scheme_str() == Some("http"));
         let authority = authority.ok_or_else(|| {
-            Failure::new("the URL is not http://HOST:PORT").hint("a benchmark speaks plain HTTP")
+            Failure::new("the URL must be http://HOST:PORT").hint("the benchmark uses plain HTTP")
         })?;
         let token = token_env.map(|name| {
             std::env::var(name).map_err(|_| Failure::new(format!("{name} is not set")))
@@ -148,7 +151,7 @@ impl Target {
     }
 }
 
-/// A connection that is kept alive.
+/// A keep-alive connection.
 struct Connection {
     target: Target,
     sender: SendRequest<Full<Bytes>>,
@@ -158,12 +161,12 @@ impl Connection {
     async fn new(target: Target) -> Result<Self, Failure> {
         let stream = TcpStream::connect(&target.authority).await.map_err(|error| {
             Failure::new(format!("cannot connect to {}: {error}", target.authority))
-                .hint("start a server with indelible serve")
+                .hint("start a server with `indelible serve`")
         })?;
         stream.set_nodelay(true).map_err(|error| broken(&error))?;
         let shaken = http1::handshake(TokioIo::new(stream)).await;
         let (sender, connection) = shaken.map_err(|error| broken(&error))?;
-        // Whatever ends it, the next request says so.
+        // If the connection ends, the next request returns the error.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Self { target, sender })
     }
@@ -200,15 +203,15 @@ impl Connection {
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(format!("a connection broke: {error}")).hint("look at the server's log")
+    Failure::new(format!("a connection broke: {error}")).hint("see the server's log")
 }
 
-/// Which keys calls have.
+/// Which keys the calls have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keys {
-    /// One that nobody has used.
+    /// A key that was never used.
     Fresh,
-    /// One that was used before.
+    /// A key that was used before.
     Known,
 }
 
@@ -284,7 +287,7 @@ impl Bench<'_> {
                 let prefix = format!("bench-{since}-{number}");
                 let mut caller = Caller { connection, prefix, number: 0, keys };
                 if keys == Keys::Known {
-                    // Known from here on.
+                    // This call makes the key known.
                     let key = caller.prepare();
                     caller.commit(key).await?;
                 }

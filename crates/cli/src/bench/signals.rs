@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 use indelible_journal::{ExecutionId, Payload, SignalName};
-use indelible_runtime::{Asked, Engine, World};
+use indelible_runtime::{Attribution, Engine, World};
 
 use super::drive::Producer;
 use super::hearing::Timing;
@@ -25,7 +25,7 @@ Examples:
   indelible bench signals
   indelible bench signals --executions 5000 --in-flight 256 --json";
 
-/// How long the last signals may take until their guests have gone on.
+/// The longest time until the last signals have resumed their guests.
 const LAST_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Args)]
@@ -48,8 +48,11 @@ impl Measure for SignalsArguments {
     fn measure(&self, site: &Site<'_>) -> Result<Measurement, Failure> {
         let SignalsArguments { executions, in_flight, seconds, .. } = *self;
         if in_flight > executions {
-            return Err(Failure::new("more signals in flight than executions that wait for them")
-                .hint("name at least as many --executions as --in-flight"));
+            return Err(Failure::new(
+                "there are more signals in flight than executions that wait \
+                 for them",
+            )
+            .hint("give at least as many --executions as --in-flight"));
         }
         let timing = Arc::new(Timing::new(in_flight));
         let world = World { observer: Arc::clone(&timing) as _, ..site.world()? };
@@ -76,7 +79,7 @@ impl Measure for SignalsArguments {
             .collect();
         let (driven, fsyncs) = site.drive(&engine, senders, seconds)?;
         let count = driven.latencies.count();
-        house::until("that all guests go on", LAST_MAX, || timing.heard() >= count)?;
+        house::until("all guests to resume", LAST_MAX, || timing.heard() >= count)?;
         let [acknowledged_p50_us, acknowledged_p99_us] = driven.latencies.micros([500, 990]);
         let [gone_on_p50_us, gone_on_p99_us] = timing.latencies().micros([500, 990]);
         let (seconds, per_s) = (round(driven.seconds, 3), round(driven.per_s(), 1));
@@ -98,7 +101,7 @@ impl Measure for SignalsArguments {
     }
 }
 
-/// Sends one signal after the other, to executions of its own by turns.
+/// Sends one signal after the other, to its own executions in turn.
 struct Sender {
     engine: Arc<Engine>,
     timing: Arc<Timing>,
@@ -119,7 +122,8 @@ impl Producer for Sender {
         let carried = self.timing.sending(self.number, self.sent);
         self.sent = self.sent.wrapping_add(1);
         let payload = Payload::json(carried.to_string());
-        let sent = self.engine.signal(&execution, &self.name, payload, Asked::default()).await;
+        let sent =
+            self.engine.signal(&execution, &self.name, payload, Attribution::default()).await;
         sent.map(drop).map_err(|error| house::broken(format!("a signal failed: {error}")))
     }
 }

@@ -1,20 +1,20 @@
-//! Steps of executions, committed by the store: the workload that everything else is about.
+//! Steps of executions, committed by the store: the main workload.
 
 use indelible_store::{Batch, Store};
 use tokio::runtime::Runtime;
 
-use super::drive::{Driven, Producer, Stretch, Windows, drive};
+use super::drive::{DriveResult, Producer, Stretch, Windows, drive};
 use super::steps::Steps;
 use crate::failure::Failure;
 
-/// What a run of steps did.
-pub(super) struct Ran {
-    pub(super) driven: Driven,
+/// The result of a run of steps.
+pub(super) struct StepRun {
+    pub(super) driven: DriveResult,
     pub(super) fsyncs: u64,
     pub(super) bytes_given: u64,
 }
 
-/// Commits steps until the time is up. Executions of different seeds are different ones.
+/// Commits steps until the time is up. Different seeds give different executions.
 pub(super) fn run(
     runtime: &Runtime,
     store: &Store,
@@ -22,7 +22,7 @@ pub(super) fn run(
     producers: u32,
     windows: Windows,
     each: impl FnMut(&Stretch) -> Result<(), Failure>,
-) -> Result<Ran, Failure> {
+) -> Result<StepRun, Failure> {
     let all = (0..producers).map(|number| {
         let steps = Steps::new(seed, u64::from(number));
         Committer { store: store.clone(), steps }
@@ -30,7 +30,7 @@ pub(super) fn run(
     let before = store.readings();
     let driven = drive(runtime, all.collect(), windows, each)?;
     let after = store.readings();
-    Ok(Ran {
+    Ok(StepRun {
         driven,
         fsyncs: after.groups - before.groups,
         bytes_given: after.bytes_given - before.bytes_given,
@@ -57,5 +57,5 @@ impl Producer for Committer {
 
 pub(super) fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::new(format!("a step could not be committed: {error}"))
-        .hint("look at the disk's free space and its health, or choose another with --dir")
+        .hint("check the disk's free space and health, or choose another disk with --dir")
 }

@@ -1,5 +1,5 @@
-//! The rows of the workload: what a server commits for one step of an execution, and the journals
-//! that such steps leave.
+//! The rows of the workload: those that a server commits for one step of an execution, and the
+//! journals that such steps leave.
 
 use bytes::Bytes;
 use indelible_records::{EXECUTIONS, JOURNALS, QUEUE};
@@ -9,9 +9,9 @@ use super::random::Random;
 
 /// A journal entry's bytes.
 const ENTRY_BYTES: usize = 250;
-/// What one step appends, as one row.
+/// A step appends so many entries, as one row.
 pub(super) const ROW_ENTRIES: u64 = 2;
-/// How long an execution is before the next one begins.
+/// The length of an execution's journal.
 pub(super) const JOURNAL_ENTRIES: u64 = 20;
 
 const ATTEMPT: [u8; 4] = 1_u32.to_be_bytes();
@@ -30,7 +30,7 @@ impl Execution {
         Self(key)
     }
 
-    /// What all keys of its journal begin with.
+    /// The prefix of all keys of its journal.
     pub(super) fn key(&self) -> &[u8] {
         &self.0
     }
@@ -57,7 +57,7 @@ pub(super) struct Steps {
     random: Random,
     execution: Execution,
     length: u64,
-    /// What is in the queue for it.
+    /// The key of its row in the queue.
     queued: Option<Bytes>,
     count: u64,
 }
@@ -101,7 +101,7 @@ impl Steps {
     }
 }
 
-/// The bytes of a batch, keys and values, for a disk that is to be given the same.
+/// The bytes of a batch, keys and values, to write to the raw disk.
 pub(super) fn serialised(batch: &Batch) -> Bytes {
     let mut bytes = Vec::with_capacity(batch.bytes());
     for write in batch.writes() {
@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// Every step is accepted, an execution ends after ten, and the queue holds one row for each
+    /// Every step is accepted, an execution ends after ten, and the queue has one row for each
     /// producer.
     #[test]
     fn steps_follow_each_other() {

@@ -1,5 +1,5 @@
-//! Steps for a long time over a store that is full already: whether the rate holds, whether
-//! memory and disk stay bounded, and what is left on disk when the queue is empty.
+//! Steps for a long time over a store that is already full: whether the rate holds, whether memory
+//! and disk stay bounded, and what is left on disk once the queue is empty.
 #![expect(clippy::disallowed_methods, reason = "it waits for the engine's background work")]
 
 use std::collections::BTreeMap;
@@ -13,17 +13,17 @@ use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use super::drive::{Stretch, Windows, nanos};
-use super::load::{Loaded, unreadable};
+use super::load::{LoadedStore, unreadable};
 use super::report::{Line, Report, figures, latency, median, mib, micros, round};
 use super::{SEED_SUSTAINED, meters, step};
 use crate::failure::Failure;
 
 pub(super) const PRODUCERS: u32 = 64;
 const WINDOW: Duration = Duration::from_secs(10);
-/// How long the engine has to give back the space of an empty queue.
+/// The time that the engine has to free the space of an empty queue.
 const RECLAIM: Duration = Duration::from_secs(10);
 
-/// About ten seconds of it.
+/// The figures of about ten seconds.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Window {
     end_s: f64,
@@ -38,12 +38,12 @@ pub(super) struct Window {
     disk_bytes: u64,
 }
 
-/// Where it runs.
+/// What the workload runs on.
 pub(super) struct Setting<'a> {
     pub(super) runtime: &'a Runtime,
     pub(super) store: &'a Store,
     pub(super) folder: &'a Path,
-    pub(super) loaded: Loaded,
+    pub(super) loaded: LoadedStore,
     pub(super) cache_mib: u64,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn run(
     report: &mut Report<'_, impl Write>,
 ) -> Result<(), Failure> {
     let Setting { runtime, store, folder, loaded, cache_mib } = setting;
-    // Windows of about ten seconds that are all of one length.
+    // Windows of equal length, of about ten seconds each.
     let count = (length.as_secs_f64() / WINDOW.as_secs_f64()).round().max(1.0) as u32;
     let division = Windows { length: length / count, count };
     let mut windows: Vec<Window> = Vec::new();
@@ -142,12 +142,12 @@ fn median_and_lowest(windows: &[Window]) -> (f64, f64) {
 
 fn disk_bytes(folder: &Path) -> Result<u64, Failure> {
     meters::disk_bytes(folder).map_err(|error| {
-        Failure::new(format!("cannot tell how large {} is: {error}", folder.display()))
-            .hint("leave the folder alone while it is measured")
+        Failure::new(format!("cannot measure the size of {}: {error}", folder.display()))
+            .hint("do not change the folder while it is measured")
     })
 }
 
-/// Deletes every row of the queue; how many there were.
+/// Deletes every row of the queue; returns how many there were.
 fn empty_queue(store: &Store) -> Result<u64, Failure> {
     let mut deleted = 0;
     loop {
@@ -170,7 +170,7 @@ fn empty_queue(store: &Store) -> Result<u64, Failure> {
 mod tests {
     use super::*;
 
-    /// The median is the one in the middle, or between the two.
+    /// The median is the middle value, or the mean of the two in the middle.
     #[test]
     fn medians() {
         let windows = |counts: &[u64]| -> Vec<Window> {

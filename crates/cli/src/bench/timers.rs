@@ -10,7 +10,7 @@ use indelible_runtime::{Engine, Readings, World};
 use tokio::runtime::Runtime;
 
 use super::drive::nanos;
-use super::hearing::Counting;
+use super::hearing::LineCounter;
 use super::histogram::Histogram;
 use super::house::{self, Measure, MovedClock, Site};
 use super::meters;
@@ -30,13 +30,12 @@ Examples:
   indelible bench timers
   indelible bench timers --n 10000 --seconds 2 --json";
 
-/// How long they sleep.
+/// How long the pending timers sleep.
 const LONG: Duration = Duration::from_secs(3_600);
-/// So much later, at most, the engine notices that the clock was moved.
+/// The engine notices at the latest after this time that the clock was moved.
 const NOTICE: Duration = Duration::from_millis(50);
-/// A short sleep.
 const SHORT: Duration = Duration::from_millis(10);
-/// How long all of them may take to go on, and to end.
+/// The longest time for all sleepers to resume, and to end.
 const DUE_MAX: Duration = Duration::from_secs(1_800);
 
 #[derive(Args)]
@@ -60,7 +59,7 @@ impl Measure for TimersArguments {
         let &TimersArguments { n, seconds: each, sleeps } = self;
         let (runtime, component) = (site.runtime, guest::component(site.guest)?);
         let stretch = Duration::from_secs(each.into());
-        let (clock, counting) = (Arc::new(MovedClock::default()), Arc::new(Counting::default()));
+        let (clock, counting) = (Arc::new(MovedClock::default()), Arc::new(LineCounter::default()));
         let world = World {
             clock: Arc::clone(&clock) as _,
             observer: Arc::clone(&counting) as _,
@@ -111,12 +110,12 @@ impl Measure for TimersArguments {
     }
 }
 
-/// The processor time that this process uses by itself in a stretch of time, in seconds.
+/// The processor time that this idle process uses in a stretch of time, in seconds.
 fn cpu_s(stretch: Duration) -> f64 {
     round(house::used_in(stretch).as_secs_f64(), 4)
 }
 
-/// Short sleeps.
+/// The latencies of short sleeps.
 #[derive(Default)]
 struct Short {
     least: u64,
@@ -132,8 +131,12 @@ fn short_sleeps(runtime: &Runtime, engine: &Engine, count: u32) -> Result<Short,
         let input = SHORT.as_micros().to_string();
         let payload = runtime.block_on(house::call(engine, "nap", input))?;
         short.calls.add(nanos(start.elapsed()));
-        let slept: u64 = serde_json::from_slice(&payload.bytes)
-            .map_err(|error| house::broken(format!("nap returned no number: {error}")))?;
+        let slept: u64 = serde_json::from_slice(&payload.bytes).map_err(|error| {
+            house::broken(format!(
+                "the function `nap` did not return a number: \
+                 {error}"
+            ))
+        })?;
         let slept = slept.saturating_mul(1_000);
         short.least = short.least.min(slept);
         short.slept.add(slept);
@@ -141,21 +144,22 @@ fn short_sleeps(runtime: &Runtime, engine: &Engine, count: u32) -> Result<Short,
     Ok(short)
 }
 
-/// Moves the clock, and waits until all have gone on, and until all have ended: how long each took.
+/// Moves the clock; returns how long it takes until all sleepers have resumed, and have ended.
 fn all_due(
     runtime: &Runtime,
     engine: &Engine,
     clock: &MovedClock,
-    counting: &Counting,
+    counting: &LineCounter,
     n: u64,
 ) -> Result<[Duration; 2], Failure> {
-    // Whoever waits for the next timer looks at the clock when this one is due, and finds it moved.
+    // The engine looks at the clock when its next timer is due. This short timer makes it look
+    // soon, and find the clock moved.
     runtime.block_on(house::begin(engine, "nap", NOTICE.as_micros().to_string()))?;
     let start = Instant::now();
     clock.move_on(LONG);
-    house::until("that all go on", DUE_MAX, || counting.count() >= n)?;
+    house::until("all executions to resume", DUE_MAX, || counting.count() >= n)?;
     let gone_on = start.elapsed();
-    house::until("that all end", DUE_MAX, || engine.readings().trees == 0)?;
+    house::until("all executions to end", DUE_MAX, || engine.readings().trees == 0)?;
     house::settle(engine)?;
     Ok([gone_on, start.elapsed()])
 }

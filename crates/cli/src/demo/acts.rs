@@ -1,5 +1,5 @@
-//! The two acts: the orders with Indelible, and the same with a retry loop. Each has a payment
-//! service of its own, with the same faults, and is killed at the same points.
+//! The two acts: the orders with Indelible, and the same orders with a retry loop. Each act has its
+//! own payment service, with the same faults, and is killed at the same points.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::book::{Book, Count, Progress};
 use super::customers::{self, COMPONENT, Customers, FUNCTION};
 use super::event::{Event, Tell, Who};
 use super::payments::Payments;
-use super::person::{self, Held};
-use super::place::Place;
+use super::person::{self, HeldOrder};
+use super::place::DemoFolder;
 use super::plan::Plan;
 use super::process::Process;
 use super::retry_loop::{self, Due, Work};
@@ -21,11 +21,11 @@ use super::server::Server;
 use super::{AS_RETRY_LOOP, AT_ONCE, kills};
 use crate::failure::Failure;
 
-/// The shop, `examples/shop`, as `cargo xtask demo-component` has built it: the demo needs neither
-/// the source tree nor a compiler for WebAssembly.
+/// The shop, `examples/shop`, as `cargo xtask demo-component` has built it, so that the demo needs
+/// neither the source tree nor a compiler for WebAssembly.
 static SHOP: &[u8] = include_bytes!("../../demo/shop.wasm");
 
-/// How often is looked whether all that is left is held.
+/// How often the demo checks whether all remaining orders are held.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// What became of the orders in an act, as its payment service counted.
@@ -36,29 +36,32 @@ pub(super) struct Act {
     pub(super) progress: Progress,
 }
 
-/// What became of them with Indelible.
+/// What became of the orders with Indelible.
 #[derive(Debug)]
 pub(super) struct Durable {
     pub(super) act: Act,
-    /// How many orders are complete, as customers were told.
+    /// How many orders are complete, as the server told the customers.
     pub(super) complete: u32,
-    /// How many executions of the workflow there are.
     pub(super) executions: u32,
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<HeldOrder>,
 }
 
 impl Act {
-    /// When the payment service has nothing under way any more: what a killed process sent may
+    /// Waits until the payment service has no request under way: requests of a killed process may
     /// still be charged.
     async fn of(book: &Book, crashes: u32) -> Self {
-        // An error: nobody changes the book any more.
+        // An error means that the book can no longer change.
         _ = book.watch().wait_for(|now| now.in_flight == 0).await;
         Self { crashes, count: book.count(), progress: book.progress() }
     }
 }
 
 /// The first act.
-pub(super) async fn durable(plan: &Plan, place: &Place, tell: &Tell) -> Result<Durable, Failure> {
+pub(super) async fn durable(
+    plan: &Plan,
+    place: &DemoFolder,
+    tell: &Tell,
+) -> Result<Durable, Failure> {
     let payments = open_payments(plan, Who::Server, tell)?;
     let book = &payments.book;
     _ = tell.send(Event::Starting);
@@ -71,11 +74,11 @@ pub(super) async fn durable(plan: &Plan, place: &Place, tell: &Tell) -> Result<D
     let (killed, kills_over) = oneshot::channel();
     let killing = async {
         let crashes = kills::carry_out(Who::Server, &mut server.process, book, tell).await?;
-        // Whoever waits for it may be gone.
+        // The other future may have ended, and dropped the receiver.
         _ = killed.send(crashes);
         // A server does not end by itself.
         server.process.ended().await?;
-        Err(Failure::new("the demo's server has stopped: somebody must have asked it to"))
+        Err(Failure::new("the demo's server has stopped: another process must have stopped it"))
     };
     let working = async {
         let mut customers = Customers::come(plan, &client, &payments.url());
@@ -93,7 +96,7 @@ pub(super) async fn durable(plan: &Plan, place: &Place, tell: &Tell) -> Result<D
 }
 
 /// The second act.
-pub(super) async fn retried(plan: &Plan, place: &Place, tell: &Tell) -> Result<Act, Failure> {
+pub(super) async fn retried(plan: &Plan, place: &DemoFolder, tell: &Tell) -> Result<Act, Failure> {
     let payments = open_payments(plan, Who::RetryLoop, tell)?;
     let work = Work {
         payments: payments.address.to_string(),
@@ -114,14 +117,16 @@ pub(super) async fn retried(plan: &Plan, place: &Place, tell: &Tell) -> Result<A
 
 fn open_payments(plan: &Plan, who: Who, tell: &Tell) -> Result<Payments, Failure> {
     let payments = Payments::start(Book::new(plan.clone(), tell.clone())).map_err(|error| {
-        Failure::new(format!("the payment service cannot listen on 127.0.0.1: {error}"))
-            .hint("the demo needs two ports of this machine, for the server and for payments")
+        Failure::new(format!("the payment service cannot listen on 127.0.0.1: {error}")).hint(
+            "the demo needs two free ports on this machine, for its server and its payment \
+                 service",
+        )
     })?;
     _ = tell.send(Event::Begins { who, book: Arc::clone(&payments.book) });
     Ok(payments)
 }
 
-/// Waits until every order is over, or held for a person.
+/// Waits until every order is complete or held for a person.
 async fn only_held_is_left(
     customers: &mut Customers,
     client: &Client,
@@ -134,7 +139,7 @@ async fn only_held_is_left(
             next = customers.next(tell) => if next.is_none() { return Ok(()) },
             _ = look.tick() => {
                 let left = customers.left();
-                // While many are left, some of them are not held.
+                // With more orders left than run at once, some of them cannot be held yet.
                 if usize::try_from(left).is_ok_and(|left| left <= AT_ONCE) {
                     let held = person::held(client).await.map_err(|error| unseen(&error))?;
                     if u32::try_from(held.len()).is_ok_and(|held| held >= left) {
@@ -146,19 +151,19 @@ async fn only_held_is_left(
     }
 }
 
-/// A person says what became of each that is held, until all orders are over.
+/// A person resolves each held order, until all orders are over.
 async fn resolved(
     customers: &mut Customers,
     client: &Client,
     book: &Book,
     tell: &Tell,
-) -> Result<Vec<Held>, Failure> {
-    let mut all: Vec<Held> = Vec::new();
+) -> Result<Vec<HeldOrder>, Failure> {
+    let mut all: Vec<HeldOrder> = Vec::new();
     while customers.left() > 0 {
         for effect in person::held(client).await.map_err(|error| unseen(&error))? {
             all.push(person::resolve(client, effect, book, tell).await?);
         }
-        // Whatever was said takes a moment to be carried out.
+        // A resolution takes a moment to be carried out.
         if timeout(LOOK, customers.next(tell)).await == Ok(None) {
             break;
         }
@@ -169,7 +174,7 @@ async fn resolved(
     Ok(all)
 }
 
-/// How many executions of the workflow there are, whoever asked for them how often.
+/// How many executions of the workflow there are, however often each was asked for.
 async fn executions(client: &Client) -> Result<u32, Error> {
     let mut pages = client.executions(&Filter::all().function(FUNCTION).latest_only())?.limit(500);
     let mut count = 0;
@@ -180,5 +185,5 @@ async fn executions(client: &Client) -> Result<u32, Error> {
 }
 
 fn unseen(error: &Error) -> Failure {
-    Failure::new(format!("the server cannot be asked: {error}"))
+    Failure::new(format!("the server does not respond: {error}"))
 }

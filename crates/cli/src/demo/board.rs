@@ -1,5 +1,4 @@
-//! What is shown while it goes on: where things stand, and the last things that happened. Pure: it
-//! makes lines, and does not write them.
+//! The figures and last events, as lines. Pure: it makes lines, and does not write them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ const EVENTS_SHOWN: usize = 9;
 /// How wide the bar is.
 const BAR_COLUMNS: usize = 36;
 
-/// Where things stand.
+/// The state of the demo.
 #[derive(Default)]
 pub(super) struct Board {
     seed: u64,
@@ -42,12 +41,12 @@ impl Board {
         }
     }
 
-    /// What it is, for lines one after the other.
+    /// The first line, where lines are printed one after the other.
     pub(super) fn title(&self) -> Line {
         Line::default().then(Tone::Strong, format!("indelible demo, seed {}", self.seed))
     }
 
-    /// What there is to say before anything has happened.
+    /// The introduction to an act.
     pub(super) fn opening(&self, who: Who) -> Vec<Line> {
         let Self { orders, kills, .. } = self;
         let times = match kills {
@@ -74,7 +73,7 @@ impl Board {
         }
     }
 
-    /// Takes in what happened; returns the line that tells it, if there is one.
+    /// Takes in an event, and returns the line for it, if there is one.
     pub(super) fn take(&mut self, event: &Event, at: Duration) -> Option<Line> {
         match event {
             Event::Begins { who, book } => {
@@ -152,7 +151,7 @@ impl Board {
     }
 }
 
-/// When, as 0:07.4.
+/// The time as 0:07.4.
 fn clock(at: Duration) -> String {
     let tenths = at.as_millis() / 100;
     format!("{:>2}:{:02}.{}", tenths / 600, tenths / 10 % 60, tenths % 10)

@@ -1,5 +1,5 @@
-//! The payment service's own book: what arrived, which card was charged how often, and what it was
-//! asked. Whatever the demonstration says of charges comes from here.
+//! The payment service's own book: which requests arrived, how often each card was charged, and
+//! what the service was asked. All figures about charges come from here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::event::{Event, Said, Tell};
+use super::event::{Event, ServiceAnswer, Tell};
 use super::plan::{Fault, Number, Plan};
 
 /// A book of one payment service.
@@ -36,17 +36,17 @@ struct Account {
 #[derive(Debug, Default)]
 struct Entry {
     order: Option<Number>,
-    /// How many requests under it are being worked on.
+    /// How many requests under the key are being worked on.
     working: u32,
     /// The charge, if there is one.
     charge: Option<String>,
-    /// What was said when it was asked about; the best of it.
-    said: Option<Said>,
-    /// Whether what became of it is known to whoever asked.
+    /// The best answer that the service gave about the key.
+    said: Option<ServiceAnswer>,
+    /// Whether the client knows what became of the charge.
     settled: bool,
 }
 
-/// Where things stand.
+/// The figures that are shown while the demo runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     /// How many orders have begun to be charged.
@@ -55,25 +55,25 @@ pub(super) struct Progress {
     pub(super) arrivals: u32,
     /// How many of them are being worked on.
     pub(super) in_flight: u32,
-    /// Of how many charges the service was asked what became of them.
+    /// How many charges the service was asked about.
     pub(super) asked: u32,
-    /// Of how many of those whoever asked knows.
+    /// How many of those are settled: the client knows what became of them.
     pub(super) settled: u32,
 }
 
-/// What was charged, in the end.
+/// The final count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Count {
     pub(super) charged_once: u32,
     pub(super) charged_more: u32,
     pub(super) not_charged: u32,
-    /// How often any card was charged.
+    /// How often cards were charged, in all.
     pub(super) charges: u32,
 }
 
-/// What is to be done with a request that has arrived.
+/// What to do with a request that has arrived.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Arrived {
+pub(super) struct ArrivalAction {
     pub(super) arrival: u32,
     pub(super) fault: Fault,
 }
@@ -87,7 +87,7 @@ impl Book {
         &self.plan
     }
 
-    /// Tells when something has changed.
+    /// Receives every change of the figures.
     pub(super) fn watch(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }
@@ -97,7 +97,7 @@ impl Book {
     }
 
     /// A request to charge has arrived.
-    pub(super) fn arrived(&self, key: &str, order: Number) -> Arrived {
+    pub(super) fn arrived(&self, key: &str, order: Number) -> ArrivalAction {
         let mut pages = self.pages();
         let account = pages.orders.entry(order).or_default();
         account.arrivals += 1;
@@ -105,8 +105,8 @@ impl Book {
         let entry = pages.keys.entry(key.to_owned()).or_default();
         entry.order = Some(order);
         entry.working += 1;
-        // Whoever asked was told that it had not happened, and sends it. What becomes of that is
-        // another question.
+        // The client was told that the charge had not happened, and sends it again. That settles
+        // the question; the new charge may raise another.
         let sent_again = entry.said.take().is_some() && !entry.settled;
         entry.settled = false;
         self.progress.send_modify(|now| {
@@ -118,11 +118,11 @@ impl Book {
         if sent_again {
             self.tell(Event::SentAgain { order });
         }
-        Arrived { arrival, fault: self.plan.fault(order, arrival) }
+        ArrivalAction { arrival, fault: self.plan.fault(order, arrival) }
     }
 
-    /// Charges the card, whatever was charged before: keys are noted, and not honoured. Returns the
-    /// receipt.
+    /// Charges the card whatever was charged before: keys are recorded, but not honoured. Returns
+    /// the receipt.
     pub(super) fn charge(&self, key: &str, order: Number) -> String {
         let mut pages = self.pages();
         let account = pages.orders.entry(order).or_default();
@@ -138,7 +138,7 @@ impl Book {
         receipt
     }
 
-    /// A request was answered, or its connection is broken on purpose.
+    /// A request was answered, or its connection was broken on purpose.
     pub(super) fn over(&self, key: &str, order: Number, fault: Fault) {
         let mut pages = self.pages();
         if let Some(entry) = pages.keys.get_mut(key) {
@@ -152,20 +152,20 @@ impl Book {
         }
     }
 
-    /// Whether a key was charged; with the receipt if it was, and it can say.
-    pub(super) fn ask(&self, key: &str) -> (Said, Option<String>) {
+    /// Answers whether a key was charged, with the receipt if it was.
+    pub(super) fn ask(&self, key: &str) -> (ServiceAnswer, Option<String>) {
         let mut pages = self.pages();
         let entry = pages.keys.entry(key.to_owned()).or_default();
         let unknowable = entry.order.is_some_and(|order| self.plan.is_unknowable(order));
         let (said, receipt) = match &entry.charge {
-            _ if unknowable => (Said::CannotSay, None),
-            Some(receipt) => (Said::Charged, Some(receipt.clone())),
-            None if entry.working > 0 => (Said::Working, None),
-            None => (Said::NotCharged, None),
+            _ if unknowable => (ServiceAnswer::CannotSay, None),
+            Some(receipt) => (ServiceAnswer::Charged, Some(receipt.clone())),
+            None if entry.working > 0 => (ServiceAnswer::Working, None),
+            None => (ServiceAnswer::NotCharged, None),
         };
         let first = entry.said.is_none();
         let news = entry.said.is_none_or(|before| before < said);
-        let settled = said == Said::Charged && !entry.settled;
+        let settled = said == ServiceAnswer::Charged && !entry.settled;
         entry.settled |= settled;
         entry.said = entry.said.max(Some(said));
         let order = entry.order;
@@ -179,14 +179,14 @@ impl Book {
         (said, receipt)
     }
 
-    /// What a person finds who looks for an order: its receipt, if a card was charged for it.
+    /// What a person finds in the book for an order: its receipt, if a card was charged.
     pub(super) fn look_up(&self, order: Number) -> Option<String> {
         let pages = self.pages();
         let own = |entry: &&Entry| entry.order == Some(order);
         pages.keys.values().filter(own).find_map(|entry| entry.charge.clone())
     }
 
-    /// A person has said what became of an order.
+    /// A person has resolved the order.
     pub(super) fn resolved(&self, order: Number) {
         let mut pages = self.pages();
         let open = |entry: &&mut Entry| entry.order == Some(order) && entry.said.is_some();
@@ -214,7 +214,7 @@ impl Book {
     }
 
     fn tell(&self, event: Event) {
-        // Nobody listens any more when the demonstration is over.
+        // The receiver is gone when the demo is over.
         _ = self.tell.send(event);
     }
 
@@ -235,7 +235,7 @@ mod tests {
         plan.numbers().find(|number| plan.fault(*number, 1) == fault).unwrap()
     }
 
-    /// It is a service as many are: a key that comes twice is charged twice, and it says so.
+    /// Like many services: a key that arrives twice is charged twice, and the book shows it.
     #[test]
     fn keys_are_noted_and_not_honoured() {
         let plan = Plan::new(1, 12, 0);
@@ -251,25 +251,25 @@ mod tests {
         assert_eq!((book.progress().orders, book.progress().arrivals), (1, 2));
     }
 
-    /// What it says when it is asked by key, and when whoever asked knows.
+    /// What the service answers about a key, and when the charge counts as settled.
     #[test]
     fn it_can_be_asked() {
         let plan = Plan::new(1, 12, 0);
         let (book, order) = (book(&plan), with(&plan, Fault::None));
-        assert_eq!(book.ask("k").0, Said::NotCharged);
+        assert_eq!(book.ask("k").0, ServiceAnswer::NotCharged);
         assert_eq!((book.progress().asked, book.progress().settled), (1, 0));
         book.arrived("k", order);
-        assert_eq!(book.ask("k").0, Said::Working, "it may still be charged");
+        assert_eq!(book.ask("k").0, ServiceAnswer::Working, "it may still be charged");
         assert_eq!((book.progress().asked, book.progress().settled), (2, 1), "it was sent again");
         let receipt = book.charge("k", order);
         for _ in 0..2 {
-            assert_eq!(book.ask("k"), (Said::Charged, Some(receipt.clone())));
+            assert_eq!(book.ask("k"), (ServiceAnswer::Charged, Some(receipt.clone())));
             assert_eq!((book.progress().asked, book.progress().settled), (2, 2));
         }
         assert_eq!(book.look_up(order), Some(receipt));
     }
 
-    /// Of one order it cannot say, although it is in the book.
+    /// The service cannot say what became of one order, although it is in the book.
     #[test]
     fn of_one_order_it_cannot_say() {
         let plan = Plan::new(1, 12, 0);
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(book.arrived("k", order).fault, Fault::Unknowable);
         book.charge("k", order);
         book.over("k", order, Fault::Unknowable);
-        assert_eq!(book.ask("k"), (Said::CannotSay, None));
+        assert_eq!(book.ask("k"), (ServiceAnswer::CannotSay, None));
         assert!(book.look_up(order).is_some());
         assert_eq!((book.progress().asked, book.progress().settled), (1, 0));
         book.resolved(order);

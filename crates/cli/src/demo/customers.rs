@@ -1,5 +1,5 @@
-//! Customers: each places an order, and soon a second time, because it takes too long. Both requests
-//! have the same key. They ask for as long as there is no answer, also while the server is down.
+//! Customers: each places an order, and soon places it again under the same key, because the answer
+//! takes too long. They repeat the request until there is an answer, also while the server is down.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct Customers {
     failed: BTreeSet<Number>,
 }
 
-/// A client of the server that does not give up before the demonstration does.
+/// A client that gives up no sooner than the demo does.
 pub(super) fn client(url: &str) -> Result<Client, Failure> {
     const PATIENCE: Duration = Duration::from_secs(3_600);
     let retries = Retries {
@@ -43,7 +43,7 @@ pub(super) fn client(url: &str) -> Result<Client, Failure> {
 }
 
 impl Customers {
-    /// Lets them come, a few at a time.
+    /// Lets the customers come, a few at a time.
     pub(super) fn come(plan: &Plan, client: &Client, payments: &str) -> Self {
         let function = client.function::<Order, String>(COMPONENT, FUNCTION);
         let room = Arc::new(Semaphore::new(AT_ONCE));
@@ -61,7 +61,7 @@ impl Customers {
         Self { set, orders: plan.orders, complete: BTreeSet::new(), failed: BTreeSet::new() }
     }
 
-    /// Waits for the next who is done. None: all are.
+    /// Waits for the next customer who is done. None: all are.
     pub(super) async fn next(&mut self, tell: &Tell) -> Option<()> {
         let ended = self.set.join_next().await?;
         match ended {
@@ -73,23 +73,22 @@ impl Customers {
                 self.failed.insert(order);
                 _ = tell.send(Event::Failed { order, why });
             }
-            // Nobody cancels them: it was a panic, and the count shows it.
+            // No task cancels another, so this one panicked; the missing order shows in the count.
             Err(_) => {}
         }
         Some(())
     }
 
-    /// How many are not done.
+    /// How many customers are not done.
     pub(super) fn left(&self) -> u32 {
         self.orders - count(&self.complete) - count(&self.failed)
     }
 
-    /// How many orders are complete.
     pub(super) fn count(&self) -> u32 {
         count(&self.complete)
     }
 
-    /// Whether this one is.
+    /// Whether this order is complete.
     pub(super) fn completed(&self, order: Number) -> bool {
         self.complete.contains(&order)
     }
@@ -99,7 +98,7 @@ fn count(orders: &BTreeSet<Number>) -> u32 {
     u32::try_from(orders.len()).expect("there are a thousand at most")
 }
 
-/// Err: why it failed, or what is odd about the answers.
+/// Places an order twice. Fails with the order's error, or if the two answers differ.
 async fn placed_twice(
     function: &Function<Order, String>,
     order: &Order,
@@ -120,7 +119,7 @@ async fn placed_twice(
     Err(format!("one order has two outcomes: {first:?} and {second:?}"))
 }
 
-/// An error with its causes.
+/// An error followed by its causes.
 fn explained(error: &CallError<String>) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);

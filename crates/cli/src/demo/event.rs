@@ -1,4 +1,4 @@
-//! What happens, as it is told: by the payment service, by customers, and by whoever kills.
+//! Events of the demo, reported by the payment service, the customers and the killer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,6 @@ use crate::screen::Tone;
 pub(super) type Tell = UnboundedSender<Event>;
 pub(super) type Events = UnboundedReceiver<Event>;
 
-/// Something that happened.
 #[derive(Debug, Clone)]
 pub(super) enum Event {
     /// An act begins, with a payment service of its own.
@@ -34,25 +33,25 @@ pub(super) enum Event {
     /// A charge came a second time, or later, and the card was charged again.
     ChargedAgain { order: Number, times: u32 },
     /// The payment service was asked for the first time whether a key was charged.
-    Asked { order: Option<Number>, said: Said },
+    Asked { order: Option<Number>, said: ServiceAnswer },
     /// A charge that had not happened was sent again.
     SentAgain { order: Number },
     /// An order waits for a person.
     Held { order: Number },
-    /// A person has said what became of it.
+    /// A person has resolved the order.
     Resolved { order: Number, how: &'static str },
 }
 
-/// Which process.
+/// Which process an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     Server,
     RetryLoop,
 }
 
-/// What the payment service says of a key.
+/// What the payment service answers about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Said {
+pub(super) enum ServiceAnswer {
     NotCharged,
     Working,
     CannotSay,
@@ -60,7 +59,7 @@ pub(super) enum Said {
 }
 
 impl Event {
-    /// A line for people; none for what is only counted.
+    /// A line for people; none for events that are only counted.
     pub(super) fn line(&self) -> Option<(Option<Tone>, String)> {
         let nameless = || "a charge that never came".to_owned();
         Some(match self {
@@ -100,10 +99,10 @@ impl Event {
             Self::Asked { order, said } => {
                 let what = order.map_or_else(nameless, |order| order.to_string());
                 let said = match said {
-                    Said::Charged => "yes",
-                    Said::NotCharged => "not so far; asked again soon",
-                    Said::Working => "it is being worked on",
-                    Said::CannotSay => "their service cannot say",
+                    ServiceAnswer::Charged => "yes",
+                    ServiceAnswer::NotCharged => "not so far; asked again soon",
+                    ServiceAnswer::Working => "it is being worked on",
+                    ServiceAnswer::CannotSay => "their service cannot say",
                 };
                 (None, format!("{what}: was it charged? {said}"))
             }
@@ -111,7 +110,7 @@ impl Event {
                 (None, format!("{order}: it was not, so it is charged now"))
             }
             Self::Held { order } => {
-                (Some(Tone::Bad), format!("{order}: nobody can know, so it is held"))
+                (Some(Tone::Bad), format!("{order}: the outcome is unknown, so it is held"))
             }
             Self::Resolved { order, how } => {
                 (Some(Tone::Good), format!("{order}: a person looked it up and said: {how}"))
@@ -124,8 +123,8 @@ impl Event {
 mod tests {
     use super::*;
 
-    /// With the time in front, every line fits on 80 columns, whatever it tells. Only why an order
-    /// failed may be longer.
+    /// With the time in front, every line fits 80 columns. Only the reason why an order failed may
+    /// be longer.
     #[test]
     fn lines_fit() {
         let order: Number = "order-1000".parse().unwrap();
@@ -143,7 +142,12 @@ mod tests {
         for who in [Who::Server, Who::RetryLoop] {
             events.extend([Event::Up { who, process }, Event::Back { who, after }]);
         }
-        for said in [Said::NotCharged, Said::Working, Said::CannotSay, Said::Charged] {
+        for said in [
+            ServiceAnswer::NotCharged,
+            ServiceAnswer::Working,
+            ServiceAnswer::CannotSay,
+            ServiceAnswer::Charged,
+        ] {
             events.extend([None, Some(order)].map(|order| Event::Asked { order, said }));
         }
         for event in events {

@@ -1,4 +1,4 @@
-//! Kills a process at the points that the plan has, and starts it again.
+//! Kills a process at the points of the plan, and starts it again.
 #![expect(clippy::disallowed_methods, reason = "it measures how long a process was away")]
 
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::event::{Event, Tell, Who};
 use super::process::Process;
 use crate::failure::Failure;
 
-/// How long is waited for a charge in flight. None may come any more: then it is killed all the same.
+/// How long to wait for a charge in flight. None may be left; then the process is killed anyway.
 const LULL_MAX: Duration = Duration::from_millis(500);
 
-/// Kills as planned; returns how often.
+/// Kills the process as planned, and returns how often.
 pub(super) async fn carry_out(
     who: Who,
     process: &mut Process,
@@ -26,10 +26,10 @@ pub(super) async fn carry_out(
     for (kill, point) in (1..).zip(points) {
         tokio::select! {
             _ = progress.wait_for(|now| now.orders >= *point) => {}
-            // The retry loop may have done all it had to do.
+            // The retry loop may have finished its work.
             ended = process.ended() => return ended.map(|()| kill - 1),
         }
-        // Nobody is interested if it does not come.
+        // After the timeout the process is killed without a charge in flight.
         _ = timeout(LULL_MAX, progress.wait_for(|now| now.in_flight > 0)).await;
         let (began, in_flight) = (Instant::now(), book.progress().in_flight);
         if !process.kill()? {

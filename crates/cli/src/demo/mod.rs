@@ -1,12 +1,12 @@
 //! `indelible demo`: a shop takes orders while its server is killed again and again, and every card
-//! is charged once. Then the same with a retry loop. Everything is real: processes, SIGKILL, HTTP, a
-//! disk; what is counted is counted by the payment service.
+//! is charged once. Then the same with a retry loop. Processes, SIGKILL, HTTP and disk are real,
+//! and the payment service does the counting.
 //!
 //! - `plan`: what the seed decides. `acts`: the two acts. `report`: the end.
-//! - `payments`, `book`: the payment service, and what it knows. `customers`, `person`: who asks
-//!   for orders, and who is asked. `kills`: who kills.
+//! - `payments`, `book`: the payment service, and what it knows. `customers`: place orders.
+//!   `person`: resolves the held order. `kills`: kills the process.
 //! - `process`, `server`, `retry_loop`, `place`: processes and their folder.
-//! - `event`, `board`, `paint`, `stage`: what is seen.
+//! - `event`, `board`, `paint`, `stage`: what is shown.
 #![expect(
     clippy::disallowed_methods,
     reason = "it asks the environment how to draw, and for a seed"
@@ -41,11 +41,11 @@ use tokio::sync::mpsc;
 
 use self::acts::{Act, Durable};
 use self::event::Tell;
-use self::place::Place;
+use self::place::DemoFolder;
 use self::plan::Plan;
 use self::report::Report;
 use self::stage::{Stage, View};
-use crate::failure::{Exit, Failure, Verdict, quiet};
+use crate::failure::{CommandEnd, Exit, Failure, quiet};
 use crate::screen::Screen;
 use crate::signals::Signals;
 
@@ -77,13 +77,13 @@ Examples:
 /// How many orders, or charges, are under way at once.
 const AT_ONCE: usize = 8;
 
-/// The argument with which it is the retry loop.
+/// The argument that makes this process the retry loop.
 const AS_RETRY_LOOP: &str = "--as-retry-loop";
 
-/// Seeds are small enough to be typed again.
+/// Seeds are small enough to type again.
 const SEEDS: u64 = 1_000_000;
 
-/// Below this nothing can be drawn in place.
+/// A smaller terminal is not redrawn in place.
 const LIVE_COLUMNS_MIN: usize = 60;
 const LIVE_ROWS_MIN: u16 = 22;
 
@@ -117,7 +117,7 @@ pub(crate) struct Demo {
     command: Vec<OsString>,
 }
 
-/// How it ended.
+/// How the demo ended.
 enum End {
     Told(Result<(Durable, Act), Failure>),
     Interrupted,
@@ -125,16 +125,16 @@ enum End {
 }
 
 impl Demo {
-    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<CommandEnd, Failure> {
         if let Some(parent) = self.child_of {
             return Err(process::become_child(parent, &self.command));
         }
         if let Some(file) = &self.as_retry_loop {
-            return retry_loop::run(file, out).map(|()| Verdict::Well);
+            return retry_loop::run(file, out).map(|()| CommandEnd::Well);
         }
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one("demo") % SEEDS);
         let plan = Plan::new(seed, self.orders, self.kills);
-        let place = Place::make(self.keep.as_deref())?;
+        let place = DemoFolder::make(self.keep.as_deref())?;
         let view = self.view(screen);
         let mut errors = io::stderr();
         let seen: &mut dyn Write = if self.json { &mut errors } else { out };
@@ -143,7 +143,7 @@ impl Demo {
         let elapsed = stage.elapsed();
         let (durable, retried) = match end {
             End::Told(told) => told?,
-            // Its children are gone, and its folder is before anybody is told.
+            // Children and folder are removed before the error is printed.
             End::Interrupted => return Err(self.interrupted(seed)),
             End::TooLong => return Err(self.too_long(&place)),
         };
@@ -158,11 +158,11 @@ impl Demo {
         Ok(report.verdict())
     }
 
-    /// Runs both acts and shows them, until they are over or something else comes first. Whatever it
-    /// is, no process is left when this returns.
-    fn tell(&self, plan: &Plan, place: &Place, stage: &mut Stage<'_>) -> Result<End, Failure> {
+    /// Runs and shows both acts, until they are over, interrupted or out of time. No process is
+    /// left when this returns.
+    fn tell(&self, plan: &Plan, place: &DemoFolder, stage: &mut Stage<'_>) -> Result<End, Failure> {
         let failed = |error: io::Error| Failure::new(format!("cannot start: {error}"));
-        // Of one thread, this one: children end with the thread that started them.
+        // On this thread alone: the system ends children with the thread that started them.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed)?;
         runtime.block_on(async {
@@ -180,7 +180,7 @@ impl Demo {
         })
     }
 
-    /// The longest that it may take, on a machine that has much else to do: three minutes as it is.
+    /// The longest time that the demo may take, on a busy machine: about three minutes by default.
     fn time_max(&self) -> Duration {
         let kills = Duration::from_secs(10) * self.kills;
         Duration::from_secs(120) + kills + Duration::from_millis(100) * self.orders
@@ -189,19 +189,20 @@ impl Demo {
     fn interrupted(&self, seed: u64) -> Failure {
         let left = match &self.keep {
             None => "nothing is left behind".to_owned(),
-            Some(folder) => format!("what there is of it is in {}", folder.display()),
+            Some(folder) => format!("what was written so far is in {}", folder.display()),
         };
         Failure::new(format!("interrupted; {left}"))
-            .hint(format!("--seed {seed} is the same plan again"))
+            .hint(format!("repeat the same plan with --seed {seed}"))
             .exit(Exit::Interrupted)
     }
 
-    fn too_long(&self, place: &Place) -> Failure {
-        Failure::new(format!("the demo is not over after {:?}, and was given up", self.time_max()))
-            .list(process::tail(&place.join(server::LOG)))
-            .hint(
-                "these are the last lines of its server; fewer --orders or --kills take less time",
-            )
+    fn too_long(&self, place: &DemoFolder) -> Failure {
+        Failure::new(format!(
+            "the demo did not finish within {:?} and was stopped",
+            self.time_max()
+        ))
+        .list(process::tail(&place.join(server::LOG)))
+        .hint("see the last lines of its server above; fewer --orders or --kills take less time")
     }
 
     fn view(&self, screen: Screen) -> View {
@@ -209,12 +210,12 @@ impl Demo {
         let terminal = screen.is_terminal && !dumb && !self.json;
         let rows = terminal_size::terminal_size_of(io::stdout()).map_or(0, |(_, rows)| rows.0);
         let live = terminal && screen.columns >= LIVE_COLUMNS_MIN && rows >= LIVE_ROWS_MIN;
-        // With --json it is seen on stderr, which may be a file.
+        // With --json the demo is shown on stderr, which may be a file.
         View { live, screen: Screen { colours: screen.colours && !self.json, ..screen } }
     }
 }
 
-async fn both(plan: &Plan, place: &Place, tell: &Tell) -> Result<(Durable, Act), Failure> {
+async fn both(plan: &Plan, place: &DemoFolder, tell: &Tell) -> Result<(Durable, Act), Failure> {
     let durable = acts::durable(plan, place, tell).await?;
     let retried = acts::retried(plan, place, tell).await?;
     Ok((durable, retried))

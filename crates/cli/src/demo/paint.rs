@@ -3,7 +3,7 @@
 use crate::screen::{Screen, Tone};
 use crate::text::{head, width};
 
-/// A line of pieces. Nothing is said by colour alone.
+/// A line in pieces. Colour never carries information alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Line(Vec<(Option<Tone>, String)>);
 
@@ -12,13 +12,13 @@ impl Line {
         Self::default().then(None, text)
     }
 
-    /// What follows.
+    /// Appends a piece.
     pub(super) fn then(mut self, tone: impl Into<Option<Tone>>, text: impl Into<String>) -> Self {
         self.0.push((tone.into(), text.into()));
         self
     }
 
-    /// What follows at the right edge of the screen, if there is room.
+    /// Appends a piece at the right edge of the screen, if there is room.
     pub(super) fn right(
         self,
         columns: usize,
@@ -34,12 +34,12 @@ impl Line {
         self.0.iter().map(|(_, text)| width(text)).sum()
     }
 
-    /// As it is written: in the colours of the screen, and no wider than this.
+    /// The line in the colours of the screen, cut to this width.
     pub(super) fn paint(&self, screen: Screen, columns: usize) -> String {
         let (mut out, mut left) = (String::new(), columns);
         for (tone, text) in &self.0 {
             let piece = head(text, left);
-            // Behind what is cut there is nothing.
+            // After a piece that was cut, nothing follows.
             left = if piece == text { left - width(piece) } else { 0 };
             match tone {
                 Some(tone) if !piece.is_empty() => out.push_str(&screen.paint(*tone, piece)),
@@ -51,7 +51,7 @@ impl Line {
     }
 }
 
-/// A bar of so many columns.
+/// The filled and the empty part of a bar of so many columns.
 pub(super) fn bar(part: u32, whole: u32, columns: usize) -> (String, String) {
     let filled = columns * part.min(whole) as usize / whole.max(1) as usize;
     ("█".repeat(filled), "░".repeat(columns - filled))
@@ -61,7 +61,7 @@ pub(super) fn bar(part: u32, whole: u32, columns: usize) -> (String, String) {
 mod tests {
     use super::*;
 
-    /// Lines fit, with colour and without, and colour adds nothing to their width.
+    /// Lines fit, with colour and without, and colour adds no width.
     #[test]
     fn lines_fit() {
         let screen = Screen::new(None, None);

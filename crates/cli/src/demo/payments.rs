@@ -1,6 +1,6 @@
-//! A payment service as many are: whatever arrives at `POST /charges` charges the card, whether its
-//! `Idempotency-Key` is known or not. It can be asked by key, `GET /charges/{key}`, what it did. Its
-//! network is bad, as the plan says.
+//! A payment service like many: each request to `POST /charges` charges the card, whether its
+//! `Idempotency-Key` is known or not. `GET /charges/{key}` says what it did. Its network fails as
+//! the plan says.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,32 +22,32 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::book::Book;
-use super::event::Said;
+use super::event::ServiceAnswer;
 use super::plan::{Fault, Number};
 
-/// The largest request that makes sense.
+/// Larger requests are refused.
 const BODY_BYTES_MAX: usize = 16 << 10;
 
-/// How long to wait when no connection can be accepted: for one to be closed.
+/// The pause after a failed accept, until another connection is closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// A payment service on a thread of its own. Dropped, it has stopped.
+/// A payment service on a thread of its own. Dropping it stops it.
 #[derive(Debug)]
 pub(super) struct Payments {
     pub(super) address: SocketAddr,
     pub(super) book: Arc<Book>,
-    /// Dropped, it stops the thread.
+    /// Dropping the sender stops the thread.
     stop: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is asked for.
+/// The body of a request to charge.
 #[derive(Deserialize)]
 struct Charge {
     order: String,
 }
 
-/// With this the connection breaks without an answer.
+/// This error breaks the connection without an answer.
 fn dropped() -> io::Error {
     io::Error::other("the connection is dropped on purpose")
 }
@@ -65,13 +65,13 @@ impl Payments {
         let (begun, begins) = std::sync::mpsc::channel();
         let served = Arc::clone(&book);
         let thread = std::thread::Builder::new().name("payments".to_owned()).spawn(move || {
-            // A runtime is made and dropped outside of any other.
+            // The runtime is made and dropped on this thread, outside of any other runtime.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let (runtime, said) = match runtime {
                 Ok(runtime) => (Some(runtime), Ok(())),
                 Err(error) => (None, Err(error)),
             };
-            // Whoever started it waits for this.
+            // `start` waits for this message.
             _ = begun.send(said);
             if let Some(runtime) = runtime {
                 runtime.block_on(serve_until(listener, served, stopped));
@@ -90,13 +90,13 @@ impl Drop for Payments {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there was in a task, which keeps it for itself.
+            // A panic happens within a task, and does not end the thread.
             _ = thread.join();
         }
     }
 }
 
-/// Serves until the sender is dropped. With the runtime all connections go.
+/// Serves until the sender is dropped. All connections end with the runtime.
 async fn serve_until(
     listener: std::net::TcpListener,
     book: Arc<Book>,
@@ -120,7 +120,7 @@ async fn serve_until(
 async fn connection(stream: TcpStream, book: Arc<Book>) {
     _ = stream.set_nodelay(true);
     let service = service_fn(move |request| serve(request, Arc::clone(&book)));
-    // An error is one of the connection, or a connection that is dropped on purpose.
+    // An error is one of the network, or a connection that is dropped on purpose.
     _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -132,7 +132,7 @@ async fn serve(request: Request<Incoming>, book: Arc<Book>) -> io::Result<Answer
         return Ok(asked(&book, key));
     }
     if request.method() != Method::POST || path != "/charges" {
-        return Ok(answer(StatusCode::NOT_FOUND, "{}"));
+        return Ok(http_answer(StatusCode::NOT_FOUND, "{}"));
     }
     let key = request.headers().get("idempotency-key").and_then(|key| key.to_str().ok());
     let key = key.unwrap_or_default().to_owned();
@@ -140,9 +140,9 @@ async fn serve(request: Request<Incoming>, book: Arc<Book>) -> io::Result<Answer
     let body = body.map_err(|_| dropped())?.to_bytes();
     let charge = serde_json::from_slice::<Charge>(&body).ok();
     let Some(order) = charge.and_then(|charge| charge.order.parse().ok()) else {
-        return Ok(answer(StatusCode::BAD_REQUEST, "{}"));
+        return Ok(http_answer(StatusCode::BAD_REQUEST, "{}"));
     };
-    // What has arrived is carried out, whether somebody still waits for the answer or not.
+    // An arrived request is carried out even if its client has gone: the task is not cancelled.
     tokio::spawn(charge_card(book, key, order)).await.map_err(|_| dropped())?
 }
 
@@ -157,21 +157,23 @@ async fn charge_card(book: Arc<Book>, key: String, order: Number) -> io::Result<
     sleep(after).await;
     book.over(&key, order, arrived.fault);
     match (arrived.fault, receipt) {
-        (Fault::None, Some(receipt)) => Ok(answer(StatusCode::CREATED, &receipt)),
+        (Fault::None, Some(receipt)) => Ok(http_answer(StatusCode::CREATED, &receipt)),
         _ => Err(dropped()),
     }
 }
 
 fn asked(book: &Book, key: &str) -> Answer {
     match book.ask(key) {
-        (Said::Charged, receipt) => answer(StatusCode::OK, receipt.as_deref().unwrap_or_default()),
-        (Said::NotCharged, _) => answer(StatusCode::NOT_FOUND, "{}"),
-        (Said::Working, _) => answer(StatusCode::ACCEPTED, "{}"),
-        (Said::CannotSay, _) => answer(StatusCode::SERVICE_UNAVAILABLE, "{}"),
+        (ServiceAnswer::Charged, receipt) => {
+            http_answer(StatusCode::OK, receipt.as_deref().unwrap_or_default())
+        }
+        (ServiceAnswer::NotCharged, _) => http_answer(StatusCode::NOT_FOUND, "{}"),
+        (ServiceAnswer::Working, _) => http_answer(StatusCode::ACCEPTED, "{}"),
+        (ServiceAnswer::CannotSay, _) => http_answer(StatusCode::SERVICE_UNAVAILABLE, "{}"),
     }
 }
 
-fn answer(status: StatusCode, body: &str) -> Answer {
+fn http_answer(status: StatusCode, body: &str) -> Answer {
     let mut answer = Response::new(Full::new(Bytes::copy_from_slice(body.as_bytes())));
     *answer.status_mut() = status;
     answer.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
@@ -185,7 +187,7 @@ mod tests {
     use super::*;
     use crate::demo::plan::Plan;
 
-    /// What is answered: the status and the body. None: the connection is closed without a word.
+    /// The status and body of the answer. None: the connection is closed without one.
     fn ask(payments: &Payments, head: &str, body: &str) -> Option<(u16, String)> {
         let mut stream = std::net::TcpStream::connect(payments.address).unwrap();
         let length = body.len();
@@ -204,8 +206,8 @@ mod tests {
         Payments::start(Book::new(plan.clone(), tell)).unwrap()
     }
 
-    /// Over a real connection, each fault is what it says: charged or not, answered or not, and what
-    /// the service says when it is asked.
+    /// Over a real connection, each fault does what it says: whether the card is charged, whether
+    /// there is an answer, and what the service says afterwards.
     #[test]
     fn faults_over_the_wire() {
         let plan = Plan::new(5, 30, 0);
@@ -225,14 +227,14 @@ mod tests {
             let found = ask(&payments, "GET /charges/k", "").unwrap();
             assert_eq!(found.0, asked, "{fault:?}");
             assert_eq!(payments.book.count().charges, charges, "{fault:?}");
-            // The second one goes well, and charges the card once more.
+            // The second request succeeds, and charges the card once more.
             let again = ask(&payments, "POST /charges", &body).unwrap();
             assert_eq!(again, (201, format!(r#"{{"charge":"{order}/{}"}}"#, charges + 1)));
             assert_eq!(payments.book.count().charges, charges + 1, "{fault:?}");
         }
     }
 
-    /// What is none of its business is refused, and charges nothing.
+    /// Other requests are refused, and charge nothing.
     #[test]
     fn other_requests() {
         let payments = payments(&Plan::new(5, 3, 0));

@@ -1,5 +1,5 @@
-//! The person who is asked about what nobody can know: looks into the payment service's book, and
-//! says what became of it.
+//! The person who is asked about a held effect: looks into the payment service's book, and resolves
+//! the effect.
 
 use std::time::Duration;
 
@@ -17,25 +17,25 @@ use crate::failure::Failure;
 /// The status with which the payment service answers a charge.
 const CREATED: u16 = 201;
 
-/// People take a moment, and whoever watches wants to see it.
+/// A person takes a moment, and the audience should see it.
 const LOOKING_UP: Duration = Duration::from_millis(1_500);
 
 /// An order that was held, and how it was resolved.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Held {
+pub(super) struct HeldOrder {
     #[serde(serialize_with = "shown")]
     pub(super) order: Number,
     pub(super) promise: String,
-    /// Why nobody knew.
+    /// Why the outcome was unknown.
     pub(super) why: String,
-    /// Whether the card had been charged, as the book has it.
+    /// Whether the book says that the card was charged.
     pub(super) in_the_book: bool,
-    /// What was said: `happened` or `run-again`.
+    /// The resolution: `happened` or `run-again`.
     pub(super) resolution: &'static str,
     pub(super) reason: &'static str,
-    /// What a person types to say so.
+    /// The command that a person would type.
     pub(super) command: String,
-    /// Whether the order is complete, in the end.
+    /// Whether the order is complete in the end.
     pub(super) completed: bool,
 }
 
@@ -43,7 +43,7 @@ fn shown<S: Serializer>(order: &Number, serializer: S) -> Result<S::Ok, S::Error
     serializer.collect_str(order)
 }
 
-/// What waits for a person now.
+/// The effects that are held for a person now.
 pub(super) async fn held(client: &Client) -> Result<Vec<UnresolvedEffect>, Error> {
     let mut pages = client.unresolved()?;
     let mut held = Vec::new();
@@ -53,13 +53,13 @@ pub(super) async fn held(client: &Client) -> Result<Vec<UnresolvedEffect>, Error
     Ok(held)
 }
 
-/// Looks one up, and resolves it.
+/// Looks an order up, and resolves its effect.
 pub(super) async fn resolve(
     client: &Client,
     effect: UnresolvedEffect,
     book: &Book,
     tell: &Tell,
-) -> Result<Held, Failure> {
+) -> Result<HeldOrder, Failure> {
     let order = ordered(client, &effect.execution_id).await?;
     _ = tell.send(Event::Held { order });
     sleep(LOOKING_UP).await;
@@ -81,7 +81,7 @@ pub(super) async fn resolve(
     book.resolved(order);
     _ = tell.send(Event::Resolved { order, how: said });
     let UnresolvedEffect { promise_id: promise, why, .. } = effect;
-    Ok(Held {
+    Ok(HeldOrder {
         order,
         command: format!("indelible resolve {promise} {how} --reason '{reason}'"),
         promise,
@@ -93,7 +93,7 @@ pub(super) async fn resolve(
     })
 }
 
-/// Which order an execution is about: its input says.
+/// The order that an execution is about, from its input.
 async fn ordered(client: &Client, execution: &str) -> Result<Number, Failure> {
     let unclear = |why: &dyn std::fmt::Display| {
         Failure::new(format!("cannot tell which order {execution} is about: {why}"))

@@ -1,4 +1,4 @@
-//! The folder of the demonstration: a temporary one that goes in the end, or the one that is kept.
+//! The folder of the demo: a temporary one that is removed at the end, or one that is kept.
 #![expect(clippy::disallowed_methods, reason = "the folder is made and looked at here")]
 
 use std::fs;
@@ -9,15 +9,15 @@ use tempfile::TempDir;
 
 use crate::failure::Failure;
 
-/// A folder. Dropped, it is gone, unless it is kept.
+/// Dropping it removes the folder, unless it is kept.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DemoFolder {
     path: PathBuf,
     temporary: Option<TempDir>,
 }
 
-impl Place {
-    /// The folder that is to be kept, which must be empty or absent; else a temporary one.
+impl DemoFolder {
+    /// The folder to keep, which must be empty or missing; otherwise a temporary one.
     pub(super) fn make(keep: Option<&Path>) -> Result<Self, Failure> {
         match keep {
             None => {
@@ -28,14 +28,14 @@ impl Place {
                         "cannot make a folder in {}: {error}",
                         temporary.display()
                     ))
-                    .hint("let TMPDIR name a folder that you can write to, or use --keep DIR")
+                    .hint("set TMPDIR to a folder that you can write to, or use --keep DIR")
                 })?;
                 Ok(Self { path: folder.path().to_owned(), temporary: Some(folder) })
             }
             Some(path) => {
                 let failed = |error: &dyn std::fmt::Display| {
                     Failure::new(format!("cannot use the folder {}: {error}", path.display()))
-                        .hint("--keep takes a folder that is empty or not there")
+                        .hint("--keep needs a folder that is empty or does not exist")
                 };
                 fs::create_dir_all(path).map_err(|error| failed(&error))?;
                 if fs::read_dir(path).map_err(|error| failed(&error))?.next().is_some() {
@@ -51,23 +51,22 @@ impl Place {
         &self.path
     }
 
-    /// A place in it.
     pub(super) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Writes a file in it.
+    /// Writes a file into the folder.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
         let path = self.join(name);
         let written = fs::write(&path, text);
         written.map(|()| path.clone()).map_err(|error| {
             Failure::new(format!("cannot write {}: {error}", path.display()))
-                .hint("let TMPDIR name a folder with room, or use --keep DIR")
+                .hint("set TMPDIR to a folder with free space, or use --keep DIR")
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for DemoFolder {
     fn drop(&mut self) {
         if let Some(folder) = self.temporary.take()
             && let Err(error) = folder.close()

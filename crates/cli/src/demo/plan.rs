@@ -1,5 +1,5 @@
-//! What the seed decides: the orders, what goes wrong with the charge of each, and when the process
-//! is killed. Pure: the same seed is the same plan, for Indelible and for the retry loop.
+//! Everything the seed decides: the orders, the faults of their charges, and when the process is
+//! killed. Pure: the same seed gives the same plan, for Indelible and for the retry loop.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use crate::bench::random::Random;
 /// One in so many orders loses the answer to its charge, and as many lose the charge itself.
 const LOST_ONE_IN: u32 = 10;
 
-/// How long the payment service takes, in milliseconds, when it takes its time.
+/// How long the payment service takes, in milliseconds, when it is slow.
 const SLOW_MS: std::ops::RangeInclusive<u64> = 10..=80;
 
 /// How long it takes at best.
 const QUICK_MS: u64 = 3;
 
-/// Customers come together, so many of them.
+/// How many customers come together in a wave.
 const WAVE: u32 = 8;
 
-/// The time from one wave to the next, unless there are so many that all would take too long.
+/// The time between two waves, and the bound for all of them together.
 const WAVE_INTERVAL: Duration = Duration::from_millis(900);
 const WAVES_TIME_MAX: Duration = Duration::from_secs(8);
 
-/// Within a wave, they come within this time, in milliseconds.
+/// The customers of a wave come within this time, in milliseconds.
 const WAVE_MS: u64 = 40;
 
 /// What can be ordered.
 const ITEMS: [&str; 6] = ["tea", "a kettle", "two cups", "a spoon", "honey", "a teapot"];
 
-/// What random numbers are for: each use has a stream of its own.
+/// The uses of random numbers: each has a stream of its own.
 #[derive(Debug, Clone, Copy)]
 enum Use {
     Faults,
@@ -39,18 +39,17 @@ enum Use {
     Patience,
 }
 
-/// Everything that is decided beforehand.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) orders: u32,
     /// How many orders have begun to be charged when the process is killed, in rising order.
     pub(super) kill_points: Vec<u32>,
-    /// By order.
+    /// In the order of numbers.
     faults: Vec<Fault>,
 }
 
-/// What goes wrong when an order is charged for the first time.
+/// What goes wrong with the first charge of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// Nothing.
@@ -102,13 +101,12 @@ impl Plan {
         }
     }
 
-    /// All orders.
     pub(super) fn numbers(&self) -> impl Iterator<Item = Number> + use<> {
         (1..=self.orders).map(Number)
     }
 
-    /// What goes wrong with the first charge of an order. Later ones go well: who does not give up
-    /// gets through.
+    /// What goes wrong with a charge of an order. Only the first charge has a fault: a client that
+    /// does not give up gets through.
     pub(super) fn fault(&self, number: Number, arrival: u32) -> Fault {
         let index = number.0.checked_sub(1).and_then(|index| usize::try_from(index).ok());
         let fault = index.and_then(|index| self.faults.get(index));
@@ -131,7 +129,7 @@ impl Plan {
         (Duration::from_millis(before), Duration::from_millis(all - before))
     }
 
-    /// When an order is placed, after the shop has opened.
+    /// When an order is placed, counted from the shop's opening.
     pub(super) fn due(&self, number: Number) -> Duration {
         let interval = WAVE_INTERVAL.min(WAVES_TIME_MAX / self.orders.div_ceil(WAVE));
         let wave = number.0.saturating_sub(1) / WAVE;
@@ -139,7 +137,7 @@ impl Plan {
         interval * wave + Duration::from_millis(late)
     }
 
-    /// How long its customer waits before it is placed a second time.
+    /// How long the customer waits before placing the order a second time.
     pub(super) fn patience(&self, number: Number) -> Duration {
         let mut random = self.random(Use::Patience, u64::from(number.0) << 32);
         Duration::from_millis(10 + random.below(60))
@@ -166,7 +164,7 @@ fn random(seed: u64, what: Use, index: u64) -> Random {
     Random::of(stream.number(), index)
 }
 
-/// Spread over the run, each a little off its place.
+/// Spreads the kills over the run, each a little off its place.
 fn kill_points(seed: u64, orders: u32, kills: u32) -> Vec<u32> {
     let mut random = random(seed, Use::Kills, 0);
     let mut points: Vec<u32> = (1..=kills)
@@ -181,8 +179,8 @@ fn kill_points(seed: u64, orders: u32, kills: u32) -> Vec<u32> {
     points
 }
 
-/// One order that nobody can know of, and some whose connection breaks. The former is an early one:
-/// it is held while the others go on.
+/// One unknowable order, and some whose connection breaks. The unknowable one is early, so that it
+/// is held while the others go on.
 fn faults(seed: u64, orders: u32) -> Vec<Fault> {
     let mut random = random(seed, Use::Faults, 0);
     let count = usize::try_from(orders).expect("a thousand at most");
@@ -207,7 +205,7 @@ fn faults(seed: u64, orders: u32) -> Vec<Fault> {
 mod tests {
     use super::*;
 
-    /// For every size that can be asked for: one order is unknowable, and kills are within the run.
+    /// For every allowed size, one order is unknowable, and kills are within the run.
     #[test]
     fn plans_are_within_bounds_and_repeat() {
         for orders in [1, 2, 3, 12, 60, 1000] {
@@ -238,7 +236,7 @@ mod tests {
         }
     }
 
-    /// An order is known by its name.
+    /// An order's name can be parsed back.
     #[test]
     fn names_read_back() {
         assert_eq!(Number(17).to_string().parse(), Ok(Number(17)));

@@ -1,5 +1,5 @@
-//! A process that is started, killed and started again: the server, and the retry loop. None of them
-//! outlives the demonstration.
+//! A process that is started, killed and started again: the server, or the retry loop. Neither
+//! outlives the demo.
 #![expect(
     clippy::disallowed_methods,
     reason = "it measures how long a start takes, and reads logs"
@@ -18,29 +18,29 @@ use tokio::time::timeout;
 
 use crate::failure::Failure;
 
-/// The longest that a process may take to be ready, on a machine that has much else to do.
+/// The longest time until a process is ready, on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
 
-/// How many of the last lines of its log are shown when it fails.
+/// How many lines of its log are shown when it fails.
 const TAIL_LINES: usize = 8;
 
-/// The argument of `indelible demo` with which it becomes another command, as a child that does not
-/// outlive this process.
+/// The argument with which `indelible demo` becomes another command, as a child that does not
+/// outlive its parent.
 pub(super) const CHILD_OF: &str = "--child-of";
 
 /// A command of this same program that is run again and again.
 #[derive(Debug)]
 pub(super) struct Process {
     arguments: Vec<OsString>,
-    /// Where its standard error goes.
+    /// The file that gets its standard error.
     log: PathBuf,
-    running: Option<Running>,
+    running: Option<ServerProcess>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct ServerProcess {
     child: Child,
-    /// Comes when it has closed its standard output, that is when it has ended.
+    /// Resolves when the process closes its standard output, which it does when it ends.
     ended: oneshot::Receiver<()>,
 }
 
@@ -53,15 +53,16 @@ impl Process {
         Self { arguments: arguments.collect(), log, running: None }
     }
 
-    /// Starts it, and waits for its first line, with which it says that it is ready. Returns how
+    /// Starts the process, and waits for its first line, which says that it is ready. Returns how
     /// long that took.
     ///
-    /// It must be called on the main thread: a child is told of the end of the thread that made it.
+    /// Must be called on the main thread: the system ends a child when the thread that started it
+    /// ends.
     pub(super) async fn start(&mut self) -> Result<Duration, Failure> {
         let began = Instant::now();
         let mut child = self.spawn().map_err(|error| {
             Failure::new(format!("cannot start {}: {error}", self.name()))
-                .hint("the demo starts its own executable: it must be there, and runnable")
+                .hint("the demo starts its own executable, which must exist and be runnable")
         })?;
         let output = child.stdout.take().expect("it was asked for");
         let (ready, said) = oneshot::channel();
@@ -70,7 +71,7 @@ impl Process {
             read(output, ready);
             drop(end);
         });
-        self.running = Some(Running { child, ended });
+        self.running = Some(ServerProcess { child, ended });
         match timeout(READY_MAX, said).await {
             Ok(Ok(())) => Ok(began.elapsed()),
             Ok(Err(_)) => Err(self.failure("did not start")),
@@ -84,8 +85,8 @@ impl Process {
         command.args(["demo", CHILD_OF, &std::process::id().to_string(), "--"]);
         command.args(&self.arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-        // What is set for servers of the user's is not meant for this one, and what it sends stays
-        // on this machine.
+        // The user's settings for servers are not meant for this one, and its requests stay on this
+        // machine.
         for (name, _) in std::env::vars_os() {
             let upper = name.to_string_lossy().to_uppercase();
             let foreign = ["INDELIBLE_", "OTEL_"].iter().any(|prefix| upper.starts_with(prefix));
@@ -93,17 +94,17 @@ impl Process {
                 command.env_remove(&name);
             }
         }
-        // A Ctrl-C is for the demo, which ends it.
+        // Ctrl-C goes to the demo alone, which then ends its children.
         command.process_group(0);
         command.spawn()
     }
 
-    /// Its number, while it runs.
+    /// The process id; 0 if it does not run.
     pub(super) fn id(&self) -> u32 {
         self.running.as_ref().map_or(0, |running| running.child.id())
     }
 
-    /// Kills it, with SIGKILL. False: it had ended by itself, as it should.
+    /// Kills it with SIGKILL. False: it had already ended by itself, without an error.
     pub(super) fn kill(&mut self) -> Result<bool, Failure> {
         let Some(mut running) = self.running.take() else { return Ok(false) };
         match running.child.try_wait() {
@@ -116,10 +117,10 @@ impl Process {
         }
     }
 
-    /// Waits until it has ended by itself. Err: not as it should.
+    /// Waits until it has ended by itself. Fails if it ended with an error.
     pub(super) async fn ended(&mut self) -> Result<(), Failure> {
         let Some(running) = &mut self.running else { return Ok(()) };
-        // An error: the sender was dropped, which is how it is told.
+        // The error is expected: the sender is dropped when the output ends.
         _ = (&mut running.ended).await;
         let status = running.child.wait();
         self.running = None;
@@ -129,12 +130,12 @@ impl Process {
         }
     }
 
-    /// Whether something stands in the end of its log.
+    /// Whether the end of its log contains these words.
     pub(super) fn log_says(&self, words: &str) -> bool {
         tail(&self.log).iter().any(|line| line.contains(words))
     }
 
-    /// What is wrong with it, and the end of its log.
+    /// An error about the process, with the end of its log.
     fn failure(&self, what: &str) -> Failure {
         Failure::new(format!("{} {what}", self.name()))
             .list(tail(&self.log))
@@ -147,34 +148,34 @@ impl Process {
     }
 }
 
-impl Drop for Running {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         _ = self.child.kill();
         _ = self.child.wait();
     }
 }
 
-/// The last lines of a log, without what would move a cursor.
+/// The last lines of a log, without control characters.
 pub(super) fn tail(log: &Path) -> Vec<String> {
-    // A guest's words are in it, and a process that is killed may leave half a character.
+    // The log contains text of guests, and a killed process may leave half a character.
     let log = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
     let lines: Vec<&str> = log.lines().collect();
     let shown = &lines[lines.len().saturating_sub(TAIL_LINES)..];
     shown.iter().map(|line| line.replace(char::is_control, " ")).collect()
 }
 
-/// Tells of the first line, and reads on until there is no more.
+/// Reports the first line, and reads on until the end.
 fn read(output: ChildStdout, ready: oneshot::Sender<()>) {
     let mut output = BufReader::new(output);
     if output.read_line(&mut String::new()).is_ok_and(|bytes| bytes > 0) {
-        // Whoever waited may have given up.
+        // The receiver may have given up waiting.
         _ = ready.send(());
     }
     _ = std::io::copy(&mut output.by_ref(), &mut std::io::sink());
 }
 
-/// Becomes the command that follows, which the system ends when the process that started it is gone.
-/// Comes back only if that cannot be done.
+/// Becomes the command that follows, which the system ends when its parent is gone. Returns only if
+/// that fails.
 pub(super) fn become_child(parent: u32, arguments: &[OsString]) -> Failure {
     if !bound_to(parent) {
         return Failure::new("the process that this one belongs to is gone");
@@ -186,18 +187,18 @@ pub(super) fn become_child(parent: u32, arguments: &[OsString]) -> Failure {
     }
 }
 
-/// Asks the system for the end of this process when its parent ends. False: it is too late.
+/// Asks the system to end this process when its parent ends. False: the parent has already ended.
 #[cfg(target_os = "linux")]
 fn bound_to(parent: u32) -> bool {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
     if set_parent_process_death_signal(Some(Signal::KILL)).is_err() {
         return false;
     }
-    // It may have ended before it was asked for.
+    // The parent may have ended before the request.
     getppid().is_some_and(|now| u32::try_from(now.as_raw_pid()).is_ok_and(|now| now == parent))
 }
 
-/// Elsewhere nobody is asked: a demo that is killed with SIGKILL leaves its children behind.
+/// Other systems cannot be asked: a demo that is killed with SIGKILL leaves its children behind.
 #[cfg(not(target_os = "linux"))]
 fn bound_to(_: u32) -> bool {
     true

@@ -1,5 +1,5 @@
-//! The end: what the payment services counted, and how the one order was resolved that nobody could
-//! know about. As text, and as JSON.
+//! The end of the demo: what the payment services counted, and how the held order was resolved. As
+//! text, and as JSON.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use serde::Serialize;
 use super::acts::{Act, Durable};
 use super::book::Count;
 use super::paint::Line;
-use super::person::Held;
+use super::person::HeldOrder;
 use super::plan::Plan;
 use super::server::DATA;
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CommandEnd, Failure};
 use crate::screen::Tone;
 use crate::text::{count, width};
 
-/// What a terminal has at least. Lines of the end are not cut: what is copied from them is whole.
+/// The width that every terminal has. Lines of the end are not cut, so that commands can be copied.
 const COLUMNS_MAX: usize = 80;
 
-/// Everything that is told in the end.
+/// Everything that is reported at the end.
 pub(super) struct Report<'a> {
     pub(super) plan: &'a Plan,
     pub(super) durable: &'a Durable,
@@ -37,14 +37,14 @@ struct Document<'a> {
     kills: usize,
     seconds: f64,
     indelible: Figures,
-    /// How many orders are complete, as customers were told.
+    /// How many orders are complete, as the server told the customers.
     completed: u32,
-    /// How many executions there are: one an order, although each was placed twice.
+    /// How many executions there are: one per order, although each order was placed twice.
     executions: u32,
-    /// Charges of which nobody knew whether they happened, and of which the service was asked.
+    /// How many charges with an unknown outcome the service was asked about.
     asked: u32,
     settled: u32,
-    held: &'a [Held],
+    held: &'a [HeldOrder],
     retry_loop: Figures,
     #[serde(skip_serializing_if = "Option::is_none")]
     kept: Option<String>,
@@ -66,8 +66,8 @@ impl From<&Act> for Figures {
 }
 
 impl Report<'_> {
-    /// What is wrong, if anything is: every card must have been charged exactly once, and every
-    /// order be complete.
+    /// What is wrong, if anything: every card must have been charged exactly once, and every order
+    /// be complete.
     fn wrong(&self) -> Option<String> {
         let (Count { charged_once, charged_more, not_charged, .. }, orders) =
             (self.durable.act.count, self.plan.orders);
@@ -86,10 +86,10 @@ impl Report<'_> {
         None
     }
 
-    pub(super) fn verdict(&self) -> Verdict {
+    pub(super) fn verdict(&self) -> CommandEnd {
         match self.wrong() {
-            None => Verdict::Well,
-            Some(wrong) => Verdict::Wrong(Failure::new(wrong).hint(format!(
+            None => CommandEnd::Well,
+            Some(wrong) => CommandEnd::Wrong(Failure::new(wrong).hint(format!(
                 "this must never be: please report it, with what --seed {} --keep DIR keeps",
                 self.plan.seed
             ))),
@@ -196,9 +196,9 @@ impl Report<'_> {
     }
 }
 
-/// How an order that was held came to its end.
-fn story(held: &Held) -> Vec<Line> {
-    let Held { order, why, command, in_the_book, completed, .. } = held;
+/// How a held order was resolved.
+fn story(held: &HeldOrder) -> Vec<Line> {
+    let HeldOrder { order, why, command, in_the_book, completed, .. } = held;
     let found = match in_the_book {
         true => "It was in their book, so they typed:",
         false => "It was not in their book, so they typed:",
@@ -219,7 +219,7 @@ fn story(held: &Held) -> Vec<Line> {
     lines
 }
 
-/// What is strong, and the words that follow it, over as many lines as it takes.
+/// Bold text, and the words after it, wrapped.
 fn told(strong: String, words: &str) -> Vec<Line> {
     let mut taken = width(&strong);
     let mut lines = Vec::new();
@@ -237,9 +237,9 @@ fn told(strong: String, words: &str) -> Vec<Line> {
     lines
 }
 
-/// A command over several lines, as a shell takes it.
+/// A command over several lines, as a shell accepts it.
 fn wrapped(command: &str) -> Vec<Line> {
-    // A promise is long, and alone on its line.
+    // A promise is long, and gets its own line.
     let (what, rest) = command.split_once(" happened").unwrap_or((command, ""));
     if rest.is_empty() {
         return vec![Line::new("  ").then(Tone::Strong, command)];
@@ -265,7 +265,6 @@ mod tests {
 
     const ORDERS: u32 = 12;
 
-    /// All is well.
     const WELL: Count =
         Count { charged_once: ORDERS, charged_more: 0, not_charged: 0, charges: 12 };
 
@@ -273,7 +272,7 @@ mod tests {
         Act { crashes: 2, count, progress: Progress::default() }
     }
 
-    /// What is told of such an end: whether it fails and with which words, the object, and the lines.
+    /// The report of such an end: the error if it fails, the object, and the lines.
     fn told_of(durable: &Durable) -> (Option<String>, Value, Vec<String>) {
         let plan = Plan::new(7, ORDERS, 2);
         let charges = 15;
@@ -281,17 +280,16 @@ mod tests {
         let elapsed = Duration::from_secs(9);
         let report = Report { plan: &plan, durable, retried: &retried, elapsed, kept: None };
         let failure = match report.verdict() {
-            Verdict::Well => None,
-            Verdict::Wrong(failure) => Some(failure.to_string()),
+            CommandEnd::Well => None,
+            CommandEnd::Wrong(failure) => Some(failure.to_string()),
         };
         let screen = Screen::new(None, None);
         let lines = report.lines().iter().map(|line| line.paint(screen, usize::MAX)).collect();
         (failure, serde_json::from_str(&report.json()).unwrap(), lines)
     }
 
-    /// It can fail: with a card that was charged twice or not at all, whatever else is right; with an
-    /// order that is not complete; and with one that was carried out twice. What the retry loop did
-    /// never counts.
+    /// The demo fails if a card was charged twice or not at all, if an order is not complete, or if
+    /// one was executed twice. The retry loop's result never counts.
     #[test]
     fn whatever_is_wrong_is_told() {
         let twice = Count { charged_once: 11, charged_more: 1, charges: 13, ..WELL };
@@ -337,13 +335,13 @@ mod tests {
         }
     }
 
-    /// An order that was held has the cause that the server told of it. All of it fits on a screen.
+    /// A held order shows the reason that the server gave, and the report fits on a screen.
     #[test]
     fn a_held_order_says_why() {
         let promise = "x".repeat(60);
-        for why in ["the engine stopped while it was in flight", "its time was over"] {
-            let why = format!("{why}; its reconciler cannot say whether it happened");
-            let held = Held {
+        for why in ["the engine stopped while the request was in flight", "the time limit passed"] {
+            let why = format!("{why}; the reconciler cannot tell whether it happened");
+            let held = HeldOrder {
                 order: "order-1000".parse().unwrap(),
                 promise: promise.clone(),
                 why: why.clone(),

@@ -1,5 +1,5 @@
-//! What Indelible is compared with: a worker as one finds it everywhere. It posts each charge, tries
-//! again on any error, marks what is done in a file, and goes on with the rest when it is started
+//! The worker that Indelible is compared with, as found everywhere. It posts each charge, retries
+//! on any error, marks finished orders in a file, and goes on with the rest when it is started
 //! again. It runs as a process of its own, so that it can be killed.
 #![expect(clippy::disallowed_methods, reason = "it reads its work, and marks what is done")]
 
@@ -24,7 +24,7 @@ use super::AT_ONCE;
 use super::plan::{Number, Order, Plan};
 use crate::failure::Failure;
 
-/// How often a charge is tried again.
+/// How often a charge is retried.
 const RETRIES: u32 = 5;
 
 /// The wait before the first retry; twice that before the second, and so on.
@@ -33,7 +33,7 @@ const BACKOFF: Duration = Duration::from_millis(50);
 /// How long one attempt may take.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
 
-/// What it has to do.
+/// The orders to charge.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Work {
     /// The address of the payment service, as `127.0.0.1:4000`.
@@ -41,14 +41,14 @@ pub(super) struct Work {
     /// When the shop opened, in milliseconds since 1970.
     pub(super) opened_ms: u64,
     pub(super) orders: Vec<Due>,
-    /// The file in which it marks what is done: `done ORDER`, a line each.
+    /// The file that marks finished orders: `done ORDER`, a line each.
     pub(super) done: PathBuf,
 }
 
 /// An order, and when it is placed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Due {
-    /// In milliseconds since the shop has opened.
+    /// In milliseconds since the shop opened.
     after_ms: u64,
     order: Order,
 }
@@ -66,7 +66,7 @@ pub(super) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or_default()
 }
 
-/// Does the work that a file describes, as far as it is not done.
+/// Does the work that a file describes, except what is marked as done.
 pub(super) fn run(file: &Path, out: &mut impl Write) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(format!("cannot do the work in {}: {error}", file.display()))
@@ -77,7 +77,7 @@ pub(super) fn run(file: &Path, out: &mut impl Write) -> Result<(), Failure> {
     let marked: HashSet<&str> =
         marked.lines().filter_map(|line| line.strip_prefix("done ")).collect();
     let left = work.orders.into_iter().filter(|order| !marked.contains(order.order.id.as_str()));
-    // The last first: it is taken from the end.
+    // Reversed, because workers take orders from the end.
     let left: Vec<Due> = left.rev().collect();
     let done = OpenOptions::new().create(true).append(true).open(&work.done);
     let shared = Arc::new(Shared {
@@ -113,7 +113,7 @@ async fn worker(shared: Arc<Shared>) -> io::Result<()> {
         let order = shared.left.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let Some(Due { after_ms, order }) = order else { return Ok(()) };
         let left = (shared.opened_ms + after_ms).saturating_sub(now_ms());
-        // A clock that was set meanwhile keeps nobody waiting for long.
+        // The wait is bounded, in case the clock was set back meanwhile.
         sleep(Duration::from_millis(left.min(after_ms))).await;
         if charge(&shared.payments, &order).await {
             (&shared.done).write_all(format!("done {}\n", order.id).as_bytes())?;
@@ -122,7 +122,7 @@ async fn worker(shared: Arc<Shared>) -> io::Result<()> {
     }
 }
 
-/// Whether it worked in the end.
+/// Whether a charge succeeded in the end.
 async fn charge(payments: &str, order: &Order) -> bool {
     for attempt in 0..=RETRIES {
         sleep(BACKOFF * attempt).await;
@@ -141,13 +141,13 @@ async fn post(
 ) -> Result<StatusCode, Box<dyn std::error::Error + Send + Sync>> {
     let stream = TcpStream::connect(payments).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Whatever ends it, the request says so.
+    // If the connection ends, the request returns the error.
     tokio::spawn(async move { drop(connection.await) });
     let body = serde_json::json!({ "order": order.id, "cents": order.cents }).to_string();
     let request = Request::post("/charges")
         .header("host", payments)
         .header("content-type", "application/json")
-        // It does send a key, and always the same for an order.
+        // The loop does send a key, always the same for an order.
         .header("idempotency-key", &order.id)
         .body(Full::new(Bytes::from(body)))?;
     Ok(sender.send_request(request).await?.status())

@@ -1,18 +1,18 @@
-//! The private server of the demonstration: its port, which it has for life, and its configuration.
+//! The demo's own server: its port, which it keeps over restarts, and its configuration.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::net::TcpSocket;
 
 use super::customers::COMPONENT;
-use super::place::Place;
+use super::place::DemoFolder;
 use super::process::Process;
 use crate::failure::Failure;
 
-/// How many ports are tried: another process may take one between the look and the start.
+/// How many ports are tried: another process may take one between the check and the start.
 const PORTS_MAX: u32 = 5;
 
-/// The file in which the server's words are.
+/// The file that gets the server's log.
 pub(super) const LOG: &str = "server.log";
 
 /// The folder of the server's data.
@@ -30,9 +30,9 @@ pub(super) struct Server {
 #[derive(Debug)]
 struct Port {
     address: SocketAddr,
-    /// Bound, and never listening: while the server is down, the system gives the port to nobody
-    /// else, and refuses who connects. Where the system does not let the server listen beside it,
-    /// there is none.
+    /// Bound, but not listening: while the server is down, the system gives the port to no other
+    /// process, and refuses connections. None where the system would then not let the server
+    /// listen.
     _kept: Option<TcpSocket>,
 }
 
@@ -47,8 +47,8 @@ impl Port {
 }
 
 impl Server {
-    /// Starts one whose components may reach the payment service, and nothing else.
-    pub(super) async fn start(place: &Place, payments: SocketAddr) -> Result<Self, Failure> {
+    /// Starts a server whose components may reach the payment service, and nothing else.
+    pub(super) async fn start(place: &DemoFolder, payments: SocketAddr) -> Result<Self, Failure> {
         let config = format!(
             "# The shop may reach the payment service of the demo, on this machine.\n\
              [components.{COMPONENT}]\n\
@@ -61,7 +61,8 @@ impl Server {
         loop {
             let port = Port::take().map_err(|error| {
                 Failure::new(format!("there is no free port on 127.0.0.1: {error}")).hint(
-                    "the demo needs two ports of this machine, for the server and for payments",
+                    "the demo needs two free ports on this machine, for its server and its payment \
+                     service",
                 )
             })?;
             let listen = port.address.to_string();

@@ -1,5 +1,4 @@
-//! Where the demonstration is seen: a screen that is drawn again in place, or lines one after the
-//! other.
+//! Where the demo is shown: a screen that is redrawn in place, or lines one after the other.
 #![expect(clippy::disallowed_methods, reason = "what is shown has the time at which it happened")]
 
 use std::io::{self, Write};
@@ -13,24 +12,24 @@ use super::paint::Line;
 use super::plan::Plan;
 use crate::screen::Screen;
 
-/// How often the screen is drawn again, at most.
+/// The shortest time between two frames.
 const DRAW: Duration = Duration::from_millis(100);
 
-/// How it is seen.
+/// How the demo is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct View {
-    /// Drawn again in place; else a line for each event.
+    /// Redraw in place; otherwise print a line for each event.
     pub(super) live: bool,
     pub(super) screen: Screen,
 }
 
-/// Writes what happens.
+/// Shows events.
 pub(super) struct Stage<'a> {
     out: &'a mut dyn Write,
     view: View,
     began: Instant,
     board: Board,
-    /// How many lines are on the screen.
+    /// How many lines of the last frame are on the screen.
     drawn: usize,
 }
 
@@ -39,7 +38,7 @@ impl<'a> Stage<'a> {
         Self { out, view, began: Instant::now(), board: Board::new(plan), drawn: 0 }
     }
 
-    /// Shows what happens until it is dropped.
+    /// Shows events until the future is dropped.
     pub(super) async fn pump(&mut self, events: &mut Events) {
         let mut draw = interval(DRAW);
         draw.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -54,7 +53,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// What has happened and was not shown, and then the end.
+    /// Shows the events that are left, and then the end.
     pub(super) fn finish(&mut self, events: &mut Events) {
         while let Ok(event) = events.try_recv() {
             self.take(&event);
@@ -62,7 +61,7 @@ impl<'a> Stage<'a> {
         self.draw();
     }
 
-    /// How long it has been going on.
+    /// The time since the demo began.
     pub(super) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
@@ -86,12 +85,12 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// A line of its own.
+    /// Prints a line.
     fn line(&mut self, line: &Line) {
-        // Lines that are not on a screen are not cut.
+        // Lines are cut only on a screen.
         let columns = if self.view.live { self.view.screen.columns } else { usize::MAX };
         let text = line.paint(self.view.screen, columns);
-        // A reader that has seen enough is no reason to stop; the end says if it cannot be written.
+        // If the reader has gone, the demo goes on; `close` reports an error.
         _ = writeln!(self.out, "{text}");
     }
 
@@ -104,18 +103,18 @@ impl<'a> Stage<'a> {
         let mut text = self.back();
         for line in &lines {
             text.push_str(&line.paint(screen, screen.columns));
-            // What was there before to the right of it.
+            // Erases the rest of the old line.
             text.push_str("\x1b[K\n");
         }
-        // And below.
+        // Erases the old lines below.
         text.push_str("\x1b[J");
         self.drawn = lines.len();
-        // One write, so that nobody sees half of it.
+        // One write, so that no half frame is shown.
         _ = self.out.write_all(text.as_bytes());
         self.flush();
     }
 
-    /// The cursor to the first line that is drawn.
+    /// Moves the cursor to the first line of the frame.
     fn back(&self) -> String {
         match self.drawn {
             0 => String::new(),
@@ -123,7 +122,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The end: what was drawn gives way to these lines, and they stay.
+    /// Replaces the frame by these lines, which stay.
     pub(super) fn close(mut self, lines: &[Line]) -> io::Result<()> {
         let begin = if self.view.live { format!("{}\x1b[J", self.back()) } else { "\n".to_owned() };
         self.out.write_all(begin.as_bytes())?;

@@ -1,4 +1,4 @@
-//! The component that `indelible bench` calls: a project like any other, made and built once.
+//! The component that `indelible bench` calls: a project like any other, built once and cached.
 #![expect(clippy::disallowed_methods, reason = "it is kept in a cache folder of the user's")]
 
 use std::fs;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 const SOURCE: &str = include_str!("../../../../guests/bench/src/lib.rs");
 
-/// Where the component is; it is built if it is not there yet.
+/// The component's file; it is built if it is missing.
 pub(crate) fn component() -> Result<PathBuf, Failure> {
     let files: Vec<File> = files::all("bench")
         .map(|file| match file.path.as_str() {
@@ -21,10 +21,11 @@ pub(crate) fn component() -> Result<PathBuf, Failure> {
         })
         .collect();
     let failed = |error: io::Error| {
-        Failure::new(format!("cannot make the component to call: {error}"))
-            .hint("name one with the functions `echo` and `steps` with --guest")
+        Failure::new(format!("cannot build the benchmark's component: {error}"))
+            .hint("give a component with the functions `echo` and `steps` with --guest")
     };
-    let folder = cache().ok_or_else(|| failed(io::Error::other("there is no home folder")))?;
+    let folder =
+        cache().ok_or_else(|| failed(io::Error::other("there is no home folder: set HOME")))?;
     let folder = folder.join(format!("bench-{:016x}", fingerprint(&files)));
     let kept = folder.join("bench.wasm");
     if kept.is_file() {
@@ -37,14 +38,14 @@ pub(crate) fn component() -> Result<PathBuf, Failure> {
     }
     let built = components(&folder)?;
     let built = built.first().ok_or_else(|| failed(io::Error::other("nothing was built")))?;
-    // Whole or not at all, if two do this at once.
+    // Copied aside and renamed: two processes may do this at once, and each file must be whole.
     let aside = folder.join(format!("bench.wasm.{}", std::process::id()));
     fs::copy(&built.path, &aside).map_err(failed)?;
     fs::rename(&aside, &kept).map_err(failed)?;
     Ok(kept)
 }
 
-/// Other sources, another folder.
+/// Different sources get a different folder.
 fn fingerprint(files: &[File]) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     for file in files {

@@ -30,7 +30,7 @@ pub(crate) struct Build {
 
 /// What was made, for `--json`: a component, or a project.
 #[derive(Serialize)]
-pub(super) struct Made<'a> {
+pub(super) struct BuildReport<'a> {
     pub(super) name: &'a str,
     pub(super) path: Cow<'a, str>,
 }
@@ -41,7 +41,7 @@ impl Build {
         for component in components {
             if self.json {
                 let path = component.path.to_string_lossy();
-                print::object(Made { name: &component.name, path }, out)?;
+                print::object(BuildReport { name: &component.name, path }, out)?;
             } else {
                 print::text(&format!("{}\n", component.path.display()), out)?;
             }
@@ -55,7 +55,7 @@ pub(crate) fn components(folder: &Path) -> Result<Vec<Component>, Failure> {
     let manifest = folder.join("Cargo.toml");
     if !manifest.is_file() {
         let error = format!("{} has no Cargo.toml", folder.display());
-        return Err(Failure::new(error).hint("`indelible new NAME` makes a project"));
+        return Err(Failure::new(error).hint("create a project with `indelible new NAME`"));
     }
     let request = Request { manifest: &manifest, target_dir: None, locked: false, quiet: false };
     let mut progress = |what: &str| _ = writeln!(io::stderr(), "{what}");
@@ -63,7 +63,10 @@ pub(crate) fn components(folder: &Path) -> Result<Vec<Component>, Failure> {
         indelible_build::build(&request, &mut progress).map_err(|error| failure(&error))?;
     if components.is_empty() {
         let error = format!("{} builds no component", folder.display());
-        return Err(Failure::new(error).hint("`crate-type = [\"cdylib\"]` makes it one"));
+        return Err(Failure::new(error).hint(
+            "set `crate-type = [\"cdylib\"]` under [lib] in its \
+             Cargo.toml",
+        ));
     }
     Ok(components)
 }

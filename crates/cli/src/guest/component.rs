@@ -1,4 +1,4 @@
-//! A component that somebody names: a file, or the folder of a project, which is built.
+//! The component to run or deploy: a file, or the folder of a project, which is built.
 #![expect(clippy::disallowed_methods, reason = "it reads the component that was named")]
 
 use std::fs::{self, File};
@@ -8,26 +8,25 @@ use std::path::Path;
 use super::components;
 use crate::failure::Failure;
 
-/// The largest component that servers take: the rest of a larger file need not be read.
+/// The largest component that servers accept: no more of a file is read.
 const COMPONENT_BYTES_MAX: u64 = 32 << 20;
 
 /// A component, as a build leaves it.
 pub(crate) struct Built {
-    /// What it is called unless somebody says otherwise.
+    /// The default name.
     pub(crate) name: String,
-    /// Its bytes.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The name and the bytes of a component that is a file, or that a project makes.
+/// The component in a file, or that a project builds.
 pub(crate) fn component(path: &Path) -> Result<Built, Failure> {
     let file = if path.is_dir() {
         let built = components(path)?;
         let [one] = &built[..] else {
             let names = built.iter().map(|component| component.path.display().to_string());
-            return Err(Failure::new("the project makes several components")
+            return Err(Failure::new("the project builds several components")
                 .list(names.collect())
-                .hint("name the file of one of them"));
+                .hint("give the file of one of them"));
         };
         one.path.clone()
     } else {
@@ -35,11 +34,11 @@ pub(crate) fn component(path: &Path) -> Result<Built, Failure> {
     };
     let bytes = read(&file).map_err(|error| {
         Failure::new(format!("cannot read {}: {error}", file.display()))
-            .hint("name a component, or the folder of a project")
+            .hint("give the file of a component, or the folder of a project")
     })?;
     if bytes.len() as u64 > COMPONENT_BYTES_MAX {
         let (file, max) = (file.display(), COMPONENT_BYTES_MAX >> 20);
-        return Err(Failure::new(format!("{file} has more than {max} MiB")).hint(
+        return Err(Failure::new(format!("{file} is larger than {max} MiB")).hint(
             "a component built with `indelible build` is far smaller: is it the right file?",
         ));
     }
@@ -48,9 +47,9 @@ pub(crate) fn component(path: &Path) -> Result<Built, Failure> {
 }
 
 fn read(file: &Path) -> io::Result<Vec<u8>> {
-    // A pipe would be waited for, perhaps for ever.
+    // Opening a pipe could wait for ever.
     if !fs::metadata(file)?.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a file"));
     }
     let mut bytes = Vec::new();
     File::open(file)?.take(COMPONENT_BYTES_MAX + 1).read_to_end(&mut bytes)?;

@@ -1,15 +1,13 @@
-//! What a new project consists of: its own files, and the SDK's sources. The SDK is brought along
-//! because it is on no registry; with it the project needs nothing else that is ours.
+//! The files of a new project: its own, and the SDK's sources. The SDK is included because it is on
+//! no registry; with it the project needs nothing else of ours.
 
-/// A file of a new project.
 pub(super) struct File {
-    /// Within the project.
+    /// Relative to the project.
     pub(super) path: String,
-    /// What is in it.
     pub(super) text: String,
 }
 
-/// The project's own files: `{...}` in them is filled in.
+/// The project's own files, in which `{...}` is filled in.
 const OWN: [(&str, &str); 7] = [
     (".cargo/config.toml", include_str!("../../template/config.toml.in")),
     (".gitignore", include_str!("../../template/gitignore.in")),
@@ -70,7 +68,7 @@ pub(super) fn all(name: &str) -> impl Iterator<Item = File> {
         ("{rust}", env!("CARGO_PKG_RUST_VERSION").to_owned()),
     ];
     let own = OWN.iter().map(move |(path, text)| {
-        // Only in what is no Rust: there, braces are braces.
+        // Rust files are not filled in: they have braces of their own.
         let fills = if path.ends_with(".rs") { &[][..] } else { &fills[..] };
         let text =
             fills.iter().fold((*text).to_owned(), |text, (gap, fill)| text.replace(gap, fill));
@@ -103,7 +101,7 @@ mod tests {
         found
     }
 
-    /// No source of the SDK is forgotten.
+    /// The list has all sources of the SDK.
     #[test]
     fn the_sdk_is_complete() {
         for (name, listed) in [("sdk", SDK), ("sdk-macros", MACROS)] {
@@ -118,7 +116,7 @@ mod tests {
         }
     }
 
-    /// The manifests that are brought along name the dependencies that the real ones have.
+    /// The included manifests have the dependencies of the real ones.
     #[test]
     fn the_manifests_agree() {
         for (name, brought) in [("sdk", "sdk/Cargo.toml"), ("sdk-macros", "sdk/macros/Cargo.toml")]
@@ -142,7 +140,7 @@ mod tests {
         names
     }
 
-    /// Nothing is left to fill in.
+    /// No gap is left to fill in.
     #[test]
     fn gaps_are_filled() {
         for file in all("order-saga").filter(|file| !file.path.ends_with(".rs")) {

@@ -1,8 +1,8 @@
 //! `indelible new` and `indelible build`: a project of durable functions, and components from it.
 //!
-//! - `new`, `build`: the two commands. `component`: what somebody names to be run or deployed.
+//! - `new`, `build`: the two commands. `component`: the component to run or deploy.
 //! - `bench`: the component that benchmarks call.
-//! - `files`: what a new project consists of, the SDK's sources among them.
+//! - `files`: the files of a new project, with the SDK's sources.
 
 mod bench;
 mod build;

@@ -11,13 +11,13 @@ use clap::Args;
 use crate::failure::Failure;
 use crate::print;
 
-use super::build::Made;
+use super::build::BuildReport;
 use super::files::{self, File};
 
-/// Longer names are no help to anybody.
+/// Longer names are of no use.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Names that cargo or rustc would not take, or take for something else.
+/// Names that cargo or rustc would refuse, or take for something else.
 const TAKEN: [&str; 12] = [
     "alloc",
     "core",
@@ -33,7 +33,7 @@ const TAKEN: [&str; 12] = [
     "test",
 ];
 
-/// Words of the language that consist of small letters.
+/// Keywords of Rust that consist of small letters.
 const KEYWORDS: &str = " abstract as async await become box break const continue crate do dyn else \
     enum extern false final fn for gen if impl in let loop macro match mod move mut override priv \
     pub ref return self static struct super trait true try type typeof unsafe unsized use virtual \
@@ -55,26 +55,26 @@ impl New {
         let name = self.folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
         check(name)?;
         if fs::symlink_metadata(&self.folder).is_ok() {
-            let error = format!("{} exists already", self.folder.display());
-            return Err(Failure::new(error).hint("give another name; nothing was changed"));
+            let error = format!("{} already exists", self.folder.display());
+            return Err(Failure::new(error).hint("choose another name; nothing was changed"));
         }
         make(&self.folder, name).map_err(|error| {
-            Failure::new(format!("cannot make {}: {error}", self.folder.display()))
-                .hint("look at the folder's permissions and free space; nothing was changed")
+            Failure::new(format!("cannot create {}: {error}", self.folder.display()))
+                .hint("check the folder's permissions and free space; nothing was changed")
         })?;
         if self.json {
-            return print::object(Made { name, path: self.folder.to_string_lossy() }, out);
+            return print::object(BuildReport { name, path: self.folder.to_string_lossy() }, out);
         }
         print::text(&format!("{}\n", self.folder.display()), out)?;
         print::tell(&format!(
-            "hint: `indelible deploy {}` builds it and hands it to a server",
+            "hint: `indelible deploy {}` builds it and deploys it to a server",
             self.folder.display()
         ));
         Ok(())
     }
 }
 
-/// Whether cargo takes the name for a package, and Indelible for a component.
+/// Whether the name is valid for a package of cargo and for a component.
 fn check(name: &str) -> Result<(), Failure> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let well_formed = name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -82,19 +82,19 @@ fn check(name: &str) -> Result<(), Failure> {
         && !name.ends_with('-')
         && name.len() <= NAME_BYTES_MAX;
     let why = if !well_formed {
-        "small letters, digits and `-` make a name, beginning with a letter"
+        "use lower-case letters, digits and `-`, beginning with a letter"
     } else if TAKEN.contains(&name) {
-        "something else is called that"
+        "the name is already taken by a crate or folder of the project"
     } else if KEYWORDS.contains(&format!(" {name} ")) {
-        "it is a word of the language"
+        "it is a keyword of Rust"
     } else {
         return Ok(());
     };
-    let error = format!("`{name}` cannot be the name of a project: {why}");
+    let error = format!("invalid project name `{name}`: {why}");
     Err(Failure::new(error).hint("`indelible new order-saga`, for example; nothing was changed"))
 }
 
-/// Writes everything aside and renames it: the project is there as a whole, or not at all.
+/// Writes the project aside and renames it, so that it is there as a whole or not at all.
 fn make(folder: &Path, name: &str) -> io::Result<()> {
     let parent = match folder.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -103,7 +103,7 @@ fn make(folder: &Path, name: &str) -> io::Result<()> {
     let aside = parent.join(format!(".{name}.{}", std::process::id()));
     let made = fill(&aside, name).and_then(|()| fs::rename(&aside, folder));
     if made.is_err() {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         _ = fs::remove_dir_all(&aside);
     }
     made

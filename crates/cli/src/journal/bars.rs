@@ -4,8 +4,8 @@ use super::spans::{Segment, Span, State};
 
 /// An instant: something that took no time at all.
 pub(crate) const INSTANT: char = '│';
-/// In the last cell of what the journal does not see the end of; the cell before it shows the
-/// state that it is in.
+/// In the last cell of a row that the journal does not see the end of; the cell before it shows the
+/// row's last state.
 pub(crate) const NOT_ENDED: char = '>';
 
 pub(crate) fn glyph(state: State) -> char {
@@ -19,13 +19,13 @@ pub(crate) fn glyph(state: State) -> char {
     }
 }
 
-/// A row as `cells` characters. A cell shows the state that held for the most of it; a row that
-/// took time, however little, has at least one cell, and one that took none has a mark.
+/// A row as `cells` characters. A cell shows the state that held for most of it. A row that took
+/// time, however little, has at least one cell; a row that took none has a mark.
 pub(crate) fn bar(row: &Span, total: u64, cells: usize) -> String {
     let mut painted = vec![' '; cells];
     paint(&row.segments, total, &mut painted);
     if let Some(now) = row.now() {
-        // At the end of time, or at the beginning if no time has passed.
+        // At the end of the axis, or at its beginning if no time has passed.
         let last = if total == 0 { 1 } else { cells - 1 };
         painted[last - 1] = glyph(now);
         painted[last] = NOT_ENDED;
@@ -40,7 +40,7 @@ pub(crate) fn bar(row: &Span, total: u64, cells: usize) -> String {
 /// total time.
 fn paint(segments: &[Segment], total: u64, painted: &mut [char]) {
     let (total, cells) = (u128::from(total.max(1)), painted.len());
-    // The time that each state has in the cell at hand, and which came last.
+    // The time of each state in the current cell; the latest state is last.
     let mut held: Vec<(State, u128)> = Vec::new();
     let mut at = 0;
     let mut show = |cell: usize, held: &mut Vec<(State, u128)>| {

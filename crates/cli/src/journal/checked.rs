@@ -1,5 +1,5 @@
-//! One execution of a file, checked event by event, and what can be said of it when some lines
-//! of the file cannot be read.
+//! One execution of a file, checked event by event, and the finding if some lines of the file
+//! cannot be read.
 
 use indelible_journal::{Entry, Event, Journal, JournalKey, Status, Timestamp, Violation};
 use serde::{Serialize, Serializer};
@@ -8,30 +8,29 @@ use super::damage::Damage;
 use super::input::Line;
 use crate::text::plain;
 
-/// A reason is one line, but it is not ours.
+/// A reason is one line, but it may contain text from the file.
 const REASON_WIDTH_MAX: usize = 500;
 
 /// An execution, as far as it is legal and can be read.
-pub(super) struct Checked {
+pub(super) struct CheckedExecution {
     journal: Journal,
-    /// Where its first line stands, and the last one that was accepted; 0 before that.
+    /// The execution's first line, and its last accepted one; 0 before there is one.
     first_line: u64,
     last_line: u64,
     stop: Option<Stop>,
-    /// Its events from the stop on, the refused one not counted: nothing can be said about them.
+    /// How many of its events were not checked: those after the refused one, or from the gap on.
     unchecked: u64,
 }
 
 enum Stop {
-    Refused(Refused),
-    /// Events are missing before one at this line, and a line that cannot be read is before it.
-    Gap(Cut),
+    Refused(IllegalEvent),
+    /// Events are missing before this line, and an unreadable line comes before it.
+    Gap(ReadingCutOff),
 }
 
-/// The first event that may not stand where it stands.
-pub(super) struct Refused {
+/// The first event that breaks a rule.
+pub(super) struct IllegalEvent {
     pub(super) line: u64,
-    /// The sequence that it has.
     pub(super) sequence: u64,
     pub(super) timestamp: Timestamp,
     pub(super) name: &'static str,
@@ -41,10 +40,10 @@ pub(super) struct Refused {
 
 /// Where reading was cut short.
 #[derive(Serialize, Clone, Copy)]
-pub(super) struct Cut {
+pub(super) struct ReadingCutOff {
     /// The line that cannot be read.
     pub(super) malformed_line: u64,
-    /// The next line of the execution, and its sequence, if events are missing before it.
+    /// The execution's next readable line, if events are missing before it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<Next>,
 }
@@ -57,14 +56,14 @@ pub(super) struct Next {
     pub(super) sequence: u64,
 }
 
-/// What can be said of an execution.
+/// What is known of an execution.
 pub(super) enum Finding<'a> {
-    /// It is legal, and nothing of it can be missing but what has not happened yet.
+    /// It is legal, and no event that has happened is missing.
     Ok,
     /// It breaks a rule.
-    Bad(&'a Refused),
+    Bad(&'a IllegalEvent),
     /// It is legal as far as it can be read.
-    Cut(Cut),
+    Cut(ReadingCutOff),
 }
 
 impl Finding<'_> {
@@ -77,14 +76,14 @@ impl Finding<'_> {
     }
 }
 
-impl Checked {
+impl CheckedExecution {
     pub(super) fn new(key: JournalKey) -> Self {
         let journal = Journal::new(key);
         Self { journal, first_line: 0, last_line: 0, stop: None, unchecked: 0 }
     }
 
-    /// Takes the execution's next line: the entry, and how it reads. None if it stops there, or
-    /// has stopped before.
+    /// Takes the execution's next line, and returns the entry with its description. None if the
+    /// check stops here, or has stopped before.
     pub(super) fn append(&mut self, line: Line, damage: &Damage) -> Option<(Entry, String)> {
         if self.stop.is_some() {
             self.unchecked += 1;
@@ -111,39 +110,40 @@ impl Checked {
             }
             Err(mut violation) => {
                 if again {
-                    let twice = "; the execution stands twice in this file, first from line";
+                    let twice = "; the execution appears twice in this file, first from line";
                     violation.reason = format!("{}{twice} {}", violation.reason, self.first_line);
                 }
                 let line = line.number;
-                let refused = Refused { line, sequence, timestamp, name, description, violation };
+                let refused =
+                    IllegalEvent { line, sequence, timestamp, name, description, violation };
                 self.stop = Some(Stop::Refused(refused));
                 None
             }
         }
     }
 
-    /// Whether events are missing before this one, and may be on a line that cannot be read.
-    fn gap(&self, line: &Line, damage: &Damage) -> Option<Cut> {
+    /// Whether events are missing before this line that may be on an unreadable one.
+    fn gap(&self, line: &Line, damage: &Damage) -> Option<ReadingCutOff> {
         let sequence = line.record.sequence.get();
         if sequence <= self.journal.len() || self.is_over() {
             return None;
         }
         let malformed_line = damage.first_after(self.last_line)?;
-        Some(Cut { malformed_line, next: Some(Next { line: line.number, sequence }) })
+        Some(ReadingCutOff { malformed_line, next: Some(Next { line: line.number, sequence }) })
     }
 
     fn is_over(&self) -> bool {
         self.journal.status().is_some_and(Status::is_terminal)
     }
 
-    /// What can be said now that the file was read as far as it goes.
+    /// The finding, once the file has been read.
     pub(super) fn finding(&self, damage: &Damage) -> Finding<'_> {
         match &self.stop {
             Some(Stop::Refused(refused)) => Finding::Bad(refused),
             Some(Stop::Gap(cut)) => Finding::Cut(*cut),
             None if self.is_over() => Finding::Ok,
             None => match damage.first_after(self.last_line) {
-                Some(malformed_line) => Finding::Cut(Cut { malformed_line, next: None }),
+                Some(malformed_line) => Finding::Cut(ReadingCutOff { malformed_line, next: None }),
                 None => Finding::Ok,
             },
         }
@@ -166,15 +166,15 @@ impl Checked {
     }
 }
 
-impl Refused {
-    /// The reason on one line that cannot rewrite the terminal.
+impl IllegalEvent {
+    /// The reason, on one line without control characters.
     pub(super) fn reason(&self) -> String {
         plain(&self.violation.reason, REASON_WIDTH_MAX)
     }
 }
 
-/// The violation, and the event that was refused.
-impl Serialize for Refused {
+/// The violation, with the refused event.
+impl Serialize for IllegalEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Json<'a> {
@@ -205,12 +205,12 @@ impl Serialize for Refused {
     }
 }
 
-impl std::fmt::Display for Cut {
+impl std::fmt::Display for ReadingCutOff {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "then line {} cannot be read", self.malformed_line)?;
         match self.next {
             Some(Next { line, sequence }) => {
-                write!(f, ", and line {line} goes on at sequence {sequence}")
+                write!(f, ", and line {line} continues at sequence {sequence}")
             }
             None => Ok(()),
         }

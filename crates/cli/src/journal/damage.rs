@@ -1,29 +1,29 @@
-//! The lines of a file that could not be read, and what to say of them.
+//! The unreadable lines of a file, and the errors about them.
 
 use super::name::Name;
 use crate::failure::Failure;
 use crate::text::count;
 
-/// A file with more broken lines than this is not an export with a few mistakes.
+/// A file with more unreadable lines is not an export with a few mistakes.
 const MALFORMED_MAX: usize = 20;
 
 /// A line that could not be read.
 #[derive(serde::Serialize)]
-pub(super) struct Malformed {
+pub(super) struct MalformedLine {
     /// From 1.
     pub(super) line: u64,
     /// In bytes, from 1.
     pub(super) column: usize,
     pub(super) message: String,
-    /// Whether it begins as a line of JSON Lines does, so that only this line is in doubt.
+    /// Whether it looks like a line of JSON Lines, so that only this line is in doubt.
     #[serde(skip)]
     pub(super) plausible: bool,
 }
 
-/// All of them, in the order of their lines.
+/// All unreadable lines, in order.
 #[derive(Default)]
 pub(super) struct Damage {
-    pub(super) malformed: Vec<Malformed>,
+    pub(super) malformed: Vec<MalformedLine>,
     /// Whether any line could be read.
     pub(super) some_read: bool,
 }
@@ -33,35 +33,35 @@ impl Damage {
         self.malformed.is_empty()
     }
 
-    /// Too many: reading goes no further.
+    /// Whether there are too many: reading stops.
     pub(super) fn gave_up(&self) -> bool {
         self.malformed.len() >= MALFORMED_MAX
     }
 
-    /// The first line after this one that could not be read. Lines of one execution stand in
-    /// order, so what is missing after a line can only be there.
+    /// The first unreadable line after this one. The lines of an execution are in order, so events
+    /// missing after a line can only be there.
     pub(super) fn first_after(&self, line: u64) -> Option<u64> {
         self.malformed.iter().map(|malformed| malformed.line).find(|malformed| *malformed > line)
     }
 
-    /// Nothing was read, and the file does not begin as an export does.
+    /// No line was read, and the file does not begin as an export does.
     fn another_kind_of_file(&self) -> bool {
         !self.some_read && self.malformed.first().is_some_and(|first| !first.plausible)
     }
 
-    /// One error for each line; one in all for a file of another kind.
+    /// One error for each unreadable line, or a single one for a file of another kind.
     pub(super) fn errors(&self, name: &Name) -> Vec<String> {
         let Some(first) = self.malformed.first() else { return Vec::new() };
         if self.another_kind_of_file() {
-            let Malformed { line, column, message, .. } = first;
+            let MalformedLine { line, column, message, .. } = first;
             return vec![format!(
                 "{name} does not look like JSON Lines: line {line}, column {column}: {message}"
             )];
         }
         let mut errors = Vec::new();
-        // The same mistake on line after line, such as another version, is said once.
+        // The same mistake on line after line, such as another version, is reported once.
         for run in self.malformed.chunk_by(|a, b| a.message == b.message && a.line + 1 == b.line) {
-            let Malformed { line, column, message, .. } = &run[0];
+            let MalformedLine { line, column, message, .. } = &run[0];
             let more = match run.len() as u64 - 1 {
                 0 => String::new(),
                 more => format!(" (and {} after it)", count(more, "line")),
@@ -74,7 +74,7 @@ impl Damage {
         errors
     }
 
-    /// What to do about lines that cannot be read.
+    /// What to do about unreadable lines.
     pub(super) fn hint(&self) -> &'static str {
         match self.another_kind_of_file() {
             true => "an export has one event a line; see docs/formats/journal-jsonl.md",
@@ -82,7 +82,7 @@ impl Damage {
         }
     }
 
-    /// Why nothing can be shown, if a line is to blame.
+    /// The error if unreadable lines are the reason why nothing can be shown.
     pub(super) fn failure(&self, name: &Name) -> Failure {
         Failure::many(self.errors(name)).hint(self.hint())
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn damage(lines: &[(u64, &str)], plausible: bool) -> Damage {
-        let malformed = lines.iter().map(|(line, message)| Malformed {
+        let malformed = lines.iter().map(|(line, message)| MalformedLine {
             line: *line,
             column: 7,
             message: (*message).to_owned(),

@@ -4,15 +4,15 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::checked::{Cut, Finding, Refused};
-use super::damage::{Damage, Malformed};
-use super::show::Shown;
+use super::checked::{Finding, IllegalEvent, ReadingCutOff};
+use super::damage::{Damage, MalformedLine};
+use super::show::ExecutionView;
 use super::spans::Timeline;
 use crate::print;
 
-/// The events, or the spans if there are some.
+/// Writes the spans if there are any, else the events.
 pub(super) fn write(
-    shown: &Shown,
+    shown: &ExecutionView,
     spans: Option<Timeline>,
     damage: &Damage,
     out: &mut impl Write,
@@ -45,7 +45,7 @@ pub(super) fn write(
     print::pretty(&document, out)
 }
 
-fn events(shown: &Shown) -> Vec<JsonEvent<'_>> {
+fn events(shown: &ExecutionView) -> Vec<JsonEvent<'_>> {
     shown
         .rows
         .iter()
@@ -74,14 +74,14 @@ struct Document<'a> {
     #[serde(flatten)]
     body: Body<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    violation: Option<&'a Refused>,
+    violation: Option<&'a IllegalEvent>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cut: Option<Cut>,
+    cut: Option<ReadingCutOff>,
     complete: bool,
-    malformed: &'a [Malformed],
+    malformed: &'a [MalformedLine],
 }
 
-/// One field, by what was asked for.
+/// The field that was asked for.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Body<'a> {

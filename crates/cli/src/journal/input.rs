@@ -1,4 +1,4 @@
-//! A file of JSON Lines, read line by line: it may be larger than memory.
+//! A file of JSON Lines, read line by line: the file may be larger than memory.
 
 #![expect(clippy::disallowed_methods, reason = "the CLI is a shell: it opens the user's file")]
 
@@ -9,15 +9,15 @@ use std::path::Path;
 use indelible_journal::json::{self, ParseError};
 use indelible_journal::{JournalKey, Record};
 
-use super::damage::{Damage, Malformed};
+use super::damage::{Damage, MalformedLine};
 use super::name::Name;
 use crate::failure::Failure;
 
-/// The longest line that is read, its line break included. Payloads are bounded far below it;
-/// without a bound, a file without line breaks would be read into memory whole.
+/// The longest line that is read, with its line break. Payloads are bounded far below it; without a
+/// bound, a file without line breaks would be read into memory whole.
 const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The lines of one file, and those that could not be read.
+/// The lines of a file, and its unreadable ones.
 pub(super) struct Lines {
     reader: Box<dyn BufRead>,
     name: Name,
@@ -27,7 +27,6 @@ pub(super) struct Lines {
     damage: Damage,
 }
 
-/// A line that could be read.
 pub(super) struct Line {
     /// From 1.
     pub(super) number: u64,
@@ -57,12 +56,12 @@ impl Lines {
         &self.name
     }
 
-    /// The lines so far that could not be read.
+    /// The unreadable lines so far.
     pub(super) fn damage(&self) -> &Damage {
         &self.damage
     }
 
-    /// The next line that can be read; none at the end, or when too many could not.
+    /// The next readable line; none at the end, or after too many unreadable ones.
     pub(super) fn next(&mut self) -> Result<Option<Line>, Failure> {
         while !self.over && !self.damage.gave_up() {
             self.buffer.clear();
@@ -75,7 +74,7 @@ impl Lines {
                     break;
                 }
                 Read::TooLong => {
-                    // Its end may be far away, or nowhere.
+                    // The end of the line may be far away, so nothing after it is read.
                     self.over = true;
                     let max = LINE_BYTES_MAX;
                     let message = format!("longer than {max} bytes; nothing after it was read");
@@ -90,14 +89,14 @@ impl Lines {
                 }
                 Err(ParseError { column, message }) => {
                     let (line, plausible) = (self.number, plausible(&self.buffer));
-                    self.damage.malformed.push(Malformed { line, column, message, plausible });
+                    self.damage.malformed.push(MalformedLine { line, column, message, plausible });
                 }
             }
         }
         Ok(None)
     }
 
-    /// The error of a file without a single line.
+    /// The error for a file without any line.
     pub(super) fn empty(&self) -> Failure {
         Failure::new(format!("{}: no events", self.name))
             .hint("an export has one event a line; see docs/formats/journal-jsonl.md")
@@ -117,14 +116,14 @@ fn parse(line: &[u8], number: u64) -> Result<(JournalKey, Record), ParseError> {
     json::parse_line(text)
 }
 
-/// Whether a line that is no event is at least what JSON Lines look like: an object that begins
-/// on this line and has more in it than its brace, as pretty-printed JSON has not.
+/// Whether a line that is no event still looks like JSON Lines: an object that begins on this line
+/// with more than its brace, unlike pretty-printed JSON.
 fn plausible(line: &[u8]) -> bool {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
     line.strip_prefix(b"{").is_some_and(|rest| matches!(rest.trim_ascii_start(), [b'"' | b'}', ..]))
 }
 
-/// What [`read_line`] has found.
+/// The result of [`read_line`].
 #[derive(Debug, PartialEq, Eq)]
 enum Read {
     Nothing,
@@ -132,7 +131,7 @@ enum Read {
     TooLong,
 }
 
-/// Reads a line of at most `max` bytes. The buffer never asks for more: `read_until` doubles it.
+/// Reads a line of at most `max` bytes. `read_until` would double the buffer beyond that.
 fn read_line(reader: &mut impl BufRead, buffer: &mut Vec<u8>, max: usize) -> io::Result<Read> {
     loop {
         let part = match reader.fill_buf() {
@@ -170,7 +169,7 @@ mod tests {
         let mut buffer = Vec::new();
         let mut read = |bytes: &[u8]| {
             buffer.clear();
-            // Small parts: the buffer grows step by step.
+            // Small reads make the buffer grow step by step.
             let mut reader = BufReader::with_capacity(3, bytes);
             let read = read_line(&mut reader, &mut buffer, 20).unwrap();
             assert!(buffer.capacity() <= 20, "{}", buffer.capacity());

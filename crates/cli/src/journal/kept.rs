@@ -1,33 +1,33 @@
-//! The rows of a timeline: all of them or, of a long execution, the first and the last, so that
-//! what is held does not grow with what has happened.
+//! The rows of a timeline: all of them or, for a long execution, the first and the last, so that
+//! memory does not grow with the number of events.
 
 use std::collections::VecDeque;
 
 use super::spans::Span;
 
-/// A bar has at most a thousand cells: more segments than this show nothing more.
+/// A bar has at most a thousand cells, so more segments would not show.
 const SEGMENTS_MAX: usize = 8_192;
 
 /// How many rows are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// All; without rows for join sets, which the timeline of a journal does not have.
+    /// All rows. There are none for join sets, which the timeline of a journal does not have.
     None,
-    /// So many of the first, and so many of the last.
+    /// The first so many rows, and the last so many.
     Ends(usize, usize),
 }
 
 /// Rows by their number, in the order in which they began.
 #[derive(Clone)]
-pub(super) struct Kept {
+pub(super) struct KeptRows {
     bound: Bound,
     first: Vec<Span>,
     last: VecDeque<Span>,
-    /// How many came after `first` and before `last`.
+    /// How many rows were dropped between `first` and `last`.
     between: u64,
 }
 
-impl Kept {
+impl KeptRows {
     pub(super) fn new(bound: Bound) -> Self {
         Self { bound, first: Vec::new(), last: VecDeque::new(), between: 0 }
     }
@@ -36,7 +36,7 @@ impl Kept {
         self.bound != Bound::None
     }
 
-    /// The number of the row, and the one that had to go for it.
+    /// Adds a row; returns its number, and the row that was dropped for it.
     pub(super) fn push(&mut self, row: Span) -> (u64, Option<Span>) {
         let number = self.first.len() as u64 + self.between + self.last.len() as u64;
         match self.bound {
@@ -71,7 +71,7 @@ impl Kept {
         Some(row)
     }
 
-    /// Whether it is among the first, and where; none if it is between.
+    /// Whether the row is in `first`, and its index there or in `last`; none if it was dropped.
     fn place(&self, number: u64) -> Option<(bool, usize)> {
         let number = usize::try_from(number).ok()?;
         if number < self.first.len() {
@@ -81,14 +81,14 @@ impl Kept {
         (number - self.first.len()).checked_sub(between).map(|place| (false, place))
     }
 
-    /// The row of the execution itself is bounded as well.
+    /// Bounds the segments of the execution's own row.
     pub(super) fn thin(&self, own: &mut Span) {
         if self.bound != Bound::None && own.segments.len() > SEGMENTS_MAX {
             own.thin();
         }
     }
 
-    /// All rows that there are, and how many are left out before which of them.
+    /// All kept rows; with the index before which rows were dropped, and how many.
     pub(super) fn into_rows(self) -> (Vec<Span>, Option<(usize, u64)>) {
         let gap = (self.between > 0).then_some((self.first.len(), self.between));
         let mut rows = self.first;
@@ -104,7 +104,7 @@ mod tests {
     use super::super::spans::Spans;
     use super::*;
 
-    /// What is held does not grow with what happens, and its bar still spans all of it.
+    /// A long execution takes bounded memory, and its bar still spans all of it.
     #[test]
     fn an_execution_that_never_ends_is_held_in_little() {
         let id = "9c".repeat(32).parse().unwrap();

@@ -1,12 +1,12 @@
-//! `indelible journal`: journals in files, in the format of `docs/formats/journal-jsonl.md`; those
-//! of a server are read by `remote::views`.
+//! `indelible journal`: journals in files, in the format of `docs/formats/journal-jsonl.md`;
+//! `remote::views` reads those of a server.
 //!
-//! - `input`: the file, line by line. The only one here that touches anything outside. `name`:
-//!   what it is called. `damage`: the lines that could not be read.
-//! - `verify`, `show`: the two commands. `checked`: one execution and what can be said of it.
-//!   `select`: which execution of many is meant.
+//! - `input`: the file, line by line; the only module here that does I/O. `name`: the file's name
+//!   in messages. `damage`: the unreadable lines.
+//! - `verify`, `show`: the two commands. `checked`: one execution and its finding. `select`: which
+//!   of several executions is meant.
 //! - `table`, `spans` (with `kept`), `timeline`, `bars`, `document`: an execution as rows, as
-//!   stretches of time, as bars, as JSON. What a server shows is drawn with the same.
+//!   stretches of time, as bars, as JSON. Views of a server use them too.
 
 pub(crate) mod bars;
 mod checked;
@@ -30,7 +30,7 @@ use clap::{Args, Subcommand};
 
 use indelible_journal::{JournalKey, Record};
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CommandEnd, Failure};
 use crate::remote::views::Journal;
 use crate::screen::Screen;
 
@@ -133,15 +133,14 @@ pub(crate) fn run(
     arguments: Arguments,
     screen: Screen,
     out: &mut impl Write,
-) -> Result<Verdict, Failure> {
+) -> Result<CommandEnd, Failure> {
     match arguments.command {
         Some(Command::Verify(arguments)) => verify::run(&arguments, out),
         Some(Command::Show(arguments)) => show::run(arguments, screen, out),
-        None => arguments.at_server.run(screen, out).map(|()| Verdict::Well),
+        None => arguments.at_server.run(screen, out).map(|()| CommandEnd::Well),
     }
 }
 
-/// How a journal is drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Drawing {
     /// A row for each event.
@@ -150,7 +149,7 @@ pub(crate) enum Drawing {
     Timeline,
 }
 
-/// Draws one journal that comes from elsewhere, as the same from a file would be.
+/// Draws a journal that was not read from a file.
 pub(crate) fn draw(
     key: &JournalKey,
     records: impl IntoIterator<Item = Record>,

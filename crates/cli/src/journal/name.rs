@@ -1,4 +1,4 @@
-//! What a file is called: in messages, and in commands that can be pasted into a shell.
+//! The name of a file: in messages, and in commands that can be pasted into a shell.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ impl Name {
         self.0.as_os_str() == "-"
     }
 
-    /// A command on the same file, for a hint; none for standard input, which is used up.
+    /// A command on the same file, for a hint; none for standard input, which has been read.
     pub(super) fn command(&self, command: &str) -> Option<String> {
         if self.is_stdin() {
             return None;
@@ -28,7 +28,7 @@ impl Name {
     }
 }
 
-/// For people: nothing that could rewrite the terminal.
+/// For messages: without control characters.
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_stdin() {
@@ -41,7 +41,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// One word of a POSIX shell; `$'…'` only for what no other quotes can show.
+/// One word of a POSIX shell; `$'…'` only for text that other quotes cannot show.
 fn quoted(bytes: &[u8]) -> String {
     let safe = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./:@%+=,".contains(byte);
     match std::str::from_utf8(bytes) {

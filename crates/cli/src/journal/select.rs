@@ -14,34 +14,34 @@ use crate::text::{count, plain};
 const LISTED_MAX: usize = 20;
 /// A listed name is cut here.
 const NAME_WIDTH_MAX: usize = 40;
-/// What stands for the root's digits in tables.
+/// Stands for the root's digits in tables.
 const ROOT: &str = "root";
 
-/// How well a key fits what was asked for; the best fit wins, whatever comes first in the file.
+/// How well a key matches; the best match wins, whatever its place in the file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// It begins so.
+    /// The key begins with the wanted text.
     Beginning,
     /// The first digits of the root, or `root`, then the whole path; attempts may be left out.
     Short,
-    /// The execution's id; there may be several attempts.
+    /// The execution's id; several attempts may have it.
     Execution,
     /// The key itself.
     Key,
 }
 
-/// What a list says of an execution.
-struct Seen {
+/// What an error lists of an execution.
+struct ExecutionSummary {
     function: Option<String>,
     status: &'static str,
 }
 
-/// Follows the keys of a file as they come, and holds the one that is meant so far.
+/// Collects the keys of a file, and the best match so far.
 pub(super) struct Selection {
     wanted: Option<String>,
-    seen: BTreeMap<JournalKey, Seen>,
+    seen: BTreeMap<JournalKey, ExecutionSummary>,
     fit: Option<Fit>,
-    /// All that fit so well.
+    /// All keys that match that well.
     fitting: Vec<JournalKey>,
 }
 
@@ -50,12 +50,12 @@ impl Selection {
         Self { wanted, seen: BTreeMap::new(), fit: None, fitting: Vec::new() }
     }
 
-    /// Takes note of a line, and says whether it is of the one, as far as is known.
+    /// Takes note of a line, and returns whether it belongs to the best match so far.
     pub(super) fn meets(&mut self, key: &JournalKey, record: &Record) -> bool {
         match self.seen.get_mut(key) {
             Some(seen) => seen.note(&record.event),
             None => {
-                let mut seen = Seen { function: None, status: "-" };
+                let mut seen = ExecutionSummary { function: None, status: "-" };
                 seen.note(&record.event);
                 self.seen.insert(key.clone(), seen);
                 self.consider(key);
@@ -78,7 +78,7 @@ impl Selection {
         }
     }
 
-    /// The key that is meant, if it is one.
+    /// The selected key, if exactly one matches.
     pub(super) fn chosen(&self) -> Option<&JournalKey> {
         match self.fitting.as_slice() {
             [one] => Some(one),
@@ -86,22 +86,21 @@ impl Selection {
         }
     }
 
-    /// Whether there was no key at all.
     pub(super) fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
 
-    /// Why there is none, after what else is wrong.
+    /// Why no key is selected, after other errors.
     pub(super) fn failure(&self, mut errors: Vec<String>, file: &Name) -> Failure {
         let seen = count(self.seen.len() as u64, "execution");
         let (error, list, hint) = match &self.wanted {
             None => (
                 format!("{file} holds {seen}"),
                 self.listed(self.seen.keys().collect()),
-                "name one with --execution; its first digits are enough",
+                "choose one with --execution; its first digits are enough",
             ),
             Some(wanted) if self.fitting.is_empty() => (
-                format!("none of {seen} in {file} is `{}`", wanted.escape_debug()),
+                format!("none of {seen} in {file} matches `{}`", wanted.escape_debug()),
                 self.listed(self.seen.keys().collect()),
                 "--execution takes a key, an execution's id, or the beginning of one",
             ),
@@ -110,9 +109,9 @@ impl Selection {
                 fitting.sort();
                 let many = count(fitting.len() as u64, "execution");
                 (
-                    format!("`{}` means {many} in {file}", wanted.escape_debug()),
+                    format!("`{}` matches {many} in {file}", wanted.escape_debug()),
                     self.listed(fitting),
-                    "give more digits, or the attempts after an @",
+                    "give more digits, or add the attempts after an @",
                 )
             }
         };
@@ -141,8 +140,8 @@ impl Selection {
     }
 }
 
-impl Seen {
-    /// The status after an event, legal or not.
+impl ExecutionSummary {
+    /// Updates the status after an event, legal or not.
     fn note(&mut self, event: &Event) {
         if let Event::ExecutionStarted(started) = event {
             let name = plain(started.function_name.as_str(), NAME_WIDTH_MAX);
@@ -161,7 +160,7 @@ impl Seen {
     }
 }
 
-/// How well a key fits `ROOT.PATH@ATTEMPTS`, where the end may be left out.
+/// How well a key matches `ROOT.PATH@ATTEMPTS`, whose end may be left out.
 fn fit(wanted: &str, key: &JournalKey) -> Option<Fit> {
     let text = key.to_string();
     let (id, attempts) = text.split_once('@')?;

@@ -4,22 +4,22 @@ use std::io::Write;
 
 use indelible_journal::{Entry, Event, JournalKey, Record, Started, Timestamp};
 
-use super::checked::{Checked, Finding};
+use super::checked::{CheckedExecution, Finding};
 use super::damage::Damage;
 use super::input::{Line, Lines};
 use super::select::Selection;
 use super::spans::Timeline;
 use super::{Drawing, ShowArguments, document, table, timeline};
-use crate::failure::{Failure, Verdict, quiet};
+use crate::failure::{CommandEnd, Failure, quiet};
 use crate::screen::Screen;
 
 /// One execution, as far as it is legal and can be read.
-pub(super) struct Shown {
-    pub(super) checked: Checked,
+pub(super) struct ExecutionView {
+    pub(super) checked: CheckedExecution,
     pub(super) rows: Vec<Row>,
 }
 
-/// An event, and where it left the execution.
+/// An event, and the status after it.
 pub(super) struct Row {
     pub(super) entry: Entry,
     pub(super) description: String,
@@ -30,19 +30,19 @@ pub(super) fn run(
     arguments: ShowArguments,
     screen: Screen,
     out: &mut impl Write,
-) -> Result<Verdict, Failure> {
+) -> Result<CommandEnd, Failure> {
     let mut lines = Lines::open(&arguments.file)?;
     let mut selection = Selection::new(arguments.execution);
-    let mut shown: Option<Shown> = None;
+    let mut shown: Option<ExecutionView> = None;
     while let Some(line) = lines.next()? {
         if selection.meets(&line.key, &line.record) {
             let shown = match &mut shown {
                 Some(shown) if *shown.key() == line.key => shown,
-                other => other.insert(Shown::new(line.key.clone())),
+                other => other.insert(ExecutionView::new(line.key.clone())),
             };
             shown.append(line, lines.damage());
         } else if selection.chosen().is_none() {
-            // Several are meant so far: nothing is kept of either.
+            // Several executions match so far: rows of none are kept.
             shown = None;
         }
     }
@@ -72,16 +72,16 @@ pub(super) fn run(
         errors.push(format!("{name}, line {line}: {rule} at sequence {sequence}: {reason}"));
     }
     if errors.is_empty() {
-        return Ok(Verdict::Well);
+        return Ok(CommandEnd::Well);
     }
     let failure = Failure::many(errors);
-    Ok(Verdict::Wrong(match name.command("verify") {
+    Ok(CommandEnd::Wrong(match name.command("verify") {
         Some(command) => failure.hint(format!("{command} checks all of it")),
         None => failure,
     }))
 }
 
-/// Draws one journal that comes from elsewhere, as the same from a file would be.
+/// Draws a journal that was not read from a file.
 pub(super) fn draw(
     key: &JournalKey,
     records: impl IntoIterator<Item = Record>,
@@ -90,7 +90,7 @@ pub(super) fn draw(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let damage = Damage::default();
-    let mut shown = Shown::new(key.clone());
+    let mut shown = ExecutionView::new(key.clone());
     for (number, record) in (1..).zip(records) {
         shown.append(Line { number, key: key.clone(), record }, &damage);
     }
@@ -101,9 +101,9 @@ pub(super) fn draw(
     quiet(written).map_err(|error| Failure::output(&error))
 }
 
-impl Shown {
+impl ExecutionView {
     fn new(key: JournalKey) -> Self {
-        Self { checked: Checked::new(key), rows: Vec::new() }
+        Self { checked: CheckedExecution::new(key), rows: Vec::new() }
     }
 
     fn append(&mut self, line: Line, damage: &Damage) {
@@ -121,7 +121,7 @@ impl Shown {
         self.checked.status().unwrap_or("-")
     }
 
-    /// What it was started with, if its first event is legal.
+    /// The execution's start, if its first event is legal.
     pub(super) fn started(&self) -> Option<&Started> {
         match self.rows.first()?.entry.event() {
             Event::ExecutionStarted(started) => Some(started),
@@ -129,18 +129,18 @@ impl Shown {
         }
     }
 
-    /// A time, in microseconds since it began; none if it has not.
+    /// A time in microseconds since the first event; none if there is no event.
     pub(super) fn since_start(&self, at: Timestamp) -> Option<u64> {
         let start = self.rows.first()?.entry.timestamp();
         Some(at.saturating_since(start).get())
     }
 
-    /// When a row happened, in microseconds since the first.
+    /// The time of a row in microseconds since the first.
     pub(super) fn micros(&self, row: &Row) -> u64 {
         self.since_start(row.entry.timestamp()).unwrap_or(0)
     }
 
-    /// From its first event to its last, in microseconds.
+    /// The time from the first event to the last, in microseconds.
     pub(super) fn total(&self) -> u64 {
         self.rows.last().map_or(0, |row| self.micros(row))
     }

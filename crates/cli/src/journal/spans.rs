@@ -12,13 +12,13 @@ use indelible_journal::{
 };
 use serde::{Serialize, Serializer};
 
-use super::kept::{Bound, Kept};
-use super::show::Shown;
+use super::kept::{Bound, KeptRows};
+use super::show::ExecutionView;
 use crate::text::plain;
 
-/// How much of an error's message is kept.
+/// How many columns of an error's message are kept.
 const MESSAGE_WIDTH_MAX: usize = 300;
-/// Of a call that is tried for ever, the last reasons are kept.
+/// A call may be retried for ever: only the last reasons are kept.
 const REASONS_MAX: usize = 3;
 
 /// The execution's own row first, then the others in the order in which they began.
@@ -55,16 +55,16 @@ pub(crate) struct Span {
     pub(crate) note: Note,
 }
 
-/// What is said of a row beside its bar.
+/// What is shown of a row besides its bar.
 #[derive(Clone, Default)]
 pub(crate) struct Note {
     /// Which attempts failed, and why: the last few.
     pub(crate) reasons: Vec<(u32, String)>,
-    /// The words of its error.
+    /// The message of its error.
     pub(crate) message: Option<String>,
     /// The status that an HTTP request was answered with.
     pub(crate) status: Option<u16>,
-    /// Of a join set: how many calls were put into it, and taken from it.
+    /// Of a join set: how many calls were submitted to it, and how many were awaited.
     pub(crate) members: (u64, u64),
 }
 
@@ -79,7 +79,7 @@ pub(crate) enum Kind {
     Http,
     Timer,
     Signal,
-    /// Only where the rows of a page are made.
+    /// Only in rows of `indelible show`; a timeline of a journal has none.
     JoinSet,
 }
 
@@ -90,7 +90,7 @@ pub(crate) enum End {
     Ok,
     #[serde(serialize_with = "as_name")]
     Err(ErrorKind),
-    /// A signal that was no longer waited for (something else came first), or that nobody took.
+    /// A wait that something else ended first, or a delivery that the guest never received.
     Abandoned,
     /// The journal ends before it does.
     Open,
@@ -109,7 +109,7 @@ pub(crate) struct Segment {
 pub(crate) enum State {
     /// The guest runs, or an attempt is in flight.
     Running,
-    /// The execution asked to cancel cleans up.
+    /// The execution was asked to cancel, and cleans up.
     Cancelling,
     /// The execution is blocked; a timer or a signal is awaited.
     Waiting,
@@ -137,7 +137,7 @@ impl Span {
         Self { kind, promise_id, name, attempts, start_us, end_us, end, segments, open, note }
     }
 
-    /// One stretch ends here, and another begins.
+    /// Ends the open stretch and begins another, unless the state is the same.
     fn enter(&mut self, state: State, at: u64) {
         if self.open.is_none_or(|(now, _)| now != state) {
             self.leave(at);
@@ -157,7 +157,7 @@ impl Span {
         self.end = end;
     }
 
-    /// Something else is to be done before it is over.
+    /// More calls were submitted to a join set that had ended.
     fn reopen(&mut self, state: State, at: u64) {
         self.end = End::Open;
         self.enter(state, at);
@@ -192,15 +192,15 @@ impl Span {
         }
     }
 
-    /// Its number was not taken: the next child has it, and must not be mistaken for this one.
+    /// Whether the wait gave its child number back: the next child has the same one.
     pub(crate) fn gave_number_back(&self) -> bool {
         self.end == End::Abandoned && self.promise_id.is_some()
     }
 }
 
 impl Timeline {
-    /// Nothing at all for a journal without a legal event.
-    pub(super) fn of(shown: &Shown) -> Self {
+    /// No rows for a journal without a legal event.
+    pub(super) fn of(shown: &ExecutionView) -> Self {
         let total_us = shown.total();
         let Some(started) = shown.started() else {
             return Self { total_us, rows: Vec::new(), between: None };
@@ -213,28 +213,28 @@ impl Timeline {
     }
 }
 
-/// Makes rows of events, one after the other.
+/// Turns events into rows, one event at a time.
 #[derive(Clone)]
 pub(crate) struct Spans {
     own: Span,
-    rows: Kept,
-    /// The rows that something may still happen to.
+    rows: KeptRows,
+    /// The rows that later events may change.
     open: BTreeMap<PromiseId, u64>,
-    /// The signal that is waited for.
+    /// The signal that the guest waits for.
     awaited: Option<PromiseId>,
-    /// The deliveries that nobody has taken yet.
+    /// The deliveries that the guest has not received yet, and when they arrived.
     delivered: BTreeMap<(SignalName, DeliveryId), u64>,
 }
 
 impl Spans {
-    /// Of an execution of this function, which begins now.
+    /// Starts with an execution of this function, at time 0.
     pub(crate) fn new(function: String, bound: Bound) -> Self {
         let own = Span::new(Kind::Execution, None, function, (State::Running, 0));
         let (open, delivered) = (BTreeMap::new(), BTreeMap::new());
-        Self { own, rows: Kept::new(bound), open, awaited: None, delivered }
+        Self { own, rows: KeptRows::new(bound), open, awaited: None, delivered }
     }
 
-    /// The next event, so many microseconds after the first.
+    /// Takes the next event, `at` microseconds after the first.
     pub(crate) fn step(&mut self, event: &Event, at: u64) {
         match event {
             Event::ExecutionCompleted { .. } => self.own.finish(End::Ok, at),
@@ -255,7 +255,12 @@ impl Spans {
                 if let AwaitKind::Signal { name, promise_id }
                 | AwaitKind::SignalOr { name, promise_id } = kind
                 {
-                    self.begin(Kind::Signal, promise_id, name.to_string(), (State::Waiting, at));
+                    self.open_span(
+                        Kind::Signal,
+                        promise_id,
+                        name.to_string(),
+                        (State::Waiting, at),
+                    );
                     self.awaited = Some(promise_id.clone());
                 }
             }
@@ -268,7 +273,7 @@ impl Spans {
                     indelible_journal::InvokeKind::Function => Kind::Invoke,
                     indelible_journal::InvokeKind::Http => Kind::Http,
                 };
-                self.begin(kind, promise_id, function_name.to_string(), (State::Scheduled, at));
+                self.open_span(kind, promise_id, function_name.to_string(), (State::Scheduled, at));
             }
             Event::InvokeStarted { promise_id, attempt } => {
                 if let Some(row) = self.row(promise_id) {
@@ -300,7 +305,7 @@ impl Spans {
             }
             Event::TimerScheduled { promise_id, duration, .. } => {
                 let name = format!("sleep {}", crate::text::duration(duration.get()));
-                self.begin(Kind::Timer, promise_id, name, (State::Waiting, at));
+                self.open_span(Kind::Timer, promise_id, name, (State::Waiting, at));
             }
             Event::TimerFired { promise_id } => self.end(promise_id, End::Ok, at),
             Event::SignalDelivered { signal_name, delivery_id, .. } => {
@@ -310,13 +315,13 @@ impl Spans {
                 let delivered = self.delivered.remove(&(signal_name.clone(), *delivery_id));
                 if !self.open.contains_key(promise_id) {
                     let first = (State::Buffered, delivered.unwrap_or(at));
-                    self.begin(Kind::Signal, promise_id, signal_name.to_string(), first);
+                    self.open_span(Kind::Signal, promise_id, signal_name.to_string(), first);
                 }
                 self.end(promise_id, End::Ok, at);
             }
             Event::JoinSetCreated { join_set_id } if self.rows.has_join_sets() => {
                 let (name, first) = ("join set".to_owned(), (State::Waiting, at));
-                self.begin(Kind::JoinSet, join_set_id.place(), name, first);
+                self.open_span(Kind::JoinSet, join_set_id.place(), name, first);
             }
             Event::JoinSetSubmitted { join_set_id, .. } => {
                 if let Some(row) = self.row(join_set_id.place()) {
@@ -332,7 +337,7 @@ impl Spans {
                     }
                 }
             }
-            // The first opened the execution's own row; the others take no time.
+            // `ExecutionStarted` opened the execution's own row; the other events take no time.
             Event::ExecutionStarted(_)
             | Event::RandomGenerated { .. }
             | Event::TimeRecorded { .. }
@@ -341,7 +346,7 @@ impl Spans {
         self.rows.thin(&mut self.own);
     }
 
-    /// The journal ends here: signals that nobody took get rows, and what is open stays so.
+    /// Ends the journal: deliveries that the guest never received get rows; open rows stay open.
     pub(crate) fn finish(mut self, at: u64) -> Timeline {
         let is_over = self.own.end != End::Open;
         for ((name, _), delivered) in std::mem::take(&mut self.delivered) {
@@ -350,7 +355,7 @@ impl Spans {
         }
         let (mut rows, between) = self.rows.into_rows();
         for row in rows.iter_mut().filter(|row| row.end == End::Open) {
-            // A signal that is left is not received any more, and from a set nothing is taken.
+            // A finished execution receives no delivery any more, and awaits no call of a set.
             match (is_over, row.kind, &row.promise_id) {
                 (true, Kind::JoinSet, _) | (true, Kind::Signal, None) => {
                     row.finish(End::Abandoned, at);
@@ -369,7 +374,7 @@ impl Spans {
         Timeline { total_us: at, rows, between }
     }
 
-    fn begin(&mut self, kind: Kind, promise: &PromiseId, name: String, first: (State, u64)) {
+    fn open_span(&mut self, kind: Kind, promise: &PromiseId, name: String, first: (State, u64)) {
         let row = self.push(Span::new(kind, Some(promise.clone()), name, first));
         self.open.insert(promise.clone(), row);
     }
@@ -377,7 +382,7 @@ impl Spans {
     fn push(&mut self, row: Span) -> u64 {
         let (number, dropped) = self.rows.push(row);
         if let Some(promise) = dropped.and_then(|row| row.promise_id) {
-            // Unless another has its number by now.
+            // Another row may have the same promise by now, and must stay open.
             let same = self.open.get(&promise).is_some_and(|row| self.rows.get(*row).is_none());
             if same {
                 self.open.remove(&promise);
@@ -398,8 +403,8 @@ impl Spans {
         }
     }
 
-    /// The wait is over, and not by the signal: a delivery that comes later is for another await,
-    /// which may well have the same child number (see C-37).
+    /// The wait ended without the signal: a later delivery is for another await, which may have the
+    /// same child number (see C-37).
     fn abandon_signal(&mut self, at: u64) {
         if let Some(promise) = self.awaited.take() {
             self.end(&promise, End::Abandoned, at);
@@ -412,15 +417,15 @@ fn words(text: &str) -> String {
     plain(text.lines().next().unwrap_or_default(), MESSAGE_WIDTH_MAX)
 }
 
-/// Why an attempt was not the last.
+/// Why an attempt was followed by another.
 fn reason(cause: RetryCause, error: &Failure) -> String {
     let message = words(&error.message);
     match cause {
         RetryCause::Failed => format!("{}: {message}", error.kind),
         RetryCause::NotSent => format!("not sent: {message}"),
-        RetryCause::EngineLost => "the server stopped in the middle of it".to_owned(),
-        RetryCause::ReconciledNotDone => "its reconciler said that it did not happen".to_owned(),
-        RetryCause::Operator => "a person said: run it again".to_owned(),
+        RetryCause::EngineLost => "the server stopped while it was in flight".to_owned(),
+        RetryCause::ReconciledNotDone => "its reconciler found that it did not happen".to_owned(),
+        RetryCause::Operator => "a person asked for another attempt".to_owned(),
     }
 }
 

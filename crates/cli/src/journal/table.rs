@@ -4,17 +4,21 @@ use std::io::{self, Write};
 
 use super::checked::Finding;
 use super::damage::Damage;
-use super::show::Shown;
+use super::show::ExecutionView;
 use crate::screen::Screen;
 use crate::text::{count, cut, duration, offset, pad, plain, width};
 
-/// A name is at most 255 bytes; a header line shows most of it.
+/// A name has at most 255 bytes; a header line shows most of it.
 const NAME_WIDTH_MAX: usize = 80;
 /// The event column is never narrower, whatever the terminal.
 const EVENT_WIDTH_MIN: usize = 40;
 
-/// Who it is and how it stands.
-pub(super) fn write_header(shown: &Shown, damage: &Damage, out: &mut impl Write) -> io::Result<()> {
+/// Writes the execution's key, function and status.
+pub(super) fn write_header(
+    shown: &ExecutionView,
+    damage: &Damage,
+    out: &mut impl Write,
+) -> io::Result<()> {
     writeln!(out, "execution  {}", shown.key())?;
     if let Some(started) = shown.started() {
         writeln!(out, "function   {}", plain(started.function_name.as_str(), NAME_WIDTH_MAX))?;
@@ -36,7 +40,7 @@ pub(super) fn write_header(shown: &Shown, damage: &Damage, out: &mut impl Write)
 }
 
 pub(super) fn write(
-    shown: &Shown,
+    shown: &ExecutionView,
     damage: &Damage,
     screen: Screen,
     out: &mut impl Write,
@@ -63,7 +67,7 @@ pub(super) fn write(
     write_rows(&rows, screen, out)
 }
 
-/// On a terminal, events are cut so that rows fit; in a pipe, all of them are there.
+/// Writes the rows. On a terminal events are cut to fit; in a pipe they are whole.
 fn write_rows(rows: &[[String; 4]], screen: Screen, out: &mut impl Write) -> io::Result<()> {
     let widest = |column: usize, title: &str| {
         rows.iter().map(|row| width(&row[column])).max().unwrap_or(0).max(title.len())

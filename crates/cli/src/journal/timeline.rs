@@ -7,7 +7,7 @@ use indelible_journal::ErrorKind;
 use super::bars::{INSTANT, NOT_ENDED, bar, glyph};
 use super::checked::Finding;
 use super::damage::Damage;
-use super::show::Shown;
+use super::show::ExecutionView;
 use super::spans::{End, Span, State, Timeline};
 use super::table::{self, write_header};
 use crate::screen::Screen;
@@ -17,19 +17,19 @@ use crate::text::{duration, pad, plain, rounded, width, wrap};
 const NAME_WIDTH_MAX: usize = 24;
 /// A bar is never narrower, whatever the terminal.
 pub(crate) const BAR_CELLS_MIN: usize = 20;
-/// How a row ended, where neither ✓ nor ✗ says it.
+/// Marks of ends that neither ✓ nor ✗ describes.
 const UNKNOWN: char = '?';
 const CANCELLED: char = '⊘';
 
 pub(super) fn write(
-    shown: &Shown,
+    shown: &ExecutionView,
     damage: &Damage,
     columns: usize,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let timeline = Timeline::of(shown);
     if timeline.rows.is_empty() {
-        // No time has passed: there is at most the event that was refused.
+        // No event was accepted, so there is at most the refused one to show.
         return table::write(
             shown,
             damage,
@@ -65,7 +65,7 @@ pub(super) fn write(
     writeln!(out, "\n{}", wrap(&legend, columns))
 }
 
-/// Name, id, attempts if there were several, and how it ended.
+/// The name, the id, the number of attempts if there were several, and how the row ended.
 fn labels(row: &Span) -> [String; 4] {
     let id = row.promise_id.as_ref().map_or_else(String::new, |promise| {
         promise.path().iter().fold("root".to_owned(), |id, segment| format!("{id}.{segment}"))
@@ -90,7 +90,7 @@ pub(crate) fn mark(kind: ErrorKind) -> char {
     }
 }
 
-/// The time at the quarters, rounded, and at the end, as everywhere else.
+/// Labels the axis at the quarters with rounded times, and at the end with the exact one.
 pub(crate) fn axis(total: u64, cells: usize) -> String {
     if total == 0 {
         return "0s".to_owned();
@@ -101,7 +101,7 @@ pub(crate) fn axis(total: u64, cells: usize) -> String {
     for quarter in 0..4_u64 {
         let at = cells * quarter as usize / 4;
         let time = rounded((u128::from(total) * u128::from(quarter) / 4) as u64);
-        // A label that would touch its neighbours says nothing.
+        // A label that would touch its neighbours is left out.
         let room = at == 0 || width(&axis) + 1 < at;
         if room && at + width(&time) + 2 < end_at {
             axis = format!("{axis:at$}{time}");
@@ -110,7 +110,7 @@ pub(crate) fn axis(total: u64, cells: usize) -> String {
     format!("{axis:end_at$}{end}")
 }
 
-/// What the marks that can be seen mean.
+/// Explains the marks that are on the screen.
 pub(crate) fn legend(rows: &[Span], bars: &[String]) -> Vec<String> {
     let painted = [
         (glyph(State::Running), "running"),
@@ -124,11 +124,11 @@ pub(crate) fn legend(rows: &[Span], bars: &[String]) -> Vec<String> {
     ]
     .into_iter()
     .filter(|(mark, _)| bars.iter().any(|bar| bar.contains(*mark)));
-    let ended = [(UNKNOWN, "nobody can know whether it happened"), (CANCELLED, "cancelled")]
-        .into_iter()
-        .filter(|(wanted, _)| {
+    let ended = [(UNKNOWN, "outcome unknown"), (CANCELLED, "cancelled")].into_iter().filter(
+        |(wanted, _)| {
             rows.iter().any(|row| matches!(row.end, End::Err(kind) if mark(kind) == *wanted))
-        });
+        },
+    );
     painted.chain(ended).map(|(mark, meaning)| format!("{mark} {meaning}")).collect()
 }
 

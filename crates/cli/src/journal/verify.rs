@@ -1,7 +1,7 @@
 //! `indelible journal verify`: every execution in a file, checked against every rule.
 //!
-//! The file is streamed; what is kept is one journal's index for each execution. A bad execution
-//! does not stop the others from being checked.
+//! The file is streamed; one journal's index is kept for each execution. A bad execution does not
+//! stop the check of the others.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,14 +10,17 @@ use indelible_journal::JournalKey;
 use serde::Serialize;
 
 use super::VerifyArguments;
-use super::checked::{Checked, Cut, Finding, Refused};
-use super::damage::Malformed;
+use super::checked::{CheckedExecution, Finding, IllegalEvent, ReadingCutOff};
+use super::damage::MalformedLine;
 use super::input::Lines;
-use crate::failure::{Failure, Verdict, quiet};
+use crate::failure::{CommandEnd, Failure, quiet};
 use crate::print;
 use crate::text::count;
 
-pub(super) fn run(arguments: &VerifyArguments, out: &mut impl Write) -> Result<Verdict, Failure> {
+pub(super) fn run(
+    arguments: &VerifyArguments,
+    out: &mut impl Write,
+) -> Result<CommandEnd, Failure> {
     let mut lines = Lines::open(&arguments.file)?;
     let executions = check(&mut lines)?;
     if executions.is_empty() && lines.damage().is_none() {
@@ -33,12 +36,12 @@ pub(super) fn run(arguments: &VerifyArguments, out: &mut impl Write) -> Result<V
 }
 
 /// All executions, in the order of their first lines.
-fn check(lines: &mut Lines) -> Result<Vec<Checked>, Failure> {
-    let mut executions: Vec<Checked> = Vec::new();
+fn check(lines: &mut Lines) -> Result<Vec<CheckedExecution>, Failure> {
+    let mut executions: Vec<CheckedExecution> = Vec::new();
     let mut places: BTreeMap<JournalKey, usize> = BTreeMap::new();
     while let Some(line) = lines.next()? {
         let place = *places.entry(line.key.clone()).or_insert_with(|| {
-            executions.push(Checked::new(line.key.clone()));
+            executions.push(CheckedExecution::new(line.key.clone()));
             executions.len() - 1
         });
         executions[place].append(line, lines.damage());
@@ -46,7 +49,7 @@ fn check(lines: &mut Lines) -> Result<Vec<Checked>, Failure> {
     Ok(executions)
 }
 
-fn write_text(checked: &Checked, lines: &Lines, out: &mut impl Write) -> io::Result<()> {
+fn write_text(checked: &CheckedExecution, lines: &Lines, out: &mut impl Write) -> io::Result<()> {
     let (key, finding) = (checked.key(), checked.finding(lines.damage()));
     let (verdict, length) = (finding.name(), count(checked.len(), "event"));
     let status = checked.status().unwrap_or("-");
@@ -72,8 +75,8 @@ fn write_text(checked: &Checked, lines: &Lines, out: &mut impl Write) -> io::Res
     writeln!(out)
 }
 
-/// What is wrong, for stderr.
-fn verdict(executions: &[Checked], lines: &Lines) -> Verdict {
+/// The errors, for stderr.
+fn verdict(executions: &[CheckedExecution], lines: &Lines) -> CommandEnd {
     let (name, damage) = (lines.name(), lines.damage());
     let with = |verdict: &'static str| {
         executions.iter().filter(move |checked| checked.finding(damage).name() == verdict)
@@ -88,10 +91,10 @@ fn verdict(executions: &[Checked], lines: &Lines) -> Verdict {
         errors.push(format!("{name}: {cut} of {all} cut short by a line that cannot be read"));
     }
     if errors.is_empty() {
-        return Verdict::Well;
+        return CommandEnd::Well;
     }
     let failure = Failure::many(errors);
-    Verdict::Wrong(match with("bad").next() {
+    CommandEnd::Wrong(match with("bad").next() {
         Some(first) => match name.command(&format!("show --execution {:#}", first.key())) {
             Some(command) => failure.hint(format!("{command} shows it up to there")),
             None => failure,
@@ -100,14 +103,18 @@ fn verdict(executions: &[Checked], lines: &Lines) -> Verdict {
     })
 }
 
-fn write_json(executions: &[Checked], lines: &Lines, out: &mut impl Write) -> io::Result<()> {
+fn write_json(
+    executions: &[CheckedExecution],
+    lines: &Lines,
+    out: &mut impl Write,
+) -> io::Result<()> {
     #[derive(Serialize)]
     struct Report<'a> {
         v: u32,
         ok: bool,
         complete: bool,
         executions: Vec<Execution<'a>>,
-        malformed: &'a [Malformed],
+        malformed: &'a [MalformedLine],
     }
     #[derive(Serialize)]
     struct Execution<'a> {
@@ -118,9 +125,9 @@ fn write_json(executions: &[Checked], lines: &Lines, out: &mut impl Write) -> io
         status: Option<&'static str>,
         length: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
-        violation: Option<&'a Refused>,
+        violation: Option<&'a IllegalEvent>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        cut: Option<Cut>,
+        cut: Option<ReadingCutOff>,
         #[serde(skip_serializing_if = "Option::is_none")]
         unchecked: Option<u64>,
     }

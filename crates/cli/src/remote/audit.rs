@@ -10,7 +10,7 @@ use super::errors::short;
 use crate::failure::Failure;
 use crate::print::{self, plain};
 
-/// The most on a page.
+/// The most entries on a page.
 const PAGE: u32 = 200;
 
 /// Show who did what, the newest first
@@ -44,10 +44,10 @@ impl Audit {
     }
 }
 
-/// When, who, what, to what, and why.
+/// The time, the actor, the action, its subject and the reason.
 fn line(entry: &AuditEntry) -> String {
     let AuditEntry { at, actor, action, execution, promise_id, subject, reason } = entry;
-    // Which attempt it was is behind the @.
+    // The part after the @ is the attempt.
     let execution = execution.as_ref().map(|key| key.split('@').next().unwrap_or(key));
     let what = promise_id.as_deref().or(execution).map(short).or(subject.clone());
     let what = what.map(|what| format!("  {}", plain(&what))).unwrap_or_default();

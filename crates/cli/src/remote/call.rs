@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use clap::Args;
 use indelible_client::api::Code;
-use indelible_client::api::call::{Failed, Verdict as Met};
+use indelible_client::api::call::{Failed, Verdict};
 use indelible_client::{CallError, Handle, Identity, Invocation, Reply, ToCall};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::connection::{Connection, Remote};
-use super::errors::{Asked, Explained as _, short};
-use super::function::{Found, Named, no_such};
+use super::errors::{Explained as _, ServerRequest, short};
+use super::function::{ComponentFunction, FunctionRef, no_such};
 use super::interrupt::{Interrupted, Interrupts, unanswered};
 use super::name::{Name, flag};
-use crate::failure::{Exit, Failure, Verdict};
+use crate::failure::{CommandEnd, Exit, Failure};
 use crate::input::Input;
 use crate::outcome::{Document, End, Returned};
 use crate::print;
@@ -45,7 +45,7 @@ Examples:
 #[command(after_long_help = HELP)]
 pub(crate) struct Call {
     /// component/function, or the function alone if one component has it
-    function: Named,
+    function: FunctionRef,
     /// Its input, as JSON; @FILE is a file with it, - standard input; several arguments are an array
     #[arg(default_value = "null")]
     input: Input,
@@ -61,11 +61,11 @@ pub(crate) struct Call {
     connection: Connection,
 }
 
-/// Who waits for longer is told what is waited for.
+/// After this time, the command tells the user what it waits for.
 const QUIET: Duration = Duration::from_secs(1);
 
 impl Call {
-    pub(crate) fn run(&self, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<CommandEnd, Failure> {
         let input = self.input.read()?;
         let remote = self.connection.connect()?;
         let found = remote.function(&self.function)?;
@@ -81,69 +81,69 @@ impl Call {
                 } else {
                     returned.write(io::stdout().is_terminal(), out)?;
                 }
-                Ok(Verdict::Well)
+                Ok(CommandEnd::Well)
             }
-            Err(ended) => self.ended(ended, &remote, &found, out).map(Verdict::Wrong),
+            Err(ended) => self.ended(ended, &remote, &found, out).map(CommandEnd::Wrong),
         }
     }
 
-    /// In words, and as data for whoever wants that.
+    /// Reports the end: in words, and as data with `--json`.
     fn ended(
         &self,
-        ended: Ended,
+        ended: NoReply,
         remote: &Remote,
-        found: &Found,
+        found: &ComponentFunction,
         out: &mut impl Write,
     ) -> Result<Failure, Failure> {
         let document = match &ended {
-            Ended::Call(error) => failed(error),
-            Ended::Accepted(known, _, error) => failed(error).or_else(|| Some(known.document())),
-            Ended::Interrupted(known, _) => Some(known.document()),
-            Ended::Failure(_) => None,
+            NoReply::Call(error) => failed(error),
+            NoReply::Accepted(known, _, error) => failed(error).or_else(|| Some(known.document())),
+            NoReply::Interrupted(known, _) => Some(known.document()),
+            NoReply::Failure(_) => None,
         };
         if let Some(document) = document.filter(|_| self.json) {
             print::object(document, out)?;
         }
-        if let Ended::Call(error) | Ended::Accepted(_, _, error) = &ended
+        if let NoReply::Call(error) | NoReply::Accepted(_, _, error) = &ended
             && let CallError::Function(error) = &**error
         {
             told(error.verdict);
         }
         Ok(match ended {
-            Ended::Call(error) => match *error {
+            NoReply::Call(error) => match *error {
                 CallError::Refused(problem) if no_such(problem.code) => {
                     remote.no_such_function(problem, found)
                 }
                 error => error.explain(&remote.at),
             },
-            Ended::Accepted(known, identity, error) => {
+            NoReply::Accepted(known, identity, error) => {
                 accepted(&known, &identity, *error, &remote.at)
             }
-            Ended::Interrupted(known, identity) => interrupted(&known, &identity),
-            Ended::Failure(failure) => failure,
+            NoReply::Interrupted(known, identity) => interrupted(&known, &identity),
+            NoReply::Failure(failure) => failure,
         })
     }
 
-    /// Asks, and waits as long as somebody wants to. What was accepted and is no longer known as an
-    /// execution is asked for once more under its name: what came of it is kept for longer, and what
-    /// was in memory alone is told apart from what never was.
+    /// Calls, and waits as long as the user wants. If the call was accepted and its execution is
+    /// gone, the call is repeated once under the same key. The key's record outlives the execution;
+    /// and under the key the server tells a lost volatile execution from a call that never was.
     async fn reply(
         &self,
         remote: &Remote,
-        found: &Found,
+        found: &ComponentFunction,
         input: &RawValue,
-    ) -> Result<Reply, Ended> {
+    ) -> Result<Reply, NoReply> {
         let identity = self.name.identity();
-        // Before anything is sent: whoever interrupts is told how to come back to it.
+        // Before anything is sent: after Ctrl-C the user is told how to come back to the call.
         let mut interrupts = Interrupts::listen();
-        // None: until it is over, or so far in the future that no clock has it.
+        // None: wait until the execution is over, also if the time is too far for the clock.
         let wait = self.wait.map(Duration::from_secs);
         let deadline = wait.and_then(|wait| Instant::now().checked_add(wait));
         let mut asked_again = false;
         loop {
             let call = self.call(remote, found, input, &identity);
             match Self::once(call, &identity, &mut interrupts, deadline).await {
-                Err(Ended::Accepted(_, _, error)) if !asked_again && is_gone(&error) => {
+                Err(NoReply::Accepted(_, _, error)) if !asked_again && is_gone(&error) => {
                     asked_again = true;
                 }
                 ended => return ended,
@@ -151,15 +151,15 @@ impl Call {
         }
     }
 
-    /// What is asked, under its name.
+    /// The call, under its key or operation id.
     fn call(
         &self,
         remote: &Remote,
-        found: &Found,
+        found: &ComponentFunction,
         input: &RawValue,
         identity: &Identity,
     ) -> Invocation<Box<RawValue>, ToCall> {
-        let Found { component, function } = found;
+        let ComponentFunction { component, function } = found;
         let function = remote
             .client
             .function::<RawValue, Box<RawValue>>(component.as_str(), function.as_str());
@@ -170,33 +170,33 @@ impl Call {
         }
     }
 
-    /// Asks, and waits.
+    /// Calls once, and waits.
     async fn once(
         call: Invocation<Box<RawValue>, ToCall>,
         identity: &Identity,
         interrupts: &mut Interrupts,
         deadline: Option<Instant>,
-    ) -> Result<Reply, Ended> {
+    ) -> Result<Reply, NoReply> {
         let left = || deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        // Not for long: whoever is interrupted wants to know what goes on.
+        // The first wait is short: once the execution's id is known, an interrupt can name it.
         let first = left().map_or(QUIET, |left| left.min(QUIET));
         let handle = match interrupts.or(call.wait(first).reply()).await {
             Ok(Ok(reply)) => return Ok(reply),
             Ok(Err(CallError::StillRunning(handle))) => handle,
-            Ok(Err(error)) => return Err(Ended::first(error, identity)),
+            Ok(Err(error)) => return Err(NoReply::first(error, identity)),
             Err(Interrupted) => {
-                let failure = unanswered(identity, "waits for it, and does it once");
-                return Err(Ended::Failure(failure));
+                let failure = unanswered(identity, "waits for it without running it twice");
+                return Err(NoReply::Failure(failure));
             }
         };
         let rest = left();
         if rest == Some(Duration::ZERO) {
-            return Err(Ended::Call(Box::new(CallError::StillRunning(handle))));
+            return Err(NoReply::Call(Box::new(CallError::StillRunning(handle))));
         }
         if io::stderr().is_terminal() {
             let id = short(handle.execution_id());
             print::tell(&format!(
-                "execution {id} goes on; waiting (Ctrl-C stops waiting, not the execution)"
+                "execution {id} is running; waiting (Ctrl-C stops waiting, not the execution)"
             ));
         }
         let outcome = async {
@@ -208,35 +208,37 @@ impl Call {
         match interrupts.or(outcome).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => {
-                Err(Ended::Accepted(Known::of(&handle), identity.clone(), Box::new(error)))
+                Err(NoReply::Accepted(AcceptedCall::of(&handle), identity.clone(), Box::new(error)))
             }
-            Err(Interrupted) => Err(Ended::Interrupted(Known::of(&handle), identity.clone())),
+            Err(Interrupted) => {
+                Err(NoReply::Interrupted(AcceptedCall::of(&handle), identity.clone()))
+            }
         }
     }
 }
 
 /// Why there is no reply.
-enum Ended {
-    /// The call itself was not answered by a result.
+enum NoReply {
+    /// The call was not answered with a result.
     Call(Box<Error>),
-    /// It was accepted, and then there was no result.
-    Accepted(Known, Identity, Box<Error>),
-    /// Somebody pressed Ctrl-C while it went on.
-    Interrupted(Known, Identity),
-    /// Somebody pressed Ctrl-C before there was an answer.
+    /// The call was accepted, but its result could not be had.
+    Accepted(AcceptedCall, Identity, Box<Error>),
+    /// The user pressed Ctrl-C while the execution went on.
+    Interrupted(AcceptedCall, Identity),
+    /// The user pressed Ctrl-C before the server answered.
     Failure(Failure),
 }
 
 type Error = CallError<Box<RawValue>>;
 
-impl Ended {
-    /// What the call itself ended with. A refusal that names an execution came after that was
-    /// accepted: a server need not wait for as long as it is asked to.
+impl NoReply {
+    /// Classifies the error of the first request. A refusal that names an execution came after the
+    /// call was accepted: a server need not wait as long as it is asked to.
     fn first(error: Error, identity: &Identity) -> Self {
         match &error {
             CallError::Refused(problem) if let Some(id) = problem.execution_id.clone() => {
                 let operation_id = problem.operation_id.clone();
-                let known = Known { execution_id: id, operation_id, verdict: None };
+                let known = AcceptedCall { execution_id: id, operation_id, verdict: None };
                 Self::Accepted(known, identity.clone(), Box::new(error))
             }
             _ => Self::Call(Box::new(error)),
@@ -244,14 +246,14 @@ impl Ended {
     }
 }
 
-/// What is known of a call that was accepted.
-pub(super) struct Known {
+/// What is known of an accepted call.
+pub(super) struct AcceptedCall {
     execution_id: String,
     operation_id: Option<String>,
-    verdict: Option<Met>,
+    verdict: Option<Verdict>,
 }
 
-impl Known {
+impl AcceptedCall {
     pub(super) fn of<Out>(handle: &Handle<Out>) -> Self {
         Self {
             execution_id: handle.execution_id().to_owned(),
@@ -260,18 +262,18 @@ impl Known {
         }
     }
 
-    /// What a program is told of what goes on.
+    /// The document for a call that goes on.
     pub(super) fn document(&self) -> Document {
         Document {
             execution_id: Some(self.execution_id.clone()),
             operation_id: self.operation_id.clone(),
-            verdict: self.verdict.map(Met::as_str),
+            verdict: self.verdict.map(Verdict::as_str),
             end: None,
         }
     }
 }
 
-/// Whether an execution is no longer there, so that only its name says what became of it.
+/// Whether the execution is gone, so that only the record of its key says what became of it.
 fn is_gone(error: &Error) -> bool {
     match error {
         CallError::Refused(problem) => problem.code == Code::NotFound,
@@ -280,45 +282,50 @@ fn is_gone(error: &Error) -> bool {
     }
 }
 
-/// How to come back to what goes on.
+/// How to come back to an execution that goes on.
 fn come_back(id: &str, identity: &Identity) -> String {
     format!(
-        "`indelible show {id}` says how it goes; the same call with {} waits for it again",
+        "see its progress with `indelible show {id}`; the same call with {} waits for it again",
         flag(identity)
     )
 }
 
-/// It goes on, and this is how to come back to it.
-fn interrupted(known: &Known, identity: &Identity) -> Failure {
+/// The execution goes on; the hint says how to come back to it.
+fn interrupted(known: &AcceptedCall, identity: &Identity) -> Failure {
     let id = short(&known.execution_id);
-    Failure::new(format!("interrupted; execution {id} goes on"))
+    Failure::new(format!("interrupted; execution {id} is still running"))
         .hint(come_back(&id, identity))
         .exit(Exit::Interrupted)
 }
 
-/// What was accepted is never told as if nothing had been done.
-fn accepted(known: &Known, identity: &Identity, error: Error, asked: &Asked) -> Failure {
+/// An accepted call is never reported as if it had not been made.
+fn accepted(
+    known: &AcceptedCall,
+    identity: &Identity,
+    error: Error,
+    asked: &ServerRequest,
+) -> Failure {
     let exit = match &error {
         CallError::Transport(_) | CallError::Malformed(_) => Exit::NoAnswer,
-        CallError::Refused(_) => Exit::GoesOn,
-        // How it ended, or that it goes on.
+        CallError::Refused(_) => Exit::StillRunning,
+        // The error itself says how the call ended, or that it goes on.
         _ => return error.explain(asked),
     };
     let id = short(&known.execution_id);
-    print::tell(&format!("execution {id} was accepted; how it stands is not known here"));
+    print::tell(&format!("execution {id} was accepted; its state is unknown"));
     error.explain(asked).hint(come_back(&id, identity)).exit(exit)
 }
 
-/// Says if it is the outcome of an earlier call, or one that somebody else began.
-fn told(verdict: Option<Met>) {
+/// Tells if the result is that of an earlier call, or of one that another caller started.
+fn told(verdict: Option<Verdict>) {
     match verdict {
-        None | Some(Met::Fresh) => {}
-        Some(Met::InFlight) => print::tell("it went on already, under this name"),
-        Some(Met::PriorResult) => {
-            print::tell("this is the result of an earlier call under this name");
+        None | Some(Verdict::Fresh) => {}
+        Some(Verdict::InFlight) => print::tell("it was already running under this key or id"),
+        Some(Verdict::PriorResult) => {
+            print::tell("this is the result of an earlier call with the same key or id");
         }
-        Some(Met::PriorError) => {
-            print::tell("this is the error of an earlier call under this name");
+        Some(Verdict::PriorError) => {
+            print::tell("this is the error of an earlier call with the same key or id");
         }
     }
 }
@@ -327,18 +334,18 @@ fn document(reply: &Reply, returned: &Returned) -> Document {
     Document {
         execution_id: Some(reply.execution_id.clone()),
         operation_id: reply.operation_id.clone(),
-        verdict: reply.verdict.map(Met::as_str),
+        verdict: reply.verdict.map(Verdict::as_str),
         end: Some(End::from(returned)),
     }
 }
 
-/// How it ended, if it did, and did not return.
+/// The document of a call that ended without a result; none if it goes on.
 fn failed<Out>(error: &CallError<Out>) -> Option<Document> {
     match error {
         CallError::Function(error) => Some(Document {
             execution_id: error.execution_id.clone(),
             operation_id: error.operation_id.clone(),
-            verdict: error.verdict.map(Met::as_str),
+            verdict: error.verdict.map(Verdict::as_str),
             end: Some(End::Error(Failed {
                 kind: error.kind.clone(),
                 message: error.message.clone(),
@@ -348,10 +355,10 @@ fn failed<Out>(error: &CallError<Out>) -> Option<Document> {
         CallError::Cancelled(problem) | CallError::Indeterminate(problem) => Some(Document {
             execution_id: problem.execution_id.clone(),
             operation_id: problem.operation_id.clone(),
-            verdict: problem.verdict.map(Met::as_str),
+            verdict: problem.verdict.map(Verdict::as_str),
             end: Some(End::Error(problem.error.clone()?)),
         }),
-        CallError::StillRunning(handle) => Some(Known::of(handle).document()),
+        CallError::StillRunning(handle) => Some(AcceptedCall::of(handle).document()),
         _ => None,
     }
 }

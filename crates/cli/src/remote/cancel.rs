@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use super::confirm::{Sure, confirm};
+use super::confirm::{Confirmation, confirm};
 use super::decision::Decision;
 use super::errors::short;
 use crate::failure::Failure;
@@ -24,11 +24,11 @@ Examples:
 #[command(after_long_help = HELP)]
 pub(crate) struct Cancel {
     #[command(flatten)]
-    decision: Decision<Sure>,
+    decision: Decision<Confirmation>,
 }
 
 #[derive(Serialize)]
-struct Asked<'a> {
+struct CancelJson<'a> {
     execution_id: &'a str,
     already: bool,
 }
@@ -39,12 +39,12 @@ impl Cancel {
         let (remote, id) = self.decision.find()?;
         confirm(sure, || Ok(format!("cancel {}?", remote.describe(&id)?)))?;
         let already = remote.run(remote.client.cancel(&id, reason))?.already;
-        let before = if already { "had been asked to end before" } else { "was asked to end" };
+        let before = if already { "was already asked to end" } else { "was asked to end" };
         let words = format!(
-            "execution {0} {before}; it may clean up first\n\
-             hint: `indelible show {0}` says how it goes",
+            "execution {0} {before}; it may clean up first\nhint: see its progress with `indelible \
+             show {0}`",
             short(&id)
         );
-        print::done(Asked { execution_id: &id, already }, &words, *json, out)
+        print::done(CancelJson { execution_id: &id, already }, &words, *json, out)
     }
 }

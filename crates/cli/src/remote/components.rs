@@ -35,7 +35,10 @@ impl Components {
             return all.iter().try_for_each(|component| print::object(component, out));
         }
         if all.is_empty() {
-            print::tell("nothing is deployed yet\nhint: `indelible deploy PATH` does it");
+            print::tell(
+                "nothing is deployed yet\nhint: deploy a component with `indelible deploy \
+                 PATH`",
+            );
         }
         match (&self.name, &all[..]) {
             (Some(_), [one]) => print::text(&versions(one), out),
@@ -44,7 +47,7 @@ impl Components {
     }
 }
 
-/// A line for each.
+/// A line for each component.
 fn list(all: &[Component]) -> String {
     let width = all.iter().map(|component| component.name.len()).max().unwrap_or_default();
     let line = |component: &Component| {
@@ -62,7 +65,7 @@ fn list(all: &[Component]) -> String {
     all.iter().map(line).collect()
 }
 
-/// All versions, the newest first, and what the active one can do.
+/// All versions, the newest first, and the functions of the active one.
 fn versions(component: &Component) -> String {
     let mut text = String::new();
     for version in component.versions.iter().rev() {
@@ -116,7 +119,7 @@ mod tests {
         );
     }
 
-    /// Whatever a server says moves no cursor.
+    /// Text of a server cannot move the cursor.
     #[test]
     fn what_a_server_says_is_harmless() {
         let hostile = "\u{1b}[2J\u{202e}";

@@ -1,4 +1,4 @@
-//! Asking before something that cannot be taken back.
+//! Asks before something that cannot be undone.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -7,18 +7,18 @@ use clap::Args;
 use crate::failure::Failure;
 use crate::print::plain;
 
-/// Whether somebody has said yes beforehand.
+/// Whether the user has confirmed on the command line.
 #[derive(Args)]
-pub(crate) struct Sure {
+pub(crate) struct Confirmation {
     /// Do not ask
     #[arg(long, short = 'y')]
     yes: bool,
 }
 
-/// Goes on if a person says yes, here or beforehand. A program that does not say so beforehand is
-/// refused: nobody would answer. The question is made up only if it is asked.
+/// Returns if the user says yes, on the command line or to the question. Without a terminal, only
+/// `--yes` counts. The question is composed only if it is asked.
 pub(crate) fn confirm(
-    sure: &Sure,
+    sure: &Confirmation,
     question: impl FnOnce() -> Result<String, Failure>,
 ) -> Result<(), Failure> {
     if sure.yes {
@@ -27,10 +27,10 @@ pub(crate) fn confirm(
     let question = plain(&question()?);
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Failure::new(format!("not confirmed: {question}"))
-            .hint("--yes confirms it; nothing was done"));
+            .hint("confirm with --yes; nothing was done"));
     }
     let mut answer = String::new();
-    // Nobody sees the question if stderr is closed; then the answer counts all the same.
+    // If stderr is closed the question is not seen; the answer counts all the same.
     _ = write!(io::stderr(), "{question} [y/N] ");
     _ = io::stderr().flush();
     let read = io::stdin().lock().read_line(&mut answer);

@@ -1,5 +1,5 @@
-//! Which server is meant, and who asks: flags, then the environment, then a context, then this
-//! machine.
+//! Which server is meant, and with which credential: flags go before the environment, that before a
+//! context, and this machine is the default.
 #![expect(clippy::disallowed_methods, reason = "the environment and the named files are read here")]
 
 use std::env;
@@ -11,11 +11,11 @@ use clap::Args;
 use indelible_client::{BuildError, Client, Error, Repeat, Retries};
 
 use super::contexts::{Context, Contexts};
-use super::errors::{Asked, Explained, root};
+use super::errors::{Explained, ServerRequest, root};
 use crate::failure::Failure;
 use crate::print;
 
-/// Where a server listens unless somebody says otherwise.
+/// The address of a server with default settings.
 const URL_DEFAULT: &str = "http://127.0.0.1:7070";
 
 /// Which server, and in which namespace.
@@ -29,7 +29,7 @@ pub(crate) struct Connection {
     namespace: Option<String>,
 }
 
-/// Which server: for what belongs to no namespace.
+/// Which server, for commands that concern no namespace.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct Server {
@@ -44,42 +44,43 @@ pub(crate) struct Server {
     token_file: Option<PathBuf>,
 }
 
-/// What the flags and the environment say.
+/// What the flags, or the environment, say.
 #[derive(Debug, Default)]
-struct Said {
+struct ConnectionFlags {
     url: Option<String>,
     context: Option<String>,
     namespace: Option<String>,
     token: Option<Token>,
 }
 
-/// A token, and in words where it is from.
+/// A token, and where it comes from, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) secret: String,
     pub(super) from: String,
 }
 
-/// What is meant.
+/// The server that is meant.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ServerAddress {
     pub(super) url: String,
     pub(super) namespace: Option<String>,
     pub(super) token: Option<Token>,
     pub(super) ca: Option<PathBuf>,
-    /// The context that it comes from.
+    /// The context that it was taken from.
     pub(super) context: Option<String>,
 }
 
-/// Flags come before the environment, the environment before contexts. A url stands for itself: the
-/// token of a context is for that context's server alone, and goes to no other. And who names a
-/// context by a flag means all of it: what the environment says is for another server.
+/// Combines the sources. A server named by a URL never gets a context's token, which belongs to the
+/// context's own server. For a context named by a flag, its own token and namespace go before the
+/// environment's, which may be meant for another server; for the context in use, the environment's
+/// go first.
 fn place(
-    flags: Said,
-    environment: Said,
+    flags: ConnectionFlags,
+    environment: ConnectionFlags,
     contexts: impl FnOnce() -> Result<Contexts, Failure>,
-) -> Result<Place, Failure> {
-    // Of the two ways to name a server, a flag beats the environment whichever it is.
+) -> Result<ServerAddress, Failure> {
+    // A flag that names a server goes before the environment, whether by URL or by context.
     let by_flag = flags.context.is_some();
     let (url, name) = match (flags.url, flags.context) {
         (None, None) => (environment.url, environment.context),
@@ -88,7 +89,7 @@ fn place(
     if let Some(url) = url {
         let namespace = flags.namespace.or(environment.namespace);
         let token = flags.token.or(environment.token);
-        return Ok(Place { url, namespace, token, ca: None, context: None });
+        return Ok(ServerAddress { url, namespace, token, ca: None, context: None });
     }
     let contexts = contexts()?;
     let (name, context) = match name {
@@ -107,7 +108,7 @@ fn place(
         true => (context.namespace.or(environment.namespace), token.or(environment.token)),
         false => (environment.namespace.or(context.namespace), environment.token.or(token)),
     };
-    Ok(Place {
+    Ok(ServerAddress {
         url: context.url,
         namespace: flags.namespace.or(namespace),
         token: flags.token.or(token),
@@ -116,43 +117,42 @@ fn place(
     })
 }
 
-/// A server that can be asked.
+/// A server, ready to be asked.
 pub(crate) struct Remote {
-    /// Asks it.
     pub(crate) client: Client,
-    /// Where it is, and what it is asked with.
-    pub(crate) at: Asked,
+    /// The server's URL and the source of its key, for messages.
+    pub(crate) at: ServerRequest,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Connection {
-    /// Finds the server, and that it answers: whoever waits for a server that is not there should
-    /// know at once.
+    /// Connects, and checks that the server answers: a user should not wait for a server that is
+    /// not there.
     pub(crate) fn connect(&self) -> Result<Remote, Failure> {
         self.server.find(Scope::Namespace(self.namespace.as_deref()), Silence::IsTold)
     }
 
-    /// The same, for what is drawn in place: who draws says by itself that there is no answer.
+    /// The same for a view that is redrawn: it shows by itself that there is no answer.
     pub(crate) fn connect_to_draw(&self) -> Result<Remote, Failure> {
         self.server.find(Scope::Namespace(self.namespace.as_deref()), Silence::IsDrawn)
     }
 }
 
-/// What is asked for.
+/// What a command asks about.
 #[derive(Clone, Copy)]
 enum Scope<'a> {
-    /// Something of a namespace: this one, if it was said.
+    /// Something in a namespace: this one, if it was given.
     Namespace(Option<&'a str>),
-    /// Something of the server's, whatever the environment says of namespaces.
+    /// Something of the whole server: the environment's namespace is ignored.
     Server,
 }
 
-/// What becomes of a server's silence, while it is asked again and again.
+/// What happens while the server does not answer and is asked again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Silence {
-    /// It is told, once.
+    /// A message is printed, once.
     IsTold,
-    /// It is drawn by whoever asks.
+    /// The view that asks shows it.
     IsDrawn,
 }
 
@@ -172,7 +172,7 @@ impl Server {
     fn remote(&self, scope: Scope<'_>, silence: Silence) -> Result<Remote, Failure> {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let file = self.token_file.as_deref();
-        let flags = Said {
+        let flags = ConnectionFlags {
             url: self.url.clone(),
             context: self.context.clone(),
             namespace: match scope {
@@ -181,7 +181,7 @@ impl Server {
             },
             token: file.map(token_in).transpose()?,
         };
-        let environment = Said {
+        let environment = ConnectionFlags {
             url: variable("INDELIBLE_URL"),
             context: variable("INDELIBLE_CONTEXT"),
             namespace: variable("INDELIBLE_NAMESPACE"),
@@ -196,54 +196,56 @@ impl Server {
         let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
         let client = client(&place, silence)?;
         let key_from = place.token.map(|token| token.from);
-        Ok(Remote { client, at: Asked { url: place.url, key_from }, runtime })
+        Ok(Remote { client, at: ServerRequest { url: place.url, key_from }, runtime })
     }
 }
 
-/// So many attempts without an answer are no blip: who waits wants to know what for.
+/// After so many attempts without an answer, the waiting user is told why.
 const ATTEMPTS_UNTOLD: u32 = 3;
 
-/// Says once that there is no answer; asking goes on.
+/// Says once that there is no answer; the client goes on asking.
 fn tell_silence(url: &str, repeat: &Repeat<'_>) {
     if repeat.attempts == ATTEMPTS_UNTOLD {
         let (why, seconds) = (root(repeat.cause), Retries::default().total.as_secs());
-        print::tell(&format!("no answer from {url}: {why}; asking again for {seconds} seconds"));
+        print::tell(&format!("no response from {url}: {why}; retrying for {seconds} seconds"));
     }
 }
 
-/// Whether a client could be made of it.
-pub(super) fn check(place: &Place) -> Result<(), Failure> {
+/// Whether a client can be made for this server.
+pub(super) fn check(place: &ServerAddress) -> Result<(), Failure> {
     client(place, Silence::IsDrawn).map(drop)
 }
 
-fn client(place: &Place, silence: Silence) -> Result<Client, Failure> {
+fn client(place: &ServerAddress, silence: Silence) -> Result<Client, Failure> {
     let url = &place.url;
     let unusable = |error: BuildError| {
         let why = match &error {
-            // In its own words it speaks to who writes programs.
+            // The library's message addresses programmers.
             BuildError::TokenInTheOpen => {
-                "a token is not sent over plain http to a host that is not this machine".to_owned()
+                "a token is not sent over plain http to another machine".to_owned()
             }
             error => error.to_string(),
         };
         let failure = Failure::new(format!("the server {url} cannot be used: {why}"));
         match (error, &place.context) {
-            (BuildError::Address(_), Some(context)) => failure
-                .hint(format!("it is the context {context}: `indelible context add` changes it")),
-            (BuildError::Address(_), None) => {
-                failure.hint("it looks like http://127.0.0.1:7070 or https://indelible.example.com")
-            }
+            (BuildError::Address(_), Some(context)) => failure.hint(format!(
+                "its URL comes from the context {context}: change it with `indelible \
+                     context add`"
+            )),
+            (BuildError::Address(_), None) => failure.hint(
+                "give a URL such as http://127.0.0.1:7070 or \
+                     https://indelible.example.com",
+            ),
             (BuildError::TokenInTheOpen, _) => failure.hint(
-                "name the server with https://; over plain http anybody on the way could read the \
-                 token",
+                "use https:// for the server; over plain http the network could read the token",
             ),
             (BuildError::Token, _) => failure.hint(
-                "an API key begins with ind_: look at INDELIBLE_TOKEN, --token-file, or the context",
+                "an API key begins with ind_: check INDELIBLE_TOKEN, --token-file, or the context",
             ),
             (BuildError::Namespace, _) => failure
-                .hint("look at --namespace, INDELIBLE_NAMESPACE, or that of the context"),
+                .hint("check --namespace, INDELIBLE_NAMESPACE, or the namespace of the context"),
             (BuildError::Roots(_), _) => {
-                failure.hint("--ca of `indelible context add` takes certificates as PEM")
+                failure.hint("give certificates in PEM with --ca of `indelible context add`")
             }
             _ => failure,
         }
@@ -262,18 +264,18 @@ fn client(place: &Place, silence: Silence) -> Result<Client, Failure> {
     if let Some(file) = &place.ca {
         let pem = fs::read(file).map_err(|error| {
             Failure::new(format!("cannot read the certificates {}: {error}", file.display()))
-                .hint("--ca of `indelible context add` says where they are")
+                .hint("set their path with --ca of `indelible context add`")
         })?;
         builder = builder.roots_pem(&pem).map_err(unusable)?;
     }
     builder.build().map_err(unusable)
 }
 
-/// The token in a file; a line end behind it does not belong to it.
+/// The token in a file, without the line end after it.
 pub(super) fn token(file: &Path) -> Result<String, Failure> {
     let text = fs::read_to_string(file).map_err(|error| {
         Failure::new(format!("cannot read the token in {}: {error}", file.display()))
-            .hint("--token-file names a file with the API key and nothing else")
+            .hint("--token-file needs a file with the API key and nothing else")
     })?;
     Ok(text.trim().to_owned())
 }
@@ -283,7 +285,7 @@ fn token_in(file: &Path) -> Result<Token, Failure> {
 }
 
 impl Remote {
-    /// Waits for an answer, and says in words why there is none.
+    /// Waits for an answer; an error is explained in words.
     pub(crate) fn run<T, E>(
         &self,
         asked: impl IntoFuture<Output = Result<T, E>>,
@@ -294,12 +296,12 @@ impl Remote {
         self.wait(asked.into_future()).map_err(|error| error.explain(&self.at))
     }
 
-    /// What can be asked, or in words why not.
+    /// Explains an error in words.
     pub(crate) fn asked<T>(&self, asked: Result<T, Error>) -> Result<T, Failure> {
         asked.map_err(|error| error.explain(&self.at))
     }
 
-    /// Waits for anything.
+    /// Waits for any future.
     pub(crate) fn wait<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
@@ -315,10 +317,10 @@ mod tests {
         Contexts::parse(text).unwrap()
     }
 
-    fn said(url: Option<&str>, context: Option<&str>, token: Option<&str>) -> Said {
+    fn said(url: Option<&str>, context: Option<&str>, token: Option<&str>) -> ConnectionFlags {
         let own = |text: Option<&str>| text.map(str::to_owned);
         let token = own(token).map(|secret| Token { secret, from: "said".to_owned() });
-        Said { url: own(url), context: own(context), namespace: None, token }
+        ConnectionFlags { url: own(url), context: own(context), namespace: None, token }
     }
 
     /// Flags, then the environment, then the context in use, then this machine.
@@ -337,13 +339,13 @@ mod tests {
         assert_eq!(url(said(None, Some("us"), None), environment(), &known), "https://us.example");
         assert_eq!(url(said(Some("http://f"), None, None), environment(), &known), "http://f");
         assert!(place(said(None, Some("mars"), None), none(), || Ok(known)).is_err());
-        // Whoever names a server needs no file that remembers others, and none that is broken.
+        // If a server is named by its URL, the file of contexts is not read, so it may be broken.
         let broken = || Err(Failure::new("broken"));
         assert!(place(environment(), none(), broken).is_ok());
         assert!(place(none(), none(), broken).is_err());
     }
 
-    /// The token of a context is told to nobody else, and nobody else's to a context that is named.
+    /// A context's token goes to its server only. A named context prefers it to the environment's.
     #[test]
     fn a_token_stays_with_its_server() {
         let none = || said(None, None, None);
@@ -362,8 +364,8 @@ mod tests {
         assert_eq!(token(said(None, Some("eu"), None), other).as_deref(), Some("ind_eu"));
         let eu = |namespace: Option<&str>| {
             let flags = said(None, Some("eu"), None);
-            let environment = Said { namespace: Some("tests".to_owned()), ..none() };
-            let flags = Said { namespace: namespace.map(str::to_owned), ..flags };
+            let environment = ConnectionFlags { namespace: Some("tests".to_owned()), ..none() };
+            let flags = ConnectionFlags { namespace: namespace.map(str::to_owned), ..flags };
             place(flags, environment, || Ok(contexts())).unwrap().namespace
         };
         assert_eq!(eu(None).as_deref(), Some("shop"));

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::confirm::{Sure, confirm};
-use super::connection::{self, Place, Token, token};
+use super::confirm::{Confirmation, confirm};
+use super::connection::{self, ServerAddress, Token, token};
 use super::contexts::{Context, Contexts};
 use crate::failure::{Exit, Failure};
 use crate::print::{self, tell};
@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Add(Add),
     /// List the servers that are remembered
     List(List),
-    /// Make a server the one that is meant when nobody says
+    /// Choose the server that commands speak to by default
     Use(Use),
     /// Forget a server
     Remove(Remove),
@@ -82,13 +82,13 @@ pub(crate) struct Remove {
     /// Which
     name: String,
     #[command(flatten)]
-    sure: Sure,
+    sure: Confirmation,
     /// Print a JSON object: what was remembered
     #[arg(long)]
     json: bool,
 }
 
-/// Without the token.
+/// A context as it is listed, without its token.
 #[derive(Serialize)]
 struct Line<'a> {
     name: &'a str,
@@ -112,15 +112,15 @@ impl Add {
     fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let name = &self.name;
         if name.is_empty() || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err(Failure::new("a context has a name without spaces")
+            return Err(Failure::new("the name of a context must not be empty or have spaces")
                 .hint("indelible context add prod --url https://indelible.example.com")
                 .exit(Exit::Usage));
         }
         let mut contexts = Contexts::load()?;
         let known = contexts.get(name).cloned().unwrap_or_default();
         let context = kept(self.given()?, &known);
-        // Whoever is told that it is remembered can use it.
-        connection::check(&Place {
+        // A context is saved only if a client can be made for it.
+        connection::check(&ServerAddress {
             url: context.url.clone(),
             namespace: context.namespace.clone(),
             token: context.token.clone().map(|secret| Token { secret, from: String::new() }),
@@ -131,17 +131,20 @@ impl Add {
         contexts.insert(name, context);
         contexts.save()?;
         if token_is_forgotten {
-            tell(&format!("its token is forgotten: it was for {}", known.url));
+            tell(&format!("its token was removed: it was for {}", known.url));
         }
         let line = listed(&contexts, name)?;
         let then = match line.current {
-            true => "it is the one in use".to_owned(),
-            false => format!("hint: `indelible context use {name}` makes it the one in use"),
+            true => "it is the current context".to_owned(),
+            false => format!(
+                "hint: make it the current context with `indelible context use \
+                 {name}`"
+            ),
         };
         print::done(line, &format!("{name} is {}\n{then}", self.url), self.json, out)
     }
 
-    /// What was said, and nothing else.
+    /// The context that the arguments describe.
     fn given(&self) -> Result<Context, Failure> {
         let token = match (&self.token_file, self.token_stdin) {
             (Some(file), _) => Some(token(file)?),
@@ -150,23 +153,23 @@ impl Add {
                 let read = io::stdin().take(TOKEN_BYTES_MAX).read_to_string(&mut text);
                 read.map_err(|error| {
                     Failure::new(format!("cannot read the token: {error}"))
-                        .hint("--token-stdin takes the API key and nothing else")
+                        .hint("--token-stdin reads the API key and nothing else")
                 })?;
                 Some(text.trim().to_owned())
             }
             (None, false) => None,
         };
-        // A relative path would mean something else in another folder.
+        // A relative path would mean another file in another folder.
         let ca = self.ca.as_deref().map(std::path::absolute).transpose();
         let ca = ca.map_err(|error| {
-            Failure::new(format!("--ca: {error}")).hint("it names a file with certificates in PEM")
+            Failure::new(format!("--ca: {error}")).hint("give a file with certificates in PEM")
         })?;
         Ok(Context { url: self.url.clone(), namespace: self.namespace.clone(), token, ca })
     }
 }
 
-/// What was given, and of what was known what was not given again. A token is for its server alone:
-/// at another URL it is not kept.
+/// The given context, completed from the known one. A token belongs to its server: at another URL
+/// it is dropped.
 fn kept(given: Context, known: &Context) -> Context {
     let known_token = known.token.clone().filter(|_| given.url == known.url);
     Context {
@@ -177,7 +180,7 @@ fn kept(given: Context, known: &Context) -> Context {
     }
 }
 
-/// The longest token that a server takes is shorter.
+/// Longer than any token that a server accepts.
 const TOKEN_BYTES_MAX: u64 = 16 << 10;
 
 impl List {
@@ -204,7 +207,7 @@ impl Use {
         let mut contexts = Contexts::load()?;
         contexts.choose(&self.name)?;
         contexts.save()?;
-        let words = format!("{} is the one in use", self.name);
+        let words = format!("{} is now the current context", self.name);
         print::done(listed(&contexts, &self.name)?, &words, self.json, out)
     }
 }
@@ -214,9 +217,9 @@ impl Remove {
         let known = Contexts::load()?;
         let mut contexts = known.clone();
         contexts.remove(&self.name)?;
-        confirm(&self.sure, || Ok(format!("forget {} and its token?", self.name)))?;
+        confirm(&self.sure, || Ok(format!("remove the context {} and its token?", self.name)))?;
         contexts.save()?;
-        let words = format!("{} is forgotten", self.name);
+        let words = format!("the context {} was removed", self.name);
         print::done(listed(&known, &self.name)?, &words, self.json, out)
     }
 }
@@ -228,7 +231,7 @@ fn line<'a>(contexts: &Contexts, name: &'a str, context: &'a Context) -> Line<'a
     Line { name, url, namespace, has_token, current }
 }
 
-/// One of them, as it is listed.
+/// A known context, as it is listed.
 fn listed<'a>(contexts: &'a Contexts, name: &'a str) -> Result<Line<'a>, Failure> {
     let context = contexts.get(name).ok_or_else(|| contexts.unknown(name))?;
     Ok(line(contexts, name, context))
@@ -244,7 +247,7 @@ mod tests {
         Context { url: url.to_owned(), token: own(token), namespace: own(namespace), ca }
     }
 
-    /// What is not given again stays; a token stays with its server.
+    /// Values that are not given again are kept; a token stays with its server.
     #[test]
     fn what_is_not_given_again() {
         let known = context("https://a", Some("ind_a"), Some("eu"));

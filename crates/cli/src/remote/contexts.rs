@@ -1,4 +1,4 @@
-//! The file that remembers servers, with what they are asked with: only its owner may read it.
+//! The file of known servers and their tokens: only its owner may read it.
 #![expect(clippy::disallowed_methods, reason = "it reads and writes the user's own file")]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::syntax;
 
-/// What is known of a server.
+/// A known server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Context {
@@ -22,16 +22,16 @@ pub(super) struct Context {
     pub(super) namespace: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token: Option<String>,
-    /// Certificates to believe, instead of the system's.
+    /// The certificates to trust instead of the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ca: Option<PathBuf>,
 }
 
-/// All servers that are known.
+/// All known servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Contexts {
-    /// The one that is meant when nobody says.
+    /// The context to use if none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     current: Option<String>,
     #[serde(default)]
@@ -43,7 +43,7 @@ impl Contexts {
         self.contexts.get(name)
     }
 
-    /// The one in use, unless it is gone.
+    /// The context in use, unless it was removed.
     pub(super) fn current(&self) -> Option<(&str, &Context)> {
         let name = self.current.as_deref()?;
         Some((name, self.contexts.get(name)?))
@@ -53,7 +53,7 @@ impl Contexts {
         self.contexts.iter().map(|(name, context)| (name.as_str(), context))
     }
 
-    /// Adds or changes one; the first is the one in use.
+    /// Adds or changes a context; the first one becomes the one in use.
     pub(super) fn insert(&mut self, name: &str, context: Context) {
         self.contexts.insert(name.to_owned(), context);
         if self.current().is_none() {
@@ -61,7 +61,7 @@ impl Contexts {
         }
     }
 
-    /// Err: there is none of this name.
+    /// Fails if there is no context of this name.
     pub(super) fn choose(&mut self, name: &str) -> Result<(), Failure> {
         if !self.contexts.contains_key(name) {
             return Err(self.unknown(name));
@@ -70,7 +70,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// Err: there is none of this name.
+    /// Fails if there is no context of this name.
     pub(super) fn remove(&mut self, name: &str) -> Result<(), Failure> {
         if self.contexts.remove(name).is_none() {
             return Err(self.unknown(name));
@@ -87,12 +87,12 @@ impl Contexts {
         Failure::new(format!("there is no context {name:?}")).list(names).hint(hint)
     }
 
-    /// Err: where it is wrong, and how.
+    /// Fails with the place and kind of the mistake.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error| syntax::at(text, &error))
     }
 
-    /// What is remembered; nothing if there is no file.
+    /// The saved contexts; none if there is no file.
     pub(super) fn load() -> Result<Self, Failure> {
         match file() {
             Some(path) => Self::read(&path),
@@ -104,7 +104,7 @@ impl Contexts {
         let shown = path.display();
         let unreadable = |error: io::Error| {
             Failure::new(format!("cannot read {shown}: {error}"))
-                .hint("it has to be a text that you may read: mend it, or remove it")
+                .hint("it must be a text file that you can read: fix it, or remove it")
         };
         let metadata = match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
@@ -113,30 +113,31 @@ impl Contexts {
         let mode = metadata.permissions().mode();
         if mode & 0o077 != 0 {
             return Err(Failure::new(format!(
-                "{shown} may be read by others, and has credentials"
+                "{shown} contains credentials, and other users can read it"
             ))
             .hint(format!("chmod 600 {shown}")));
         }
         let text = fs::read_to_string(path).map_err(unreadable)?;
-        Self::parse(&text)
-            .map_err(|why| Failure::new(format!("{shown}:{why}")).hint("mend it, or remove it"))
+        Self::parse(&text).map_err(|why| {
+            Failure::new(format!("{shown}:{why}")).hint("fix the file, or remove it")
+        })
     }
 
-    /// Writes everything aside and renames it, so that the file is whole at every moment, and
-    /// nobody else can read it at any.
+    /// Writes a new file and renames it, so that the file is whole, and unreadable to other users,
+    /// at every moment.
     pub(super) fn save(&self) -> Result<(), Failure> {
         let path = file().ok_or_else(|| {
-            Failure::new("there is no home folder to remember it in")
-                .hint("set HOME, or XDG_CONFIG_HOME")
+            Failure::new("there is no home folder to save the context in")
+                .hint("set HOME or XDG_CONFIG_HOME")
         })?;
         self.write(&path).map_err(|error| {
             Failure::new(format!("cannot write {}: {error}", path.display()))
-                .hint("nothing was changed; look at the permissions of its folder, and at the disk")
+                .hint("nothing was changed; check the permissions of its folder, and the disk")
         })
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
-        // A link to a file that is kept elsewhere stays one.
+        // If the path is a link, its target is replaced, and the link stays.
         let path = &match fs::canonicalize(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
             found => found?,
@@ -152,7 +153,7 @@ impl Contexts {
             fs::rename(&aside, path)
         });
         if written.is_err() {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             _ = fs::remove_file(&aside);
         }
         written
@@ -170,7 +171,7 @@ fn file() -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// What is written is read again, and by nobody else.
+    /// A saved file reads back the same, and other users cannot read it.
     #[test]
     fn a_file_of_ones_own() {
         let folder = tempfile::tempdir().unwrap();
@@ -191,7 +192,7 @@ mod tests {
         assert!(!refused.contains("ind_"), "{refused}");
     }
 
-    /// A file that is kept elsewhere is written there, and the link to it stays.
+    /// A file behind a link is written in place, and the link stays.
     #[test]
     fn a_linked_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path().join("kept")).unwrap().count(), 1);
     }
 
-    /// What cannot be read or written is told with what to do.
+    /// A file that cannot be read or written gives an error with a hint.
     #[test]
     fn a_file_that_cannot_be_had() {
         let folder = tempfile::tempdir().unwrap();
@@ -219,7 +220,7 @@ mod tests {
         assert!(Contexts::default().write(&path.join("below")).is_err());
     }
 
-    /// What is not understood is not passed over, and no credential is told.
+    /// An unknown key is an error, and no error shows a credential.
     #[test]
     fn a_file_is_read_strictly() {
         let told = |line: &str| {

@@ -1,4 +1,4 @@
-//! What is said of an execution that somebody decides about: `cancel`, `release` and `fail`.
+//! The arguments that `cancel`, `release` and `fail` share.
 
 use clap::Args;
 
@@ -24,12 +24,12 @@ pub(super) struct Decision<S: Args> {
     connection: Connection,
 }
 
-/// Nobody has to be sure of what can be taken back.
+/// Confirmation of a command that can be undone: none is needed.
 #[derive(Args)]
-pub(super) struct Unasked {}
+pub(super) struct NoConfirmation {}
 
 impl<S: Args> Decision<S> {
-    /// The server, and the whole id of what is meant.
+    /// Connects to the server, and finds the execution's whole id.
     pub(super) fn find(&self) -> Result<(Remote, String), Failure> {
         let remote = self.connection.connect()?;
         let id = remote.find(&self.execution)?;

@@ -41,15 +41,15 @@ impl Deploy {
         if let Some(name) = &self.name {
             check(name)?;
         }
-        // Whoever builds for a minute should not hear only then that nobody takes it.
+        // Connect first: a build takes a minute, and is useless if no server answers.
         let remote = self.server.connect()?;
         let Built { name, bytes } = component(&self.path)?;
         let name = self.name.clone().unwrap_or(name);
         check(&name)?;
-        // Both may take a while; a program is not told what it waits for.
+        // Upload and compilation may take a while, so a person is told; a program is not.
         if io::stderr().is_terminal() {
             let (kib, server) = (bytes.len().div_ceil(1024), &remote.at);
-            print::tell(&format!("{name} ({kib} KiB) goes to {server}, which compiles it"));
+            print::tell(&format!("sending {name} ({kib} KiB) to {server}, which compiles it"));
         }
         let deployed = remote.run(remote.client.deploy(&name, bytes))?;
         if self.json {
@@ -72,7 +72,7 @@ impl Deploy {
 
 fn check(name: &str) -> Result<(), Failure> {
     ComponentName::new(name).map(drop).map_err(|error| {
-        Failure::new(format!("{name:?} cannot be the name of a component: {error}"))
-            .hint("--name gives it another; nothing was deployed")
+        Failure::new(format!("invalid component name {name:?}: {error}"))
+            .hint("choose another name with --name; nothing was deployed")
     })
 }

@@ -1,4 +1,4 @@
-//! What a server refuses, or does not answer, in words for people: what is wrong, and what to do.
+//! Errors of a server, or its silence, in words for people: what is wrong, and what to do.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -9,35 +9,36 @@ use indelible_client::{CallError, Cause, Error, Identity, Lost, Malformed, Start
 use super::name::flag;
 use crate::failure::{Exit, Failure};
 
-/// Which server was asked, and with what.
+/// Which server was asked, and with which key.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Asked {
+pub(crate) struct ServerRequest {
     pub(crate) url: String,
-    /// Where the API key is from, in words; none if there is no key.
+    /// Where the API key comes from, in words; none if there is no key.
     pub(crate) key_from: Option<String>,
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for ServerRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.url)
     }
 }
 
-/// An error that people can do something about.
+/// An error that a person can act on.
 pub(crate) trait Explained {
-    /// In words.
-    fn explain(self, asked: &Asked) -> Failure;
+    /// The error in words.
+    fn explain(self, asked: &ServerRequest) -> Failure;
 }
 
 impl Explained for Failure {
-    fn explain(self, _: &Asked) -> Failure {
+    fn explain(self, _: &ServerRequest) -> Failure {
         self
     }
 }
 
 impl Explained for Error {
-    fn explain(self, asked: &Asked) -> Failure {
-        // Commands mint their keys, which nobody can give again. What only reads has none.
+    fn explain(self, asked: &ServerRequest) -> Failure {
+        // A command mints its key, which the user cannot give again, so the hint names none. A
+        // request that only reads has no key, and repeating it is harmless.
         let riddle = self.may_have_arrived();
         let failure = match self {
             Self::Mismatch(problem) | Self::Expired(problem) | Self::Refused(problem) => {
@@ -49,14 +50,14 @@ impl Explained for Error {
             error => unknown(&error),
         };
         if riddle {
-            failure.hint("it may have arrived: look before you ask again")
+            failure.hint("the request may have been accepted: check before you repeat it")
         } else {
             failure
         }
     }
 }
 
-/// Of what changes something: whether that may have happened, although there is no answer.
+/// Whether a request without an answer may have changed something.
 pub(crate) trait MayHaveArrived {
     fn may_have_arrived(&self) -> bool;
 }
@@ -72,49 +73,56 @@ impl MayHaveArrived for Error {
 }
 
 impl Explained for StartError {
-    fn explain(self, asked: &Asked) -> Failure {
+    fn explain(self, asked: &ServerRequest) -> Failure {
         CallError::<()>::from(self).explain(asked)
     }
 }
 
 impl<Out> Explained for CallError<Out> {
-    fn explain(self, asked: &Asked) -> Failure {
+    fn explain(self, asked: &ServerRequest) -> Failure {
         match self {
             Self::Function(error) => {
-                let failure = Failure::new(format!("it failed: {}: {}", error.kind, error.message));
+                let failure =
+                    Failure::new(format!("the function failed: {}: {}", error.kind, error.message));
                 let failure = match &error.execution_id {
-                    Some(id) => failure
-                        .hint(format!("`indelible show {}` says how it came to that", short(id))),
+                    Some(id) => {
+                        failure.hint(format!("see its steps with `indelible show {}`", short(id)))
+                    }
                     None => failure,
                 };
                 failure.exit(Exit::Function)
             }
             Self::Cancelled(problem) => {
-                let failure = Failure::new(format!("it was cancelled: {}", problem.detail));
+                let failure =
+                    Failure::new(format!("the execution was cancelled: {}", problem.detail));
                 let failure = match &problem.execution_id {
                     Some(id) => {
-                        failure.hint(format!("`indelible show {}` says how far it came", short(id)))
+                        failure.hint(format!("see its steps with `indelible show {}`", short(id)))
                     }
                     None => failure,
                 };
                 failure.exit(Exit::Function)
             }
             Self::Indeterminate(problem) => {
-                let failure =
-                    Failure::new(format!("nobody knows whether it happened: {}", problem.detail));
+                let failure = Failure::new(format!("the outcome is unknown: {}", problem.detail));
                 failure
-                    .hint("look at the other side; the same again does nothing, and says the same")
+                    .hint(
+                        "check the other service; repeating the request does nothing and returns \
+                         the same",
+                    )
                     .exit(Exit::Indeterminate)
             }
             Self::StillRunning(handle) => {
                 let id = short(handle.execution_id());
-                Failure::new(format!("the wait is over, and execution {id} goes on"))
-                    .hint(format!("`indelible show {id}` says what it waits for"))
-                    .exit(Exit::GoesOn)
+                Failure::new(format!("stopped waiting; execution {id} is still running"))
+                    .hint(format!("see what it waits for with `indelible show {id}`"))
+                    .exit(Exit::StillRunning)
             }
-            Self::Output(what) => Failure::new(format!("what it returned cannot be shown: {what}"))
-                .hint("--json prints it as it came"),
-            Self::InFlight(in_flight) => refused(&in_flight.problem, asked).exit(Exit::GoesOn),
+            Self::Output(what) => Failure::new(format!("the return value cannot be shown: {what}"))
+                .hint("print it unchanged with --json"),
+            Self::InFlight(in_flight) => {
+                refused(&in_flight.problem, asked).exit(Exit::StillRunning)
+            }
             Self::Conflict(problem)
             | Self::Mismatch(problem)
             | Self::Expired(problem)
@@ -132,18 +140,18 @@ impl<Out> Explained for CallError<Out> {
     }
 }
 
-/// Whether it arrived is not known: under the same name it takes effect once all the same.
+/// If the call may have arrived, the hint names its key, under which it takes effect once.
 fn once(failure: Failure, riddle: Option<&Identity>) -> Failure {
     match riddle {
         Some(identity) => failure.hint(format!(
-            "it may have arrived; asked again with {}, it is done once",
+            "the request may have been accepted; repeat it with {}, and it is still done only once",
             flag(identity)
         )),
         None => failure,
     }
 }
 
-/// As many digits of an id as people need; the path of a child stays whole.
+/// Shortens the root of an id to the digits that people need; the path of a child stays whole.
 pub(crate) fn short(id: &str) -> String {
     const DIGITS: usize = 8;
     let (root, path) = id.split_at(id.find('.').unwrap_or(id.len()));
@@ -151,59 +159,63 @@ pub(crate) fn short(id: &str) -> String {
     format!("{root}{path}")
 }
 
-fn refused(problem: &Problem, asked: &Asked) -> Failure {
+fn refused(problem: &Problem, asked: &ServerRequest) -> Failure {
     let code = problem.code;
     let hint = match code {
         Code::Unauthenticated => match &asked.key_from {
             Some(from) => format!(
-                "the key {from} is unknown there, has ended or was revoked; an admin makes one with \
+                "the key {from} is unknown, expired or revoked; an admin creates one with \
                  `indelible token create`"
             ),
-            None => "the server wants an API key: INDELIBLE_TOKEN, --token-file or `indelible \
-                     context add` give it"
+            None => "the server needs an API key: set INDELIBLE_TOKEN, or use --token-file or \
+                 `indelible context add`"
                 .to_owned(),
         },
         Code::NoSuchComponent => "`indelible components` lists what is deployed".to_owned(),
         Code::NoSuchFunction => "`indelible functions` lists what can be called".to_owned(),
         Code::NotFound => {
-            "`indelible ps` lists executions; --namespace names another namespace".to_owned()
+            "`indelible ps` lists executions; choose another namespace with --namespace".to_owned()
         }
         Code::InvalidComponent => {
-            "`indelible build` compiles a project with the SDK that this version knows".to_owned()
+            "rebuild the project with `indelible build`, which uses the SDK of this version"
+                .to_owned()
         }
         Code::Forbidden => {
-            "an admin makes a key that may: `indelible token create NAME --role ROLE`".to_owned()
+            "an admin creates a key with the role: `indelible token create NAME --role ROLE`"
+                .to_owned()
         }
         Code::Mismatch | Code::Conflict => {
-            format!("whatever is new takes a name of its own; `indelible explain {code}` says more")
+            format!("use a new key or id for a new request; see `indelible explain {code}`")
         }
-        Code::Damaged => "the server's log says what is damaged; stop it, keep a copy of its data \
-                          folder, and restore a backup: `indelible explain damaged`"
+        Code::Damaged => "the server's log names the damage; stop the server, keep a copy of its \
+             data folder, and restore a backup: see `indelible explain damaged`"
             .to_owned(),
-        Code::WrongState => "`indelible show EXECUTION` says how it stands".to_owned(),
-        code => format!("`indelible explain {code}` says more"),
+        Code::WrongState => "see its state with `indelible show EXECUTION`".to_owned(),
+        code => format!("see `indelible explain {code}`"),
     };
     Failure::new(format!("{} ({code})", problem.detail)).hint(hint)
 }
 
-fn unanswered(lost: &Lost, asked: &Asked) -> Failure {
+fn unanswered(lost: &Lost, asked: &ServerRequest) -> Failure {
     let why = chain(&lost.source);
     let failure = match &lost.source {
         Cause::Connect(_) => {
-            Failure::new(format!("no server answers at {asked}: {}", root(&lost.source)))
-                .hint("`indelible serve` starts one; --url or --context name another")
+            Failure::new(format!("no server responds at {asked}: {}", root(&lost.source))).hint(
+                "start a server with `indelible serve`, or choose another with --url or \
+                     --context",
+            )
         }
         Cause::Unavailable { problem: Some(problem), .. } | Cause::Refused(problem) => {
             refused(problem, asked)
         }
         Cause::Broken(cause) if is_no_http(&**cause) => strange(asked, &why),
-        _ => Failure::new(format!("no answer from {asked}: {why}"))
-            .hint("look at the address, and whether the server is well"),
+        _ => Failure::new(format!("no response from {asked}: {why}"))
+            .hint("check the address, and whether the server is healthy"),
     };
     failure.exit(Exit::NoAnswer)
 }
 
-/// Whether something answered that does not speak HTTP.
+/// Whether the answer came from a program that does not speak HTTP.
 fn is_no_http(error: &(dyn StdError + 'static)) -> bool {
     let mut error = Some(error);
     while let Some(cause) = error {
@@ -215,13 +227,13 @@ fn is_no_http(error: &(dyn StdError + 'static)) -> bool {
     false
 }
 
-fn misunderstood(malformed: &Malformed, asked: &Asked) -> Failure {
+fn misunderstood(malformed: &Malformed, asked: &ServerRequest) -> Failure {
     strange(asked, malformed).exit(Exit::NoAnswer)
 }
 
-fn strange(asked: &Asked, why: &impl fmt::Display) -> Failure {
-    Failure::new(format!("{asked} does not answer as an Indelible server does: {why}"))
-        .hint("look at the address, and at what stands between")
+fn strange(asked: &ServerRequest, why: &impl fmt::Display) -> Failure {
+    Failure::new(format!("{asked} does not respond like an Indelible server: {why}"))
+        .hint("check the address, and any proxy in between")
 }
 
 fn unsent(why: &impl fmt::Display) -> Failure {
@@ -232,8 +244,7 @@ fn unknown(error: &dyn StdError) -> Failure {
     Failure::new(chain(error))
 }
 
-/// What it all comes from: of a connection that was refused, nobody needs to know by whom that was
-/// told to whom.
+/// The innermost cause. The layers above it only repeat that a connection failed.
 pub(super) fn root(error: &dyn StdError) -> String {
     let mut root = error;
     while let Some(cause) = root.source() {
@@ -242,7 +253,7 @@ pub(super) fn root(error: &dyn StdError) -> String {
     root.to_string()
 }
 
-/// An error and its causes.
+/// An error followed by its causes.
 fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -262,8 +273,8 @@ mod tests {
         Lost { attempts: 3, may_have_arrived, identity, source }
     }
 
-    fn x() -> Asked {
-        Asked { url: "http://x".to_owned(), key_from: None }
+    fn x() -> ServerRequest {
+        ServerRequest { url: "http://x".to_owned(), key_from: None }
     }
 
     fn broken() -> Cause {
@@ -274,7 +285,7 @@ mod tests {
         Cause::Connect(Box::new(std::io::Error::other("refused")))
     }
 
-    /// Of what may have arrived, the name is told under which it can be asked again, and done once.
+    /// If a call may have arrived, the error names the key under which to repeat it.
     #[test]
     fn no_answer_names_the_call() {
         let explain = |lost: Lost| CallError::<()>::Transport(lost).explain(&x());
@@ -282,14 +293,15 @@ mod tests {
         let failure = explain(lost(key(), Cause::TimedOut(std::time::Duration::from_secs(1))));
         assert_eq!(
             failure.to_string(),
-            "error: no answer from http://x: no answer within 1s\n\
-             hint: it may have arrived; asked again with --key 'o-1', it is done once\n"
+            "error: no response from http://x: no response within 1s\n\
+             hint: the request may have been accepted; repeat it with --key 'o-1', and it is \
+             still done only once\n"
         );
         assert_eq!(failure.code(), 5);
         let id = "01234567-89ab-7fff-bfff-ffffffffffff";
         let failure = explain(lost(Some(Identity::Operation(id.parse().unwrap())), broken()));
         assert!(failure.to_string().contains(&format!("asked again with --id {id}")), "{failure}");
-        // The first attempt may have arrived, whatever became of the last.
+        // An earlier attempt may have arrived, whatever became of the last.
         let crashed = Lost { may_have_arrived: true, ..lost(key(), away()) };
         let failure = explain(crashed).to_string();
         assert!(failure.contains("no server answers") && failure.contains("--key 'o-1'"));
@@ -297,7 +309,7 @@ mod tests {
         assert!(!failure.contains("--key") && failure.contains("indelible serve"), "{failure}");
     }
 
-    /// What did not arrive is no riddle; a command that may have is, and has no name to give again.
+    /// Only a command that may have arrived gets the hint, which does not name its key.
     #[test]
     fn no_answer_to_a_command() {
         let key = || Some(Identity::Key("minted".to_owned()));
@@ -316,11 +328,11 @@ mod tests {
         assert!(!read.contains("may have arrived"), "{read}");
     }
 
-    /// Whoever has a key that does not open is not told to get one, but which one it is.
+    /// A caller whose key is refused is not told to get one, but where the refused key comes from.
     #[test]
     fn keys_that_do_not_open() {
         let refused = |key_from: Option<&str>| {
-            let asked = Asked { key_from: key_from.map(str::to_owned), ..x() };
+            let asked = ServerRequest { key_from: key_from.map(str::to_owned), ..x() };
             refused(&Problem::new(Code::Unauthenticated, "no"), &asked).to_string()
         };
         assert!(refused(None).contains("the server wants an API key: INDELIBLE_TOKEN"));

@@ -1,4 +1,4 @@
-//! Which function is meant: `component/function`, or `function` where one component alone has it.
+//! Which function is meant: `component/function`, or `function` if only one component has it.
 
 use std::str::FromStr;
 
@@ -10,24 +10,24 @@ use super::errors::Explained as _;
 use crate::failure::Failure;
 use crate::nearest::mistakes;
 
-/// The most that are suggested for one that is not there.
+/// How many similar names are suggested at most.
 const SUGGESTED_MAX: usize = 3;
 
-/// A function as people name it.
+/// A function as users name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct FunctionRef {
     component: Option<String>,
     function: String,
 }
 
 /// A function of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ComponentFunction {
     pub(crate) component: String,
     pub(crate) function: String,
 }
 
-impl FromStr for Named {
+impl FromStr for FunctionRef {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -36,30 +36,31 @@ impl FromStr for Named {
             None => (None, text),
         };
         if component == Some("") || function.is_empty() || function.contains('/') {
-            return Err("a function looks like order-saga/order, or order");
+            return Err("give a function as order-saga/order, or order");
         }
         Ok(Self { component: component.map(str::to_owned), function: function.to_owned() })
     }
 }
 
 impl Remote {
-    /// The function that is meant. One with its component is taken at its word.
-    pub(crate) fn function(&self, named: &Named) -> Result<Found, Failure> {
+    /// The function that is meant. If the component is given, the server is not asked.
+    pub(crate) fn function(&self, named: &FunctionRef) -> Result<ComponentFunction, Failure> {
         let name = &named.function;
         if let Some(component) = &named.component {
-            return Ok(Found { component: component.clone(), function: name.clone() });
+            return Ok(ComponentFunction { component: component.clone(), function: name.clone() });
         }
         let all = self.run(self.client.functions())?.functions;
         let mut same: Vec<_> = all.iter().filter(|function| function.name == *name).collect();
         match (same.pop(), same.is_empty()) {
-            (Some(one), true) => {
-                Ok(Found { component: one.component.clone(), function: one.name.clone() })
-            }
+            (Some(one), true) => Ok(ComponentFunction {
+                component: one.component.clone(),
+                function: one.name.clone(),
+            }),
             (Some(last), false) => {
                 same.push(last);
                 Err(Failure::new(format!("several components have a function {name:?}"))
                     .list(same.into_iter().map(whole).collect())
-                    .hint("say which component, as in the list"))
+                    .hint("give the component too, as in the list"))
             }
             (None, _) => {
                 let failure = Failure::new(format!("no component has a function {name:?}"));
@@ -68,32 +69,37 @@ impl Remote {
         }
     }
 
-    /// The server knows no such function: perhaps it is misspelt.
-    pub(crate) fn no_such_function(&self, problem: Box<Problem>, found: &Found) -> Failure {
-        let Found { component, function } = found.clone();
-        let named = Named { component: Some(component), function };
+    /// The error for an unknown function, with similar names.
+    pub(crate) fn no_such_function(
+        &self,
+        problem: Box<Problem>,
+        found: &ComponentFunction,
+    ) -> Failure {
+        let ComponentFunction { component, function } = found.clone();
+        let named = FunctionRef { component: Some(component), function };
         let refused = indelible_client::Error::Refused(problem).explain(&self.at);
         match self.wait(self.client.functions()) {
             Ok(all) => refused.hint(suggestion(&named, &all.functions)),
-            // Somebody who may call need not be able to list.
+            // A caller that may call need not be allowed to list functions.
             Err(_) => refused,
         }
     }
 }
 
-/// Whether a server means by it that there is no such function.
+/// Whether this code means that there is no such function.
 pub(super) fn no_such(code: Code) -> bool {
     matches!(code, Code::NoSuchComponent | Code::NoSuchFunction)
 }
 
-/// As it is named in calls.
+/// The function's name as calls have it.
 fn whole(function: &Function) -> String {
     format!("{}/{}", function.component, function.name)
 }
 
-fn suggestion(named: &Named, all: &[Function]) -> String {
+fn suggestion(named: &FunctionRef, all: &[Function]) -> String {
     if all.is_empty() {
-        return "nothing is deployed yet: `indelible deploy PATH` does it".to_owned();
+        return "nothing is deployed yet: deploy a component with `indelible deploy PATH`"
+            .to_owned();
     }
     let near = near(named, all);
     match near.is_empty() {
@@ -105,8 +111,8 @@ fn suggestion(named: &Named, all: &[Function]) -> String {
     }
 }
 
-/// Those whose names are few letters away, the nearest first.
-fn near(named: &Named, all: &[Function]) -> Vec<String> {
+/// The functions whose names differ in few letters, the nearest first.
+fn near(named: &FunctionRef, all: &[Function]) -> Vec<String> {
     let mut near: Vec<_> = all
         .iter()
         .filter_map(|function| {
@@ -114,7 +120,7 @@ fn near(named: &Named, all: &[Function]) -> Vec<String> {
                 named.component.as_ref().map_or(0, |name| mistakes(name, &function.component));
             let letters = mistakes(&named.function, &function.name);
             let is_near = |letters: usize, name: &str| letters <= 1 + name.chars().count() / 4;
-            // The same function in a component of another name is near, however that is called.
+            // The same function in another component is near, whatever that component is called.
             let is_near = is_near(letters, &named.function)
                 && (letters == 0
                     || named.component.as_ref().is_none_or(|name| is_near(other, name)));
@@ -141,14 +147,14 @@ mod tests {
     #[test]
     fn how_people_name_functions() {
         for good in ["order", "shop/order", "wait_signals"] {
-            assert!(good.parse::<Named>().is_ok(), "{good}");
+            assert!(good.parse::<FunctionRef>().is_ok(), "{good}");
         }
         for bad in ["", "/", "shop/", "/order", "a/b/c"] {
-            assert!(bad.parse::<Named>().is_err(), "{bad}");
+            assert!(bad.parse::<FunctionRef>().is_err(), "{bad}");
         }
     }
 
-    /// What is near is named, the nearest first; what is not is no help.
+    /// Similar names are suggested, the nearest first; others are not.
     #[test]
     fn what_was_meant() {
         let all = functions(&["order-saga/order", "order-saga/refund", "shop/order", "shop/list"]);

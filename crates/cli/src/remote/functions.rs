@@ -27,13 +27,16 @@ impl Functions {
             return all.iter().try_for_each(|function| print::object(function, out));
         }
         if all.is_empty() {
-            print::tell("nothing is deployed yet\nhint: `indelible deploy PATH` does it");
+            print::tell(
+                "nothing is deployed yet\nhint: deploy a component with `indelible deploy \
+                 PATH`",
+            );
         }
         print::text(&table(&all), out)
     }
 }
 
-/// A line for each: how it is called, and how it differs from most.
+/// A line for each function: its name, and how it differs from most.
 pub(super) fn table(all: &[Function]) -> String {
     let name = |function: &Function| plain(&format!("{}/{}", function.component, function.name));
     let width = all.iter().map(|function| name(function).len()).max().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Ctrl-C while something is asked for: what may have begun is named, so that the same again is done
-//! once.
+//! Ctrl-C while a request is under way: the message names what may have begun, so that the user can
+//! repeat it under the same key.
 
 use std::future::Future;
 
@@ -9,20 +9,20 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::name::flag;
 use crate::failure::{Exit, Failure};
 
-/// Hears Ctrl-C from now on: what ends the process otherwise.
+/// Listens for Ctrl-C, which then no longer ends the process.
 pub(super) struct Interrupts(Option<Signal>);
 
-/// Somebody pressed Ctrl-C.
+/// The user pressed Ctrl-C.
 pub(super) struct Interrupted;
 
 impl Interrupts {
-    /// Within a runtime. Made before anything is sent.
+    /// Must be called within a runtime, before anything is sent.
     pub(super) fn listen() -> Self {
-        // Without it, the system ends the process as it always does.
+        // If this fails, Ctrl-C ends the process as usual.
         Self(signal(SignalKind::interrupt()).ok())
     }
 
-    /// Waits for something, or for Ctrl-C.
+    /// Waits for the future, or for Ctrl-C.
     pub(super) async fn or<F: Future>(&mut self, future: F) -> Result<F::Output, Interrupted> {
         let Some(interrupts) = &mut self.0 else { return Ok(future.await) };
         tokio::select! {
@@ -33,10 +33,10 @@ impl Interrupts {
     }
 }
 
-/// Nobody waited for the answer: it may have begun, and this is how to come back to it. `again`
-/// says what the same command does then.
+/// The user did not wait for the answer: the call may have begun, and the hint says how to come
+/// back to it. `again` says what the same command does then.
 pub(super) fn unanswered(identity: &Identity, again: &str) -> Failure {
-    Failure::new("interrupted; it may have begun, and then it goes on")
+    Failure::new("interrupted; it may have begun, and then it is still running")
         .hint(format!("the same with {} {again}", flag(identity)))
         .exit(Exit::Interrupted)
 }

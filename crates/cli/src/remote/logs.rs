@@ -17,7 +17,7 @@ use crate::screen::{Screen, Tone};
 /// How many lines are asked for at a time: as many as the server gives.
 const PAGE: u32 = 500;
 
-/// How long to wait for more.
+/// The time between two looks for more lines.
 const EVERY: Duration = Duration::from_millis(500);
 
 const HELP: &str = "\
@@ -70,7 +70,7 @@ impl Logs {
             if over {
                 return Ok(());
             }
-            // What it logged before its end is there when its end is: one more look shows it.
+            // Once the execution is over, all its lines are there: one more read shows them.
             over = is_over(&remote, &id)?;
             if !over && remote.wait(is_unheard()) {
                 return Ok(());
@@ -83,7 +83,7 @@ fn is_over(remote: &Remote, id: &str) -> Result<bool, Failure> {
     Ok(remote.run(remote.client.execution(id))?.execution.state.is_over())
 }
 
-/// Waits for a while. Whether nobody reads any more: then nobody waits for what may never come.
+/// Waits, then says whether the reader of stdout is gone: without lines, no write would tell.
 async fn is_unheard() -> bool {
     sleep(EVERY).await;
     timeout(EVERY, print::is_unheard()).await.unwrap_or(false)
@@ -100,7 +100,7 @@ fn text(line: &LogLine, screen: Screen) -> String {
         Level::Debug | Level::Trace => screen.paint(Tone::Faint, &word),
     };
     let name = short(execution_id);
-    // Most attempts are first ones.
+    // A first attempt is not marked.
     let name = match attempts.split('.').all(|attempt| attempt == "1") {
         true => name,
         false => format!("{name}@{attempts}"),
@@ -141,7 +141,7 @@ mod tests {
         text(line, Screen { is_terminal: colours, columns: 80, colours })
     }
 
-    /// When, how important, who, what; and what belongs to it.
+    /// A line shows the time, the level, the execution and the message, with its fields.
     #[test]
     fn a_line_for_people() {
         let plain = line();
@@ -159,7 +159,7 @@ mod tests {
         );
     }
 
-    /// Whatever a function logs is one line, and moves no cursor.
+    /// A logged text stays one line, and does not move the cursor.
     #[test]
     fn texts_are_harmless() {
         let hostile = "\u{1b}[2J\r\n\u{7}\u{9b}31m\u{202e}x";
@@ -170,7 +170,7 @@ mod tests {
         assert!(!shown.trim_end().contains(char::is_control) && !shown.contains('\u{202e}'));
     }
 
-    /// Colours stand beside the words, and only where they are shown.
+    /// Colours only accompany the words, and only where they are shown.
     #[test]
     fn what_matters_has_a_colour() {
         for (level, colour) in [(Level::Warn, "\u{1b}[33mwarn "), (Level::Error, "\u{1b}[31merror")]

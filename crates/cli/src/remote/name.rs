@@ -1,9 +1,9 @@
-//! The name of a call: the same again under it is done once.
+//! The name of a call, an idempotency key or operation id: the same call under it is done once.
 
 use clap::Args;
 use indelible_client::{Identity, OperationId};
 
-/// How a name is given again, as it is typed in a shell.
+/// The flag that gives the name again, quoted for a shell.
 pub(super) fn flag(identity: &Identity) -> String {
     match identity {
         Identity::Key(key) => format!("--key '{}'", key.replace('\'', r"'\''")),
@@ -11,7 +11,7 @@ pub(super) fn flag(identity: &Identity) -> String {
     }
 }
 
-/// What a call is called.
+/// The arguments that name a call.
 #[derive(Args, Clone)]
 pub(crate) struct Name {
     /// A key of yours for what is wanted: the same again under it is done once
@@ -23,7 +23,7 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// What was said, or a new id: minted here, it can be told to whoever gets no answer.
+    /// The given name, or a new operation id, minted here so that an error can name it.
     pub(crate) fn identity(&self) -> Identity {
         match (&self.key, self.id) {
             (Some(key), _) => Identity::Key(key.clone()),
@@ -36,7 +36,7 @@ impl Name {
 mod tests {
     use super::*;
 
-    /// Whatever a key is made of, a shell takes it as it is.
+    /// A shell passes any key on as it is.
     #[test]
     fn names_can_be_typed() {
         let flag = |key: &str| flag(&Identity::Key(key.to_owned()));

@@ -13,7 +13,7 @@ use super::connection::{Remote, Server};
 use super::errors::Explained as _;
 use crate::failure::Failure;
 use crate::print::{self, plain};
-use crate::remote::{Sure, confirm};
+use crate::remote::{Confirmation, confirm};
 
 const CLOCK: &str = "\
 A server deletes by a clock of its own, which follows the wall clock and does not believe that it
@@ -58,7 +58,7 @@ pub(crate) struct Confirm {
     #[arg(long, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]
-    sure: Sure,
+    sure: Confirmation,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -104,11 +104,11 @@ impl Confirm {
         let confirmed = remote.client.confirm_retention_clock(&time, &self.reason);
         remote.wait(confirmed.into_future()).map_err(|error| match error {
             Error::Refused(problem) if problem.code == Code::WrongState => {
-                Failure::new(problem.detail).hint("`date -u` on both machines says which is wrong")
+                Failure::new(problem.detail).hint("compare `date -u` on both machines")
             }
             error => error.explain(&remote.at),
         })?;
-        let words = "confirmed; the retention clock is what the wall clock says";
+        let words = "confirmed; the retention clock now equals the wall clock";
         print::done(Confirmed { confirmed: &time }, words, self.json, out)
     }
 }
@@ -117,12 +117,12 @@ fn question(remote: &Remote) -> Result<String, Failure> {
     let clock = remote.run(remote.client.retention_clock())?;
     let RetentionClock { retention_clock, wall_clock, .. } = clock;
     Ok(format!(
-        "is it {wall_clock} now? The server has deleted by {retention_clock} so far; what is due by \
-         the first is deleted from now on"
+        "is it {wall_clock} now? Deletion has followed {retention_clock} so far; from now on \
+         everything due by {wall_clock} is deleted"
     ))
 }
 
-/// How far the clocks are apart, for people.
+/// The difference of the clocks, for people.
 fn lag(seconds: i64) -> String {
     let apart = seconds.unsigned_abs();
     let apart = match apart {
@@ -134,7 +134,10 @@ fn lag(seconds: i64) -> String {
         0 => "none".to_owned(),
         1.. => apart,
         _ => {
-            format!("none: the wall clock was set back by {apart}, and nothing is deleted so long")
+            format!(
+                "none: the wall clock was set back by {apart}, and nothing is deleted until it \
+                 has caught up"
+            )
         }
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Signal {
 }
 
 #[derive(Serialize)]
-struct Sent<'a> {
+struct SignalReceipt<'a> {
     execution_id: &'a str,
     delivery_id: u64,
 }
@@ -56,7 +56,7 @@ impl Signal {
         let payload = self.payload.read()?;
         let remote = self.connection.connect()?;
         let id = remote.find(&self.execution)?;
-        // Minted here, it can be told to whoever gets no answer.
+        // Minted here, so that the error can name the key if there is no answer.
         let key = self.key.clone().unwrap_or_else(|| OperationId::mint().to_string());
         let signal = remote.client.signal(&id, &self.name, &*payload).idempotency_key(&key);
         let name = Identity::Key(key);
@@ -68,7 +68,8 @@ impl Signal {
                 let failure = error.explain(&remote.at);
                 return Err(match riddle {
                     true => failure.hint(format!(
-                        "it may have arrived; sent again with {}, it is received once",
+                        "the signal may have been accepted; send it again with {}, and it is still \
+                         received only once",
                         flag(&name)
                     )),
                     false => failure,
@@ -79,8 +80,7 @@ impl Signal {
             }
         };
         let delivery_id = delivered.delivery_id;
-        let words =
-            format!("sent to {}; it is number {delivery_id} of {:?}", short(&id), self.name);
-        print::done(Sent { execution_id: &id, delivery_id }, &words, self.json, out)
+        let words = format!("sent to {} as delivery {delivery_id} of {:?}", short(&id), self.name);
+        print::done(SignalReceipt { execution_id: &id, delivery_id }, &words, self.json, out)
     }
 }

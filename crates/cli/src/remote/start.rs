@@ -7,10 +7,10 @@ use indelible_client::api::call::Verdict as Met;
 use indelible_client::{Identity, StartError};
 use serde_json::value::RawValue;
 
-use super::call::Known;
+use super::call::AcceptedCall;
 use super::connection::Connection;
 use super::errors::{Explained as _, short};
-use super::function::{Found, Named, no_such};
+use super::function::{ComponentFunction, FunctionRef, no_such};
 use super::interrupt::{Interrupted, Interrupts, unanswered};
 use super::name::Name;
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ Examples:
 #[command(after_long_help = HELP)]
 pub(crate) struct Start {
     /// component/function, or the function alone if one component has it
-    function: Named,
+    function: FunctionRef,
     /// Its input, as JSON; @FILE is a file with it, - standard input; several arguments are an array
     #[arg(default_value = "null")]
     input: Input,
@@ -48,7 +48,7 @@ impl Start {
         let input = self.input.read()?;
         let remote = self.connection.connect()?;
         let found = remote.function(&self.function)?;
-        let Found { component, function } = &found;
+        let ComponentFunction { component, function } = &found;
         let function = remote
             .client
             .function::<RawValue, Box<RawValue>>(component.as_str(), function.as_str());
@@ -66,22 +66,22 @@ impl Start {
             }
             Ok(Err(error)) => return Err(error.explain(&remote.at)),
             Err(Interrupted) => {
-                return Err(unanswered(&identity, "finds it, and starts it once"));
+                return Err(unanswered(&identity, "finds it without starting it twice"));
             }
         };
         let id = handle.execution_id();
         match handle.verdict() {
             None | Some(Met::Fresh) => {}
-            Some(Met::InFlight) => print::tell("it went on already, under this name"),
+            Some(Met::InFlight) => print::tell("it was already running under this key or id"),
             Some(Met::PriorResult | Met::PriorError) => {
-                print::tell("it was started before under this name, and is over");
+                print::tell("it was started before under this key or id, and has ended");
             }
         }
         if self.json {
-            return print::object(Known::of(&handle).document(), out);
+            return print::object(AcceptedCall::of(&handle).document(), out);
         }
         print::text(&format!("{id}\n"), out)?;
-        print::tell(&format!("hint: `indelible show {}` says how it goes", short(id)));
+        print::tell(&format!("hint: see its progress with `indelible show {}`", short(id)));
         Ok(())
     }
 }

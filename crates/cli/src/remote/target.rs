@@ -9,14 +9,14 @@ use crate::failure::Failure;
 
 /// The digits of a root hash.
 const DIGITS: usize = 64;
-/// Fewer would mean too many.
+/// Fewer digits would match too many executions.
 const DIGITS_MIN: usize = 6;
-/// The newest.
+/// Names the newest execution.
 const LAST: &str = "last";
-/// How many are listed when several are meant.
+/// How many executions an error lists if several match.
 const LISTED_MAX: u32 = 20;
 
-/// An execution as people name it.
+/// An execution as users name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     root: Root,
@@ -31,7 +31,7 @@ enum Root {
     Whole(String),
 }
 
-/// For clap: what an EXECUTION may look like.
+/// For clap: parses an EXECUTION.
 pub(crate) fn target(text: &str) -> Result<Target, String> {
     let (root, path) = text.split_at(text.find('.').unwrap_or(text.len()));
     let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
@@ -39,8 +39,8 @@ pub(crate) fn target(text: &str) -> Result<Target, String> {
         LAST => Root::Last,
         root if root.len() > DIGITS || !root.chars().all(hex) => {
             return Err(format!(
-                "an execution is the beginning of its id (as {}), or `{LAST}`",
-                "`indelible ps` shows it"
+                "give the beginning of an execution's id (such as {}), or `{LAST}`",
+                "`indelible ps` lists them"
             ));
         }
         root if root.len() == DIGITS => Root::Whole(root.to_owned()),
@@ -51,7 +51,7 @@ pub(crate) fn target(text: &str) -> Result<Target, String> {
     };
     let number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     if !path.split('.').skip(1).all(number) {
-        return Err("behind the id there are numbers, as in 9c4f1a2b.0.2".to_owned());
+        return Err("only numbers can follow the id, as in 9c4f1a2b.0.2".to_owned());
     }
     Ok(Target { root, path: path.to_owned() })
 }
@@ -67,15 +67,16 @@ impl Target {
 }
 
 impl Remote {
-    /// The whole id of what is meant.
+    /// The whole id of the execution that is meant.
     pub(crate) fn find(&self, target: &Target) -> Result<String, Failure> {
         let root = match &target.root {
             Root::Whole(root) => root.clone(),
             Root::Last => match self.some(&Filter::all(), 1)?.pop() {
                 Some(newest) => newest.execution_id,
                 None => {
-                    return Err(Failure::new("there is no execution yet").hint(
-                        "`indelible call FUNCTION` makes one; --namespace names another namespace",
+                    return Err(Failure::new("there are no executions yet").hint(
+                        "start one with `indelible call FUNCTION`, or choose another namespace \
+                         with --namespace",
                     ));
                 }
             },
@@ -86,7 +87,8 @@ impl Remote {
                     (None, _) => {
                         return Err(Failure::new(format!("no execution begins with {prefix}"))
                             .hint(
-                                "`indelible ps` lists them; --namespace names another namespace",
+                                "`indelible ps` lists them; choose another namespace with \
+                                 --namespace",
                             ));
                     }
                     (Some(last), false) => {
@@ -106,7 +108,7 @@ impl Remote {
         Ok(format!("{root}{}", target.path))
     }
 
-    /// An execution in a few words, for somebody who is asked whether it is the right one.
+    /// A short description, for a question whether this is the right execution.
     pub(crate) fn describe(&self, execution_id: &str) -> Result<String, Failure> {
         let execution = self.run(self.client.execution(execution_id))?.execution;
         let (function, state) = (execution.function, format!("{:?}", execution.state));
@@ -126,7 +128,7 @@ impl Remote {
     }
 }
 
-/// How an execution is called in what people read.
+/// The name of an execution in text for people.
 pub(crate) fn name(execution_id: &str) -> String {
     short(execution_id)
 }

@@ -10,17 +10,19 @@ use indelible_http::Response;
 use indelible_journal::PromiseId;
 use indelible_records::TABLES;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::{Actor, Decided, Engine, Options, Resolution, UnresolvedEffect, World};
+use indelible_runtime::{
+    Actor, Engine, Options, PersonDecision, Resolution, UnresolvedEffect, World,
+};
 use indelible_store::embedded;
 
-use super::{Ended, Line, state};
+use super::{Line, OutcomeWord, state};
 use crate::failure::{Exit, Failure, unopened, unopened_store};
 use crate::remote::Target;
 
 /// How many are read at a time.
 const PAGE: usize = 256;
 
-/// Tells of all that there are.
+/// Passes every unresolved effect to `tell`.
 pub(super) fn list(
     folder: &Path,
     tell: &mut impl FnMut(Line) -> Result<(), Failure>,
@@ -48,33 +50,33 @@ pub(super) fn list(
     }
 }
 
-/// Says how it ended, if somebody is sure; gives its whole id.
+/// Resolves an effect once `sure` has confirmed it, and returns the effect's whole id.
 pub(super) fn resolve(
     folder: &Path,
     promise: &Target,
-    ended: Ended,
+    ended: OutcomeWord,
     actor: Option<String>,
     reason: &str,
     sure: impl FnOnce(&str) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let promise = promise.whole().and_then(|text| text.parse::<PromiseId>().ok());
     let promise = promise.ok_or_else(|| {
-        Failure::new("in a folder, a promise is named by its whole id")
+        Failure::new("with --data, give the whole id of the promise")
             .hint("`indelible unresolved --data DIR` lists them")
             .exit(Exit::Usage)
     })?;
     let engine = open(folder)?;
     sure(&promise.to_string())?;
     let resolution = match ended {
-        Ended::Happened { status, body } => {
+        OutcomeWord::Happened { status, body } => {
             let body = Bytes::from(body.into_bytes());
             Resolution::Happened(Response { status, headers: Vec::new(), body })
         }
-        Ended::DidNotHappen => Resolution::DidNotHappen,
-        Ended::RunAgain => Resolution::RunAgain,
+        OutcomeWord::DidNotHappen => Resolution::DidNotHappen,
+        OutcomeWord::RunAgain => Resolution::RunAgain,
     };
     let actor = Actor::new(&actor.unwrap_or_else(user));
-    let resolved = engine.resolve(&promise, resolution, Decided::by(actor, reason));
+    let resolved = engine.resolve(&promise, resolution, PersonDecision::by(actor, reason));
     wait(&engine, resolved).map_err(|error| {
         Failure::new(format!("nothing has changed: {error}"))
             .hint("`indelible unresolved` lists what can be resolved")
@@ -87,11 +89,11 @@ fn user() -> String {
     std::env::var("USER").unwrap_or_else(|_| "local".to_owned())
 }
 
-/// An engine that sends nothing and runs nothing by itself.
+/// An engine without workers, which sends no requests.
 fn open(folder: &Path) -> Result<Engine, Failure> {
     let failed = |error: &dyn std::fmt::Display| unopened(folder, error);
     if !folder.join("store").is_dir() {
-        return Err(failed(&"there is no store in it").hint("--data names a data folder"));
+        return Err(failed(&"it has no store").hint("give a data folder with --data"));
     }
     let store = embedded::open(&folder.join("store"), &TABLES, &embedded::Options::default());
     let store = store.map_err(|error| unopened_store(folder, &error))?;
@@ -102,7 +104,7 @@ fn open(folder: &Path) -> Result<Engine, Failure> {
     Engine::open(store, options, World::system(guests)).map_err(|error| failed(&error))
 }
 
-/// Runs the engine as far as it has to for this, and no further.
+/// Steps the engine until the future is ready, and no further.
 fn wait<F: Future>(engine: &Engine, future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -112,7 +114,8 @@ fn wait<F: Future>(engine: &Engine, future: F) -> F::Output {
         }
         if !engine.step() {
             let store = engine.store();
-            // Only the disk is left to wait for; if it has failed, whoever asked is told.
+            // The engine has nothing to do, so the future waits for the disk. If the disk has
+            // failed, the future itself returns the error.
             _ = store.durable(store.accepted()).wait();
         }
     }

@@ -1,5 +1,5 @@
-//! `indelible unresolved` and `indelible resolve`: effects of which nobody knows whether they
-//! happened, of a server, or in a data folder that no process has open.
+//! `indelible unresolved` and `indelible resolve`: effects whose outcome is unknown, of a server or
+//! in a data folder that no process has open.
 //!
 //! - `server`: asks a server. `folder`: opens the folder.
 
@@ -14,10 +14,10 @@ use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
 use crate::print::{self, plain};
-use crate::remote::{Connection, Sure, Target, confirm, target};
+use crate::remote::{Confirmation, Connection, Target, confirm, target};
 
 const HELP: &str = "\
-An HTTP request that is not idem, and of which nobody knows whether it happened, waits for a person
+An HTTP request that is not idem, and whose outcome is unknown, waits for a person
 if its workflow says so. Look at the other side, and say how it ended; who says so, and why, is kept
 in the audit record. The workflow goes on from there.
 
@@ -27,17 +27,17 @@ Examples:
   indelible resolve PROMISE did-not-happen --reason 'they never saw it'
   indelible resolve PROMISE run-again --reason 'they say that twice does no harm'";
 
-/// List HTTP requests of which nobody knows whether they happened
+/// List HTTP requests whose outcome is unknown
 #[derive(Args)]
 pub(crate) struct Unresolved {
     /// Print a JSON object for each
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: ResolveTarget,
 }
 
-/// Say how an HTTP request ended of which nobody knows whether it happened
+/// Decide how an HTTP request with an unknown outcome ended
 #[derive(Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Resolve {
@@ -69,7 +69,7 @@ enum How {
     /// Send it again: it may happen twice
     RunAgain {
         #[command(flatten)]
-        sure: Sure,
+        sure: Confirmation,
         #[command(flatten)]
         common: Common,
     },
@@ -87,12 +87,12 @@ struct Common {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: ResolveTarget,
 }
 
 /// A server, or a data folder.
 #[derive(Args)]
-struct Place {
+struct ResolveTarget {
     /// A data folder that no server has open, instead of a server
     #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "context", "namespace", "token_file"])]
     data: Option<PathBuf>,
@@ -100,7 +100,7 @@ struct Place {
     connection: Connection,
 }
 
-/// What is shown of an effect.
+/// An effect, as it is listed.
 #[derive(Serialize)]
 struct Line {
     promise: String,
@@ -112,7 +112,7 @@ struct Line {
     state: &'static str,
 }
 
-/// Whether it waits for a person; else its reconciler is being asked.
+/// A held effect waits for a person; otherwise its reconciler is being asked.
 const fn state(held: bool) -> &'static str {
     if held { "held" } else { "asking" }
 }
@@ -146,22 +146,22 @@ impl Unresolved {
         }
         if held && !self.json {
             print::tell(
-                "hint: look at the other side, then say how it ended: `indelible resolve PROMISE \
-                 happened|did-not-happen|run-again --reason TEXT`",
+                "hint: check the other service, then record how it ended: `indelible resolve \
+                 PROMISE happened|did-not-happen|run-again --reason TEXT`",
             );
         }
         Ok(())
     }
 }
 
-/// How it ended, in the words of the command.
-enum Ended {
+/// The outcome, in the words of the command.
+enum OutcomeWord {
     Happened { status: u16, body: String },
     DidNotHappen,
     RunAgain,
 }
 
-impl Ended {
+impl OutcomeWord {
     const fn word(&self) -> &'static str {
         match self {
             Self::Happened { .. } => "happened",
@@ -172,7 +172,7 @@ impl Ended {
 }
 
 #[derive(Serialize)]
-struct Resolved<'a> {
+struct ResolveDocument<'a> {
     promise: &'a str,
     resolution: &'a str,
 }
@@ -181,10 +181,10 @@ impl Resolve {
     pub(crate) fn run(self, out: &mut impl Write) -> Result<(), Failure> {
         let (common, ended, sure) = match self.how {
             How::Happened { status, body, common } => {
-                (common, Ended::Happened { status, body }, None)
+                (common, OutcomeWord::Happened { status, body }, None)
             }
-            How::DidNotHappen { common } => (common, Ended::DidNotHappen, None),
-            How::RunAgain { sure, common } => (common, Ended::RunAgain, Some(sure)),
+            How::DidNotHappen { common } => (common, OutcomeWord::DidNotHappen, None),
+            How::RunAgain { sure, common } => (common, OutcomeWord::RunAgain, Some(sure)),
         };
         let sure = |what: &str| match &sure {
             Some(sure) => confirm(sure, || Ok(format!("send {what} again? It may happen twice"))),
@@ -196,9 +196,12 @@ impl Resolve {
                 folder::resolve(data, &self.promise, ended, actor, &common.reason, sure)?
             }
             (None, Some(_)) => {
-                return Err(Failure::new("a server knows who asks by the credential")
-                    .hint("leave --actor out; it is for --data alone")
-                    .exit(Exit::Usage));
+                return Err(Failure::new(
+                    "--actor cannot be used with a server, which takes the \
+                     actor from the credential",
+                )
+                .hint("leave --actor out; it is only for --data")
+                .exit(Exit::Usage));
             }
             (None, None) => {
                 let connection = &common.place.connection;
@@ -206,10 +209,10 @@ impl Resolve {
             }
         };
         let words = match &common.place.data {
-            Some(_) => "resolved; its workflow goes on when it runs again",
-            None => "resolved; its workflow goes on",
+            Some(_) => "resolved; its workflow continues when a server runs again",
+            None => "resolved; its workflow continues",
         };
-        let resolved = Resolved { promise: &promise, resolution: word };
+        let resolved = ResolveDocument { promise: &promise, resolution: word };
         print::done(resolved, words, common.json, out)
     }
 }
@@ -218,7 +221,7 @@ impl Resolve {
 mod tests {
     use super::*;
 
-    /// Three lines, whatever a server says, and nothing that moves a cursor.
+    /// An effect is three lines, and nothing that a server sends moves the cursor.
     #[test]
     fn an_effect_is_harmless() {
         let hostile = || "\u{1b}[2J\n\u{202e}".to_owned();

@@ -4,11 +4,11 @@ use indelible_client::Error;
 use indelible_client::api::Code;
 use indelible_client::api::control::Resolution;
 
-use super::{Ended, Line, state};
+use super::{Line, OutcomeWord, state};
 use crate::failure::Failure;
 use crate::remote::{Connection, Explained as _, Remote, Target};
 
-/// Tells of all that there are.
+/// Passes every unresolved effect to `tell`.
 pub(super) fn list(
     connection: &Connection,
     tell: &mut impl FnMut(Line) -> Result<(), Failure>,
@@ -31,11 +31,11 @@ pub(super) fn list(
     Ok(())
 }
 
-/// Says how it ended, if somebody is sure; gives its whole id.
+/// Resolves an effect once `sure` has confirmed it, and returns the effect's whole id.
 pub(super) fn resolve(
     connection: &Connection,
     promise: &Target,
-    ended: Ended,
+    ended: OutcomeWord,
     reason: &str,
     sure: impl FnOnce(&str) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
@@ -43,11 +43,11 @@ pub(super) fn resolve(
     let promise = remote.find(promise)?;
     sure(&promise)?;
     let resolution = match ended {
-        Ended::Happened { status, body } => {
+        OutcomeWord::Happened { status, body } => {
             Resolution::Happened { status, headers: Vec::new(), body }
         }
-        Ended::DidNotHappen => Resolution::DidNotHappen {},
-        Ended::RunAgain => Resolution::RunAgain {},
+        OutcomeWord::DidNotHappen => Resolution::DidNotHappen {},
+        OutcomeWord::RunAgain => Resolution::RunAgain {},
     };
     let resolved = remote.client.resolve(&promise, resolution, reason).into_future();
     remote.wait(resolved).map_err(|error| {

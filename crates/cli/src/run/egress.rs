@@ -1,5 +1,4 @@
-//! What a function that runs here may reach, and which secrets it may send: nothing, unless it is
-//! said.
+//! What a function that runs here may reach, and which secrets it may send: nothing by default.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -45,7 +44,7 @@ impl FromStr for Networks {
     }
 }
 
-/// One network, or those of a word.
+/// One network, or those that a word stands for.
 pub(crate) fn networks(text: &str) -> Result<Vec<Network>, String> {
     match text {
         "loopback" => Ok(Network::loopback().to_vec()),
@@ -60,12 +59,12 @@ pub(crate) fn networks(text: &str) -> Result<Vec<Network>, String> {
 fn secret(text: &str) -> Result<(String, SecretSource), String> {
     let (name, source) = text.split_once('=').unwrap_or((text, ""));
     if name.trim().is_empty() {
-        return Err("a secret has a name".to_owned());
+        return Err("the secret has no name".to_owned());
     }
     Ok((name.to_owned(), secret_source(name, source)?))
 }
 
-/// Where a secret is; the variable of its own name unless something is said.
+/// Where a secret is; by default the variable of its own name.
 pub(crate) fn secret_source(name: &str, source: &str) -> Result<SecretSource, String> {
     match source.split_once(':') {
         None if source.is_empty() => Ok(SecretSource::Environment(name.to_owned())),
@@ -73,48 +72,48 @@ pub(crate) fn secret_source(name: &str, source: &str) -> Result<SecretSource, St
             Ok(SecretSource::Environment(variable.to_owned()))
         }
         Some(("file", path)) if !path.is_empty() => Ok(SecretSource::File(PathBuf::from(path))),
-        // What was given may be the secret itself: it is not shown.
-        _ => Err(format!("the source of {name} is env:VARIABLE or file:PATH")),
+        // The given text may be the secret itself, so it is not shown.
+        _ => Err(format!("give the source of {name} as env:VARIABLE or file:PATH")),
     }
 }
 
-/// The proxies that requests of functions go through: those of the environment if that was asked
-/// for, and none otherwise. A proxy that is named there and not used is told, unless nothing may be
-/// sent anyway; `how` is what turns it on.
+/// The proxies for requests of functions: those of the environment if `wanted`, otherwise none. If
+/// one is set there and not used, a warning says so, unless functions may send nothing anyway;
+/// `how` is what turns it on.
 #[expect(clippy::disallowed_methods, reason = "proxies are where people expect them")]
 pub(crate) fn proxies(wanted: bool, may_send: bool, how: &str) -> Result<Proxies, Failure> {
     let variable = |name: &str| std::env::var(name).ok();
     if wanted {
         return Proxies::read(variable).map_err(|error| {
             Failure::new(format!("cannot set up HTTP: {error}"))
-                .hint("it is a variable of the environment: correct it, or leave it out")
+                .hint("correct the environment variable, or unset it")
         });
     }
     if let Some(name) = Proxies::named_by(variable).filter(|_| may_send) {
-        crate::serve::note(&format!(
-            "warning: {name} is set and ignored: functions' requests go straight to their hosts; \
+        crate::log::warn(&format!(
+            "{name} is set and ignored: functions' requests go straight to their hosts; \
              {how} sends them through the proxies of the environment"
         ));
     }
     Ok(Proxies::default())
 }
 
-/// Why there is no client, and what to do; `where_secrets_are` is for one that cannot be read.
+/// Why there is no client, with a hint; `where_secrets_are` is the hint for an unreadable secret.
 pub(crate) fn unable(error: &StartError, where_secrets_are: &str) -> Failure {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     let cause = cause.unwrap_or_default();
     let hint = match error {
         StartError::Secret(SecretError::Unreadable { .. }) => where_secrets_are,
         StartError::Secret(SecretError::TooShort { .. }) => {
-            "take a longer secret; what is no secret can stand in the function itself"
+            "use a longer secret; a value that is not secret can be part of the function itself"
         }
-        _ => "`ulimit -a` says what a process may have here",
+        _ => "check the limits of this process with `ulimit -a`",
     };
     Failure::new(format!("cannot set up HTTP: {error}{cause}")).hint(hint)
 }
 
 impl Egress {
-    /// A client that does what is allowed to the component of this name.
+    /// A client that allows this component what the flags say.
     pub(super) fn client(&self, component: &str) -> Result<Client, Failure> {
         let secrets: BTreeMap<_, _> = self.secrets.iter().cloned().collect();
         let networks = self.allow_network.iter().flat_map(|networks| networks.0.clone());
@@ -130,7 +129,7 @@ impl Egress {
         let grants = [(component, grant)].into_iter().collect();
         let config = Config { grants, secrets, proxies, ..Config::default() };
         Client::start(config).map_err(|error| {
-            unable(&error, "--secret NAME=env:VARIABLE or NAME=file:PATH says where it is")
+            unable(&error, "set its source with --secret NAME=env:VARIABLE or NAME=file:PATH")
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The journals of what ran: drawn, exported, and what arrived in them.
+//! The journals of a run: drawn, exported, and searched for signals.
 #![expect(clippy::disallowed_methods, reason = "it writes the file that was named")]
 
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ pub(super) fn export(store: &Store, execution: &ExecutionId, file: &Path) -> Res
     }
     fs::write(file, lines).map_err(|error| {
         Failure::new(format!("cannot write {}: {error}", file.display()))
-            .hint("name a file in a folder that you may write to")
+            .hint("give a file in a folder that you can write to")
     })
 }
 
@@ -84,6 +84,6 @@ fn records(store: &Store, key: &JournalKey) -> Result<Vec<Record>, Failure> {
 }
 
 fn unreadable(error: &ReadError) -> Failure {
-    Failure::new(format!("cannot read its journal: {error}"))
-        .hint("`indelible store check` says what is wrong")
+    Failure::new(format!("cannot read the journal of the execution: {error}"))
+        .hint("find the damage with `indelible store check`")
 }

@@ -1,8 +1,8 @@
-//! `indelible run`: one function, with everything it calls, in this process and durable in a
-//! folder.
+//! `indelible run`: runs one function, with everything it calls, in this process; its state is
+//! durable in a folder.
 //!
 //! - `egress`: what it may reach.
-//! - `observer`: what guests log, told on stderr.
+//! - `observer`: logs of guests, on stderr.
 //! - `journals`: the journals of what ran.
 
 pub(crate) mod egress;
@@ -22,12 +22,12 @@ use indelible_journal::{
 };
 use indelible_records::executions::Execution;
 use indelible_runtime::world::Observer;
-use indelible_runtime::{Asked, Engine, Start, StartRefused, StartedExecution, Verdict as Met};
+use indelible_runtime::{Attribution, Engine, Start, StartRefused, StartedExecution, Verdict};
 use serde::Serialize;
 
 use self::egress::Egress;
-pub(crate) use self::observer::Lines;
-use crate::failure::{Exit, Failure, Verdict};
+use self::observer::Lines;
+use crate::failure::{CommandEnd, Exit, Failure};
 use crate::guest::{Built, component};
 use crate::input::Input;
 use crate::outcome::{Document, End, Returned};
@@ -94,12 +94,12 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<Verdict, Failure> {
+    pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<CommandEnd, Failure> {
         let input = Payload::json(self.input.read()?.get().to_owned());
         let Built { name, bytes } = component(&self.component)?;
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.map_err(|error| failed("start", &error))?;
-        let observer: Arc<dyn Observer> = Arc::new(Lines { data: Some(self.data.clone()) });
+        let observer: Arc<dyn Observer> = Arc::new(Lines { data: self.data.clone() });
         let client = self.egress.client(&name)?;
         let engine = crate::serve::open(&self.data, client, &observer)?;
         let (started, ending) = runtime.block_on(self.wait_for(&engine, &name, &bytes, input))?;
@@ -116,18 +116,18 @@ impl Run {
             journals::export(engine.store(), id, file)?;
         }
         engine.close();
-        // What a terminal does not show is in the journal all the same.
+        // A failure to show the result is reported; the result itself is in the journal.
         shown?;
         Ok(match ending {
-            Ending::Completed(_) => Verdict::Well,
-            Ending::Failed(failure) => Verdict::Wrong(failed_function(&failure)),
-            Ending::Cancelled(why) => Verdict::Wrong(
-                Failure::new(format!("it was cancelled: {why}")).exit(Exit::Function),
+            Ending::Completed(_) => CommandEnd::Well,
+            Ending::Failed(failure) => CommandEnd::Wrong(failed_function(&failure)),
+            Ending::Cancelled(why) => CommandEnd::Wrong(
+                Failure::new(format!("the execution was cancelled: {why}")).exit(Exit::Function),
             ),
         })
     }
 
-    /// Starts it, or finds it, and waits for its end.
+    /// Starts the execution or finds it, and waits for its end.
     async fn wait_for(
         &self,
         engine: &Engine,
@@ -135,8 +135,8 @@ impl Run {
         bytes: &[u8],
         input: Payload,
     ) -> Result<(StartedExecution, Ending), Failure> {
-        let deployed = engine.deploy(name, bytes, Asked::default()).await;
-        let deployed = deployed.map_err(|error| failed("deploy it", &error))?;
+        let deployed = engine.deploy(name, bytes, Attribution::default()).await;
+        let deployed = deployed.map_err(|error| failed("deploy the component", &error))?;
         let start = Start {
             namespace: Namespace::new("local").expect("it is a name"),
             operation_id: self.id.clone(),
@@ -148,20 +148,22 @@ impl Run {
             actor: None,
         };
         let started = engine.start(start).await.map_err(|error| match error {
-            StartRefused::Conflict => failed("start it", &error)
-                .hint("give another --id, or the very component, function and input again"),
-            error => failed("start it", &error),
+            StartRefused::Conflict => failed("start the execution", &error)
+                .hint("give another --id, or the same component, function and input again"),
+            error => failed("start the execution", &error),
         })?;
         let id = &started.execution_id;
-        let row = engine.execution(id).await.map_err(|error| failed("find it", &error))?;
+        let row =
+            engine.execution(id).await.map_err(|error| failed("find the execution", &error))?;
         told(&started, row.as_ref(), &deployed.value.digest);
         self.send_signals(engine, id).await?;
-        let ending = engine.outcome(id).await.map_err(|error| failed("wait for it", &error))?;
-        let ending = ending.ok_or_else(|| Failure::new("its execution is gone"))?;
+        let ending =
+            engine.outcome(id).await.map_err(|error| failed("wait for the execution", &error))?;
+        let ending = ending.ok_or_else(|| Failure::new("the execution no longer exists"))?;
         Ok((started, ending))
     }
 
-    /// Sends the signals that have not arrived: the command may have been given before.
+    /// Sends the signals that have not arrived: an earlier run may have sent some.
     async fn send_signals(&self, engine: &Engine, id: &ExecutionId) -> Result<(), Failure> {
         let mut arrived = journals::signals(engine.store(), id)?;
         for (name, payload) in &self.signals {
@@ -169,8 +171,10 @@ impl Run {
                 *count -= 1;
                 continue;
             }
-            // One that is over has no use for it.
-            if let Err(error) = engine.signal(id, name, payload.clone(), Asked::default()).await {
+            // An execution that is over refuses signals.
+            if let Err(error) =
+                engine.signal(id, name, payload.clone(), Attribution::default()).await
+            {
                 _ = writeln!(io::stderr(), "signal {name}: {error}");
             }
         }
@@ -180,29 +184,32 @@ impl Run {
 
 /// `NAME=JSON`.
 fn signal(text: &str) -> Result<(SignalName, Payload), String> {
-    let (name, value) = text.split_once('=').ok_or("there is no `=` in it: as in stop=true")?;
+    let (name, value) = text.split_once('=').ok_or(
+        "the `=` is missing: write NAME=JSON, as in \
+         stop=true",
+    )?;
     let name = SignalName::new(name).map_err(|error| error.to_string())?;
     Ok((name, json(value)?))
 }
 
-/// JSON as it was given, if it is JSON.
+/// JSON as it was given; fails if it is not JSON.
 fn json(text: &str) -> Result<Payload, String> {
     match serde_json::from_str::<&serde_json::value::RawValue>(text) {
         Ok(_) => Ok(Payload::json(text.to_owned())),
         Err(error) => Err(format!(
-            "it is no JSON: {error}; quote it for the shell: '{{\"id\": 1}}', or '\"text\"'"
+            "it is not JSON: {error}; quote it for the shell: '{{\"id\": 1}}', or '\"text\"'"
         )),
     }
 }
 
-/// Says what became of it so far, and how to come back to it.
+/// Tells whether the execution is new, and how to come back to it.
 fn told(started: &StartedExecution, row: Option<&Execution>, digest: &ComponentDigest) {
     let StartedExecution { execution_id, operation_id, .. } = started;
     let over = row.is_some_and(|row| row.standing.is_terminal());
     let how = match (started.attached(), over) {
         (false, _) => "started",
-        (true, false) => "goes on",
-        (true, true) => "is over, and this is what it led to",
+        (true, false) => "continues",
+        (true, true) => "has ended, with this outcome",
     };
     let other = row.filter(|row| row.component != *digest);
     let other = other.map_or(String::new(), |row| {
@@ -215,7 +222,7 @@ fn returned(payload: &Payload) -> Returned {
     Returned::new(payload.codec.to_string(), payload.bytes.to_vec())
 }
 
-/// How it ended, for programs.
+/// The end, for programs.
 fn document(started: &StartedExecution, ending: &Ending) -> impl Serialize + use<> {
     let failed = |kind: String, message: &str, detail: Option<&Payload>| {
         let detail = detail.filter(|detail| detail.codec == Codec::JSON);
@@ -231,9 +238,9 @@ fn document(started: &StartedExecution, ending: &Ending) -> impl Serialize + use
         Ending::Cancelled(why) => (failed("Cancelled".to_owned(), why, None), "PriorError"),
     };
     let verdict = match started.verdict {
-        Met::Fresh => "Fresh",
-        Met::InFlight => "InFlight",
-        Met::Prior => over,
+        Verdict::Fresh => "Fresh",
+        Verdict::InFlight => "InFlight",
+        Verdict::Prior => over,
     };
     Document {
         execution_id: Some(started.execution_id.to_string()),
@@ -243,16 +250,19 @@ fn document(started: &StartedExecution, ending: &Ending) -> impl Serialize + use
     }
 }
 
-/// A function that did not return, or of which nobody knows.
+/// The error for a function that failed, or whose outcome is unknown.
 fn failed_function(failure: &FunctionFailure) -> Failure {
     let FunctionFailure { kind, message, .. } = failure;
     match kind {
-        ErrorKind::Indeterminate => {
-            Failure::new(format!("nobody knows whether it happened: {message}"))
-                .hint("look at the other side; the same --id again does nothing, and says the same")
-                .exit(Exit::Indeterminate)
+        ErrorKind::Indeterminate => Failure::new(format!("the outcome is unknown: {message}"))
+            .hint(
+                "check the other service; running the same --id again does nothing and \
+                     returns the same",
+            )
+            .exit(Exit::Indeterminate),
+        kind => {
+            Failure::new(format!("the function failed: {kind}: {message}")).exit(Exit::Function)
         }
-        kind => Failure::new(format!("it failed: {kind}: {message}")).exit(Exit::Function),
     }
 }
 

@@ -1,19 +1,18 @@
-//! What guests log, and what the engine has to say, on stderr: a line each.
+//! Logs of guests and messages of the engine, on stderr, a line each.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use indelible_journal::{Failure, JournalKey};
 use indelible_runtime::UnresolvedEffect;
-use indelible_runtime::world::{Level, LogLine, Observer, Then};
+use indelible_runtime::world::{AfterFailure, Level, LogLine, Observer, Severity, Trouble};
 
 use crate::print::plain;
 
 /// Writes lines to stderr.
-#[derive(Default)]
 pub(crate) struct Lines {
-    /// The data folder, where no server is there to be asked.
-    pub(crate) data: Option<PathBuf>,
+    /// The data folder, for hints: there is no server to ask.
+    pub(crate) data: PathBuf,
 }
 
 impl Observer for Lines {
@@ -30,38 +29,39 @@ impl Observer for Lines {
         tell(&format!("{level:5} {:#}  {}{fields}", line.key, line.message));
     }
 
-    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: Then) {
+    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: AfterFailure) {
         let then = match then {
-            Then::Again(wait) => format!("again in {wait}"),
-            Then::Over(why) => format!("not tried again: {why}"),
+            AfterFailure::Again(wait) => format!("retrying in {wait}"),
+            AfterFailure::Over(why) => format!("not retried: {why}"),
         };
         let first = failure.message.lines().next().unwrap_or_default();
         tell(&format!("retry {key:#}  {}: {first}; {then}", failure.kind));
     }
 
-    fn held(&self, key: &JournalKey, why: &str) {
+    fn stuck(&self, key: &JournalKey, why: &str) {
         tell(&format!("held  {key:#}  {why}"));
     }
 
     fn unresolved(&self, effect: &UnresolvedEffect) {
         let UnresolvedEffect { promise, label, why, .. } = effect;
-        tell(&format!("waits {label}: nobody knows whether it happened: {why}"));
-        tell("      look at the other side, then say how it ended:");
-        let place = match &self.data {
-            Some(data) => format!(" --data {}, when this has stopped", data.display()),
-            None => String::new(),
-        };
+        tell(&format!("waits {label}: its outcome is unknown: {why}"));
+        tell("      check the other service, then record how it ended:");
+        let place = format!(" --data {}, when this has stopped", self.data.display());
         let how = "happened|did-not-happen|run-again --reason TEXT";
         tell(&format!("      indelible resolve {promise} {how}{place}"));
     }
 
-    fn trouble(&self, what: &str) {
-        tell(&format!("error {what}"));
+    fn trouble(&self, trouble: &Trouble<'_>) {
+        let level = match trouble.severity {
+            Severity::Warning => "warn ",
+            Severity::Error => "error",
+        };
+        tell(&format!("{level} {trouble}"));
     }
 }
 
-/// One line, whatever is in it.
+/// Writes one line, whatever the text has in it.
 fn tell(text: &str) {
-    // Nobody is left to tell if stderr is closed.
+    // If stderr is closed there is no other place to say so.
     _ = writeln!(io::stderr(), "{}", plain(text));
 }

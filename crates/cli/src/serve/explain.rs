@@ -25,7 +25,7 @@ struct Entry {
     status: u16,
     title: &'static str,
     retryable: bool,
-    /// The page, if one code was asked for.
+    /// The page, if a code was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<&'static str>,
 }

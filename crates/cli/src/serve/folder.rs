@@ -1,5 +1,5 @@
-//! Whether a folder is one for data, before anything is written into it, how it is made, and what to do
-//! when it cannot be opened.
+//! Checks that a folder can hold data before anything is written into it, makes it, and explains
+//! why it cannot be opened.
 #![expect(clippy::disallowed_methods, reason = "it looks at the folder that was named")]
 
 use std::error::Error;
@@ -13,15 +13,15 @@ use indelible_store::embedded::{FolderError, OpenError};
 
 use crate::failure::Failure;
 
-/// What a data folder has: `docs/formats/engine-rows.md` describes it.
+/// The entries of a data folder: `docs/formats/engine-rows.md` describes them.
 const OURS: [&str; 4] = ["store", "artifacts", REPLAYS, "logs"];
 const REPLAYS: &str = "replays";
 
-/// What file systems put into the top of a volume: one that was made for the data may have it.
+/// Entries that file systems make at the top of a volume: a volume made for the data may have them.
 const OF_VOLUMES: [&str; 1] = ["lost+found"];
 
-/// What of it earlier versions let others read: the folders that hold everything else, and the files
-/// of the store's own.
+/// The entries that earlier versions let other users read, and the permissions they get: the top
+/// folders, and the store's own files.
 const CLOSED: [(&str, u32); 6] = [
     ("store", 0o700),
     ("store/LOCK", 0o600),
@@ -31,19 +31,19 @@ const CLOSED: [(&str, u32); 6] = [
     ("logs", 0o700),
 ];
 
-/// The permissions by which others can write.
+/// Write permission for the group or for others.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// How many names of others are told.
+/// How many foreign entries an error lists.
 const TOLD_MAX: usize = 3;
 
 /// The hint for a damaged folder. It never leads to an empty one: that knows no keys, and a request
 /// that a caller repeats would be executed again.
-const DAMAGED: &str = "nothing was changed: copy the folder as it is, see what `indelible store check` \
-                       says, and restore a backup with `indelible store restore`";
+const DAMAGED: &str = "nothing was changed: copy the folder as it is, run `indelible store check`, \
+     and restore a backup with `indelible store restore`";
 
-/// Refuses what is no folder for data, and changes nothing: one that is there and has things of others
-/// in it, but no store, is somebody's home or the like.
+/// Refuses a folder that cannot be a data folder, and changes nothing. A folder with foreign
+/// entries and no store is, for example, a home folder.
 pub(crate) fn check(folder: &Path) -> Result<(), Failure> {
     let found = match fs::metadata(folder) {
         Ok(found) => found,
@@ -51,16 +51,16 @@ pub(crate) fn check(folder: &Path) -> Result<(), Failure> {
         Err(error) => return Err(unopened(folder, &error)),
     };
     if !found.is_dir() {
-        return Err(Failure::new(format!("{} is a file, and not a folder", folder.display()))
-            .hint("--data names a folder; one that is not there is made"));
+        return Err(Failure::new(format!("{} is a file, not a folder", folder.display()))
+            .hint("give a folder with --data; it is created if it does not exist"));
     }
     if folder.join("store").exists() {
         return Ok(());
     }
     if folder.join(REPLAYS).exists() {
-        // That file is made after the store. A new store in its place would know no keys.
+        // `replays` is made after the store, so the store was there. A new one would know no keys.
         return Err(Failure::new(format!(
-            "the data folder {} has lost its folder store: its file {REPLAYS} is there",
+            "the data folder {} has lost its subfolder `store`: only its file {REPLAYS} exists",
             folder.display()
         ))
         .hint(DAMAGED));
@@ -81,22 +81,22 @@ pub(crate) fn check(folder: &Path) -> Result<(), Failure> {
     others.truncate(TOLD_MAX);
     let (shown, own) = (others.join(", "), folder.join("indelible-data"));
     Err(Failure::new(format!(
-        "{} is no data folder, and has other things in it: {shown}{more}",
+        "{} is not a data folder and contains other files: {shown}{more}",
         folder.display()
     ))
     .hint(format!(
-        "--data names a folder of its own, which is made if it is not there: --data {}",
+        "give a separate folder, which is created if it does not exist: --data {}",
         own.display()
     )))
 }
 
-/// Makes a folder, and those above it that are missing: inputs and results will be in it as they
-/// are, so nobody else may look into it. One that is there is left as it is.
+/// Makes a folder and its missing parents, for this user alone: inputs and results are stored
+/// unencrypted. A folder that exists keeps its permissions.
 pub(crate) fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Closes the files and folders that an earlier version let other users read. The data folder itself
+/// Closes files and folders that an earlier version let other users read. The data folder itself
 /// keeps its permissions; if other users can write to it, the warning says so, because the server
 /// trusts its files and runs the compiled code in it.
 pub(super) fn close(folder: &Path) -> Option<String> {
@@ -114,38 +114,39 @@ pub(super) fn close(folder: &Path) -> Option<String> {
         fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & OTHERS_WRITE != 0);
     others.then(|| {
         format!(
-            "others can write to {}, and the server trusts its files: `chmod go-w` takes that from them",
+            "other users can write to {}, and the server trusts its files: remove that permission \
+             with `chmod go-w`",
             folder.display()
         )
     })
 }
 
-/// What to do with a folder of an earlier format: what was accepted is in it, so no other folder
-/// takes its place.
+/// The hint for a folder of an earlier format. It names no other folder, because accepted
+/// operations are in this one.
 const OLDER: &str =
-    "let a build of that commit end what is under way there, and keep the folder for its history";
+    "finish its executions with a build of that commit, and keep the folder for its history";
 
-/// Why a store cannot be opened, and what to do.
+/// Why a store cannot be opened, with a hint.
 pub(crate) fn unopened_store(folder: &Path, error: &OpenError) -> Failure {
     let failure = Failure::new(format!("cannot open {}: {error}", folder.display()));
     match error {
         OpenError::Folder(FolderError::InUse { .. }) => failure.hint(
-            "one process at a time may have a data folder: stop that one, or name another folder \
-             with --data",
+            "only one process can open a data folder at a time: stop that process, or choose \
+             another folder with --data",
         ),
         OpenError::Folder(FolderError::Io { source, .. }) => match of_kind(folder, source) {
             Some(hint) => failure.hint(hint),
-            None => failure.hint("look at the disk; nothing was changed"),
+            None => failure.hint("check the disk; nothing was changed"),
         },
         OpenError::Folder(FolderError::Older { .. }) => failure.hint(OLDER),
         OpenError::Folder(FolderError::Newer { .. }) => {
-            failure.hint("take the version of indelible that wrote it, or a later one")
+            failure.hint("use the version of indelible that wrote it, or a newer one")
         }
         _ => failure.hint(DAMAGED),
     }
 }
 
-/// Why something of a folder cannot be had, and what to do.
+/// Why a part of a data folder cannot be opened, with a hint.
 pub(super) fn unopened(folder: &Path, error: &(dyn Error + 'static)) -> Failure {
     let failure = Failure::new(format!("cannot open {}: {error}", folder.display()));
     let mut cause = Some(error);
@@ -158,11 +159,11 @@ pub(super) fn unopened(folder: &Path, error: &(dyn Error + 'static)) -> Failure 
     }
     match has_store(folder) {
         true => failure.hint(DAMAGED),
-        false => failure.hint("look at the folder and its disk; nothing was changed"),
+        false => failure.hint("check the folder and its disk; nothing was changed"),
     }
 }
 
-/// Why an engine cannot be opened over a store, and what to do.
+/// Why an engine cannot be opened over a store, with a hint.
 pub(super) fn unopened_engine(folder: &Path, error: &EngineOpenError) -> Failure {
     let failure = Failure::new(format!("cannot open {}: {error}", folder.display()));
     match error {
@@ -175,28 +176,29 @@ fn has_store(folder: &Path) -> bool {
     folder.join("store").exists()
 }
 
-/// What to do when the system says no. Another folder is no way out for one that has a store: what
-/// was accepted is in that one.
+/// The hint for an error of the system. If the folder has a store, the hint names no other folder:
+/// accepted operations are in this one.
 fn of_kind(folder: &Path, error: &io::Error) -> Option<&'static str> {
     let has_store = has_store(folder);
     match error.kind() {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem if has_store => {
-            Some("the user who runs this has to be able to read and write everything in it")
+            Some("the user who runs this command must be able to read and write everything in it")
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Some(
-            "the user who runs this has to be able to write there; --data names another folder",
+            "the user who runs this command must be able to write there; choose another folder \
+             with --data",
         ),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded if has_store => {
-            Some("make room on that disk, or move the whole folder to another one")
+            Some("free space on that disk, or move the whole folder to another one")
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            Some("make room on that disk, or name a folder on another with --data")
+            Some("free space on that disk, or choose a folder on another with --data")
         }
         ErrorKind::NotADirectory if !has_store => {
-            Some("a part of the path is a file; --data names a folder, which is made")
+            Some("a part of the path is a file; choose another folder with --data")
         }
         ErrorKind::NotFound if !has_store => {
-            Some("it cannot be made there; --data names another folder")
+            Some("it cannot be created there; choose another folder with --data")
         }
         ErrorKind::NotADirectory | ErrorKind::NotFound => Some(DAMAGED),
         _ => None,
@@ -211,7 +213,7 @@ mod tests {
         check(folder).unwrap_err().to_string()
     }
 
-    /// What is made is its owner's alone; what is there stays as it is.
+    /// A new folder is private to its owner; an existing one keeps its permissions.
     #[test]
     fn folders_of_ones_own() {
         use std::os::unix::fs::PermissionsExt as _;
@@ -226,8 +228,8 @@ mod tests {
         assert_eq!(mode(&folder), 0o750);
     }
 
-    /// What is missing, empty, ours or a new volume is one for data; what has things of others is
-    /// not, unless it has a store. Nothing is written in any case.
+    /// A folder that is missing, empty, ours or a new volume can hold data; one with foreign
+    /// entries cannot, unless it has a store. Nothing is written in either case.
     #[test]
     fn folders_of_others_are_refused() {
         let place = tempfile::tempdir().unwrap();
@@ -245,7 +247,14 @@ mod tests {
         }
         let said = refused(&folder);
         assert!(said.contains("has other things in it: .bashrc, Documents, a, …\n"), "{said}");
-        assert!(said.contains(&format!("hint: --data names a folder of its own, which is made if it is not there: --data {}", folder.join("indelible-data").display())), "{said}");
+        assert!(
+            said.contains(&format!(
+                "hint: give a separate folder, which is created if it \
+             does not exist: --data {}",
+                folder.join("indelible-data").display()
+            )),
+            "{said}"
+        );
         fs::create_dir_all(folder.join("store")).unwrap();
         assert!(check(&folder).is_ok(), "others may put things beside it");
         let said = refused(&folder.join("a"));

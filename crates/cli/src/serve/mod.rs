@@ -1,7 +1,7 @@
 //! `indelible serve`: the server, with everything it needs in one folder.
 //!
-//! - `settings`: what it is told, by a file, the environment and flags. `folder`: whether a folder is
-//!   one for data. `welcome`: what whoever starts it wants to know.
+//! - `settings`: the configuration, from a file, the environment and flags. `folder`: whether a
+//!   folder can hold data. `welcome`: the first lines for the person who starts the server.
 //! - `explain`: `indelible explain`.
 #![expect(clippy::disallowed_methods, reason = "it reads the files that were named")]
 
@@ -20,26 +20,27 @@ use clap::Args;
 use indelible_http_client::Client;
 use indelible_records::TABLES;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::world::{Observer, System};
+use indelible_runtime::world::{Observer, SilentObserver, System};
 use indelible_runtime::{Engine, Options, WitnessFile, World};
 use indelible_server::auth::{SessionAlgorithm, SessionKeys};
 use indelible_server::listen::{Tls, TlsError};
 use indelible_server::logs::LogFile;
 use indelible_server::traces::{self, Exporter, TracingObserver};
-use indelible_server::{Config, Letting, ServeError, Server};
+use indelible_server::{AccessPolicy, Config, ServeError, Server, Stopped};
 use indelible_store::Store;
 use indelible_store::embedded::{self, EmbeddedBackend};
 use tokio::signal::unix::SignalKind;
+use tracing::info;
 
 use self::settings::{Algorithm, Layer, Settings, Value};
 use crate::compile;
 use crate::failure::{Exit, Failure};
-use crate::run::Lines;
+use crate::log::{self, Format};
 use crate::signals::Signals;
 
 const HELP: &str = "\
 Everything is in the folder that --data names. When the server is ready, its address is the first
-line on standard output; what it has to say goes to standard error.
+line on standard output; its log goes to standard error, as much as --log says.
 
 On loopback no API key is needed, unless --keys is given: it is for development. Any other address
 needs --keys, and TLS, or --behind-proxy as the word that a proxy adds it. Make the first key with
@@ -131,6 +132,13 @@ pub(crate) struct Serve {
     /// Where traces are told, by OTLP over HTTP, as http://127.0.0.1:4318/v1/traces
     #[arg(long, value_name = "URL")]
     traces: Option<String>,
+    /// What is logged to standard error: a level (off, error, warn, info, debug, trace), and levels of
+    /// targets, as info,indelible_store=debug [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// How a line of it looks: text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
     /// How long executions that returned are kept, as 12h or 30d [default: forever]
     #[arg(long, value_name = "TIME")]
     retention_completed: Option<String>,
@@ -148,25 +156,30 @@ pub(crate) struct Serve {
     json: bool,
 }
 
-/// How long a stop waits for traces that were not told yet.
+/// How long a stop waits for the export of the last traces.
 const TRACES_MAX: Duration = Duration::from_secs(2);
 
-/// So many requests that wait for a person are counted when it starts.
+/// At most so many unresolved requests are read at the start, to count the held ones.
 const HELD_COUNTED_MAX: usize = 1_000;
 
 impl Serve {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot serve: {error}"));
-        let settings = self.settings()?;
+        let (settings, warnings) = settings::load(self.config.as_deref(), self.flags())?;
+        let format = settings.get("log_format").expect("it has a default");
+        if !self.print_config {
+            log::start(settings.get("log").expect("it has a default"), format);
+        }
+        warnings.iter().for_each(|warning| log::warn(warning));
         if self.print_config {
             let print = if self.json { settings::print::json } else { settings::print::toml };
             let told = out.write_all(print(&settings).as_bytes());
             return crate::failure::quiet(told).map_err(|error| Failure::output(&error));
         }
-        // All files that this process makes are readable by its user alone; the storage engine has no
+        // All files that this process makes are private to its user; the storage backend has no
         // option for it.
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-        // Whatever is wrong with what was said is told before the folder is touched.
+        // Mistakes in the configuration are reported before the folder is touched.
         let mut config = config(&settings)?;
         folder::check(settings.data())?;
         let client = settings.reach.client(settings.is_on("proxy_from_environment"))?;
@@ -178,14 +191,15 @@ impl Serve {
                 let called = settings.called("traces");
                 let exporter = Exporter::new(traces::Config::new(endpoint));
                 Some(exporter.map_err(|error| {
-                    Failure::new(format!("{called}: {error}"))
-                        .hint("the URL of a collector, as http://127.0.0.1:4318/v1/traces")
+                    Failure::new(format!("{called}: {error}")).hint(
+                        "give the URL of a collector, such as \
+                             http://127.0.0.1:4318/v1/traces",
+                    )
                 })?)
             }
         };
         let logs = settings.data().join("logs");
-        let logs =
-            LogFile::new(logs, &config.options, Arc::new(System), Arc::new(Lines::default()));
+        let logs = LogFile::new(logs, &config.options, Arc::new(System), Arc::new(SilentObserver));
         let logs = Arc::new(logs);
         config.logs = Some(Arc::clone(&logs));
         let mut observer: Arc<dyn Observer> = logs;
@@ -205,7 +219,7 @@ impl Serve {
                 exporter.start(engine.store().clone());
             }
             let clock = Arc::new(System);
-            let server = Server::new(config, listener, Arc::clone(&engine), clock, observer);
+            let server = Server::new(config, listener, Arc::clone(&engine), clock);
             let server = server.map_err(|error| refused(&error))?;
             let ends = [SignalKind::interrupt(), SignalKind::terminate()];
             let mut interrupts = Signals::listen(ends).map_err(|error| failed(&error))?;
@@ -221,14 +235,19 @@ impl Serve {
                 nothing_deployed,
                 held: (held, unresolved.len() == HELD_COUNTED_MAX),
             };
-            welcome.lines(io::stderr().is_terminal()).iter().for_each(|line| note(line));
+            // With JSON logs, every line of stderr has to be JSON.
+            if format == Format::Text {
+                welcome.lines(io::stderr().is_terminal()).iter().for_each(|line| note(line));
+            }
+            let data = settings.data().display();
+            info!(url = server.url(), %data, unresolved = held, "server ready");
             let (stop, stopped) = tokio::sync::oneshot::channel();
             let stopping = tokio::spawn(async move {
                 interrupts.any().await;
-                note("stopping; a second Ctrl-C stops at once");
+                info!("server stopping; a second signal stops it at once");
                 let _ = stop.send(());
                 interrupts.any().await;
-                // What was acknowledged is on disk: a stop like this is a crash, and loses nothing.
+                // Acknowledged work is on disk: this stop is like a crash, and loses nothing.
                 std::process::exit(Exit::Interrupted as i32);
             });
             let served = server.serve(async { drop(stopped.await) }).await;
@@ -238,26 +257,22 @@ impl Serve {
             Ok::<_, Failure>((served, stopping))
         });
         let (served, stopping) = served?;
-        // Effects in flight are waited for, and what was accepted is committed, once nobody else has
-        // the engine: a component may still be compiled.
+        // Dropping the engine waits for effects in flight and commits what was accepted, so this
+        // must be the last handle: a request that still compiles a component has another.
         let engine = runtime.block_on(alone(engine));
         drop(engine);
         stopping.abort();
         runtime.shutdown_background();
         match served {
-            Ok(_) => Ok(()),
+            Ok(Stopped { cut }) => {
+                info!(connections_cut = cut, "server stopped");
+                Ok(())
+            }
             Err(error) => Err(Failure::new(error.to_string()).hint(
-                "look at the disk; what was acknowledged is on it. `indelible store check` says \
+                "check the disk; everything acknowledged is on it. `indelible store check` tells \
                  whether the folder is damaged",
             )),
         }
-    }
-
-    /// What holds, of all that was said.
-    fn settings(&self) -> Result<Settings, Failure> {
-        let (settings, warnings) = settings::load(self.config.as_deref(), self.flags())?;
-        warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
-        Ok(settings)
     }
 
     /// What the flags say.
@@ -273,6 +288,8 @@ impl Serve {
             ("host_names", names),
             ("proxy_from_environment", text(&self.proxy_from_environment)),
             ("traces", text(&self.traces)),
+            ("log", text(&self.log)),
+            ("log_format", text(&self.log_format)),
             ("tls.cert", path(&self.tls_cert)),
             ("tls.key", path(&self.tls_key)),
             ("sessions.key", path(&self.session_key)),
@@ -287,12 +304,12 @@ impl Serve {
     }
 }
 
-/// The server that the settings describe.
+/// The server's configuration, from the settings.
 fn config(settings: &Settings) -> Result<Config, Failure> {
     let letting = if settings.is_on("keys") {
-        Letting::Keys { sessions: sessions(settings)? }
+        AccessPolicy::Keys { sessions: sessions(settings)? }
     } else {
-        Letting::Everybody
+        AccessPolicy::Open
     };
     Ok(Config {
         listen: settings.get("listen").expect("it has a default"),
@@ -311,18 +328,20 @@ fn tls(settings: &Settings) -> Result<Option<Tls>, Failure> {
     let tls = Tls::from_pem(&read(cert_is, cert)?, &read(key_is, key)?);
     let failure = |error| match error {
         TlsError::NoCertificate => {
-            Failure::new(format!("{cert_is}: {} has no certificate in PEM", cert.display()))
-                .hint("it has -----BEGIN CERTIFICATE-----, and the server's own comes first")
+            Failure::new(format!("{cert_is}: {} has no certificate in PEM", cert.display())).hint(
+                "the file needs -----BEGIN CERTIFICATE-----, with the server's own \
+                     certificate first",
+            )
         }
         TlsError::NoKey => {
             Failure::new(format!("{key_is}: {} has no private key in PEM", key.display()))
-                .hint("it has -----BEGIN PRIVATE KEY-----, and is not encrypted")
+                .hint("the file needs -----BEGIN PRIVATE KEY-----, not encrypted")
         }
         error => {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             let why = cause.unwrap_or_else(|| error.to_string());
             Failure::new(format!("{cert_is}: {} cannot be used: {why}", cert.display()))
-                .hint("the private key has to be the one that the certificate was made for")
+                .hint("the private key must belong to the certificate")
         }
     };
     tls.map(Some).map_err(failure)
@@ -344,11 +363,11 @@ fn sessions(settings: &Settings) -> Result<Option<SessionKeys>, Failure> {
     let keys = SessionKeys::new(&algorithm, &audience, issuer.as_deref());
     keys.map(Some).map_err(|error| {
         Failure::new(format!("{called}: {} cannot be used: {error}", file.display()))
-            .hint("a secret of 32 bytes or more for hs256, a public key as PEM for the others")
+            .hint("use a secret of 32 bytes or more for hs256, a public key in PEM for the others")
     })
 }
 
-/// The engine, when nobody else has it, or after a while.
+/// Waits until no other task has a handle of the engine, for 10 seconds at most.
 async fn alone(mut engine: Arc<Engine>) -> Arc<Engine> {
     const TURNS_MAX: u32 = 1_000;
     for _ in 0..TURNS_MAX {
@@ -368,16 +387,18 @@ fn refused(error: &ServeError) -> Failure {
     }
 }
 
-/// Reads a file that is named by what is called this.
+/// Reads the file that a setting names; `called` is the setting's name in messages.
 fn read(called: &str, path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(|error| {
-        Failure::new(format!("{called}: cannot read {}: {error}", path.display()))
-            .hint("paths in a configuration file are counted from its folder, others from here")
+        Failure::new(format!("{called}: cannot read {}: {error}", path.display())).hint(
+            "paths in a configuration file are relative to its folder, others to the current \
+                 folder",
+        )
     })
 }
 
-/// How much of a table is in memory before it is written out, and how much of what was read is kept:
-/// there are fifteen tables, and a server under load is to fit into 250 MB.
+/// The memory for the writes of one table before they are flushed, and for the cache of reads.
+/// Every table has its own write buffer, and a server under load is to fit into 250 MB.
 const MEMTABLE_BYTES: u64 = 4 << 20;
 const CACHE_BYTES: u64 = 48 << 20;
 
@@ -394,12 +415,12 @@ pub(crate) fn open(
     options.memtable_bytes = Some(MEMTABLE_BYTES);
     options.cache_bytes = CACHE_BYTES;
     if let Some(warning) = folder::close(folder) {
-        note(&format!("warning: {warning}"));
+        log::warn(&warning);
     }
     let opened = EmbeddedBackend::open(&folder.join("store"), &TABLES, &options);
     let store = opened.and_then(|engine| {
         if let Some(recovered) = engine.recovered() {
-            note(&format!("note: {recovered}; it was never acknowledged"));
+            log::warn(&format!("{recovered}; it was never acknowledged"));
         }
         Ok(Store::start(Arc::new(engine), &TABLES, options.bounds)?)
     });
@@ -409,7 +430,7 @@ pub(crate) fn open(
     let guests = Guests::new(guests, artifacts).map_err(|error| failed(&error))?;
     let witness = WitnessFile::open(&folder.join("replays")).map_err(|error| failed(&error))?;
     if let Some(put_aside) = witness.put_aside() {
-        note(&format!("warning: {put_aside}"));
+        log::warn(&put_aside.to_string());
     }
     let (observer, witness) = (Arc::clone(observer), Arc::new(witness));
     let world = World { observer, witness, http: Arc::new(client), ..World::system(guests) };
@@ -417,8 +438,8 @@ pub(crate) fn open(
     engine.map_err(|error| folder::unopened_engine(folder, &error))
 }
 
-/// Tells whoever watches what is going on.
-pub(crate) fn note(text: &str) {
-    // Nobody is left to tell if stderr is closed.
+/// Writes a line to stderr for the person who started the server.
+fn note(text: &str) {
+    // If stderr is closed there is no other place to say so.
     _ = writeln!(io::stderr(), "{text}");
 }

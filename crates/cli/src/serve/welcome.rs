@@ -1,33 +1,34 @@
-//! What whoever starts a server wants to know: where it is, where the data is, who may call it, and
-//! what to do next.
+//! The first lines for the person who starts a server: where it listens, where the data is, who may
+//! call it, and what to do next.
 
 use std::path::Path;
 
-/// Where the other commands look for a server unless they are told.
+/// The URL that the other commands use by default.
 const DEFAULT_URL: &str = "http://127.0.0.1:7070";
 
 /// A server that is ready.
 pub(super) struct Welcome<'a> {
     pub(super) url: &'a str,
     pub(super) data: &'a Path,
-    /// Whether callers need one.
+    /// Whether callers need an API key.
     pub(super) keys: bool,
     pub(super) nothing_deployed: bool,
-    /// How many requests wait for a person, and whether there are more.
+    /// How many requests are held for a person, and whether there may be more.
     pub(super) held: (usize, bool),
 }
 
 impl Welcome<'_> {
-    /// What is said: a line for logs, and more to a person.
+    /// One line for a log; several for a person.
     pub(super) fn lines(&self, to_a_person: bool) -> Vec<String> {
         let Self { url, data, .. } = self;
         let data = data.display();
         let mut lines = vec![format!("listening on {url}, data in {data}")];
-        // They were told of when that became so, by a process that is gone.
+        // An earlier process reported them when they became held, and may be gone.
         match self.held {
             (0, _) => {}
             (held, more) => lines.push(format!(
-                "{held}{} of its requests wait for a person: `indelible unresolved` lists them",
+                "{held}{} effects are held and wait for a person: `indelible unresolved` lists \
+                 them",
                 if more { " or more" } else { "" }
             )),
         }
@@ -36,11 +37,12 @@ impl Welcome<'_> {
         }
         lines.push(if self.keys {
             format!(
-                "callers need an API key: `indelible token create NAME --role admin --data {data}` \
-                 makes the first one, while no server runs"
+                "callers need an API key: create the first one with `indelible token create NAME \
+                 --role admin --data {data}` while no server runs"
             )
         } else {
-            "every program on this machine may call it: no API keys are asked for (--keys does)"
+            "every program on this machine can call it without an API key (require keys with \
+             --keys)"
                 .to_owned()
         });
         if self.nothing_deployed {
@@ -58,8 +60,8 @@ impl Welcome<'_> {
 mod tests {
     use super::*;
 
-    /// A log gets one line; a person is told who may call, and the next command, which is one that
-    /// reaches this very server.
+    /// A log gets one line. A person is told who may call, and a next command that reaches this
+    /// very server.
     #[test]
     fn what_is_said() {
         let welcome = |url: &'static str, keys, nothing_deployed| Welcome {

@@ -1,5 +1,5 @@
-//! `indelible store backup`: a copy of everything, in one file: of a server that goes on, or of a
-//! folder that no server has open.
+//! `indelible store backup`: a copy of everything in one file, of a running server or of a folder
+//! that no server has open.
 
 use std::fs;
 use std::io::{self, BufReader, BufWriter, Seek as _, Write};
@@ -10,7 +10,7 @@ use indelible_records::backup::{Counts, Header, Reader, Writer};
 use indelible_runtime::world::{Clock as _, System};
 use serde::Serialize;
 
-use super::Opened;
+use super::OpenReport;
 use super::partial::Partial;
 use super::progress::{self, Progress};
 use super::text::bytes;
@@ -82,7 +82,7 @@ impl Backup {
             }
         }
         let (header, counts, file_bytes) = verify(&partial)?;
-        // Somebody may have made it meanwhile.
+        // Another process may have made the file meanwhile.
         if !partial.keep(&self.file, self.force)? {
             return Err(self.taken());
         }
@@ -99,7 +99,7 @@ impl Backup {
         written.map_err(|error| Failure::output(&error))
     }
 
-    /// Whether the file may be written.
+    /// Fails if the file exists and is not to be replaced.
     fn free(&self) -> Result<(), Failure> {
         if !self.force && fs::symlink_metadata(&self.file).is_ok() {
             return Err(self.taken());
@@ -108,8 +108,8 @@ impl Backup {
     }
 
     fn taken(&self) -> Failure {
-        Failure::new(format!("{} is there already", self.file.display()))
-            .hint("name another file; --force replaces it")
+        Failure::new(format!("{} already exists", self.file.display()))
+            .hint("choose another file, or replace it with --force")
     }
 }
 
@@ -133,10 +133,9 @@ fn of_server(remote: &Remote, partial: &Partial) -> Result<(), Failure> {
 }
 
 fn of_folder(folder: &Path, partial: &Partial) -> Result<(), Failure> {
-    let Opened { store, .. } = super::open(folder)?;
+    let OpenReport { store, .. } = super::open(folder)?;
     let unreadable = |error: &dyn std::fmt::Display| {
-        Failure::new(error.to_string())
-            .hint("`indelible store check` says what is wrong with the folder")
+        Failure::new(error.to_string()).hint("find the damage with `indelible store check`")
     };
     let snapshot = store.snapshot().map_err(|error| unreadable(&error))?;
     let durable = store.durable(snapshot.position()).wait();
@@ -153,7 +152,7 @@ fn of_folder(folder: &Path, partial: &Partial) -> Result<(), Failure> {
     super::close(store)
 }
 
-/// Reads it back, from the disk's cache at least, and compares it with itself.
+/// Reads the backup back, from the disk's cache at least, and verifies it.
 fn verify(partial: &Partial) -> Result<(Header, Counts, u64), Failure> {
     let mut file = &partial.file;
     file.sync_all().map_err(|error| partial.failed("sync", &error))?;
@@ -162,7 +161,7 @@ fn verify(partial: &Partial) -> Result<(Header, Counts, u64), Failure> {
     let read = Reader::open(BufReader::new(file)).and_then(progress::verify);
     let (header, counts) = read.map_err(|error| {
         Failure::new(format!("the backup that was written cannot be used: {error}"))
-            .hint("take another one; if that fails too, look at the disk and at the connection")
+            .hint("take another one; if that fails too, check the disk and the connection")
     })?;
     Ok((header, counts, length))
 }

@@ -6,9 +6,9 @@ use indelible_records::check::{self, Findings};
 use serde::Serialize;
 
 use super::text::{bytes, write_columns};
-use super::{Arguments, Opened};
+use super::{Arguments, OpenReport};
 use crate::columns::Column;
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CommandEnd, Failure};
 use crate::print;
 
 #[derive(Serialize)]
@@ -38,8 +38,8 @@ struct Problem<'a> {
     what: &'a str,
 }
 
-pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Verdict, Failure> {
-    let Opened { store, recovered } = super::open(&arguments.folder)?;
+pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<CommandEnd, Failure> {
+    let OpenReport { store, recovered } = super::open(&arguments.folder)?;
     let findings = check::check(&store, &mut |_| {});
     let findings = findings.map_err(|error| Failure::new(error.to_string()))?;
     super::close(store)?;
@@ -50,14 +50,14 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Verdict
     };
     written.map_err(|error| Failure::output(&error))?;
     if findings.problems_count == 0 {
-        return Ok(Verdict::Well);
+        return Ok(CommandEnd::Well);
     }
     let count = findings.problems_count;
     let failure = Failure::new(match count {
         1 => "1 problem was found".to_owned(),
         count => format!("{count} problems were found"),
     });
-    Ok(Verdict::Wrong(failure.hint("nothing was mended: keep a copy of the folder as it is")))
+    Ok(CommandEnd::Wrong(failure.hint("nothing was repaired: keep a copy of the folder as it is")))
 }
 
 fn write_json(
@@ -103,7 +103,7 @@ fn write_text(
     write_columns(&columns, cells, out)?;
     writeln!(out)?;
     if findings.problems_count == 0 {
-        return writeln!(out, "all is well");
+        return writeln!(out, "no problems found");
     }
     for problem in &findings.problems {
         writeln!(out, "{}: {}\n  key {}", problem.table, problem.what, problem.key)?;

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use indelible_records::check::{self, Counted};
+use indelible_records::check::{self, TableCount};
 use indelible_store::{Store, embedded};
 use serde::Serialize;
 
 use super::text::{bytes, write_columns};
-use super::{Arguments, Opened};
+use super::{Arguments, OpenReport};
 use crate::columns::Column;
 use crate::failure::Failure;
 use crate::print;
@@ -33,7 +33,7 @@ struct Table {
 }
 
 pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
-    let Opened { store, recovered } = super::open(&arguments.folder)?;
+    let OpenReport { store, recovered } = super::open(&arguments.folder)?;
     let counts = check::count(&store).map_err(|error| Failure::new(error.to_string()))?;
     let disk_bytes = embedded::folder_bytes(&arguments.folder).map_err(|error| {
         Failure::new(format!("cannot measure {}: {error}", arguments.folder.display()))
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<(), Fai
     let document = Document {
         v: print::VERSION,
         format: embedded::FORMAT_VERSION,
-        engine: embedded::ENGINE_NAME,
+        engine: embedded::BACKEND_NAME,
         position: store.durable_now().number(),
         recovered: recovered.as_deref(),
         disk_bytes,
@@ -53,9 +53,9 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<(), Fai
     written.map_err(|error| Failure::output(&error))
 }
 
-fn tables(store: &Store, counts: &[Counted]) -> Vec<Table> {
+fn tables(store: &Store, counts: &[TableCount]) -> Vec<Table> {
     let disk_bytes = store.tables().iter().map(|table| store.disk_bytes(*table));
-    let table = |(counted, disk_bytes): (&Counted, u64)| Table {
+    let table = |(counted, disk_bytes): (&TableCount, u64)| Table {
         table: counted.table,
         rows: counted.rows,
         bytes: counted.bytes,

@@ -1,8 +1,8 @@
-//! `indelible store`: a data folder, from outside: what is in it, whether it is sound, and copies of
+//! `indelible store`: a data folder from outside: its contents, whether it is sound, and copies of
 //! it.
 //!
 //! - `check`, `info`, `backup`, `restore`: the commands.
-//! - `partial`: a file on its way to its name. `progress`: how far it is, for who watches.
+//! - `partial`: a file under a temporary name. `progress`: how far long work is, at a terminal.
 //! - `text`: sizes and columns for people.
 
 mod backup;
@@ -20,7 +20,7 @@ use clap::{Args, Subcommand};
 use indelible_store::embedded::{Create, EmbeddedBackend, FolderError, OpenError, Options};
 use indelible_store::{StartError, Store};
 
-use crate::failure::{Failure, Verdict};
+use crate::failure::{CommandEnd, Failure};
 
 const CHECK_HELP: &str = "\
 Everything that can be verified is: the engine's checksums, the seal of every row, each journal
@@ -58,34 +58,34 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<Verdict, Failure> {
+pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<CommandEnd, Failure> {
     match command {
         Command::Check(arguments) => check::run(&arguments, out),
-        Command::Info(arguments) => info::run(&arguments, out).map(|()| Verdict::Well),
-        Command::Backup(command) => command.run(out).map(|()| Verdict::Well),
-        Command::Restore(command) => command.run(out).map(|()| Verdict::Well),
+        Command::Info(arguments) => info::run(&arguments, out).map(|()| CommandEnd::Well),
+        Command::Backup(command) => command.run(out).map(|()| CommandEnd::Well),
+        Command::Restore(command) => command.run(out).map(|()| CommandEnd::Well),
     }
 }
 
-/// What was opened, and what opening it had to do.
-struct Opened {
+/// An open store, and what opening it had to repair.
+struct OpenReport {
     store: Store,
-    /// The tail of a torn commit that was cut off, in words.
+    /// The torn end of a commit that was cut off, in words.
     recovered: Option<String>,
 }
 
-/// Opens a folder that is there already.
-fn open(folder: &Path) -> Result<Opened, Failure> {
+/// Opens an existing folder.
+fn open(folder: &Path) -> Result<OpenReport, Failure> {
     let mut options = Options::default();
     options.create = Create::No;
-    // What `indelible run` was given as its data folder has the store within.
+    // The data folder of `indelible run` has the store in a folder within.
     let within = folder.join("store");
     let folder = if within.join("FORMAT").is_file() { &within } else { folder };
     let tables = &indelible_records::TABLES;
     let opened = EmbeddedBackend::open(folder, tables, &options).and_then(|backend| {
         let recovered = backend.recovered().map(ToString::to_string);
         let store = Store::start(std::sync::Arc::new(backend), tables, options.bounds)?;
-        Ok(Opened { store, recovered })
+        Ok(OpenReport { store, recovered })
     });
     opened.map_err(|error| refused(&error))
 }
@@ -94,13 +94,13 @@ fn refused(error: &OpenError) -> Failure {
     let failure = Failure::new(error.to_string());
     match error {
         OpenError::Folder(FolderError::InUse { .. }) => {
-            failure.hint("stop that process first; a folder has one user at a time")
+            failure.hint("stop that process first; only one process can open a folder at a time")
         }
         OpenError::Folder(FolderError::Missing { .. }) => {
-            failure.hint("name the folder in which a server keeps its data")
+            failure.hint("give the folder in which a server keeps its data")
         }
         OpenError::Folder(FolderError::NotAStore { .. }) => {
-            failure.hint("name the folder that has the file FORMAT in it")
+            failure.hint("give the folder that contains the file FORMAT")
         }
         OpenError::Folder(FolderError::Older { .. }) => {
             failure.hint("use a build of that commit; nothing was changed")
@@ -109,19 +109,19 @@ fn refused(error: &OpenError) -> Failure {
             failure.hint("use the version of indelible that wrote it, or a newer one")
         }
         OpenError::Folder(FolderError::Io { .. }) => {
-            failure.hint("look at the folder's permissions and its disk")
+            failure.hint("check the folder's permissions and its disk")
         }
         OpenError::Start(StartError::Backend(_))
-        | OpenError::Engine { .. }
+        | OpenError::Backend { .. }
         | OpenError::Damaged { .. }
-        | OpenError::Folder(FolderError::Format { .. } | FolderError::EngineMissing { .. }) => {
+        | OpenError::Folder(FolderError::Format { .. } | FolderError::BackendMissing { .. }) => {
             failure.hint("nothing was changed; restore the folder from a copy, or ask for help with this message")
         }
         _ => failure,
     }
 }
 
-/// Ends a command: a store that could not be closed well says so.
+/// Ends a command; fails if the store could not be closed cleanly.
 fn close(store: Store) -> Result<(), Failure> {
     store.close().map_err(|poison| Failure::new(poison.to_string()))
 }

@@ -1,5 +1,5 @@
-//! A file on its way to its name: nobody else reads or writes it meanwhile, and it replaces nothing
-//! that it was not told to.
+//! A file that is written under another name first: no other process reads or writes it meanwhile,
+//! and its final name replaces a file only if that was asked for.
 #![expect(clippy::disallowed_methods, reason = "it writes the file that was named")]
 
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -12,17 +12,17 @@ use rustix::io::Errno;
 
 use crate::failure::Failure;
 
-/// It is called `FILE.partial`, and goes with this, unless it is kept.
+/// The file `FILE.partial`; dropping this removes it, unless it was kept.
 pub(super) struct Partial {
     path: PathBuf,
     pub(super) file: File,
     kept: bool,
 }
 
-/// So often another process may take the name away while it is opened.
+/// How often another process may take the name away while this one opens the file.
 const OPENED_MAX: u32 = 100;
 
-/// Whoever has a backup has everything: nobody else may read it.
+/// A backup holds all data: no other user may read it.
 const MODE: u32 = 0o600;
 
 impl Partial {
@@ -44,8 +44,8 @@ impl Partial {
         cannot(doing, &self.path, error)
     }
 
-    /// Gives it its name, for good. Ok(false): somebody else has the name, and was not to be
-    /// replaced.
+    /// Renames the file to its final name, durably. Ok(false): another file has the name, and was
+    /// not to be replaced.
     pub(super) fn keep(mut self, file: &Path, replace: bool) -> Result<bool, Failure> {
         let renamed = match replace {
             true => fs::rename(&self.path, file),
@@ -64,25 +64,25 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.kept {
-            // It is no backup. If it cannot be removed, its name says so.
+            // The file is no backup. If it cannot be removed, its name says so.
             _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Opens and locks what has this name; None if that has lost it meanwhile.
+/// Opens and locks the file of this name; None if the file has lost the name meanwhile.
 fn open(path: &Path) -> Result<Option<File>, Failure> {
     let failed = |error: &io::Error| cannot("create", path, error);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).mode(MODE);
-    // A link that somebody has put there could lead to a file that is not to be overwritten.
+    // A link at this path could lead to a file that must not be overwritten.
     options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::LOOP) => Failure::new(format!("{} is a link", path.display()))
-            .hint("it is where the backup is written first: remove it, or name another file"),
+            .hint("the backup is first written there: remove the link, or choose another file"),
         _ => failed(&error),
     })?;
-    // Left over by a process that was killed, or another one's.
+    // The file is new, was left over by a killed process, or is being written by another process.
     match file.try_lock() {
         Ok(()) => {}
         Err(fs::TryLockError::WouldBlock) => return Err(busy(path)),
@@ -91,18 +91,20 @@ fn open(path: &Path) -> Result<Option<File>, Failure> {
     Ok(is_ours(&file, path).map_err(|error| failed(&error))?.then_some(file))
 }
 
-/// Whether a file that is locked now has this name, and no other.
+/// Whether the locked file still has this name, and no other. Two cases in which it does not, both
+/// because another process has finished its backup: (1) it renamed the file between our opening and
+/// our locking; (2) it was killed in `link_new` with both names in place.
 fn is_ours(file: &File, path: &Path) -> io::Result<bool> {
     let own = file.metadata()?;
     let named = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         named => named?,
     };
-    // Between opening and locking, another process may have finished it: it is a good backup now.
+    // Case 1: the file is a good backup under another name now.
     if (named.dev(), named.ino()) != (own.dev(), own.ino()) {
         return Ok(false);
     }
-    // That process was killed in `link_new`: by its other name it is a good backup.
+    // Case 2: the file is a good backup under its other name; this name is removed.
     if own.nlink() > 1 {
         fs::remove_file(path)?;
         return Ok(false);
@@ -111,17 +113,17 @@ fn is_ours(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 fn busy(path: &Path) -> Failure {
-    Failure::new(format!("another process writes {}", path.display()))
-        .hint("wait for it, or name another file")
+    Failure::new(format!("another process is writing {}", path.display()))
+        .hint("wait for it, or choose another file")
 }
 
-/// Gives a file a name that nothing has.
+/// Renames a file; fails if the new name exists.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            // Not every file system can, nor every kernel.
+            // Not every file system or kernel can rename without replacing.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
             renamed => return Ok(renamed?),
         }
@@ -132,12 +134,12 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 /// The same in two steps, where it cannot be done in one.
 fn link_new(from: &Path, to: &Path) -> io::Result<()> {
     fs::hard_link(from, to)?;
-    // It has its name. If the other one stays, the next backup takes it away.
+    // The file has its final name. If the other one stays, the next backup removes it.
     _ = fs::remove_file(from);
     Ok(())
 }
 
-/// Makes durable what a file or folder is called.
+/// Makes the name of a file or folder durable.
 pub(super) fn sync_folder_of(path: &Path) -> Result<(), Failure> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
@@ -145,19 +147,19 @@ pub(super) fn sync_folder_of(path: &Path) -> Result<(), Failure> {
     sync().map_err(|error| cannot("sync", parent, &error))
 }
 
-/// What the system does not let us do with a file or folder, and what to do.
+/// An error of the system about a file or folder, with a hint.
 pub(super) fn cannot(doing: &str, path: &Path, error: &io::Error) -> Failure {
     let hint = match error.kind() {
-        ErrorKind::NotFound => "look at the path: there is nothing of that name",
+        ErrorKind::NotFound => "check the path: nothing exists there",
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            "look at who may read and write there, or name another place"
+            "check the permissions there, or choose another place"
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            "make room on that disk, or name a place on another"
+            "free space on that disk, or choose a place on another"
         }
-        ErrorKind::IsADirectory => "a folder has that name: name another file",
-        ErrorKind::NotADirectory => "a part of the path is a file, and not a folder",
-        _ => "look at the path and at the disk, or name another place",
+        ErrorKind::IsADirectory => "a folder has that name: choose another file",
+        ErrorKind::NotADirectory => "a part of the path is a file, not a folder",
+        _ => "check the path and the disk, or choose another place",
     };
     Failure::new(format!("cannot {doing} {}: {error}", path.display())).hint(hint)
 }
@@ -178,8 +180,8 @@ mod tests {
         Partial::create(file).err().expect("it is refused").to_string()
     }
 
-    /// What a process that was killed has left is used again, and belongs to nobody else from then
-    /// on; one that is being written is not touched.
+    /// A file that a killed process left is used again, and is private from then on; one that is
+    /// being written is not touched.
     #[test]
     fn what_was_left_over() {
         let (_folder, file, partial) = place();
@@ -196,7 +198,7 @@ mod tests {
         assert!(!partial.exists());
     }
 
-    /// A link is not followed, and a second name of a file is taken away: what they lead to stays.
+    /// A link is not followed, and a second name of a file is removed: the file itself stays.
     #[test]
     fn what_links_lead_to() {
         let (folder, file, partial) = place();
@@ -215,8 +217,8 @@ mod tests {
         assert!(!partial.exists(), "what is not kept goes");
     }
 
-    /// A name that somebody else has taken meanwhile is theirs, unless it is to be replaced; in one
-    /// step and in two.
+    /// A name that another process has taken meanwhile is not replaced, unless that was asked for;
+    /// in one step and in two.
     #[test]
     fn names_that_are_taken() {
         let (folder, file, partial) = place();
@@ -234,8 +236,8 @@ mod tests {
         assert!(!other.exists());
     }
 
-    /// What another process has finished between opening and locking is not written over, also
-    /// when somebody has begun anew since.
+    /// A backup that another process finished between our opening and our locking is not
+    /// overwritten, even if a third process has started a new file under the name.
     #[test]
     fn a_name_that_went_away() {
         let (_folder, file, partial) = place();

@@ -1,4 +1,4 @@
-//! How far something is that takes long, for whoever watches it at a terminal.
+//! Progress of long work, for a person at a terminal.
 
 use std::io::{self, IsTerminal as _, Read, Write as _};
 
@@ -6,10 +6,10 @@ use indelible_records::backup::{BackupError, Counts, Header, Reader};
 
 use super::text::bytes;
 
-/// So many bytes go by before they are told of again.
+/// How many bytes pass between two messages.
 const PROGRESS_BYTES: u64 = 4 << 20;
 
-/// Tells how many bytes went by.
+/// Tells how many bytes have passed.
 pub(super) struct Progress {
     word: &'static str,
     shown: bool,
@@ -26,12 +26,12 @@ impl Progress {
         self.at(self.bytes + count as u64);
     }
 
-    /// So many bytes in all.
+    /// So many bytes have passed in all.
     pub(super) fn at(&mut self, count: u64) {
         self.bytes = count;
         if self.shown && self.bytes - self.told >= PROGRESS_BYTES {
             self.told = self.bytes;
-            // Nobody is left to tell if stderr is closed.
+            // If stderr is closed there is no other place to say so.
             _ = write!(io::stderr(), "\r{} {}   ", self.word, bytes(self.bytes));
         }
     }
@@ -45,17 +45,17 @@ impl Drop for Progress {
     }
 }
 
-/// As wide as the names of tables are, and more.
+/// Wider than the names of tables.
 const NAME_COLUMNS: usize = 24;
 
-/// Tells which table is checked, where there is so much that it takes long.
-pub(super) struct Checking {
+/// Tells which table is being checked, if there is so much data that it takes long.
+pub(super) struct CheckProgress {
     shown: bool,
     tables: usize,
 }
 
-impl Checking {
-    /// Of so many bytes in all.
+impl CheckProgress {
+    /// `bytes` is the size of all tables.
     pub(super) fn new(bytes: u64) -> Self {
         Self { shown: bytes >= PROGRESS_BYTES && io::stderr().is_terminal(), tables: 0 }
     }
@@ -68,7 +68,7 @@ impl Checking {
     }
 }
 
-impl Drop for Checking {
+impl Drop for CheckProgress {
     fn drop(&mut self) {
         if self.shown {
             let tables = format!("{} tables", self.tables);
@@ -77,7 +77,7 @@ impl Drop for Checking {
     }
 }
 
-/// Reads a backup to its end: whether all of it is good.
+/// Reads a backup to its end, which verifies all of it.
 pub(super) fn verify<R: Read>(mut reader: Reader<R>) -> Result<(Header, Counts), BackupError> {
     let mut progress = Progress::new("verified");
     while reader.next()?.is_some() {

@@ -1,5 +1,5 @@
-//! `indelible store restore`: a new data folder of a backup. It is made aside and gets its name when
-//! everything in it was verified.
+//! `indelible store restore`: makes a new data folder from a backup. The folder is made under
+//! another name, and gets its own once everything in it is verified.
 #![expect(clippy::disallowed_methods, reason = "it makes the folder that was named")]
 
 use std::fs::{self, File, OpenOptions};
@@ -17,7 +17,7 @@ use indelible_store::{Store, embedded};
 use serde::Serialize;
 
 use super::partial::{cannot, sync_folder_of};
-use super::progress::{self, Checking, Progress};
+use super::progress::{self, CheckProgress, Progress};
 use crate::failure::Failure;
 use crate::print;
 use crate::serve::folder;
@@ -74,11 +74,11 @@ struct Document<'a> {
     problems_count: u64,
 }
 
-/// What was made.
-struct Made {
+/// What was restored.
+struct RestoreReport {
     header: Header,
     counts: Counts,
-    /// Roots that are not over.
+    /// Roots that are not finished.
     unfinished: u64,
     problems: u64,
 }
@@ -91,7 +91,7 @@ impl Restore {
             let reader = Reader::open(BufReader::new(file));
             reader.map_err(|error| hinted(self.unusable(&error), &error))
         };
-        // To its end first: what cannot be used is refused before anything is written.
+        // The backup is verified first: a bad one is refused before anything is written.
         self.free()?;
         progress::verify(open()?).map_err(|error| hinted(self.unusable(&error), &error))?;
         let aside = Aside::create(&self.folder)?;
@@ -115,9 +115,9 @@ impl Restore {
         Failure::new(format!("{} cannot be used: {error}", self.file.display()))
     }
 
-    /// Whether the folder may be made.
+    /// Fails unless the folder is missing or empty.
     fn free(&self) -> Result<(), Failure> {
-        let hint = "name a folder that is not there, or is empty";
+        let hint = "give a folder that is empty or does not exist";
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(cannot("list", &self.folder, &error).hint(hint)),
@@ -130,7 +130,11 @@ impl Restore {
         }
     }
 
-    fn make(&self, reader: Reader<BufReader<File>>, aside: &Aside) -> Result<Made, Failure> {
+    fn make(
+        &self,
+        reader: Reader<BufReader<File>>,
+        aside: &Aside,
+    ) -> Result<RestoreReport, Failure> {
         let store =
             embedded::open(&aside.data().join("store"), &TABLES, &embedded::Options::default());
         let store = store.map_err(|error| super::refused(&error))?;
@@ -139,13 +143,16 @@ impl Restore {
         let (header, counts) = restored.map_err(|error| match &error {
             RestoreError::Backup(why) => hinted(self.unusable(&error), why),
             RestoreError::UnknownTable(_) => self.unusable(&error).hint(NEWER),
-            _ => self.unusable(&error).hint("look at the disk of the folder"),
+            _ => self.unusable(&error).hint("check the disk of the folder"),
         })?;
         drop(progress);
         let failed = |error: &dyn std::fmt::Display| {
-            Failure::new(error.to_string()).hint("nothing was made; look at the disk of the folder")
+            Failure::new(error.to_string()).hint(
+                "nothing was restored; check the disk of the \
+                 folder",
+            )
         };
-        let mut checking = Checking::new(counts.bytes);
+        let mut checking = CheckProgress::new(counts.bytes);
         let findings = check::check(&store, &mut |table| checking.at(table));
         drop(checking);
         let findings = findings.map_err(|error| failed(&error))?;
@@ -155,15 +162,15 @@ impl Restore {
             let list = list.map(|problem| format!("{}: {}", problem.table, problem.what)).collect();
             let count = count(problems, "problem");
             return Err(Failure::new(format!(
-                "the backup is whole, but what is in it does not fit together ({count}): the store \
-                 was damaged before it was taken"
+                "the backup is complete, but its contents are inconsistent ({count}): the store \
+                 was damaged before the backup was taken"
             ))
             .list(list)
-            .hint("use an earlier backup; --despite-problems makes the folder all the same"));
+            .hint("use an earlier backup, or restore anyway with --despite-problems"));
         }
         let unfinished = unfinished(&store).map_err(|error| failed(&error))?;
         super::close(store)?;
-        Ok(Made { header, counts, unfinished, problems })
+        Ok(RestoreReport { header, counts, unfinished, problems })
     }
 }
 
@@ -171,20 +178,23 @@ const NEWER: &str = "use the version of indelible that made it, or a newer one";
 
 fn hinted(failure: Failure, error: &BackupError) -> Failure {
     match error {
-        BackupError::NotABackup => failure.hint("`indelible store backup FILE` makes one"),
+        BackupError::NotABackup => failure.hint("take a backup with `indelible store backup FILE`"),
         BackupError::Newer { .. } => failure.hint(NEWER),
         BackupError::Older { .. } => {
-            failure.hint("nothing was made; a build of that commit restores it")
+            failure.hint("nothing was restored; use a build of that commit")
         }
         BackupError::CutOff { .. } | BackupError::Damaged { .. } => {
-            failure.hint("nothing was made; use another copy of it, or an earlier backup")
+            failure.hint("nothing was restored; use another copy of it, or an earlier backup")
         }
-        BackupError::Io(_) => failure.hint("nothing was made; look at the disk that it is on"),
+        BackupError::Io(_) => failure.hint(
+            "nothing was restored; check the disk that holds the \
+             backup",
+        ),
         _ => failure,
     }
 }
 
-/// How many roots are not over: those that a server goes on with.
+/// How many roots are not finished: a server will go on with them.
 fn unfinished(store: &Store) -> Result<u64, indelible_store::ReadError> {
     let standings = Standing::ALL.into_iter().filter(|standing| !standing.is_terminal());
     let filter = Filter { standings: standings.collect(), ..Filter::default() };
@@ -211,23 +221,23 @@ fn text(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A folder beside the one that is made, in which that is made. It goes with this.
+/// The folder `DIR.partial`, in which the data folder is made. Dropping this removes it.
 struct Aside {
     path: PathBuf,
-    /// Locked while it is used.
+    /// Locked while the folder is in use.
     _marker: File,
 }
 
-/// Says that a folder is one of these, and may be removed.
+/// A file that marks a folder as one of these, which may be removed.
 const MARKER: &str = "RESTORING";
 
 impl Aside {
     fn create(folder: &Path) -> Result<Self, Failure> {
         if folder.file_name().is_none() {
             return Err(Failure::new(format!("{} has no name", folder.display()))
-                .hint("name the folder to make, as ./indelible-data"));
+                .hint("give the folder to create, such as ./indelible-data"));
         }
-        // With or without a slash behind it.
+        // The given path may end with a slash.
         let mut path = folder.components().as_path().as_os_str().to_owned();
         path.push(".partial");
         let path = PathBuf::from(path);
@@ -236,11 +246,12 @@ impl Aside {
         let made = path.parent().map_or(Ok(()), folder::make).and_then(|()| make_new(&path));
         match made {
             Ok(()) => {}
-            // One that was killed has left it; else it is somebody's.
+            // With the marker, a killed restore left it; without, another program made it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && marker.is_file() => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Failure::new(format!("{} is there already", path.display()))
-                    .hint("it is where the folder is made: remove it, or name another folder"));
+                return Err(Failure::new(format!("{} already exists", path.display())).hint(
+                    "the folder is first created there: remove it, or choose another folder",
+                ));
             }
             Err(error) => return Err(failed(&error)),
         }
@@ -249,13 +260,16 @@ impl Aside {
         match marker.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
-                return Err(Failure::new(format!("another process makes {}", folder.display()))
-                    .hint("wait for it, or name another folder"));
+                return Err(Failure::new(format!(
+                    "another process is creating {}",
+                    folder.display()
+                ))
+                .hint("wait for it, or choose another folder"));
             }
             Err(fs::TryLockError::Error(error)) => return Err(failed(&error)),
         }
         let aside = Self { path, _marker: marker };
-        // What one that was killed has left.
+        // A killed restore may have left data.
         match fs::remove_dir_all(aside.data()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(cannot("remove", &aside.data(), &error));
@@ -266,35 +280,38 @@ impl Aside {
         Ok(aside)
     }
 
-    /// What becomes the folder.
+    /// The folder that will become the data folder.
     fn data(&self) -> PathBuf {
         self.path.join("data")
     }
 
-    /// Gives it its name, for good.
+    /// Renames the data to its final name, durably.
     fn keep(self, folder: &Path) -> Result<(), Failure> {
         sync_folder_of(&self.data().join("store"))?;
-        // Who may look into one that is there already was somebody's decision.
+        // The owner of an existing folder has chosen its permissions: they are kept.
         if let Ok(there) = fs::metadata(folder) {
             let kept = fs::set_permissions(self.data(), there.permissions());
             kept.map_err(|error| cannot("make", folder, &error))?;
         }
-        // An empty folder of that name is replaced; one that is not empty any more, is not.
+        // The rename replaces an empty folder; it fails if the folder is no longer empty.
         fs::rename(self.data(), folder.components().as_path()).map_err(|error| {
-            cannot("make", folder, &error).hint("somebody may have put something into it meanwhile")
+            cannot("make", folder, &error).hint(
+                "another process may have written to it in the \
+                 meantime",
+            )
         })?;
         sync_folder_of(folder.components().as_path())
     }
 }
 
-/// Makes a folder that nobody else may look into, where there is none.
+/// Makes a folder that is private to this user; fails if it exists.
 fn make_new(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(folder)
 }
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // If it cannot be removed, its name and what is in it say what it is.
+        // If it cannot be removed, its name and its marker say what it is.
         _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::columns::{Cell, Column, lines};
 use crate::screen::Screen;
 
-/// Rows in columns, whole: nothing is cut to the width of a terminal.
+/// Writes rows in columns, uncut.
 pub(super) fn write_columns<const N: usize>(
     columns: &[Column; N],
     rows: impl Iterator<Item = [String; N]>,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use indelible_api::access::{MadeToken, NewToken, Token};
+use indelible_api::access::{CreatedToken, NewToken, Token};
 use indelible_records::TABLES;
 use indelible_runtime::Actor;
 use indelible_runtime::world::{Clock as _, System};
@@ -12,8 +12,8 @@ use indelible_store::embedded;
 use super::unknown;
 use crate::failure::{Failure, unopened, unopened_store};
 
-/// Makes a key; the folder too, if there is none.
-pub(super) fn create(folder: &Path, new: &NewToken) -> Result<MadeToken, Failure> {
+/// Makes a key, and the folder if it is missing.
+pub(super) fn create(folder: &Path, new: &NewToken) -> Result<CreatedToken, Failure> {
     crate::serve::folder::check(folder)?;
     let tokens = open(folder)?;
     wait(tokens.create(new, System.now(), &actor()))?.map_err(|error| refused(&error))
@@ -24,7 +24,7 @@ pub(super) fn list(folder: &Path) -> Result<Vec<Token>, Failure> {
     wait(existing(folder)?.list())?.map_err(|error| refused(&error))
 }
 
-/// Revokes a key, if somebody is sure.
+/// Revokes a key once `sure` has confirmed it.
 pub(super) fn revoke(
     folder: &Path,
     id: &str,
@@ -37,7 +37,7 @@ pub(super) fn revoke(
     token.map_err(|error| refused(&error))?.ok_or_else(unknown)
 }
 
-/// Whoever can write the folder can make keys: there is no credential to derive an actor from.
+/// Write access to the folder is the only credential here, so the actor names this program.
 fn actor() -> Actor {
     Actor::new("system:cli")
 }
@@ -55,7 +55,7 @@ fn wait<F: Future>(future: F) -> Result<F::Output, Failure> {
 fn existing(folder: &Path) -> Result<Tokens, Failure> {
     if !folder.join("store").exists() {
         return Err(Failure::new(format!("there is no data folder {}", folder.display()))
-            .hint("--data names it"));
+            .hint("give the data folder with --data"));
     }
     open(folder)
 }

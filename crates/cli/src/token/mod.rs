@@ -1,5 +1,5 @@
-//! `indelible token`: API keys, of a server, or in a data folder that no process has open. The first
-//! one is made in the folder: until then nobody could ask a server for it.
+//! `indelible token`: API keys, of a server or in a data folder that no process has open. The first
+//! key is made in the folder, because a server that demands keys takes no request without one.
 //!
 //! - `server`: asks a server. `folder`: opens the folder.
 
@@ -10,11 +10,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use indelible_api::access::{MadeToken, NewToken, Role, Token};
+use indelible_api::access::{CreatedToken, NewToken, Role, Token};
 
 use crate::failure::Failure;
 use crate::print::{self, plain};
-use crate::remote::{Server, Sure, confirm};
+use crate::remote::{Confirmation, Server, confirm};
 
 const HELP: &str = "\
 The secret is printed on standard output, alone, and kept nowhere: whoever loses it makes another
@@ -51,13 +51,13 @@ pub(crate) struct Create {
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
     #[command(flatten)]
-    place: Place,
+    place: TokenTarget,
 }
 
 #[derive(Args)]
 pub(crate) struct List {
     #[command(flatten)]
-    place: Place,
+    place: TokenTarget,
 }
 
 #[derive(Args)]
@@ -65,14 +65,14 @@ pub(crate) struct Revoke {
     /// Its id: `indelible token list` shows it
     id: String,
     #[command(flatten)]
-    sure: Sure,
+    sure: Confirmation,
     #[command(flatten)]
-    place: Place,
+    place: TokenTarget,
 }
 
 /// A server, or a data folder.
 #[derive(Args)]
-struct Place {
+struct TokenTarget {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -110,7 +110,7 @@ pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<(), Failure>
             })
         }
         Command::Revoke(Revoke { id, sure, place }) => {
-            let asked = || format!("revoke the API key {id}? Whoever uses it is shut out at once");
+            let asked = || format!("revoke the API key {id}? Its users lose access at once");
             let sure = || confirm(&sure, || Ok(asked()));
             let token = match &place.data {
                 Some(folder) => folder::revoke(folder, &id, sure)?,
@@ -122,15 +122,15 @@ pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<(), Failure>
     }
 }
 
-/// The secret, for a program; what it is, for a person.
-fn created(made: &MadeToken, json: bool, out: &mut impl Write) -> Result<(), Failure> {
+/// With `--json` everything; otherwise the secret on stdout, and what it is on stderr.
+fn created(made: &CreatedToken, json: bool, out: &mut impl Write) -> Result<(), Failure> {
     if json {
         return print::object(made, out);
     }
     print::text(&format!("{}\n", made.secret), out)?;
     print::tell(&line(&made.token));
     print::tell(
-        "this is shown once; it is used as INDELIBLE_TOKEN, as --token-file, or by\n  \
+        "this key is shown only once; use it as INDELIBLE_TOKEN, with --token-file, or with\n  \
          indelible context add NAME --url URL --token-stdin",
     );
     Ok(())
@@ -150,5 +150,5 @@ fn line(token: &Token) -> String {
 
 /// There is none of this id.
 fn unknown() -> Failure {
-    Failure::new("there is no such API key").hint("`indelible token list` shows them")
+    Failure::new("no such API key").hint("`indelible token list` shows them")
 }

@@ -1,6 +1,6 @@
 //! API keys of a server.
 
-use indelible_api::access::{MadeToken, NewToken, Token};
+use indelible_api::access::{CreatedToken, NewToken, Token};
 use indelible_client::Error;
 use indelible_client::api::Code;
 
@@ -8,11 +8,11 @@ use super::unknown;
 use crate::failure::Failure;
 use crate::remote::{Explained as _, Remote, Server};
 
-/// Makes a key. It is asked for once: nobody can get the secret a second time.
-pub(super) fn create(server: &Server, new: &NewToken) -> Result<MadeToken, Failure> {
+/// Makes a key. The request is sent once only, because its answer alone has the secret.
+pub(super) fn create(server: &Server, new: &NewToken) -> Result<CreatedToken, Failure> {
     let remote = connect(server)?;
     remote.wait(remote.client.make_token(new)).map_err(|error| {
-        // Nothing names it: it is never asked for twice.
+        // The request has no idempotency key, so the client never repeats it.
         let lost = match &error {
             Error::Malformed(_) => true,
             Error::Transport(lost) => lost.may_have_arrived,
@@ -21,8 +21,8 @@ pub(super) fn create(server: &Server, new: &NewToken) -> Result<MadeToken, Failu
         let failure = error.explain(&remote.at);
         if lost {
             failure.hint(
-                "it may have been made all the same, and nobody has its secret: look at `indelible \
-                 token list`, and revoke it",
+                "the key may have been created, but its secret is lost: find it with `indelible \
+                 token list` and revoke it",
             )
         } else {
             failure
@@ -36,7 +36,7 @@ pub(super) fn list(server: &Server) -> Result<Vec<Token>, Failure> {
     Ok(remote.run(remote.client.tokens())?.tokens)
 }
 
-/// Revokes a key, if somebody is sure.
+/// Revokes a key once `sure` has confirmed it.
 pub(super) fn revoke(
     server: &Server,
     id: &str,

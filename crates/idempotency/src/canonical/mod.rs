@@ -28,7 +28,7 @@ pub fn canonicalize(text: &str, limits: &Limits) -> Result<Vec<u8>, JsonError> {
     if text.len() > limits.bytes_max {
         return Err(JsonError::TooLarge { bytes: text.len(), max: limits.bytes_max });
     }
-    // The parser would drop it; RFC 8259 has none.
+    // The parser would drop a byte order mark, which RFC 8259 does not allow.
     if text.starts_with('\u{feff}') {
         return Err(JsonError::Syntax { offset: 0, why: "a byte order mark".to_owned() });
     }
@@ -144,7 +144,7 @@ impl Writer {
             self.out.push(b',');
         }
         let start = self.out.len();
-        // An end of its own only once the next member, or the object's end, shows it.
+        // The member's end is set when the next member, or the object's end, comes.
         members.push(Member { name: String::new(), start, end: start });
         self.string(&name);
         self.out.push(b':');

@@ -5,8 +5,8 @@
 //! is at most 21 digits from the first one, or five zeros before it, else with an exponent. For a
 //! number that a double holds exactly as written, the two agree.
 
-/// The largest exponent that is taken, as it is written. Nobody means more, and a bound keeps the
-/// arithmetic in range.
+/// The largest exponent that is taken, as it is written. No real number needs more, and a bound
+/// keeps the arithmetic in range.
 const EXPONENT_MAX: i64 = 1_000_000;
 
 /// Where the plain notation ends, as ECMAScript has it.

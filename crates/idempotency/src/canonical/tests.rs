@@ -1,5 +1,5 @@
 //! Canonical JSON against properties and an independent oracle; known answers are in
-//! `tests/vectors.rs`.
+//! `tests/it/vectors.rs`.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -32,7 +32,7 @@ fn limits_are_exact() {
     assert!(canonicalize("[[[]]]", &limits).is_ok());
     let deep = canonicalize("[[{\"a\":[", &Limits { bytes_max: 100, depth_max: 3 }).unwrap_err();
     assert_eq!(deep, JsonError::TooDeep { offset: 8, max: 3 });
-    // What is hostile ends at the bound, not in the stack.
+    // Hostile nesting is refused at the bound, and does not exhaust the stack.
     let hostile = "[".repeat(1 << 20);
     assert!(matches!(canonical(&hostile), Err(JsonError::TooDeep { max: 100, .. })));
     let hostile = "{\"a\":".repeat(200_000);
@@ -83,8 +83,8 @@ proptest! {
         prop_assert!(same(&serde_json::from_str(&form).unwrap(), &value), "{} {}", form, plain);
     }
 
-    /// Whatever this takes or refuses, serde_json does too, but for what is decided otherwise here:
-    /// members twice, exponents, and numbers beyond a double.
+    /// This and serde_json accept the same texts, except where the rules here differ on purpose:
+    /// duplicate members, exponents, and numbers beyond a double.
     #[test]
     fn the_same_texts_are_json(text in r#"[\[\]{}:,"\\0-9eE+\-.a-f unltrs\u{1}\u{7f}é]{0,24}"#) {
         let theirs = serde_json::from_str::<Box<serde_json::value::RawValue>>(&text);

@@ -8,8 +8,7 @@ use http_body_util::{BodyExt as _, Either, Full, LengthLimitError};
 
 use crate::store::BoxError;
 
-/// A body as it came, on the right, or one that the middleware has read whole or made itself, on the
-/// left.
+/// Right: a body as it came. Left: one that the middleware has read whole or made itself.
 pub type GuardedBody<B> = Either<Full<Bytes>, B>;
 
 pub(super) enum ReadError {
@@ -23,7 +22,7 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    // Known before anything is read, where there is a content-length.
+    // With a content-length this is known before anything is read.
     if usize::try_from(body.size_hint().lower()).map_or(true, |least| least > bytes_max) {
         return Err(ReadError::TooLarge);
     }

@@ -14,27 +14,27 @@ use crate::minter::KeyMinter;
 use crate::namespace::ConsumerNamespace;
 use crate::store::IdempotencyStoreFactory;
 
-/// The bound of a body, unless said otherwise: 1 MiB. Far beyond an ordinary request, and each one
-/// in flight takes so much memory.
+/// The default bound of a body: 1 MiB. Far beyond an ordinary request; each request in flight may
+/// take so much memory.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// Whose keys are whose. Two callers that send the same key must not get each other's responses,
-/// so there is no default.
+/// Which callers share keys. Two callers that send the same key must not get each other's
+/// responses, so there is no default.
 #[derive(Clone)]
 pub enum Scope {
-    /// One space of keys for all callers: for a service with a single client, say.
+    /// All callers share one space of keys: for a service with a single client, for example.
     Shared,
-    /// A space of keys for each of what the function says. See [`Scope::by`].
+    /// Each text that the function returns has its own space of keys. See [`Scope::by`].
     By(Arc<Whose>),
 }
 
-/// Says whose key a request carries.
+/// Names the owner of a request's key.
 pub type Whose = dyn Fn(&Parts) -> Option<String> + Send + Sync;
 
 impl Scope {
-    /// A space of keys for each of what this function says, such as the id of an authenticated
+    /// A space of keys for each text that this function returns, such as the id of an authenticated
     /// user or tenant that an outer layer has put into the extensions. The stored key is minted
-    /// from that text and the caller's key. Where it says none, or a blank text, the request is
+    /// from that text and the caller's key. If it returns `None` or a blank text, the request is
     /// refused with 403.
     pub fn by(whose: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
         Self::By(Arc::new(whose))
@@ -74,9 +74,9 @@ pub enum Recording {
 }
 
 impl Recording {
-    /// What is done unless said otherwise: successes and redirections are kept; refusals are
-    /// recorded without effects, but for those that time or credentials may change (401, 403, 408,
-    /// 409, 425, 429); all else is not recorded.
+    /// The default: successes and redirections are kept; refusals are recorded without effects,
+    /// except those that time or credentials may change (401, 403, 408, 409, 425, 429); all else is
+    /// not recorded.
     pub fn by_status(status: StatusCode) -> Self {
         match status.as_u16() {
             200..=399 => Self::WithEffects,

@@ -20,9 +20,9 @@ pub trait LayerDatabase: Database {
         pool: &Pool<Self>,
     ) -> impl Future<Output = Result<Transaction<'static, Self>, sqlx::Error>> + Send;
 
-    /// Called before a transaction is ended. Where it is over already, by a statement of the
-    /// handler's own or by the database itself, sqlx does not know: whoever has a connection that
-    /// would be of no use after that makes it right here.
+    /// Called before a transaction is ended. A statement of the handler's own, or the database
+    /// itself, may have ended it already without sqlx's knowledge. A database whose connection
+    /// would then be unusable repairs it here.
     fn settle(connection: &mut Self::Connection) -> impl Future<Output = ()> + Send {
         let _ = connection;
         async {}
@@ -42,14 +42,15 @@ impl LayerDatabase for sqlx::Postgres {
 impl LayerDatabase for sqlx::Sqlite {
     type Client = crate::store::SqliteClient;
 
-    /// As a writer from the start: a reader that turns into one is refused where another has
-    /// written meanwhile, and then the handler has run in vain.
+    /// Opens it as a writer: SQLite refuses a reader that turns into a writer if another connection
+    /// has written meanwhile, and then the handler would have run in vain.
     async fn open(pool: &Pool<Self>) -> Result<Transaction<'static, Self>, sqlx::Error> {
         let mut tries = pool.options().get_max_connections();
         loop {
             match pool.begin_with("BEGIN IMMEDIATE").await {
-                // A connection that sqlx takes to be in a transaction which is long over. It would
-                // stay so for ever: see `settle`, which a handler that panics does not come by.
+                // sqlx takes this connection to be in a transaction that is long over, because a
+                // handler panicked and `settle` was not called. It would stay so for ever, so it is
+                // closed.
                 Err(sqlx::Error::InvalidSavePointStatement) if tries > 0 => {
                     tries -= 1;
                     let connection = pool.acquire().await?;
@@ -62,8 +63,8 @@ impl LayerDatabase for sqlx::Sqlite {
         }
     }
 
-    /// A transaction that is over cannot be ended: SQLite refuses, and sqlx goes on to count it. So
-    /// there is a new one to end. Within a transaction `BEGIN` is refused, and nothing happens.
+    /// SQLite refuses to end a transaction that is over, and sqlx would go on counting it. So this
+    /// begins a new one to end. Within a transaction `BEGIN` is refused, and nothing happens.
     async fn settle(connection: &mut Self::Connection) {
         let _ = sqlx::raw_sql("BEGIN").execute(connection).await;
     }

@@ -22,11 +22,11 @@ pub enum LayerError {
     /// The response could not be recorded; what the handler did is rolled back.
     #[error("the response could not be recorded")]
     Record(#[source] StoreError),
-    /// The transaction could not be committed, or the answer of the database was lost: whether it
-    /// was, is not known.
+    /// The transaction could not be committed, or the database's answer was lost: it is unknown
+    /// whether it was committed.
     #[error("the transaction could not be committed")]
     Commit(#[source] sqlx::Error),
-    /// The transaction could not be rolled back in order. The database does so when it finds the
+    /// The transaction could not be rolled back in order. The database rolls back when it finds the
     /// connection gone.
     #[error("the transaction could not be rolled back")]
     Rollback(#[source] sqlx::Error),
@@ -40,13 +40,13 @@ pub enum LayerError {
         bytes_max: usize,
     },
     /// The body of the response broke off; what the handler did is rolled back.
-    #[error("the body of the response broke off")]
+    #[error("the body of the response was cut off")]
     ResponseBody(#[source] BoxError),
     /// The recorded response cannot be read (see I-17).
-    #[error("the recorded response does not fit this version; drain or migrate it")]
+    #[error("this version cannot read the recorded response; drain or migrate it")]
     IncompatibleState(#[source] DecodeError),
-    /// Somebody else recorded an error under the key: the middleware records none.
-    #[error("an error is recorded under the key, of the class {:?}", .0.class_tag)]
+    /// Other code recorded an error under the key; the middleware itself never does.
+    #[error("an error of class {:?} is recorded under the key", .0.class_tag)]
     RecordedFailure(StoredError),
 }
 
@@ -75,8 +75,8 @@ fn of_store(error: &StoreError) -> Problem {
         | StoreError::NoAttempt { .. }
         | StoreError::AlreadyEnded { .. } => Problem::AttemptLost,
         StoreError::Database(source) => match source.downcast_ref() {
-            // It spoke, and would say the same again: a table that is not there, or a transaction
-            // that an error of the handler's has ended.
+            // The database answered, and would answer the same again: a table is missing, or an
+            // error of the handler's has ended the transaction.
             Some(sqlx::Error::Database(_)) | None => Problem::Internal,
             Some(_) => Problem::Unavailable,
         },
@@ -86,9 +86,9 @@ fn of_store(error: &StoreError) -> Problem {
     }
 }
 
-/// A constraint that is checked at the end has refused the transaction. Of anything else it cannot
-/// be said whether it came before the commit or after: a connection that is lost, a server that
-/// shuts down while it waits for a replica.
+/// What a failed commit means. Two cases: (1) a deferred constraint refused the transaction, so
+/// nothing was committed; (2) anything else, such as a lost connection or a server that shuts down
+/// while it waits for a replica: it is unknown whether it was committed.
 fn of_commit(error: &sqlx::Error) -> Problem {
     match error.as_database_error().map(sqlx::error::DatabaseError::kind) {
         None | Some(ErrorKind::Other) => Problem::OutcomeUnknown,

@@ -1,21 +1,23 @@
 //! The transaction around a handler: begun, and ended in one of three ways.
 //!
-//! The middleware is the caller that owns the transaction (I-14); the store only speaks in it.
+//! The middleware is the caller that owns the transaction (I-14); the store only runs statements in
+//! it.
 
 use sqlx::Transaction;
 
 use super::config::Config;
 use super::database::LayerDatabase;
 use super::error::LayerError;
-use super::tx::Lent;
+use super::tx::LentTransaction;
 use crate::json::Json;
 use crate::key::IdempotencyKey;
 use crate::outcome::{Attempt, Outcome};
 use crate::request::Request;
 use crate::store::{RawOutcome, StoreError};
 
-/// How often a request is begun in a new transaction where the database could not order the one
-/// before among others. Nothing has run by then; more would be load on a database that has enough.
+/// How often a request is begun, each time in a new transaction, when the database could not order
+/// the one before among others. The handler has not run by then; more tries would burden a database
+/// that is busy already.
 const BEGINS_MAX: u32 = 3;
 
 impl<DB: LayerDatabase> Config<DB> {
@@ -42,7 +44,7 @@ impl<DB: LayerDatabase> Config<DB> {
         }
     }
 
-    /// Records the response and makes it durable, with all that is in the transaction.
+    /// Records the response and commits it together with the handler's work.
     pub(super) async fn keep(
         &self,
         mut transaction: Transaction<'static, DB>,
@@ -59,8 +61,8 @@ impl<DB: LayerDatabase> Config<DB> {
         transaction.commit().await.map_err(LayerError::Commit)
     }
 
-    /// Records the response alone, in a transaction of its own. Where somebody else has the key by
-    /// now, theirs is what counts.
+    /// Records the response alone, in a transaction of its own. If another request has taken the
+    /// key meanwhile, that request's record counts.
     pub(super) async fn keep_alone(
         &self,
         key: &IdempotencyKey,
@@ -78,16 +80,15 @@ impl<DB: LayerDatabase> Config<DB> {
     }
 
     /// Undoes what a handler did.
-    pub(super) async fn give_up(&self, lent: Lent<DB>) {
+    pub(super) async fn give_up(&self, lent: LentTransaction<DB>) {
         match lent.take_back() {
             Some(transaction) => self.roll_back(transaction).await,
             None => self.report(&LayerError::TransactionHeld),
         }
     }
 
-    /// Undoes everything, and says so before the caller is answered: a repetition that comes at
-    /// once finds the key fresh. Where it fails the connection is of no use any more, and the
-    /// database rolls back by itself.
+    /// Rolls back before the caller is answered, so that an immediate repetition finds the key
+    /// fresh. If it fails, the connection is unusable, and the database rolls back by itself.
     pub(super) async fn roll_back(&self, mut transaction: Transaction<'static, DB>) {
         DB::settle(&mut transaction).await;
         if let Err(error) = transaction.rollback().await {

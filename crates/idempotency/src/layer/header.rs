@@ -19,7 +19,7 @@ pub(super) fn key(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, Problem> 
         return Ok(None);
     };
     if values.next().is_some() {
-        return Err(invalid("the header Idempotency-Key is there more than once"));
+        return Err(invalid("the header Idempotency-Key appears more than once"));
     }
     let text = std::str::from_utf8(value.as_bytes())
         .map_err(|_| invalid("the idempotency key is not UTF-8"))?;
@@ -28,7 +28,7 @@ pub(super) fn key(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, Problem> 
         None => Ok(Some(Cow::Borrowed(text))),
         Some(rest) => unquoted(rest)
             .map(|text| Some(Cow::Owned(text)))
-            .ok_or_else(|| invalid("the quotes of the idempotency key are not those of a string")),
+            .ok_or_else(|| invalid("the idempotency key is not a valid quoted string")),
     }
 }
 

@@ -11,7 +11,7 @@
 //! use indelible_idempotency::store::{PostgresStoreFactory, Settings};
 //! use sqlx::{PgPool, Postgres};
 //!
-//! /// Whoever an outer layer found the caller to be.
+//! /// The caller, as authenticated by an outer layer.
 //! #[derive(Clone)]
 //! struct User(String);
 //!
@@ -133,7 +133,7 @@
 //!   fails the request; its transaction rolls back when the guard goes.
 //! - **Bodies given on.** The inner service gets [`GuardedBody`] as its request's body. axum's routes
 //!   take any; a service that insists on one type needs the body mapped.
-//! - **Expired records** are replayed until somebody
+//! - **Expired records** are replayed until the service
 //!   [purges](crate::store::RawIdempotencyStore::purge_expired) them (see I-19).
 
 mod body;

@@ -1,5 +1,5 @@
-//! What the caller is told where the handler has no word: one closed list, as problem documents
-//! (RFC 9457). None of them carries anything of the database or of a recorded request.
+//! The middleware's own answers, in one closed list, as problem documents (RFC 9457). None of them
+//! carries anything of the database or of a recorded request.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -18,21 +18,22 @@ const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 pub(super) enum Problem {
     /// There is no key, and one is required.
     KeyRequired,
-    /// The key cannot be one (see I-6).
+    /// The key is invalid (see I-6).
     KeyInvalid(String),
-    /// Whose key it is cannot be told.
+    /// The scope's function named no owner of the key.
     ScopeUnknown,
     /// The request's body broke off.
     RequestUnreadable,
     /// The request's body is beyond the bound.
     RequestTooLarge { bytes_max: usize },
-    /// Somebody is at it (see I-13).
+    /// Another request with this key is in flight (see I-13).
     InProgress { retry_after: Duration },
-    /// Somebody was at it, and nobody knows what became of it (see C-34).
+    /// Another request with this key began the work and never ended it: its outcome is unknown (see
+    /// C-34).
     Indeterminate,
     /// The key stands for another request (see I-12).
     Mismatch,
-    /// What is recorded is an error, and not of this middleware.
+    /// An error is recorded that the middleware did not record.
     RecordedFailure,
     /// What is recorded does not fit this version (see I-17).
     IncompatibleState,
@@ -40,15 +41,15 @@ pub(super) enum Problem {
     ResponseTooLarge,
     /// The handler's response broke off.
     ResponseUnreadable,
-    /// The handler went, and left the transaction locked.
+    /// The handler returned while a guard of its transaction was alive.
     TransactionHeld,
-    /// The attempt is gone from under the handler.
+    /// The attempt's row is gone: the handler ended the transaction itself.
     AttemptLost,
     /// The database refuses, and would again.
     Internal,
-    /// The database is not there, or has too much to do. Nothing was done.
+    /// The database cannot be reached, or is too busy. Nothing was done.
     Unavailable,
-    /// The end of the transaction was not heard of.
+    /// The database's answer to the commit was lost.
     OutcomeUnknown,
 }
 
@@ -109,28 +110,29 @@ impl Problem {
         Cow::Borrowed(match self {
             Self::KeyRequired => "the request needs the header Idempotency-Key",
             Self::KeyInvalid(why) => return Cow::Owned(why.clone()),
-            Self::ScopeUnknown => "it cannot be told whose idempotency key this is",
-            Self::RequestUnreadable => "the body of the request broke off",
+            Self::ScopeUnknown => "the owner of the idempotency key cannot be determined",
+            Self::RequestUnreadable => "the body of the request was cut off",
             Self::RequestTooLarge { bytes_max } => {
                 return Cow::Owned(format!(
                     "the body of the request has more than {bytes_max} bytes"
                 ));
             }
-            Self::InProgress { .. } => "a request with this key is being carried out",
+            Self::InProgress { .. } => "a request with this key is in progress",
             Self::Indeterminate => {
-                "a request with this key was begun and not ended; whether it was done is not known"
+                "a request with this key began and did not finish; it is unknown whether it was \
+                 done"
             }
             Self::Mismatch => "the key was used for another request",
-            Self::RecordedFailure => "the request with this key failed for good",
+            Self::RecordedFailure => "the request with this key failed permanently",
             Self::IncompatibleState => "the recorded response cannot be read",
             Self::ResponseTooLarge => "the response is too large to be recorded; nothing was done",
-            Self::ResponseUnreadable => "the response broke off; nothing was done",
+            Self::ResponseUnreadable => "the response was cut off; nothing was done",
             Self::TransactionHeld => "the transaction could not be ended; nothing was done",
             Self::AttemptLost => "the attempt at the request was lost",
             Self::Internal => "the request could not be recorded; nothing was done",
             Self::Unavailable => "the request cannot be recorded now; nothing was done",
             Self::OutcomeUnknown => {
-                "whether the request was done is not known; send it again with the same key"
+                "it is unknown whether the request was done; send it again with the same key"
             }
         })
     }
@@ -159,7 +161,7 @@ impl Problem {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(after) = self.retry_after() {
-            // Whole seconds; 0 would ask for a storm.
+            // Whole seconds, and at least 1: with 0, clients would repeat at once.
             headers.insert(RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
         }
         response

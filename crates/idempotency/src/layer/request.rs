@@ -32,8 +32,8 @@ pub(super) fn recorded(parts: &Parts, body: &[u8]) -> Request {
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let text = match json(parts, body) {
         Some(json) => {
-            // The body stands by itself as JSON before it stands in here: one that is only a part
-            // of something cannot reach beyond its place.
+            // The body was checked as a JSON value of its own before it is embedded here, so a
+            // fragment cannot reach beyond its place.
             let (method, target) = (quoted(method), quoted(target));
             format!(r#"{{"method":{method},"target":{target},"body":{json}}}"#)
         }
@@ -124,7 +124,7 @@ mod tests {
         assert_ne!(hash("POST", "/a", None, b"a b"), first);
     }
 
-    /// A body that is no JSON by itself is bytes, and cannot speak for its surroundings.
+    /// A body that is no JSON by itself is taken as bytes, and cannot alter the record around it.
     #[test]
     fn no_json_is_bytes() {
         for body in [

@@ -34,8 +34,8 @@ struct Version {
     version: u32,
 }
 
-/// Headers that are of one connection or one moment, and are not recorded. `set-cookie` is among
-/// them: a session that was opened then must not be handed out now.
+/// Headers that belong to one connection or one moment, and are not recorded. `set-cookie` is among
+/// them: a replay must not hand out the session that was opened for the first response.
 const NOT_RECORDED: [&str; 10] = [
     "connection",
     "content-length",
@@ -80,12 +80,14 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
         .collect()
 }
 
-/// The response that was recorded. What is not of this form was recorded by somebody else, or by a
+/// The response that was recorded. A value of another form was recorded by other code, or by a
 /// later version (I-17).
 pub(super) fn replayed(recorded: &Json) -> Result<Response<Full<Bytes>>, DecodeError> {
     let Version { version } = recorded.decode().map_err(unreadable)?;
     if version != VERSION {
-        return Err(unreadable(format!("its version is {version}, and {VERSION} is known")));
+        return Err(unreadable(format!(
+            "it has version {version}; this build reads version {VERSION}"
+        )));
     }
     let ResponseV1 { status, headers, body, .. } = recorded.decode().map_err(unreadable)?;
     let mut response = Response::new(Full::from(body.into_bytes().map_err(unreadable)?));

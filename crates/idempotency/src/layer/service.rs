@@ -20,7 +20,7 @@ use super::config::{Config, Recording, Scope};
 use super::database::LayerDatabase;
 use super::error::LayerError;
 use super::problem::Problem;
-use super::tx::Lent;
+use super::tx::LentTransaction;
 use super::{header, request, response};
 use crate::json::Json;
 use crate::key::IdempotencyKey;
@@ -64,7 +64,7 @@ impl<DB: LayerDatabase> IdempotencyLayer<DB> {
         self
     }
 
-    /// Is told of everything that goes wrong on this side. The caller is not: it gets a problem
+    /// Called with every error on the service's side. The caller is not told: it gets a problem
     /// document without reasons.
     pub fn on_error(mut self, on_error: impl Fn(&LayerError) + Send + Sync + 'static) -> Self {
         Arc::make_mut(&mut self.config).on_error = Some(Arc::new(on_error));
@@ -119,19 +119,19 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        // The one that was made ready takes the request; its clone need not be.
+        // The instance that was polled ready must take the request; its clone may not be ready.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
         let config = Arc::clone(&self.config);
         Box::pin(async move {
             let guarded = match config.guarded(request).await {
-                Ok(Arrived::Guarded(guarded)) => guarded,
-                Ok(Arrived::Unguarded(request)) => {
+                Ok(Arrival::KeyedRequest(guarded)) => guarded,
+                Ok(Arrival::Unguarded(request)) => {
                     return inner.call(request.map(Either::Right)).await.map(as_it_came);
                 }
                 Err(problem) => return Ok(made(problem.response())),
             };
-            let Guarded { mut request, key, recorded } = guarded;
+            let KeyedRequest { mut request, key, recorded } = guarded;
             let (lent, attempt) = match config.run(&key, &recorded).await {
                 Ok(Run::Fresh(lent, attempt)) => (lent, attempt),
                 Ok(Run::Answer(response)) => return Ok(made(response)),
@@ -158,20 +158,20 @@ fn made<B>(response: Response<Full<Bytes>>) -> Response<GuardedBody<B>> {
     response.map(Either::Left)
 }
 
-enum Arrived<B> {
+enum Arrival<B> {
     Unguarded(Request<B>),
-    Guarded(Guarded),
+    KeyedRequest(KeyedRequest),
 }
 
 /// A request with a key, read whole.
-struct Guarded {
+struct KeyedRequest {
     request: Request<Full<Bytes>>,
     key: IdempotencyKey,
     recorded: Recorded,
 }
 
 enum Run<DB: LayerDatabase> {
-    Fresh(Lent<DB>, Attempt),
+    Fresh(LentTransaction<DB>, Attempt),
     Answer(Response<Full<Bytes>>),
 }
 
@@ -179,30 +179,30 @@ enum Run<DB: LayerDatabase> {
 struct Ran<DB: LayerDatabase> {
     key: IdempotencyKey,
     recorded: Recorded,
-    lent: Lent<DB>,
+    lent: LentTransaction<DB>,
     attempt: Attempt,
 }
 
-/// The methods whose repetition may do harm; `PUT` and `DELETE` too, for what they answer a second
-/// time is another matter.
+/// The methods whose repetition may do harm. `PUT` and `DELETE` are among them, since their second
+/// answer can differ from the first.
 fn is_guarded(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method)
 }
 
 impl<DB: LayerDatabase> Config<DB> {
     /// Reads the key, then the body: a caller that is slow to send holds no transaction.
-    async fn guarded<B>(&self, request: Request<B>) -> Result<Arrived<B>, Problem>
+    async fn guarded<B>(&self, request: Request<B>) -> Result<Arrival<B>, Problem>
     where
         B: Body<Data = Bytes>,
         B::Error: Into<BoxError>,
     {
         if !is_guarded(request.method()) {
-            return Ok(Arrived::Unguarded(request));
+            return Ok(Arrival::Unguarded(request));
         }
         let text = match header::key(request.headers())? {
             Some(text) => text.into_owned(),
             None if self.is_required => return Err(Problem::KeyRequired),
-            None => return Ok(Arrived::Unguarded(request)),
+            None => return Ok(Arrival::Unguarded(request)),
         };
         let (parts, body) = request.into_parts();
         let key = self.scope.key(self.factory.settings().namespace(), &parts, &text)?;
@@ -215,14 +215,14 @@ impl<DB: LayerDatabase> Config<DB> {
         };
         let recorded = request::recorded(&parts, &body);
         let request = Request::from_parts(parts, Full::new(body));
-        Ok(Arrived::Guarded(Guarded { request, key, recorded }))
+        Ok(Arrival::KeyedRequest(KeyedRequest { request, key, recorded }))
     }
 
     /// The transaction to run the handler in, or what to answer instead.
     async fn run(&self, key: &IdempotencyKey, recorded: &Recorded) -> Result<Run<DB>, LayerError> {
         let (transaction, outcome) = self.begin(key, recorded).await?;
         if let Outcome::FreshAttempt(attempt) = outcome {
-            return Ok(Run::Fresh(Lent::new(transaction, key.clone()), attempt));
+            return Ok(Run::Fresh(LentTransaction::new(transaction, key.clone()), attempt));
         }
         self.roll_back(transaction).await;
         let problem = match outcome {
@@ -233,14 +233,15 @@ impl<DB: LayerDatabase> Config<DB> {
                 return Ok(Run::Answer(response));
             }
             Outcome::PriorError(error) => return Err(LayerError::RecordedFailure(error)),
-            // Nothing of what was recorded goes to a caller that sent something else (I-23).
+            // A caller that sent another request gets nothing of what was recorded (I-23).
             Outcome::Mismatch(_) => Problem::Mismatch,
             Outcome::InFlight(in_flight) => in_progress(in_flight),
         };
         Ok(Run::Answer(problem.response()))
     }
 
-    /// Ends what the handler's response says is to be kept, undone or forgotten.
+    /// Ends the transaction as the handler's response demands: commit, roll back and record, or
+    /// roll back.
     async fn end<B>(&self, ran: Ran<DB>, response: Response<B>) -> Response<GuardedBody<B>>
     where
         B: Body<Data = Bytes>,
@@ -252,7 +253,8 @@ impl<DB: LayerDatabase> Config<DB> {
             return as_it_came(response);
         }
         let (parts, body) = response.into_parts();
-        // The body may still be made, in the transaction.
+        // Read before the transaction is taken back: the handler may still be producing the body
+        // within it.
         let body = match body::read(body, self.response_bytes_max).await {
             Ok(body) => body,
             Err(why) => {
@@ -284,7 +286,8 @@ impl<DB: LayerDatabase> Config<DB> {
             return self.keep(transaction, &attempt, response).await;
         }
         self.roll_back(transaction).await;
-        // Nothing was done, so the caller may have the response whether it is recorded or not.
+        // The work was rolled back, so the caller may have the response whether it is recorded or
+        // not.
         if let Err(error) = self.keep_alone(&key, &recorded, response).await {
             self.report(&error);
         }

@@ -22,13 +22,15 @@ pub struct IdempotentTx<DB: Database> {
 struct Shared<DB: Database> {
     key: IdempotencyKey,
     slot: Mutex<Option<Transaction<'static, DB>>>,
-    /// The middleware wants it back. Set before the slot is tried, and looked at after it is
-    /// released, so that one of the two sides empties it.
+    /// The middleware wants the transaction back. The middleware sets this before it tries the
+    /// slot, and a guard reads it after it has released the slot. So at least one of the two finds
+    /// the slot free and empties it.
     is_over: AtomicBool,
 }
 
 impl<DB: Database> Shared<DB> {
-    /// The transaction, unless somebody is at it: then it goes when they are done.
+    /// Takes the transaction out, unless a guard holds the slot: then that guard does, when it is
+    /// dropped.
     fn end(&self) -> Option<Transaction<'static, DB>> {
         self.is_over.store(true, Ordering::SeqCst);
         self.slot.try_lock().ok()?.take()
@@ -36,14 +38,14 @@ impl<DB: Database> Shared<DB> {
 }
 
 impl<DB: Database> IdempotentTx<DB> {
-    /// The transaction's connection, for one at a time. Let go of the guard before the handler
+    /// The transaction's connection, for one task at a time. Drop the guard before the handler
     /// returns; afterwards there is nothing to lock.
     ///
     /// A transaction within it (`sqlx::Connection::begin` on the guard) is a savepoint. Do not
     /// `COMMIT` or `ROLLBACK` it with a statement of your own.
     pub async fn lock(&self) -> Result<IdempotentTxGuard<'_, DB>, Ended> {
         let slot = self.shared.slot.lock().await;
-        // The guard comes first: where all is over, dropping it cleans up.
+        // The guard is made first: if the transaction is over, dropping the guard rolls it back.
         let guard = IdempotentTxGuard { shared: &self.shared, slot: Some(slot) };
         let is_over = self.shared.is_over.load(Ordering::SeqCst);
         if is_over || guard.slot().is_none() { Err(Ended) } else { Ok(guard) }
@@ -72,7 +74,7 @@ impl<DB: Database> fmt::Debug for IdempotentTx<DB> {
 /// The connection of an [`IdempotentTx`], while it is held.
 pub struct IdempotentTxGuard<'a, DB: Database> {
     shared: &'a Shared<DB>,
-    /// There until it is dropped.
+    /// `Some` until the guard is dropped.
     slot: Option<MutexGuard<'a, Option<Transaction<'static, DB>>>>,
 }
 
@@ -100,7 +102,8 @@ impl<DB: Database> DerefMut for IdempotentTxGuard<'_, DB> {
 impl<DB: Database> Drop for IdempotentTxGuard<'_, DB> {
     fn drop(&mut self) {
         self.slot = None;
-        // The middleware came for it meanwhile and went without: nobody else would roll it back.
+        // The middleware tried to take the transaction while this guard held the slot, so this
+        // guard has to roll it back.
         if self.shared.is_over.load(Ordering::SeqCst) {
             drop(self.shared.end());
         }
@@ -109,15 +112,16 @@ impl<DB: Database> Drop for IdempotentTxGuard<'_, DB> {
 
 /// The transaction is over: the handler has returned, or its request was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the transaction of the request is over")]
+#[error("the transaction of the request has ended")]
 pub struct Ended;
 
-/// The middleware's end of it. Dropped with the request, it rolls back, whoever still has a handle.
-pub(super) struct Lent<DB: Database> {
+/// The middleware's handle. Dropped with the request, it rolls back, even if the handler has kept
+/// handles.
+pub(super) struct LentTransaction<DB: Database> {
     handle: IdempotentTx<DB>,
 }
 
-impl<DB: Database> Lent<DB> {
+impl<DB: Database> LentTransaction<DB> {
     pub(super) fn new(transaction: Transaction<'static, DB>, key: IdempotencyKey) -> Self {
         let slot = Mutex::new(Some(transaction));
         let shared = Shared { key, slot, is_over: AtomicBool::new(false) };
@@ -134,7 +138,7 @@ impl<DB: Database> Lent<DB> {
     }
 }
 
-impl<DB: Database> Drop for Lent<DB> {
+impl<DB: Database> Drop for LentTransaction<DB> {
     fn drop(&mut self) {
         drop(self.handle.shared.end());
     }

@@ -22,8 +22,8 @@ pub trait Client: Send + Sync {
         connection: &mut Self::Connection,
     ) -> impl Future<Output = Result<bool, ClientError>> + Send;
 
-    /// Inserts a row in progress, unless there is one, or another transaction is about to. It never
-    /// waits for another transaction.
+    /// Inserts a row in progress, unless there is one, or another transaction is about to insert
+    /// one. It never waits for another transaction.
     fn begin(
         &self,
         connection: &mut Self::Connection,
@@ -31,15 +31,15 @@ pub trait Client: Send + Sync {
     ) -> impl Future<Output = Result<Begun, ClientError>> + Send;
 
     /// Gives a row in progress, with this request and a lapsed lease, a new owner; none if there is
-    /// no such row, or another transaction is at it. It never waits for another transaction.
+    /// no such row, or another transaction is changing it. It never waits for another transaction.
     fn take_over(
         &self,
         connection: &mut Self::Connection,
         call: &BeginCall<'_>,
     ) -> impl Future<Output = Result<Option<OwnerToken>, ClientError>> + Send;
 
-    /// Ends a row in progress of this owner; false if there is none, or another transaction is at
-    /// it. It never waits for another transaction.
+    /// Ends a row in progress of this owner; false if there is none, or another transaction is
+    /// changing it. It never waits for another transaction.
     fn end(
         &self,
         connection: &mut Self::Connection,
@@ -55,8 +55,8 @@ pub trait Client: Send + Sync {
         lease: Duration,
     ) -> impl Future<Output = Result<bool, ClientError>> + Send;
 
-    /// Whether the transaction that made this token is over for the caller's snapshot, or is the
-    /// caller's own. If it is not, that its row is not to be seen means nothing.
+    /// Whether the transaction that made this token has ended for the caller's snapshot, or is the
+    /// caller's own. If not, a row of this token may exist though the caller does not see it.
     fn is_seen(
         &self,
         connection: &mut Self::Connection,
@@ -81,8 +81,8 @@ pub trait Client: Send + Sync {
         rows_max: u32,
     ) -> impl Future<Output = Result<u64, ClientError>> + Send;
 
-    /// Waits on the connection, without leaving the transaction; false where that shows nothing
-    /// new.
+    /// Waits on the connection, within the transaction; false if waiting cannot make new rows
+    /// visible.
     fn pause(
         &self,
         connection: &mut Self::Connection,
@@ -131,19 +131,19 @@ pub enum Ending<'a> {
     Committed(&'a str),
     /// With this error.
     Failed(&'a str),
-    /// As if it had not been: the row goes.
+    /// Without a trace: the row is deleted.
     Forgotten,
 }
 
-/// What an insert came to.
+/// What `begin` found.
 #[derive(Debug)]
 pub enum Begun {
     /// A row, with this owner.
     Fresh(OwnerToken),
     /// There is a row.
     Recorded(Recorded),
-    /// There is no row to be seen, and none was inserted: another transaction is at it, or was until
-    /// a moment ago.
+    /// No row is visible, and none was inserted: another transaction holds the key, or did until a
+    /// moment ago.
     Nothing,
 }
 
@@ -160,8 +160,8 @@ pub struct Recorded {
     pub result: Option<String>,
     /// The column `error_payload`.
     pub error: Option<String>,
-    /// Milliseconds until the lease ends; negative, since it ended. As of the snapshot that the row
-    /// was seen in, or before: later its owner may have ended it.
+    /// Milliseconds until the lease ends; negative if it has ended. As of the snapshot in which the
+    /// row was seen, or earlier: its owner may have ended it since.
     pub lease_ms: i64,
 }
 
@@ -182,11 +182,11 @@ pub struct Row {
     pub expires_at_ms: i64,
 }
 
-/// An error of a client, told apart by what helps.
+/// An error of a client, classified by what to do about it.
 #[derive(Debug)]
 pub enum ClientError {
-    /// Running the transaction again does.
+    /// Run the transaction again.
     Retry(BoxError),
-    /// Nothing that a store knows of.
+    /// Anything else.
     Other(BoxError),
 }

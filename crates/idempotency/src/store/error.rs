@@ -18,13 +18,13 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 pub enum StoreError {
     /// The database could not order this transaction among others (a serialization failure or a
     /// deadlock; a busy database, in SQLite): roll back, and run the whole transaction again.
-    #[error("the transaction collided with another one: roll it back and run it again")]
+    #[error("the transaction conflicts with another one: roll it back and run it again")]
     RetryTransaction(#[source] BoxError),
     /// The connection has no active transaction, and the binding insists on one (I-15).
     #[error("the connection has no active transaction")]
     NoTransaction,
     /// The key belongs to another consumer than the store.
-    #[error("the key is of the namespace {key}, the store of {store}")]
+    #[error("the key belongs to the namespace {key}, the store to {store}")]
     ForeignKey {
         /// The key's namespace.
         key: ConsumerNamespace,
@@ -44,8 +44,8 @@ pub enum StoreError {
         /// Under which key.
         key: IdempotencyKey,
     },
-    /// The same attempt ended before: whatever was done in this transaction was done then, so roll
-    /// back. Where it is the same end, its answer was lost, and all is well.
+    /// The same attempt ended before: its work was done then, so roll this transaction back. If it
+    /// ended the same way, only the first answer was lost, and all is well.
     #[error("the attempt at {key} has ended before, as {status}: roll back")]
     AlreadyEnded {
         /// Under which key.
@@ -56,11 +56,11 @@ pub enum StoreError {
         same: bool,
     },
     /// A request, result or error that cannot be recorded.
-    #[error("it cannot be recorded")]
+    #[error("the request or its outcome cannot be recorded")]
     Json(#[from] JsonError),
     /// The specification's `Internal.IncompatibleState` (I-17): what is recorded does not fit this
     /// version of the service. An operator must drain or migrate the table.
-    #[error("what is recorded does not fit this version; drain or migrate it")]
+    #[error("this version cannot read the record; drain or migrate it")]
     IncompatibleState(#[from] DecodeError),
     /// The database, or the way to it.
     #[error("the database reports an error")]
@@ -71,16 +71,16 @@ pub enum StoreError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
-    /// Not there, or not to be seen by this user.
-    #[error("there is no table {table}; the migration that makes it is {migration}")]
+    /// It does not exist, or this user may not see it.
+    #[error("the table {table} does not exist; create it with the migration {migration}")]
     Missing {
         /// The table, as it is named in statements.
         table: String,
         /// The file of this crate that makes it.
         migration: &'static str,
     },
-    /// There, and other than it should be.
-    #[error("the table {table} is not as {migration} makes it: {}", problems.join("; "))]
+    /// It exists, in another shape.
+    #[error("the table {table} differs from the migration {migration}: {}", problems.join("; "))]
     Shape {
         /// The table, as it is named in statements.
         table: String,

@@ -44,8 +44,8 @@ impl<C: Client> IdempotencyStoreFactory<C> {
         }
     }
 
-    /// A store on a connection in any state. Without a transaction each call is one by itself, so
-    /// that a row in progress is seen by others at once.
+    /// A store on a connection in any state. Without a transaction each call is one of its own, so
+    /// other transactions see a row in progress at once.
     pub fn in_connection<'c>(
         &'c self,
         connection: &'c mut C::Connection,

@@ -16,8 +16,8 @@ pub(super) const FAILED: &str = "failed";
 /// An outcome in JSON.
 pub type RawOutcome = Outcome<Json, Json, StoredError>;
 
-/// The outcome of a `begin` that finds this row (I-8). The hash is looked at before the status
-/// (I-28): whatever became of the other request, this is not it.
+/// The outcome of a `begin` that finds this row (I-8). The hash is compared before the status
+/// (I-28): if it differs, the row is about another request, whatever became of that one.
 pub(super) fn judge(
     recorded: Recorded,
     submitted_hash: RequestHash,
@@ -43,7 +43,7 @@ pub(super) fn hash(bytes: &[u8]) -> Result<RequestHash, DecodeError> {
 
 /// A recorded text as JSON. It was within limits when it was recorded.
 pub(super) fn json(what: &'static str, text: Option<String>) -> Result<Json, DecodeError> {
-    let text = text.ok_or_else(|| DecodeError { what, why: "there is none".to_owned() })?;
+    let text = text.ok_or_else(|| DecodeError { what, why: "it is missing".to_owned() })?;
     Json::parse_within(text, &Limits::NONE)
         .map_err(|why| DecodeError { what, why: why.to_string() })
 }
@@ -54,7 +54,7 @@ pub(super) fn error(text: Option<String>) -> Result<StoredError, DecodeError> {
 }
 
 pub(super) fn unknown_status(status: &str) -> DecodeError {
-    DecodeError { what: "status", why: format!("{status:?} is none") }
+    DecodeError { what: "status", why: format!("unknown status {status:?}") }
 }
 
 fn in_flight(lease_ms: i64) -> InFlight {

@@ -5,11 +5,11 @@
 //!
 //! - **One transaction** around `begin`, the work, and `commit`. The work and its record become
 //!   durable together; a crash leaves neither. Take this wherever the work is in the same database.
-//! - **Two transactions**, with the work between them, for work that happens elsewhere. The row is
-//!   then seen as in flight by others; its owner has a lease, and where the lease lapses without a
-//!   word, nobody can know whether the work was done: [`InFlight::Indeterminate`]. Taking over is
-//!   an explicit call ([`RawIdempotencyStore::take_over`]), or automatic for what is declared
-//!   harmless to do twice ([`OnLapse::Restart`]). An owner that comes late gets
+//! - **Two transactions**, with the work between them, for work that happens elsewhere. Other
+//!   transactions then see the row as in flight. Its owner has a lease; if the lease lapses without
+//!   a result, it is unknown whether the work was done: [`InFlight::Indeterminate`]. Taking over is
+//!   an explicit call ([`RawIdempotencyStore::take_over`]), or automatic for operations that are
+//!   declared harmless to do twice ([`OnLapse::Restart`]). An owner that comes late gets
 //!   [`StoreError::Superseded`]. The commit of the first transaction must be durable
 //!   (`synchronous_commit`), or a crash may take the record of work that was done.
 //!

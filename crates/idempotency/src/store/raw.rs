@@ -18,7 +18,7 @@ use crate::request::Request;
 /// The most rows that one purge deletes: a transaction of some milliseconds.
 pub const PURGE_ROWS_MAX: u32 = 10_000;
 
-/// The first pause while another is in flight, and the longest.
+/// The first pause while another attempt is in flight, and the longest.
 const PAUSE_FIRST: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
@@ -71,9 +71,9 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
         self.begin_or_take_over(key, request, self.on_lapse).await
     }
 
-    /// Begins a request and, where its owner's lease has lapsed, takes its place (C-34): the
-    /// decision of somebody who knows that the work was not done, or may be done again. Where the
-    /// work turns out to have been done, commit what came of it.
+    /// Begins a request and, if its owner's lease has lapsed, takes its place (C-34). Call it only
+    /// when it is known that the work was not done, or that it may be done again. If the work turns
+    /// out to have been done, commit its result.
     pub async fn take_over(
         &mut self,
         key: &IdempotencyKey,
@@ -106,7 +106,8 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
                     return Ok(Outcome::FreshAttempt(Attempt::resume(key.clone(), owner)));
                 }
                 Begun::Recorded(recorded) => judge(recorded, hash)?,
-                // Somebody may have been at it until a moment ago: then there is a row now.
+                // Another transaction may have committed its row a moment ago: then the next look
+                // finds it.
                 Begun::Nothing if !looked_again => {
                     looked_again = true;
                     continue;
@@ -117,7 +118,8 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
             if lapsed && on_lapse == OnLapse::Restart {
                 return match self.client.take_over(self.connection, &call).await? {
                     Some(owner) => Ok(Outcome::FreshAttempt(Attempt::resume(key.clone(), owner))),
-                    // Another transaction has the row: it takes over, or the owner ends after all.
+                    // Another transaction holds the row: it is taking over, or the owner is ending
+                    // it after all.
                     None => Ok(Outcome::InFlight(InFlight::Uncommitted)),
                 };
             }
@@ -160,8 +162,8 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
         if self.client.end(self.connection, &owner_call(attempt), ending).await? {
             return Ok(());
         }
-        // Nothing of this owner was in progress. Even where the same was said before, it is not said
-        // to be done: what else is in this transaction would be done twice.
+        // Nothing of this owner was in progress. Even if it ended the same way before, this is an
+        // error: the other work in this transaction would otherwise be done twice.
         let key = attempt.key();
         let Some(row) = self.row_of(attempt).await? else {
             return Err(StoreError::NoAttempt { key: key.clone() });
@@ -174,14 +176,15 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
         Err(not_in_progress(key, &row.recorded.status, same))
     }
 
-    /// The row of an attempt of which nothing was in progress; none if it is gone.
+    /// The row of an attempt that is not in progress; none if it is gone.
     async fn row_of(&mut self, attempt: &Attempt) -> Result<Option<Row>, StoreError> {
         let key = attempt.key();
         let row =
             self.client.lookup(self.connection, key.namespace().as_str(), key.value()).await?;
         match row {
             Some(row) if row.owner == attempt.owner().as_str() => Ok(Some(row)),
-            // Only who can see the attempt can see that it is gone, or another's.
+            // A snapshot from before the attempt cannot tell whether its row is gone, or another
+            // owner's.
             _ if !self.client.is_seen(self.connection, attempt.owner()).await? => {
                 Err(StoreError::RetryTransaction("the attempt is newer than the snapshot".into()))
             }
@@ -216,7 +219,7 @@ impl<'c, C: Client> RawIdempotencyStore<'c, C> {
         Ok(self.client.purge_expired(self.connection, namespace, window, rows_max).await?)
     }
 
-    /// Everything that is recorded under a key, for those who are asked about it.
+    /// Everything that is recorded under a key, for support staff.
     pub async fn lookup(&mut self, key: &IdempotencyKey) -> Result<Option<Record>, StoreError> {
         self.own(key)?;
         let row =

@@ -18,7 +18,7 @@ pub struct Record {
     pub hash: RequestHash,
     /// What became of it.
     pub state: RecordState,
-    /// How many owners it has had: more than one where somebody took over.
+    /// How many owners it has had: more than one after a take-over.
     pub owners: u32,
     /// When it was begun first.
     pub created_at: SystemTime,
@@ -69,7 +69,7 @@ impl Record {
 /// The last time that is told: the end of the year 9999.
 const MS_MAX: u64 = 253_402_300_799_999;
 
-/// Times before 1970 are 1970, and those without end are the last.
+/// Times before 1970 become 1970, and infinite ones [`MS_MAX`].
 fn time(ms: i64) -> SystemTime {
     let since = u64::try_from(ms).unwrap_or(0).min(MS_MAX);
     SystemTime::UNIX_EPOCH + Duration::from_millis(since)

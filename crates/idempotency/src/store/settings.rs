@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::namespace::ConsumerNamespace;
-use crate::text::Shown;
+use crate::text::QuotedText;
 
 /// The name that the shipped migrations give the table.
 pub const TABLE_NAME: &str = "idempotency_record";
@@ -14,8 +14,7 @@ pub const TABLE_NAME: &str = "idempotency_record";
 /// within the caller's transaction.
 pub const DURATION_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
-/// How long an owner has, unless said otherwise: longer than a request takes, shorter than a
-/// person waits.
+/// The default lease: longer than a request takes, shorter than a person waits.
 const LEASE: Duration = Duration::from_secs(60);
 
 /// The settings of a store: whose keys, in which table, for how long (I-15).
@@ -32,8 +31,8 @@ pub struct Settings {
 /// What a `begin` does that finds an owner's lease lapsed (C-34).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLapse {
-    /// Says so, as [`InFlight::Indeterminate`](crate::InFlight): taking over is a decision, and a
-    /// call of its own.
+    /// Returns [`InFlight::Indeterminate`](crate::InFlight): taking over is a decision, and a call
+    /// of its own.
     #[default]
     Indeterminate,
     /// Takes over: for operations that do no harm when they are done twice.
@@ -83,9 +82,9 @@ impl Settings {
         self
     }
 
-    /// How long a `begin` waits for one that is in flight, instead of saying so at once. SQLite
-    /// does not wait: a transaction there sees nothing that others do meanwhile. In PostgreSQL the
-    /// same is true of a row that is to be seen, above READ COMMITTED: do not wait there.
+    /// How long a `begin` waits for an attempt in flight before it says so. SQLite does not wait: a
+    /// transaction there sees nothing that others do meanwhile. The same holds in PostgreSQL above
+    /// READ COMMITTED for a visible row: set no wait there.
     pub fn in_flight_wait(mut self, wait: Duration) -> Self {
         self.in_flight_wait = wait;
         self
@@ -162,12 +161,12 @@ impl FromStr for TableName {
     }
 }
 
-/// Settings that cannot be meant.
+/// Settings that are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// C-3.
+    /// The window is shorter than the retry horizon (C-3).
     #[error(
-        "records are replayed for {replay_window:?}, less than callers may repeat a request: \
+        "records are replayed for {replay_window:?}, but callers may repeat a request for \
          {retry_horizon:?}"
     )]
     WindowTooShort {
@@ -177,7 +176,7 @@ pub enum SettingsError {
         retry_horizon: Duration,
     },
     /// Less than a millisecond, or more than [`DURATION_MAX`].
-    #[error("the {what} is {duration:?}; it is at least a millisecond and at most 100 years")]
+    #[error("the {what} is {duration:?}; it must be at least a millisecond and at most 100 years")]
     Duration {
         /// Which duration.
         what: &'static str,
@@ -186,9 +185,9 @@ pub enum SettingsError {
     },
     /// No name of a table.
     #[error(
-        "the table cannot be named {}: letters, digits and _, no digit first, at most \
-         {NAME_CHARS_MAX}, with a schema before a point if need be",
-        Shown(name)
+        "invalid table name {}: use letters, digits and _, no digit first, at most \
+         {NAME_CHARS_MAX} characters, optionally with a schema and a dot before it",
+        QuotedText(name)
     )]
     TableName {
         /// What it was.

@@ -17,19 +17,19 @@ use crate::key::IdempotencyKey;
 use crate::outcome::{Attempt, DecodeError, Mismatch, Outcome};
 use crate::request::Request;
 
-/// Makes of a request what it is compared by.
+/// Computes the part of a request that is compared.
 pub type Hashed<Req> = fn(&Req) -> Result<Json, JsonError>;
 
-/// One logical operation of a service: its name, the types of its request, result and error, what
-/// of a request counts, and whether it may be done twice. It is wired once (I-26), most simply as a
-/// constant.
+/// One logical operation of a service: its name, the types of its request, result and error, which
+/// part of a request is compared, and whether it may be done twice. It is wired once (I-26), most
+/// simply as a constant.
 ///
-/// The name is compared with the request: a refund under the key of a charge is another request,
-/// though it may have the same fields. It is stored in hashes, so it stays.
+/// The name is compared together with the request: a refund under the key of a charge is another
+/// request, though it may have the same fields. It is part of stored hashes, so it must not change.
 ///
 /// `Req` and `Res` are read back for as long as records are replayed: new fields need a default,
-/// and what a hash is made of must not change by a new release. [`Operation::hashing`] keeps the
-/// hash apart from the type.
+/// and a new release must not change what is hashed. [`Operation::hashing`] keeps the hash apart
+/// from the type.
 pub struct Operation<Req, Res, E = AppError> {
     name: &'static str,
     hashed: Option<Hashed<Req>>,
@@ -160,8 +160,8 @@ where
     }
 }
 
-/// A recorded outcome in the operation's types. That a result cannot be read is a bug that an
-/// operator must know of (I-17); that a recorded request cannot be read is not (I-18).
+/// A recorded outcome in the operation's types. A result that cannot be decoded is a bug that an
+/// operator must know of (I-17); a recorded request that cannot be decoded is not (I-18).
 fn decode<Req, Res, E>(outcome: RawOutcome) -> Result<Outcome<Req, Res, E>, StoreError>
 where
     Req: DeserializeOwned,

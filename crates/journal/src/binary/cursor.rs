@@ -1,5 +1,5 @@
-//! A place in a row that is being read: numbers, lengths and texts, each checked. It knows no
-//! events. Nothing here allocates, or panics, on the word of the row alone.
+//! Reads numbers, lengths and texts from a row, each checked. It knows no events. Nothing here
+//! allocates or panics because of what the row claims.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use super::varint::{self, VarintError};
 use crate::names::NameError;
 use crate::time::Micros;
 
-/// What of a row is still to be read.
+/// The part of a row that is still to be read.
 pub(super) struct Cursor<'a> {
     row: &'a Bytes,
     /// Always a suffix of `row`.
@@ -78,15 +78,15 @@ impl<'a> Cursor<'a> {
         self.varint().map(Micros::new)
     }
 
-    /// How many things of at least `bytes_each` follow. They must have room in what is left of
-    /// the row, so whoever reserves memory for them is bounded by the row.
+    /// How many elements of at least `bytes_each` follow. They must fit into the rest of the row,
+    /// so the row bounds the memory that the caller reserves for them.
     pub(super) fn count(&mut self, bytes_each: usize) -> Result<usize, DecodeError> {
         let offset = self.offset();
         let count = self.varint()?;
         self.room_for(count, bytes_each, offset)
     }
 
-    /// The same for a count that was read at `offset`.
+    /// Checks the same for a count that was read at `offset`.
     pub(super) fn room_for(
         &self,
         count: u64,
@@ -138,7 +138,7 @@ impl<'a> Cursor<'a> {
         new(text).map_err(|source| DecodeError::Name { offset, source })
     }
 
-    /// The row must have been read to its end.
+    /// Checks that the row was read to its end.
     pub(super) fn finish(self) -> Result<(), DecodeError> {
         match self.rest.len() {
             0 => Ok(()),
@@ -147,10 +147,10 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The last value of a kind that was read, and its bytes. The calls of one batch mostly repeat
-/// one function and one policy: those are compared, then shared, not parsed and allocated again.
+/// The last value of a kind that was read, and its bytes. The calls of one batch mostly repeat one
+/// function and one policy: equal bytes share the value, which is not parsed again.
 ///
-/// That is sound because an encoding says where it ends: bytes that begin with one cannot be
+/// That is sound because an encoding determines where it ends: bytes that begin with it cannot be
 /// read as anything else.
 pub(super) struct Memo<'a, T> {
     last: Option<(&'a [u8], T)>,

@@ -4,27 +4,27 @@ use super::{VERSION, WAIT_MEMBERS_MAX};
 use crate::event::Sequence;
 use crate::names::NameError;
 
-/// Why entries are not a batch that can be stored: a mistake of the caller, except for
+/// Why entries are not a batch that can be stored: a mistake of the calling code, except for
 /// [`EncodeError::TooManyWaiting`], which [`super::batches`] avoids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// A row says where it stands by its first event, so there must be one.
-    #[error("a batch has at least one event")]
+    /// A row has the sequence of its first event, so there must be one.
+    #[error("a batch must have at least one event")]
     Empty,
-    /// Only the first event's place is stored; the others follow it.
+    /// Only the first event's sequence is stored; the others follow it.
     #[error("event {found} cannot follow event {after} in a batch")]
     NotConsecutive {
-        /// The event before.
+        /// The sequence before.
         after: Sequence,
-        /// The event that should have been next to it.
+        /// The sequence that should have been the next.
         found: Sequence,
     },
-    /// The event says something that the format leaves out because no accepted journal can say
-    /// otherwise: these entries are not of this execution's journal.
+    /// The event differs from what the format leaves out because every accepted journal has it:
+    /// these entries are not of this execution's journal.
     #[error("event {sequence} cannot be stored: {what}")]
     Unstorable {
-        /// Which event.
+        /// The event's sequence.
         sequence: Sequence,
         /// What is wrong with it.
         what: &'static str,
@@ -32,7 +32,7 @@ pub enum EncodeError {
     /// The wait sets of a batch have too many members in all.
     #[error("with event {sequence} the batch waits on more than {WAIT_MEMBERS_MAX} promises")]
     TooManyWaiting {
-        /// The event that is one too many.
+        /// The first event that is too many.
         sequence: Sequence,
     },
 }
@@ -43,8 +43,8 @@ pub enum EncodeError {
 pub enum DecodeError {
     /// The row is in a format that this build does not know.
     #[error(
-        "the row has format version {found}, and this build reads version {known}: it was \
-         written by a newer Indelible, or it is no journal"
+        "the row has format version {found}, but this build reads version {known}: a newer \
+         Indelible wrote it, or it is not a journal"
     )]
     UnknownVersion {
         /// The row's version.
@@ -52,13 +52,13 @@ pub enum DecodeError {
         /// The newest version that this build knows.
         known: u8,
     },
-    /// The row is too short for what it says it holds.
-    #[error("the row is cut short: it ends within what begins at byte {offset}")]
+    /// The row is too short for what it claims to hold.
+    #[error("the row is cut short: it ends within the item that begins at byte {offset}")]
     Truncated {
-        /// Where the field that is not all there begins.
+        /// Where the incomplete field begins.
         offset: usize,
     },
-    /// A field holds what nobody writes.
+    /// A field has a value that no encoder writes.
     #[error("malformed at byte {offset}: {what}")]
     Malformed {
         /// Where the field begins.
@@ -67,7 +67,7 @@ pub enum DecodeError {
         what: &'static str,
     },
     /// A field holds a text that is not a name.
-    #[error("malformed at byte {offset}: not a name")]
+    #[error("malformed at byte {offset}: invalid name")]
     Name {
         /// Where the text begins, with its length.
         offset: usize,
@@ -75,9 +75,9 @@ pub enum DecodeError {
         source: NameError,
     },
     /// The row goes on after its last event.
-    #[error("the last event ends at byte {offset}, and {count} more bytes follow")]
+    #[error("the last event ends at byte {offset}, but {count} more bytes follow")]
     TrailingBytes {
-        /// Where the first of them stands.
+        /// Where the first trailing byte is.
         offset: usize,
         /// How many there are.
         count: usize,

@@ -1,5 +1,5 @@
 //! Fuzzing on stable Rust, the same on every run: mutations of valid rows. Whatever the bytes,
-//! reading them ends without a panic, in memory that the row bounds, and what can be read has no
+//! reading them ends without a panic, in memory that the row bounds, and a readable row has no
 //! other encoding.
 
 use bytes::Bytes;
@@ -12,10 +12,7 @@ use crate::ids::ExecutionId;
 use crate::payload::{Failure, Outcome, Payload};
 use crate::policy::RetryPolicy;
 use crate::strategies::any_batch;
-use prng::Prng;
-
-#[path = "../../tests/support/prng.rs"]
-mod prng;
+use indelible_test_support::Prng;
 
 const ROWS: usize = 200;
 const MUTATIONS: usize = 100_000;
@@ -23,13 +20,13 @@ const MUTATIONS: usize = 100_000;
 /// A number of any length on disk.
 fn any_length(random: &mut Prng) -> u64 {
     let bits = random.index(64);
-    random.next() >> bits
+    random.number() >> bits
 }
 
 /// Changes a row in one way. `other` is a row to take a piece of.
 fn mutate(random: &mut Prng, row: &mut Vec<u8>, other: &[u8]) {
     // Half of all changes are near the front, where the structure is.
-    let span = if random.next().is_multiple_of(2) { row.len().min(24) } else { row.len() };
+    let span = if random.number().is_multiple_of(2) { row.len().min(24) } else { row.len() };
     let at = random.index(span);
     match random.index(9) {
         0 | 1 if !row.is_empty() => row[at] ^= 1 << random.index(8),
@@ -39,7 +36,7 @@ fn mutate(random: &mut Prng, row: &mut Vec<u8>, other: &[u8]) {
         5 if !row.is_empty() => {
             row.remove(at);
         }
-        // A number in place of a byte: a length or count that is a lie.
+        // A number in place of a byte: a wrong length or count.
         6 if !row.is_empty() => {
             let mut number = Vec::new();
             varint::write(&mut number, any_length(random));
@@ -137,7 +134,7 @@ impl Held {
     }
 }
 
-/// Reads a row and, if it can be read, checks it; says whether.
+/// Reads a row and, if it is readable, checks it. Returns whether it is readable.
 fn try_row(execution_id: &ExecutionId, row: &[u8]) -> bool {
     let Ok(records) = decode(execution_id, Bytes::copy_from_slice(row)) else { return false };
     let held = Held::of(&records);
@@ -188,7 +185,7 @@ fn random_bytes() {
     for _ in 0..MUTATIONS {
         let mut row: Vec<u8> =
             (0..random.index(40)).map(|_| random.byte() >> random.index(8)).collect();
-        if !random.next().is_multiple_of(4) {
+        if !random.number().is_multiple_of(4) {
             row.splice(..0, [super::VERSION, 0, 1 + random.byte() % 3]);
         }
         try_row(execution_id, &row);

@@ -1,9 +1,9 @@
 //! The stored form of a journal's events, byte by byte in `docs/formats/journal-binary.md`.
 //!
 //! The unit is the batch: all events of one commit are one row, which can be read alone. The row
-//! does not say whose it is; the store's key does. One batch has one encoding, and what is
-//! written under a version is read for ever (D12): a change is a new version beside this one.
-//! It knows nothing of stores, and nothing of what may follow what: [`crate::Journal`] does.
+//! does not name its journal; the store's key does. One batch has one encoding, and what is written
+//! under a version is read for ever (D12): a change is a new version beside this one. This module
+//! knows nothing of stores, nor of the order of events: [`crate::Journal`] does.
 
 mod cursor;
 mod error;
@@ -22,14 +22,14 @@ use bytes::Bytes;
 pub use self::error::{DecodeError, EncodeError};
 use crate::event::{Entry, Event, Record};
 use crate::ids::ExecutionId;
-/// The most members that the wait sets of one batch have in all. A range of them takes a few
-/// bytes, so it is the one thing in a row that grows in memory without a limit of its own.
+/// The most members that the wait sets of one batch have in all. A range of members takes a few
+/// bytes, so they are the one thing in a row whose memory the row's size does not bound.
 pub use crate::wait::WAIT_MEMBERS_MAX;
 
 /// The version that is written: a row's first byte.
 pub const VERSION: u8 = 1;
 
-/// What a row needs beside its payloads, roughly: the header, and a few bytes an event.
+/// A row's size beside its payloads, roughly: the header, and a few bytes an event.
 const ROW_BYTES_GUESS: usize = 64;
 const EVENT_BYTES_GUESS: usize = 48;
 
@@ -68,15 +68,15 @@ pub fn batches(entries: &[Entry]) -> impl Iterator<Item = &[Entry]> {
             }
             waiting > WAIT_MEMBERS_MAX
         });
-        // No entry is over by itself: the journal refuses it.
+        // No entry exceeds the bound by itself: the journal refuses it.
         let (batch, after) = rest.split_at(over.unwrap_or(rest.len()).max(1).min(rest.len()));
         rest = after;
         (!batch.is_empty()).then_some(batch)
     })
 }
 
-/// The events of a row of `execution_id`'s journal. Nobody has checked yet that they belong
-/// there: [`crate::Journal::recover`] does.
+/// The events of a row of `execution_id`'s journal. They are not checked to belong there:
+/// [`crate::Journal::recover`] does that.
 ///
 /// Payloads are views of the row, not copies: one that is kept keeps the whole row in memory.
 #[expect(clippy::needless_pass_by_value, reason = "the records are views of the row: it is theirs")]

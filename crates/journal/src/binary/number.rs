@@ -1,5 +1,5 @@
-//! The numbers that stand for events and other variants on disk. They are written out, not
-//! derived from an order in some source file, and none is ever used again for something else.
+//! The numbers of events and other variants on disk. They are written out, not derived from the
+//! order in a source file, and no number is ever used again for something else.
 
 use crate::event::{Event, InvokeKind};
 use crate::payload::ErrorKind;
@@ -7,7 +7,7 @@ use crate::policy::RetryCause;
 
 /// A variant without fields that is one byte on disk.
 pub(super) trait Numbered: Copy {
-    /// What a reader says of a number that stands for nothing.
+    /// What is wrong with a number that stands for no variant.
     const UNKNOWN: &'static str;
 
     /// Its byte.
@@ -78,7 +78,7 @@ pub(super) mod await_kind {
     pub(crate) const SIGNAL_OR: u8 = 4;
 }
 
-/// Bytes of [`Event`]. None is 0, so that a hole in a file is no event.
+/// Bytes of [`Event`]. None is 0, so that zeros in a damaged file are no event.
 pub(super) mod tag {
     pub(crate) const EXECUTION_STARTED: u8 = 1;
     pub(crate) const EXECUTION_COMPLETED: u8 = 2;
@@ -141,7 +141,7 @@ pub(super) mod started {
 pub(super) mod wait_set {
     /// The rest of a join set, whose number follows.
     pub(crate) const REST_OF: u64 = 0;
-    /// Members, in this many runs more.
+    /// The members are listed: this number plus the number of runs.
     pub(crate) const LISTED: u64 = 1;
 }
 

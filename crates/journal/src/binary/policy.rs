@@ -1,5 +1,6 @@
-//! A retry policy's bytes, written and read side by side: one or two bytes of flags, then only
-//! what is not the usual. It stands in every InvokeScheduled, so the usual one takes two bytes.
+//! The encoding of a retry policy, written and read side by side: one or two bytes of flags, then
+//! only what differs from the usual. It is in every InvokeScheduled, so the usual policy takes two
+//! bytes.
 
 use super::cursor::Cursor;
 use super::error::DecodeError;
@@ -31,8 +32,8 @@ const CALLEE: u8 = 1 << 2;
 const NO_ANSWER: u8 = 1 << 3;
 const MORE_KNOWN: u8 = RECONCILER | NOT_PROCESSED | CALLEE | NO_ANSWER;
 
-/// The backoff that is not written. It is a part of the format and never changes, whatever
-/// becomes of `RetryPolicy::default()`.
+/// The backoff that is not written. It is a part of the format and never changes, even if
+/// `RetryPolicy::default()` does.
 const USUAL_BACKOFF: Backoff =
     Backoff { base: Micros::new(1_000_000), cap: Micros::new(60_000_000) };
 

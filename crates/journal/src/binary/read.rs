@@ -1,6 +1,6 @@
-//! Reads a batch. The row is not trusted: it may come from a broken disk or from anybody's
-//! backup. Whatever it holds, reading it ends in records or an error, in memory that the row's
-//! size and [`WAIT_MEMBERS_MAX`] bound, and only the one encoding of a batch is taken.
+//! Reads a batch. The row is not trusted: it may come from a broken disk or a foreign backup.
+//! Whatever it holds, reading it ends in records or an error, in memory that the row's size and
+//! [`WAIT_MEMBERS_MAX`] bound, and only the one encoding of a batch is accepted.
 
 use std::sync::Arc;
 
@@ -28,8 +28,9 @@ const EVENT_BYTES_MIN: usize = 2;
 /// The fewest bytes of a run: its gap and its length.
 const RUN_BYTES_MIN: usize = 2;
 
-/// Room that is made before an event has been read. An event in memory is many times its two
-/// bytes, so a row that only claims to be full of them would cost as if it were.
+/// The most events that memory is reserved for before they are read. An event in memory is many
+/// times its two bytes, so a row that only claims to be full of events would otherwise cost as if
+/// it were.
 const RESERVED_EVENTS_MAX: usize = 1_024;
 
 /// All events of a row.
@@ -59,9 +60,9 @@ pub(super) fn batch(execution_id: &ExecutionId, row: &Bytes) -> Result<Vec<Recor
 struct Reader<'a> {
     cursor: Cursor<'a>,
     execution_id: &'a ExecutionId,
-    /// The event before's time.
+    /// The time of the event before.
     timestamp: Timestamp,
-    /// Members that the wait sets to come may have in all.
+    /// How many members the wait sets that follow may have in all.
     waiting_left: u64,
     functions: Memo<'a, FunctionName>,
     signals: Memo<'a, SignalName>,
@@ -229,7 +230,7 @@ impl<'a> Reader<'a> {
         ExecutionId::new(promise).map_err(|_| TOO_DEEP.at(offset))
     }
 
-    /// One attempt for each call from the root down to this execution: how many is in its id.
+    /// One attempt for each call from the root down to this execution; its id says how many.
     fn attempts(&mut self) -> Result<Attempts, DecodeError> {
         let attempts = (0..=self.execution_id.depth())
             .map(|_| self.attempt())
@@ -335,8 +336,8 @@ impl<'a> Reader<'a> {
             };
             let first = child(least.checked_add(gap))?;
             let last = child(u64::from(first).checked_add(more))?;
-            // A few bytes may stand for all numbers there are: only so many are believed, over
-            // all the sets of a row.
+            // A few bytes may stand for all possible numbers: over all sets of a row only so many
+            // are accepted.
             self.waiting_left = self
                 .waiting_left
                 .checked_sub(more + 1)
@@ -349,7 +350,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is wrong, before it is known where.
+/// What is wrong, before its offset is known.
 #[derive(Clone, Copy)]
 struct Wrong(&'static str);
 

@@ -1,4 +1,4 @@
-//! Writes a batch. What the format leaves out it first checks, so that no event ever comes back
+//! Writes a batch. It first checks what the format leaves out, so that no event ever comes back
 //! different from how it was accepted.
 
 use super::error::EncodeError;
@@ -163,7 +163,7 @@ impl Writer<'_> {
         if attempts.as_slice().len() != self.execution_id.depth() + 1 {
             return Err(self.unstorable("it has not one attempt for each call down to it (C-32)"));
         }
-        // The caller of a child is in its id.
+        // The id of a child implies its caller.
         let starter = parent_id.as_ref().filter(|_| caller.is_none());
         let mut flags = 0;
         if starter.is_some() {

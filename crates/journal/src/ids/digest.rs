@@ -80,16 +80,16 @@ impl ComponentDigest {
     }
 }
 
-/// Separates this hash from any other that may ever be made of equal parts.
+/// Separates this hash from all other hashes of equal parts.
 const ROOT_DOMAIN: &[u8] = b"indelible.root.v2\0";
 
 impl RootHash {
-    /// J-1 with the parts of C-31: the digest, who started it, and (namespace, operation id).
+    /// J-1 with the parts of C-31: the digest, the starter, and (namespace, operation id).
     ///
-    /// The preimage is drawn in `docs/formats/ids.md`. A caller's idempotency key is not in it:
-    /// the key is mapped to an operation id first, or a repeated request would run twice after
-    /// a redeploy. The first 12 bits are the slot of the operation (C-77): key, operation and
-    /// tree have one owner.
+    /// `docs/formats/ids.md` draws the preimage. A caller's idempotency key is not in it: the key
+    /// is mapped to an operation id first, or a repeated request would run twice after a redeploy.
+    /// The first 12 bits are the slot of the operation (C-77): key, operation and tree have one
+    /// owner.
     pub fn derive(
         digest: &ComponentDigest,
         parent: Option<&ExecutionId>,

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::{DEPTH_MAX, IdError, PromiseId, RootHash, excerpt, parse_u32};
 
-/// The promise id of a function call, root or child: each has a journal of its own (C-32).
+/// The promise id of a function call, root or child: each has its own journal (C-32).
 ///
 /// It is always less deep than [`DEPTH_MAX`], so that it can have children.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,8 +138,7 @@ impl Attempts {
         Self(SmallVec::from_elem(Attempt::FIRST, depth + 1))
     }
 
-    /// The attempts from the root down; none if there is not even the root's, or more than a
-    /// tree is deep.
+    /// The attempts from the root down; none if there are none, or more than a tree is deep.
     pub fn new(attempts: &[Attempt]) -> Option<Self> {
         (1..=DEPTH_MAX).contains(&attempts.len()).then(|| Self(SmallVec::from_slice(attempts)))
     }
@@ -196,7 +195,7 @@ impl FromStr for Attempts {
     }
 }
 
-/// What a journal is stored under: an execution, and which attempt at it (C-32).
+/// The key of a journal: an execution, and the attempt at it (C-32).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JournalKey {
     execution_id: ExecutionId,
@@ -220,12 +219,12 @@ impl JournalKey {
         Self { execution_id, attempts }
     }
 
-    /// Which execution.
+    /// The execution.
     pub fn execution_id(&self) -> &ExecutionId {
         &self.execution_id
     }
 
-    /// Which attempt at it, and at each of its callers.
+    /// The attempt at it, and at each of its callers.
     pub fn attempts(&self) -> &Attempts {
         &self.attempts
     }

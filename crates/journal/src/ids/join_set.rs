@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::{ExecutionId, IdError, PromiseId};
 
-/// A join set's place in the tree. It is allocated like a promise (C-15) but is a type of its
-/// own: it cannot be awaited, completed or submitted to another set (J-4).
+/// A join set's place in the tree. It is allocated like a promise (C-15) but is a separate type: it
+/// cannot be awaited, completed or submitted to another set (J-4).
 ///
 /// ```compile_fail
 /// # fn f(set: indelible_journal::JoinSetId, own: indelible_journal::ExecutionId) {

@@ -1,8 +1,8 @@
-//! Identity: where a promise stands in the tree of calls (J-1 to J-5, C-31, C-32).
+//! Identity: the place of a promise in the tree of calls (J-1 to J-5, C-31, C-32).
 //!
-//! Ids depend on position alone, so that a replay makes the same ones again (J-2). They know
-//! nothing of keys, versions of a component other than the digest a root was started with, or
-//! storage.
+//! Ids depend on position alone, so that a replay makes the same ids again (J-2). They know nothing
+//! of keys, of storage, or of versions of a component other than the digest that a root was started
+//! with.
 
 mod digest;
 mod execution;
@@ -21,7 +21,7 @@ pub use promise::{DEPTH_MAX, PromiseId};
 #[non_exhaustive]
 pub enum IdError {
     /// A 32-byte hash is written as 64 lower-case hexadecimal digits.
-    #[error("a hash is 64 lower-case hexadecimal digits")]
+    #[error("invalid hash: use 64 lower-case hexadecimal digits")]
     Hash,
     /// A path segment is a decimal `u32` without sign or leading zeros.
     #[error("`{0}` is not a child number (0 to 4294967295, no leading zeros)")]
@@ -41,7 +41,7 @@ pub enum IdError {
         depth: usize,
     },
     /// A journal's key is an execution id, `@`, and the attempts.
-    #[error("a journal's key is ID@ATTEMPTS, such as 1f…9c.0.2@1.1.1")]
+    #[error("invalid journal key: use ID@ATTEMPTS, such as 1f…9c.0.2@1.1.1")]
     KeyWithoutAttempts,
 }
 

@@ -67,7 +67,7 @@ impl PromiseId {
         Ok(self.child_unchecked(number))
     }
 
-    /// For callers that know that this id is not yet as deep as ids go.
+    /// The same, for callers that know that the child is not too deep.
     pub(super) fn child_unchecked(&self, number: u32) -> Self {
         debug_assert!(self.path.len() < DEPTH_MAX);
         // A copy of the slice: cloning a path goes segment by segment.
@@ -76,15 +76,15 @@ impl PromiseId {
         Self { root: self.root, path }
     }
 
-    /// Whom to notify when this completes; none for a root (J-3).
+    /// The execution to notify when this completes; none for a root (J-3).
     pub fn parent(&self) -> Option<ExecutionId> {
         let (_, path) = self.path.split_last()?;
         let parent = Self { root: self.root, path: Path::from_slice(path) };
         Some(ExecutionId::new(parent).expect("a parent is less deep than its child"))
     }
 
-    /// The root of the tree that this belongs to (J-3). It finds the tree, not the journal:
-    /// each call of a function has a journal of its own (see C-32).
+    /// The root of the tree that this belongs to (J-3). It leads to the tree, not to the journal:
+    /// each call of a function has its own journal (see C-32).
     pub fn execution_root(&self) -> ExecutionId {
         ExecutionId::new(Self::root_of(self.root)).expect("a root is not deep")
     }

@@ -1,4 +1,4 @@
-//! What an accepted event changes. It cannot fail: `check` has looked.
+//! What an accepted event changes. It cannot fail: `check` has accepted the event.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Journal {
             }
             Event::SignalReceived { promise_id, signal_name, payload, .. } => {
                 self.signals.consume(signal_name);
-                // It has the payload of its delivery: `check` saw to it.
+                // `check` has made sure that this is the payload of the delivery.
                 self.unread_bytes -= payload.bytes.len();
                 let (name, payload) = (signal_name.clone(), payload.clone());
                 self.children.push(Child::Signal(Signal { name, payload, received_at: at }));
@@ -156,7 +156,7 @@ impl Journal {
     }
 
     /// Queues a completed member by when it completed, whenever it was submitted (C-37). Nearly
-    /// always that is last.
+    /// always it goes to the end.
     fn ready(&mut self, set: u32, member: u32, at: Sequence) {
         let Child::JoinSet(state) = &self.children[set as usize] else { unreachable!("{CHECKED}") };
         let earlier = |other: &u32| {
@@ -181,8 +181,8 @@ impl Journal {
             last_index(&set.taken)
         };
         self.invoke_mut(promise).membership.as_mut().expect(CHECKED).taken = Some(taken);
-        // Usually the one taken is at the front. Where it is not, it waits there until what was
-        // before it has been taken: each member is passed over once.
+        // Usually the member taken is at the front. If not, it stays in the queue until those
+        // before it are taken: each member is passed over once.
         while let Some(front) = self.join_set_mut(set).ready.front().copied() {
             match &self.children[front as usize] {
                 Child::Invoke(invoke) if invoke.is_taken() => {

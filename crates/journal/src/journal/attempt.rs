@@ -21,7 +21,7 @@ pub enum NextAttemptError {
 impl Journal {
     /// Begins the next attempt's journal: started the same way, with every signal of this one in
     /// order and under its number, consumed or not, and with the cancel, if there was one (C-32).
-    /// Whether there may be a next attempt at all is decided by the retry policy, not here.
+    /// The retry policy decides whether there may be a next attempt, not this function.
     pub fn next_attempt(&self, now: Timestamp) -> Result<(Self, Vec<Entry>), NextAttemptError> {
         let (Some(Ending::Failed(_)), Some(started)) = (&self.ending, self.started()) else {
             return Err(NextAttemptError::NotFailed);

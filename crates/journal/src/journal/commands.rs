@@ -1,7 +1,7 @@
-//! What callers want, in their words: each command makes the ids, attempts, delivery numbers and
-//! times itself, so that a caller cannot get them wrong, and appends one event.
+//! Commands of the engine: each makes the ids, attempts, delivery numbers and times itself, so that
+//! the engine cannot get them wrong, and appends one event.
 //!
-//! `now` is the caller's clock. The timestamp written is never before the last event's (C-19): a
+//! `now` is the engine's clock. The timestamp written is never before the last event's (C-19): a
 //! clock that was set back is no violation.
 
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::violation::Violation;
 /// A call to schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invoke {
-    /// What is called.
+    /// Whether it is a function or an effect.
     pub kind: InvokeKind,
-    /// Which function, or the label of an HTTP effect.
+    /// The function, or the label of an HTTP effect.
     pub function_name: FunctionName,
     /// Its argument, or the HTTP request.
     pub input: Payload,
@@ -53,7 +53,7 @@ impl Journal {
         self.stamp(now, Event::ExecutionFailed { error: Box::new(error) })
     }
 
-    /// Somebody asks to cancel. None if that was asked before (C-22), or comes too late.
+    /// A cancel is requested. None if one was requested before (C-22), or the execution is over.
     pub fn request_cancel(
         &mut self,
         now: Timestamp,
@@ -98,7 +98,7 @@ impl Journal {
         now: Timestamp,
         promise: &PromiseId,
     ) -> Result<(Attempt, Entry), Violation> {
-        // Where none is due, the check refuses whatever number this is.
+        // If no attempt is due, the check refuses any number.
         let attempt = match self.invoke(promise).map(|invoke| &invoke.phase) {
             Some(Phase::Retrying(failed, _)) => failed.next().unwrap_or(*failed),
             _ => Attempt::FIRST,
@@ -119,10 +119,10 @@ impl Journal {
     }
 
     /// Completes a call whether or not an attempt is in flight: an operator ends a retry, a
-    /// deadline passes between two attempts, a request may not be sent at all. Where none is in
+    /// deadline passes between two attempts, a request may not be sent at all. If none is in
     /// flight, the attempt that is due is started first, because nothing completes unstarted
-    /// (SE-2): both entries belong into one commit, or a crash between them would make unknown
-    /// what never happened. It counts as started from then on (see C-32).
+    /// (SE-2). Both entries must be in one commit: a crash between them would make the outcome
+    /// unknown of a call that never happened. The call counts as started from then on (see C-32).
     pub fn settle_invoke(
         &mut self,
         now: Timestamp,
@@ -153,7 +153,7 @@ impl Journal {
         self.stamp(now, event)
     }
 
-    /// The attempt in flight; where there is none, the check refuses whatever number this is.
+    /// The attempt in flight; if there is none, the check refuses any number.
     fn attempt_in_flight(&self, promise: &PromiseId) -> Attempt {
         match self.invoke(promise).map(|invoke| &invoke.phase) {
             Some(Phase::Started(attempt, _) | Phase::Retrying(attempt, _)) => *attempt,
@@ -193,8 +193,8 @@ impl Journal {
         Ok((id, self.append(timestamp, event)?))
     }
 
-    /// Fires a timer that is due: it is never written as earlier than that (C-19). Whether it is
-    /// due is for the caller to know: the clock may have been set back.
+    /// Fires a timer that is due: the entry's time is never before that (C-19). The engine decides
+    /// whether it is due, because the clock may have been set back.
     pub fn fire_timer(&mut self, now: Timestamp, promise: &PromiseId) -> Result<Entry, Violation> {
         let due = match self.child(promise) {
             Some(super::Child::Timer(timer)) => timer.fire_at,
@@ -203,7 +203,7 @@ impl Journal {
         self.stamp(now.max(due), Event::TimerFired { promise_id: promise.clone() })
     }
 
-    /// Buffers a signal that arrived. None if it comes too late.
+    /// Buffers a signal that arrived. None if the execution is over.
     pub fn deliver_signal(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! What a journal remembers of its children and signals: one slot for each child number.
+//! What a journal remembers of its children and signals: one element for each child number.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) enum Child {
 }
 
 impl Child {
-    /// Where the event is that resolved it; random, time and join sets never resolve (J-34).
+    /// Where it was resolved; random values, times and join sets never are (J-34).
     pub(crate) fn resolved_at(&self) -> Option<Sequence> {
         match self {
             Self::Invoke(invoke) => invoke.completed_at(),
@@ -61,13 +61,14 @@ pub(crate) struct InvokeState {
     pub(crate) scheduled_time: Timestamp,
     pub(crate) kind: InvokeKind,
     pub(crate) function_name: FunctionName,
-    /// What a replay's call must match (see C-25); the input itself is in the event.
+    /// The hash that a replay's call must match (see C-25); the input itself is in the event.
     pub(crate) input: InputHash,
     pub(crate) retry_policy: Arc<RetryPolicy>,
     pub(crate) phase: Phase,
     /// Retries whose cause counts towards the bound (C-38).
     pub(crate) retries_counted: u32,
-    /// An attempt that is over may have happened, and nobody has said that it did not.
+    /// An earlier attempt may have happened, and neither its answer, a reconciler nor a person has
+    /// said that it did not.
     pub(crate) maybe_performed: bool,
     /// The one join set that it was submitted to (JS-7).
     pub(crate) membership: Option<Membership>,
@@ -89,9 +90,9 @@ pub(crate) struct Membership {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Phase {
     Scheduled,
-    /// An attempt is in flight since then.
+    /// This attempt is in flight since then.
     Started(Attempt, Timestamp),
-    /// An attempt is over, and the next is due then.
+    /// This attempt is over, and the next is due then.
     Retrying(Attempt, Timestamp),
     Completed {
         at: Sequence,
@@ -150,28 +151,29 @@ impl InvokeState {
 pub struct OpenInvoke {
     /// The call's promise.
     pub promise_id: PromiseId,
-    /// What is called.
+    /// Whether it is a function or an effect.
     pub kind: InvokeKind,
-    /// Which function, or the label of an HTTP effect.
+    /// The function, or the label of an HTTP effect.
     pub function_name: FunctionName,
     /// What may be done if it fails.
     pub retry_policy: Arc<RetryPolicy>,
-    /// Where its InvokeScheduled, and so its input, is.
+    /// Where its InvokeScheduled, which has its input, is.
     pub scheduled_at: Sequence,
-    /// When that was written: its deadline counts from there.
+    /// When that was written: its deadline counts from then.
     pub scheduled_time: Timestamp,
     /// How many retries count towards the bound so far (C-38): the n of its backoff (C-27).
     pub retries_counted: u32,
-    /// An attempt before the present one may have happened, and nobody has said that it did not:
-    /// it was lost with the engine, a person had it run again, or it got no answer.
+    /// An earlier attempt may have happened, and neither its answer, a reconciler nor a person has
+    /// said that it did not: it was lost with the engine, a person had it run again, or it got no
+    /// answer.
     pub maybe_performed: bool,
     /// How far it came.
     pub phase: InvokePhase,
 }
 
 impl OpenInvoke {
-    /// Whether there may be another attempt after one that is over for this cause with this error;
-    /// if not, the journal refuses it (see SE-5, C-28, C-29, C-41).
+    /// Whether another attempt may follow one that ended for this cause with this error; if not,
+    /// the journal refuses it (see SE-5, C-28, C-29, C-41).
     pub fn may_retry(&self, cause: RetryCause, error: ErrorKind) -> bool {
         let (policy, counted) = (&self.retry_policy, self.retries_counted);
         retry_refusal(self.kind, policy, counted, cause, error).is_none()
@@ -206,7 +208,7 @@ pub struct OpenTimer {
     pub promise_id: PromiseId,
     /// How long it sleeps.
     pub duration: Micros,
-    /// When it is due, by the journal's time. A clock that ran ahead and was set back makes that
+    /// When it is due, by the journal's time. If the clock ran ahead and was set back, that is
     /// later than its duration says.
     pub fire_at: Timestamp,
 }
@@ -227,26 +229,26 @@ pub(crate) struct Signal {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct JoinSet {
-    /// In the order of submission.
+    /// Members in the order of submission.
     pub(crate) members: Vec<u32>,
     /// Completed members in the order of completion; those taken in another order are passed
     /// over when they come to the front.
     pub(crate) ready: VecDeque<u32>,
-    /// In the order of their JoinSetAwaited: what replay returns (J-91).
+    /// Members in the order of their JoinSetAwaited, in which replay returns them (J-91).
     pub(crate) taken: Vec<u32>,
-    /// How many have completed and were not taken.
+    /// How many members have completed and were not taken.
     pub(crate) ready_count: usize,
 }
 
 impl JoinSet {
-    /// How many were not taken.
+    /// How many members were not taken.
     pub(crate) fn rest_count(&self) -> usize {
         self.members.len() - self.taken.len()
     }
 }
 
-/// Stands for a call's input when a replay asks for the same call again (see C-25). It lives in
-/// memory only, and guards against mistakes, not against somebody who can write the store.
+/// Stands for a call's input when a replay asks for the same call again (see C-25). It is only in
+/// memory, and guards against mistakes, not against an attacker who can write the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InputHash(u128);
 
@@ -287,7 +289,7 @@ impl Signals {
         DeliveryId::after(self.0.get(name).map_or(0, |queue| queue.consumed as u64))
     }
 
-    /// Where the oldest delivery of this name is that nobody consumed.
+    /// The index of the oldest delivery of this name that was not consumed.
     pub(crate) fn oldest(&self, name: &SignalName) -> Option<usize> {
         let queue = self.0.get(name)?;
         queue.deliveries.get(queue.consumed).copied()

@@ -40,7 +40,7 @@ pub struct Journal {
     length: u64,
     /// None only while there are no events.
     status: Option<Status>,
-    /// Timestamps never go below it (C-19).
+    /// Timestamps never go below this one (C-19).
     last_timestamp: Timestamp,
     /// What it was started with; none only while there are no events.
     started: Option<Box<Started>>,
@@ -49,25 +49,25 @@ pub struct Journal {
     /// Deliveries in the order of their arrival, consumed or not: a next attempt gets them all
     /// (see C-32).
     deliveries: Vec<Delivery>,
-    /// The payloads of those that were not consumed, in bytes.
+    /// The bytes of the payloads that were not consumed.
     unread_bytes: usize,
-    /// Submissions and results of all join sets: whether a replay has seen all of them.
+    /// With `taken`: the submissions to and results of all join sets. A replay that has seen fewer
+    /// is behind.
     submitted: u64,
     taken: u64,
     signals: Signals,
     /// Some exactly while the status is Blocked on listed members.
     wait: Option<LiveWait>,
-    /// Where the last wait was written, if the guest has made no call since: a replay that has not
-    /// come past it repeats what was done before.
+    /// Where the last wait was recorded, if the guest has made no call since: a replay that is not
+    /// past it repeats an earlier run.
     awaited_at: Option<Sequence>,
     cancel: Option<Cancel>,
-    /// Whether any InvokeStarted was written: what a retry of this attempt may depend on (see
-    /// C-32).
+    /// Whether any InvokeStarted was recorded: a retry of this attempt may depend on it (see C-32).
     effect_started: bool,
     ending: Option<Ending>,
 }
 
-/// When and why somebody asked to cancel.
+/// Where and why a cancel was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Cancel {
     at: Sequence,
@@ -86,7 +86,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The end of an execution that this event is.
+    /// The ending that this event is, if it is terminal.
     pub fn of(event: Event) -> Option<Self> {
         match event {
             Event::ExecutionCompleted { result } => Some(Self::Completed(result)),
@@ -122,14 +122,13 @@ impl Journal {
 
     /// Accepts an event, or refuses it and stays as it was.
     ///
-    /// Callers who hold a command for what they want use that instead: it makes ids, attempts and
-    /// delivery numbers itself.
+    /// Callers use a command if there is one: it makes ids, attempts and delivery numbers itself.
     pub fn append(&mut self, timestamp: Timestamp, event: Event) -> Result<Entry, Violation> {
         let sequence = Sequence::new(self.length);
         self.append_record(Record { sequence, timestamp, event })
     }
 
-    /// Accepts an event that says where it stands, or refuses it and stays as it was.
+    /// Accepts an event with its place, or refuses it and stays as it was.
     pub fn append_record(&mut self, record: Record) -> Result<Entry, Violation> {
         if let Err(refusal) = self.check(&record) {
             return Err(refusal.at(self.length));
@@ -139,7 +138,7 @@ impl Journal {
     }
 
     /// Rebuilds a journal from its stored events, checking each as if it were new: every child id
-    /// is derived again, and what this code could not have written is refused (J-7, J-81).
+    /// is derived again, and an event that this code could not have written is refused (J-7, J-81).
     pub fn recover(
         key: JournalKey,
         records: impl IntoIterator<Item = Record>,
@@ -151,7 +150,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// What it is stored under (see C-32).
+    /// The key that it is stored under (see C-32).
     pub fn key(&self) -> &JournalKey {
         &self.key
     }
@@ -206,8 +205,8 @@ impl Journal {
         self.cancel.as_ref().map(|cancel| (cancel.at, cancel.reason.as_str()))
     }
 
-    /// Whether any invoke was ever started. A failed attempt that started none is retried even if
-    /// its function is not `idem` (C-32).
+    /// Whether any call was ever started. A failed attempt that started none is retried even if its
+    /// function is not `idem` (C-32).
     pub fn effect_started(&self) -> bool {
         self.effect_started
     }
@@ -218,8 +217,8 @@ impl Journal {
     }
 
     /// The calls that are scheduled and not completed, each with its last attempt, if one was
-    /// started. What has to be settled before the end (see C-40), and where recovery looks for
-    /// unknown outcomes (see C-41).
+    /// started. They have to be settled before the end (see C-40), and recovery looks among them
+    /// for unknown outcomes (see C-41).
     pub fn open_invokes(&self) -> impl Iterator<Item = OpenInvoke> + '_ {
         self.children.iter().enumerate().filter_map(|(number, child)| {
             let Child::Invoke(invoke) = child else { return None };
@@ -246,8 +245,7 @@ impl Journal {
         })
     }
 
-    /// Whether a call ended and nobody can know whether it happened: there is no next attempt then
-    /// (C-32).
+    /// Whether a call ended with an unknown outcome: no next attempt may follow then (C-32).
     pub fn has_indeterminate(&self) -> bool {
         self.children.iter().any(|child| match child {
             Child::Invoke(invoke) => matches!(invoke.result(),
@@ -256,7 +254,7 @@ impl Journal {
         })
     }
 
-    /// The same of one that ended behind an event.
+    /// Whether a call ended so after this event.
     pub fn has_indeterminate_since(&self, event: Sequence) -> bool {
         self.children.iter().any(|child| match child {
             Child::Invoke(InvokeState {
@@ -275,7 +273,7 @@ impl Journal {
         matches!(self.child(promise), Some(Child::Timer(timer)) if timer.fired_at.is_none())
     }
 
-    /// When a promise that is a timer fires, if it has not.
+    /// When a timer is due that has not fired.
     pub fn timer_fires_at(&self, promise: &PromiseId) -> Option<Timestamp> {
         match self.child(promise) {
             Some(Child::Timer(timer)) if timer.fired_at.is_none() => Some(timer.fire_at),
@@ -283,7 +281,7 @@ impl Journal {
         }
     }
 
-    /// When the execution goes on, if it waits for one timer and nothing else.
+    /// When the wait ends, if the execution waits for one timer and nothing else.
     pub fn sleeps_until(&self) -> Option<Timestamp> {
         let Some(Status::Blocked { waiting_on, kind: crate::AwaitKind::Single }) = &self.status
         else {
@@ -300,7 +298,7 @@ impl Journal {
         self.deliveries.len() - self.signals.consumed()
     }
 
-    /// How many bytes their payloads have.
+    /// How many bytes the payloads of these signals have.
     pub fn unread_signal_bytes(&self) -> usize {
         self.unread_bytes
     }

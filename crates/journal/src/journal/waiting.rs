@@ -9,16 +9,16 @@ use crate::time::Timestamp;
 use crate::violation::Violation;
 use crate::wait::{AwaitKind, Wait, WaitSet};
 
-/// What was written because a guest waits.
+/// What was recorded when a guest waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Waiting {
     /// The signal was there, and is consumed (J-78).
     Received(Entry),
     /// The execution is blocked.
     Blocked(Entry),
-    /// Nothing: it is blocked on this already.
+    /// Nothing: it is blocked on this wait already.
     Already,
-    /// Nothing: an execution that is cancelling waits without saying so (C-22).
+    /// Nothing: during a cancel a wait is not recorded (C-22).
     Quiet,
 }
 
@@ -41,9 +41,9 @@ impl Journal {
         self.wait.as_ref().map_or(0, |wait| wait.resolved)
     }
 
-    /// Writes what follows when a guest waits for something that
-    /// [`Replay::wait`](crate::Replay::wait) or [`Replay::next`](crate::Replay::next) found
-    /// pending: a buffered signal is consumed at once, otherwise the execution blocks.
+    /// Records the wait of a guest that [`Replay::wait`](crate::Replay::wait) or
+    /// [`Replay::next`](crate::Replay::next) found pending: a buffered signal is consumed at once,
+    /// otherwise the execution blocks.
     pub fn wait(&mut self, now: Timestamp, wait: &Wait) -> Result<Waiting, Violation> {
         if self.is_blocked_on(wait) {
             return Ok(Waiting::Already);
@@ -73,14 +73,14 @@ impl Journal {
         *waiting_on == asked && *kind == asked_kind
     }
 
-    /// Whether something else than the signal has ended a wait already: then the delivery stays
+    /// Whether something other than the signal has ended a wait already: then the delivery stays
     /// buffered (C-37).
     fn has_winner(&self, waiting_on: &WaitSet) -> bool {
         self.resolutions(waiting_on).any(|(_, resolved_at)| resolved_at.is_some())
     }
 
-    /// Each listed member, and where it was resolved. Members of another execution's set never
-    /// are: their numbers mean nothing here.
+    /// Each listed member, and where it was resolved. Members of another execution's set never are:
+    /// their numbers mean nothing here.
     pub(crate) fn resolutions(
         &self,
         set: &WaitSet,
@@ -92,7 +92,7 @@ impl Journal {
         })
     }
 
-    /// What is written for a wait. A signal beside nothing is awaited alone.
+    /// The wait as it is recorded. A signal or none of the others is a signal alone.
     fn awaiting(&self, wait: &Wait) -> (WaitSet, AwaitKind) {
         match wait {
             Wait::One(promise) => (WaitSet::of_one(promise), AwaitKind::Single),
@@ -123,9 +123,8 @@ impl Journal {
         self.stamp(now, Event::SignalReceived { promise_id, signal_name, payload, delivery_id })
     }
 
-    /// Writes what the last events made possible for a blocked execution: the signal it waits for
-    /// is received if nothing else ended the wait, and the execution resumes if the wait is
-    /// satisfied. Nothing if neither.
+    /// Records what the last events made possible for a blocked execution: it receives the signal
+    /// that it waits for, if nothing else ended the wait; and it resumes, if the wait is satisfied.
     pub fn wake(&mut self, now: Timestamp) -> Result<Vec<Entry>, Violation> {
         let mut entries = Vec::new();
         if let Some(name) = self.receivable().cloned() {

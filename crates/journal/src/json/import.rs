@@ -1,5 +1,5 @@
-//! From a line to the domain. Input is anybody's: every error is a [`ParseError`], none a panic,
-//! and nothing here recurses with the input's depth (nested JSON is only skipped over, which
+//! From a line to the domain. The input is not trusted: every error is a [`ParseError`], none a
+//! panic, and nothing here recurses with the input's depth (nested JSON is only skipped over, which
 //! `serde_json` does in a loop) or keeps more than the input's size.
 
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub fn parse_line(line: &str) -> Result<(JournalKey, Record), ParseError> {
     }
     let parsed: wire::Line<'_, &RawValue> = match (Part { line, text: line }).read() {
         Ok(parsed) => parsed,
-        // What another version looks like is not known: say so before complaining of a field.
+        // The fields of another version are not known: the version is reported before any of them.
         Err(error) => return Err(other_version(line).unwrap_or(error)),
     };
     if parsed.v != VERSION {
@@ -57,24 +57,23 @@ pub fn parse_line(line: &str) -> Result<(JournalKey, Record), ParseError> {
     Ok((key, Record { sequence, timestamp, event }))
 }
 
-/// The error, if the line says that it is of a version that is not read.
+/// The error, if the line is of a version that is not read.
 fn other_version(line: &str) -> Option<ParseError> {
     let Object(wire::Version { v }) = serde_json::from_str(line).ok()?;
     let version: u64 = v.get().parse().ok()?;
     (version != VERSION).then(|| version_error(column_of(line, v.get()).unwrap_or(1), version))
 }
 
-/// Where the event's name stands: as it is read, a name with escapes is a copy without a place.
+/// Where the event's name begins: a name with escapes is read as a copy, which has no place.
 fn event_column(line: &str) -> Option<usize> {
     let Object(wire::EventName { event }) = serde_json::from_str(line).ok()?;
     column_of(line, event.get()).map(|quote| quote + 1)
 }
 
 fn version_error(column: usize, version: u64) -> ParseError {
-    let mut message =
-        format!("version {version} is not read here; this build reads version {VERSION}");
+    let mut message = format!("unsupported version {version}; this build reads version {VERSION}");
     if version == 1 {
-        message.push_str(&format!(". Of this program, commit {LAST_TO_READ_1} reads version 1"));
+        message.push_str(&format!(". Use a build of commit {LAST_TO_READ_1} to read version 1"));
     }
     ParseError { column, message }
 }
@@ -100,7 +99,7 @@ impl<'a> Part<'a> {
 
     fn error(self, error: &serde_json::Error) -> ParseError {
         let start = column_of(self.line, self.text).unwrap_or(1);
-        // Line 0: the error arose where nobody knew the place.
+        // Line 0: the error has no place of its own.
         let column = if error.line() == 0 { start } else { start + error.column().max(1) - 1 };
         let message = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
@@ -367,7 +366,7 @@ impl<'de> Deserialize<'de> for wire::Payload {
             }
             _ => {
                 return Err(de::Error::custom(
-                    "a payload has exactly one of `value`, `text` and `base64`",
+                    "a payload must have exactly one of `value`, `text` and `base64`",
                 ));
             }
         };

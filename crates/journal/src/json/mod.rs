@@ -1,14 +1,14 @@
 //! Journals as JSON Lines: the export for people and tools, and the way back.
 //!
-//! One line is one event and says everything about itself, so lines of several executions may be
-//! mixed in one file. The format is described in `docs/formats/journal-jsonl.md`. It is exact:
-//! what is read back equals what was written, down to the bytes of every payload.
+//! One line is one event and needs no other line, so lines of several executions may be mixed in
+//! one file. `docs/formats/journal-jsonl.md` describes the format. It is exact: what is read back
+//! equals what was written, down to the bytes of every payload.
 //!
-//! It knows nothing of files, and it does not judge: whether an event may stand where it stands
-//! is for [`crate::Journal`] to say.
+//! This module knows nothing of files, and checks no order: [`crate::Journal`] decides whether an
+//! event may follow those before it.
 //!
-//! - `wire`: what a line looks like, as types of their own. The domain's types are no promise to
-//!   anybody who reads files; these are.
+//! - `wire`: what a line looks like, as separate types. The domain's types promise nothing to
+//!   readers of files; these do.
 //! - `parts`: how wire types are read more strictly than `serde` does by itself.
 //! - `export`, `import`: the two conversions.
 

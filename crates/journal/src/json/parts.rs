@@ -13,8 +13,8 @@ use serde::ser::{Serialize, Serializer};
 use crate::ids::{ExecutionId, JoinSetId, PromiseId};
 use crate::wait::{WaitSet, WaitSetError};
 
-/// A value in its text form: ids, names, times. A refusal carries the domain's own reason, and
-/// arises while `serde_json` still knows the column.
+/// A value in its text form: ids, names, times. An error has the domain's own reason, and arises
+/// while `serde_json` still knows the column.
 pub(super) struct Text<T>(pub(super) T);
 
 impl<T: fmt::Display> Serialize for Text<T> {
@@ -63,8 +63,8 @@ impl<T, E: fmt::Display, F: FnOnce(&str) -> Result<T, E>> Visitor<'_> for TextVi
     }
 }
 
-/// A struct that is read from an object only. `serde` also takes an array of the fields' values
-/// in order: then adding a field would change what old files mean.
+/// A struct that is read from an object only. `serde` also accepts an array of the fields' values
+/// in order: then a new field would change what old files mean.
 #[derive(Default)]
 pub(super) struct Object<T>(pub(super) T);
 
@@ -94,8 +94,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// For an optional field whose value may itself be `null`: there is a difference between a JSON
-/// payload `null` and none at all.
+/// For an optional field whose value may be `null`: a JSON payload `null` differs from no payload.
 pub(super) fn present<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -104,13 +103,13 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
-/// HTTP statuses as they are exported: a set has one order.
+/// HTTP statuses as they are exported: ascending, so that a set has one spelling.
 pub(super) fn ascending<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u16>, D::Error> {
     let statuses = Vec::<u16>::deserialize(deserializer)?;
     if statuses.is_sorted_by(|a, b| a < b) {
         Ok(statuses)
     } else {
-        Err(de::Error::custom("statuses stand in ascending order, each once"))
+        Err(de::Error::custom("statuses must be in ascending order, each once"))
     }
 }
 
@@ -121,10 +120,10 @@ pub(super) fn ascending_if_any<'de, D: Deserializer<'de>>(
     ascending(deserializer).map(Some)
 }
 
-/// The key under which a wait set names the join set whose rest it is.
+/// The key under which a wait set names a join set: the set's members are those not taken from it.
 const REST_OF: &str = "rest_of";
 
-/// A wait set on its way out: an array, or an object with the join set whose rest it is.
+/// A wait set to export: an array of its members, or an object that names a join set.
 pub(super) struct Members<'a>(pub(super) &'a WaitSet);
 
 impl Serialize for Members<'_> {
@@ -136,8 +135,8 @@ impl Serialize for Members<'_> {
     }
 }
 
-/// A wait set on its way in: children of this execution, each once (C-26, J-90). Members are
-/// checked one by one, so that an error has its column and only numbers are kept.
+/// A wait set to import: children of this execution, each once (C-26, J-90). Members are checked
+/// one by one, so that an error has its column and only numbers are kept.
 pub(super) struct MembersOf<'a>(pub(super) &'a ExecutionId);
 
 impl<'de> de::DeserializeSeed<'de> for MembersOf<'_> {
@@ -164,7 +163,7 @@ impl<'de> Visitor<'de> for MembersOf<'_> {
         }
         let Text(join_set) = map.next_value::<Text<JoinSetId>>()?;
         if map.next_key::<de::IgnoredAny>()?.is_some() {
-            return Err(de::Error::custom("a rest is of one join set"));
+            return Err(de::Error::custom("`rest_of` takes one join set"));
         }
         match WaitSet::rest_of(&join_set) {
             Some(set) if set.execution_id() == self.0 => Ok(set),

@@ -1,5 +1,5 @@
-//! What a line looks like, version 1. A field's name and shape here are a promise: change them
-//! only together with the version, and keep this one readable.
+//! What a line looks like, version 2. A field's name and shape here are a promise to readers of
+//! files: change them only together with the version.
 
 use std::borrow::Cow;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -14,7 +14,7 @@ use crate::payload::{self, Codec};
 use crate::time::Timestamp;
 use crate::{event, policy};
 
-/// A whole line; `D` is the event's own fields, or their text while its name is not known yet.
+/// A whole line; `D` is the event's fields, or their text until the event's name is known.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line<'a, D> {
@@ -118,7 +118,7 @@ pub(super) struct ExecutionFailed<'a> {
     pub(super) error: Object<Failure<'a>>,
 }
 
-/// Of `CancelRequested` and of `ExecutionCancelled`.
+/// The data of `CancelRequested` and of `ExecutionCancelled`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reason<'a> {
@@ -146,7 +146,8 @@ pub(super) struct InvokeRetrying<'a> {
     pub(super) retry_at: Text<Timestamp>,
 }
 
-/// `W` is the set on its way out, or its text while nobody has checked whose children they are.
+/// `W` is the set to export; on import it is text until its members are checked to be children of
+/// this execution.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExecutionAwaiting<W> {
@@ -221,8 +222,8 @@ pub(super) struct Failure<'a> {
     pub(super) detail: Option<Payload>,
 }
 
-/// A payload, written and read as [`PayloadForm`]: its own type because which form is chosen
-/// depends on the bytes.
+/// A payload, written and read as [`PayloadForm`]: a separate type, because the form depends on the
+/// bytes.
 pub(super) struct Payload(pub(super) payload::Payload);
 
 /// Exactly one of `value`, `text` and `base64` is there.
@@ -240,8 +241,8 @@ pub(super) struct PayloadForm<'a> {
     pub(super) base64: Option<Base64>,
 }
 
-/// An enum of names, the same on both sides; a new one in the domain does not compile until it
-/// is decided here what it is called in files.
+/// An enum of names, the same on both sides. A new variant in the domain does not compile until it
+/// has its name in files here.
 macro_rules! names {
     ($($name:ident = $domain:path { $($variant:ident),* })*) => {
         $(

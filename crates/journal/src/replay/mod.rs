@@ -1,9 +1,9 @@
 //! Replay: a guest runs again from the beginning, and each of its calls meets what the journal
 //! holds (J-72, J-74, J-79, J-91, C-22, C-25, C-30, C-37).
 //!
-//! [`Replay`] is the guest's place in its journal. Live or replayed, the guest asks it first:
-//! what is recorded is returned, what is absent is then appended with a command of
-//! [`Journal`]. So both paths decide alike, and replay appends nothing for what is recorded.
+//! [`Replay`] is the guest's place in its journal. Live or replayed, each call asks it first: a
+//! recorded answer is returned, an absent one is then appended with a command of [`Journal`]. So
+//! both paths decide alike, and replay appends nothing that is recorded.
 
 mod join_set;
 mod wait;
@@ -27,26 +27,26 @@ use crate::wait::Wait;
 #[non_exhaustive]
 pub enum BeginError {
     /// The component that was loaded is not the one that the execution is pinned to (J-93).
-    #[error("the execution is pinned to another component than {loaded:#}: {}",
+    #[error("the execution is pinned to a component other than {loaded:#}: {}",
         pinned.as_ref().map_or("it has not started".to_owned(), |pinned| format!("{pinned:#}")))]
     WrongComponent {
-        /// What the journal says; none if it is empty.
+        /// The pinned component; none if the journal is empty.
         pinned: Option<ComponentDigest>,
-        /// What was to be run.
+        /// The component that was loaded.
         loaded: ComponentDigest,
     },
-    /// The process died between what ended a wait and the ExecutionResumed: write what is missing
-    /// with [`Journal::wake`] first, or the guest's next call would be refused.
-    #[error("the execution is blocked, but its wait is over: wake it first")]
+    /// The process died between the event that ended a wait and its ExecutionResumed. Append what
+    /// is missing with [`Journal::wake`] first, or the guest's next call would be refused.
+    #[error("the execution is blocked, but its wait has ended: wake it first")]
     NotWoken,
 }
 
-/// A guest's mistake, as a function of what this run has done: it is refused live and replayed
-/// alike, before anything is answered, written or numbered. So what is answered as absent is
-/// accepted by the journal.
+/// A guest's mistake. It depends only on what this run has done, and is refused live and replayed
+/// alike, before anything is answered, written or numbered. So the journal accepts everything that
+/// is answered as absent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{rule}: {reason}")]
-pub struct Refused {
+pub struct GuestMistake {
     /// The rule that it breaks.
     pub rule: Rule,
     /// Why, for people.
@@ -58,14 +58,14 @@ pub struct Refused {
 pub enum ReplayError {
     /// The guest's mistake.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] GuestMistake),
     /// The guest asked for something else than is recorded.
     #[error(transparent)]
     Diverged(#[from] Divergence),
 }
 
 /// The guest asked for something else than the journal holds at this place (C-25). Nothing may be
-/// appended; the execution is held, with both sides visible.
+/// appended; the execution is stuck, with both sides shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("at {promise_id:#} the journal holds {recorded}, but the guest asked for {asked}")]
 pub struct Divergence {
@@ -79,11 +79,11 @@ pub struct Divergence {
 
 /// What the journal knows of a call (C-30).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
-    /// It is over. Its result is for whoever awaits it: an await may first tell of a cancel that
-    /// came before (C-22).
+pub enum CallLookup {
+    /// It is over. The guest gets the result when it awaits the call: the await may first tell it
+    /// of a cancel that came earlier (C-22).
     Completed,
-    /// It is scheduled: append nothing.
+    /// It is scheduled and not over: append nothing.
     Pending,
     /// It is new: append it.
     Absent,
@@ -91,16 +91,16 @@ pub enum Found {
 
 /// Whether the journal holds what the guest asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recorded {
+pub enum ReplayMatch {
     /// It does: append nothing.
     Present,
-    /// It does not: append it, and, where it takes no number of its own, ask again.
+    /// It does not: append it; and ask again, if it takes no child number.
     Absent,
 }
 
-/// What an await comes to.
+/// The result of an await.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Awaited<'a> {
+pub enum AwaitResult<'a> {
     /// The one promise, or the one that resolved first, by its number in the journal.
     Promise(PromiseId),
     /// All of them.
@@ -109,18 +109,18 @@ pub enum Awaited<'a> {
     Signal(&'a Payload),
     /// The guest learns, once, that it is being cancelled (C-22).
     Cancelled,
-    /// Nothing yet: write it down with [`Journal::wait`], and ask again later.
+    /// Nothing yet: record the wait with [`Journal::wait`], and ask again later.
     Pending,
 }
 
-/// What the next result of a join set is.
+/// The next result of a join set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next<'a> {
-    /// It was taken before: return it (J-91).
+pub enum NextResult<'a> {
+    /// A result that was taken before: return it (J-91).
     Taken(PromiseId, &'a Outcome),
-    /// One has completed: take it with [`Journal::take_next`], and ask again.
+    /// A member has completed: take its result with [`Journal::take_next`], and ask again.
     Ready,
-    /// None has: write this wait down with [`Journal::wait`], and ask again later.
+    /// No member has completed: record this wait with [`Journal::wait`], and ask again later.
     Pending(Wait),
     /// All were taken.
     Exhausted,
@@ -135,17 +135,17 @@ pub struct Replay {
     next_child: u32,
     /// What this run has done with each join set.
     sets: HashMap<u32, SetView>,
-    /// Submissions and results of all sets that this run has seen.
+    /// How many submissions to all sets this run has seen.
     submitted: u64,
     taken: u64,
-    /// The last event that an await of this run was satisfied by.
+    /// The last event that satisfied an await of this run.
     satisfied_at: Option<Sequence>,
     /// Whether this run has been told that it is being cancelled.
     told_cancelled: bool,
 }
 
-/// A join set as this run has seen it so far: as much of the recorded submissions, and of the
-/// recorded results, as this. The journal may be ahead.
+/// How many of the recorded submissions to a join set, and of its recorded results, this run has
+/// seen so far. The journal may be ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct SetView {
     submitted: u32,
@@ -153,7 +153,7 @@ struct SetView {
 }
 
 impl Replay {
-    /// A guest about to run from the beginning, if it is the right one (J-93).
+    /// The place of a guest that begins to run, if its component is the pinned one (J-93).
     pub fn begin(journal: &Journal, loaded: &ComponentDigest) -> Result<Self, BeginError> {
         if journal.component_digest() != Some(loaded) {
             let (pinned, loaded) = (journal.component_digest().copied(), *loaded);
@@ -178,33 +178,33 @@ impl Replay {
             && (self.submitted, self.taken) == journal.join_set_totals()
     }
 
-    /// Whether what the guest does now was not done by a run before it: it runs live, and is past
-    /// the last wait that was written. What was awaited before that wait was there when it was
-    /// written; so whoever has met something that came later is past it.
+    /// Whether what the guest does now was not done by an earlier run: it runs live, and is past
+    /// the last recorded wait. Everything that was awaited before that wait was in the journal when
+    /// the wait was recorded; so a run that was satisfied by a later event is past it.
     ///
-    /// It may say yes for what was done before: between the last event that is kept and the end of
-    /// a process, nobody knows how far a run came. It never says no for what is new.
+    /// It may be true for something that was done before: after a crash it is unknown how far a run
+    /// came behind its last stored event. It is never false for something new.
     pub fn is_new(&self, journal: &Journal) -> bool {
         let past = |wait| self.told_cancelled || self.satisfied_at > Some(wait);
         self.is_live(journal) && journal.awaited_at().is_none_or(past)
     }
 
-    /// Whether this run was told that it is being cancelled: what it does from then on is cleaning
-    /// up (C-22).
+    /// Whether this run was told that it is being cancelled: what it does afterwards is its cleanup
+    /// (C-22).
     pub fn was_told_cancelled(&self) -> bool {
         self.told_cancelled
     }
 
-    /// The guest returns: the journal must hold nothing that this run did not ask for (C-25).
-    /// Only then is its result written.
+    /// The guest returns: the journal must hold nothing that this run did not ask for (C-25). Only
+    /// then is its result recorded.
     pub fn finish(&self, journal: &Journal) -> Result<(), Divergence> {
         self.not_blocked(journal, "to return")?;
         self.ends_here(journal, "to return")
     }
 
-    /// What is about to be answered as absent is appended next: the journal must be at this place,
-    /// neither ahead, nor in a wait, nor at its end (C-25).
-    fn goes_on(&self, journal: &Journal, asked: &str) -> Result<(), Divergence> {
+    /// Before something is answered as absent, which is appended next: the journal must be at this
+    /// place, neither ahead, nor in a wait, nor at its end (C-25).
+    fn check_may_append(&self, journal: &Journal, asked: &str) -> Result<(), Divergence> {
         self.ends_here(journal, asked)?;
         self.not_blocked(journal, asked)?;
         match journal.status() {
@@ -251,23 +251,23 @@ impl Replay {
         kind: InvokeKind,
         function_name: &FunctionName,
         input: &Payload,
-    ) -> Result<(PromiseId, Found), ReplayError> {
+    ) -> Result<(PromiseId, CallLookup), ReplayError> {
         if kind == InvokeKind::Function && journal.key().execution_id().depth() + 1 >= DEPTH_MAX {
             let reason = format!("calls nest at most {DEPTH_MAX} deep");
-            return Err(Refused { rule: Rule::J82, reason }.into());
+            return Err(GuestMistake { rule: Rule::J82, reason }.into());
         }
         let (promise, child) = self.take_child(journal, function_name.as_str())?;
         let found = match child {
-            None => Found::Absent,
+            None => CallLookup::Absent,
             Some(Child::Invoke(invoke))
                 if invoke.kind == kind
                     && invoke.function_name == *function_name
                     && invoke.input == InputHash::of(input) =>
             {
                 if invoke.result().is_some() {
-                    Found::Completed
+                    CallLookup::Completed
                 } else {
-                    Found::Pending
+                    CallLookup::Pending
                 }
             }
             Some(other) => {
@@ -305,16 +305,16 @@ impl Replay {
         }
     }
 
-    /// The guest starts a timer. Found pending or completed, it is awaited by its promise.
+    /// The guest starts a timer, which it awaits by its promise.
     pub fn timer(
         &mut self,
         journal: &Journal,
         duration: Micros,
-    ) -> Result<(PromiseId, Recorded), ReplayError> {
+    ) -> Result<(PromiseId, ReplayMatch), ReplayError> {
         match self.take_child(journal, "a timer")? {
-            (promise, None) => Ok((promise, Recorded::Absent)),
+            (promise, None) => Ok((promise, ReplayMatch::Absent)),
             (promise, Some(Child::Timer(timer))) if timer.duration == duration => {
-                Ok((promise, Recorded::Present))
+                Ok((promise, ReplayMatch::Present))
             }
             (promise, Some(other)) => {
                 Err(diverged(promise, other, format!("a timer of {duration}")).into())
@@ -322,8 +322,8 @@ impl Replay {
         }
     }
 
-    /// Takes the next number, and what the journal holds there. Where that is nothing, the journal
-    /// will accept a new child: no number is taken here that it would not give.
+    /// Takes the next number, and what the journal holds there. If that is nothing, the journal
+    /// will accept a new child: this takes no number that the journal would refuse.
     fn take_child<'a>(
         &mut self,
         journal: &'a Journal,
@@ -332,17 +332,17 @@ impl Replay {
         let number = self.next_child;
         let child = journal.child_at(number);
         if child.is_none() {
-            self.goes_on(journal, asked)?;
+            self.check_may_append(journal, asked)?;
         }
-        self.next_child = number.checked_add(1).ok_or_else(|| Refused {
+        self.next_child = number.checked_add(1).ok_or_else(|| GuestMistake {
             rule: Rule::J82,
-            reason: "the execution has as many children as there are numbers".to_owned(),
+            reason: "the execution has no child numbers left".to_owned(),
         })?;
         Ok((journal.key().execution_id().child(number), child))
     }
 
-    /// Whether an await that was satisfied there, or not at all, is the one that tells the guest
-    /// of its cancelling: the first not satisfied before the CancelRequested (C-22).
+    /// Whether an await that was satisfied at this event, or not at all, has to tell the guest of
+    /// its cancel: it is the first await that was not satisfied before the CancelRequested (C-22).
     fn tells_cancelled(&mut self, journal: &Journal, satisfied_at: Option<Sequence>) -> bool {
         let tells = journal.cancel_requested().is_some_and(|(requested_at, _)| {
             let in_time = satisfied_at.is_some_and(|at| at < requested_at);
@@ -356,7 +356,7 @@ impl Replay {
     }
 }
 
-/// Both sides of a difference (C-25).
+/// A divergence with both sides (C-25).
 fn diverged(promise_id: PromiseId, recorded: &Child, asked: String) -> Divergence {
     let recorded = match recorded {
         Child::Invoke(invoke) => {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Awaited, Divergence, Refused, Replay, ReplayError};
+use super::{AwaitResult, Divergence, GuestMistake, Replay, ReplayError};
 use crate::event::Sequence;
 use crate::journal::{Child, Journal};
 use crate::names::SignalName;
@@ -16,12 +16,12 @@ impl Replay {
         &mut self,
         journal: &'a Journal,
         wait: &Wait,
-    ) -> Result<Awaited<'a>, ReplayError> {
+    ) -> Result<AwaitResult<'a>, ReplayError> {
         self.check(journal, wait)?;
         let awaited = match wait {
             Wait::One(promise) => {
                 let at = journal.child(promise).and_then(Child::resolved_at);
-                self.promises(journal, at, || Awaited::Promise(promise.clone()))
+                self.promises(journal, at, || AwaitResult::Promise(promise.clone()))
             }
             Wait::Any(set) => {
                 let first = match self.rest(journal, set) {
@@ -35,26 +35,26 @@ impl Replay {
             Wait::All(set) => {
                 let at = match self.rest(journal, set) {
                     Some(rest) if rest.completed < rest.all => None,
-                    // Satisfied where the last of them resolved; a set of none from the start.
+                    // Satisfied where the last of them resolved; an empty set from the start.
                     _ => journal
                         .resolutions(&self.listed(journal, set))
                         .try_fold(Sequence::ZERO, |last, (_, at)| at.map(|at| last.max(at))),
                 };
-                self.promises(journal, at, || Awaited::All)
+                self.promises(journal, at, || AwaitResult::All)
             }
             Wait::Signal(name) => self.signal(journal, name, None),
             Wait::SignalOr(name, others) => self.signal(journal, name, Some(others)),
         };
-        if awaited == Awaited::Pending {
+        if awaited == AwaitResult::Pending {
             self.pending(journal, wait)?;
         }
         Ok(awaited)
     }
 
-    /// C-26, C-37: whether a wait can end at all. It depends on nothing but what this run has done
-    /// so far, so a replay refuses what was refused.
-    fn check(&self, journal: &Journal, wait: &Wait) -> Result<(), Refused> {
-        let refused = |rule, reason: &str| Err(Refused { rule, reason: reason.to_owned() });
+    /// C-26, C-37: whether a wait can end at all. The answer depends only on what this run has done
+    /// so far, so a replay refuses what was refused before.
+    fn check(&self, journal: &Journal, wait: &Wait) -> Result<(), GuestMistake> {
+        let refused = |rule, reason: &str| Err(GuestMistake { rule, reason: reason.to_owned() });
         let set = match wait {
             Wait::One(promise) => &WaitSet::of_one(promise),
             Wait::Any(set) | Wait::All(set) | Wait::SignalOr(_, set) => set,
@@ -64,10 +64,10 @@ impl Replay {
             return refused(Rule::C26, "a promise of another execution never resolves here");
         }
         if matches!(wait, Wait::SignalOr(..)) && set.join_set().is_some() {
-            return refused(Rule::C37, "what a signal is raced against is listed");
+            return refused(Rule::C37, "the promises raced against a signal must be listed");
         }
         let count = set.listed().map_or(0, <[u32]>::len);
-        // A signal takes one place more.
+        // The signal takes one place.
         let most = WAIT_MEMBERS_MAX - usize::from(matches!(wait, Wait::SignalOr(..)));
         if count > most {
             return refused(Rule::J82, "a wait has too many members");
@@ -77,26 +77,26 @@ impl Replay {
             Some(join_set) => {
                 let number = join_set.number_in(journal.key().execution_id());
                 let Some(view) = number.and_then(|number| self.sets.get(&number)) else {
-                    return refused(Rule::C26, "what is no join set has no rest");
+                    return refused(Rule::C26, "only a join set has a rest");
                 };
                 (view.submitted - view.taken) as usize
             }
         };
         if rest == 0 && matches!(wait, Wait::One(_) | Wait::Any(_)) {
-            return refused(Rule::C26, "waiting for nothing never ends");
+            return refused(Rule::C26, "a wait without promises would never end");
         }
         let hopeless = |number: &&u32| {
             **number >= self.next_child
                 || !journal.child_at(**number).is_none_or(Child::is_awaitable)
         };
         match set.listed().unwrap_or_default().iter().find(hopeless) {
-            Some(_) => refused(Rule::C26, "something that never resolves is awaited"),
+            Some(_) => refused(Rule::C26, "a promise that can never resolve is awaited"),
             None => Ok(()),
         }
     }
 
-    /// How much of a join set's rest has completed, where this run has seen all of the set: known
-    /// without looking at its members.
+    /// How much of a join set's rest has completed, if this run has seen all of the set: then its
+    /// members need not be looked at.
     fn rest(&self, journal: &Journal, set: &WaitSet) -> Option<Rest> {
         let join_set = set.join_set()?;
         let number = join_set.number_in(journal.key().execution_id())?;
@@ -109,8 +109,8 @@ impl Replay {
         (seen == all).then(|| Rest { completed: set.ready_count, all: set.rest_count() })
     }
 
-    /// A wait that nothing has satisfied is the last thing that this run does: the journal holds
-    /// nothing past it, and if it is blocked, then on this (C-25).
+    /// A wait that is not satisfied must be the last thing that this run does: the journal holds
+    /// nothing past it, and if the journal is blocked, then on this wait (C-25).
     pub(super) fn pending(&self, journal: &Journal, wait: &Wait) -> Result<(), Divergence> {
         self.ends_here(journal, "to wait")?;
         if journal.is_blocked_on(wait) {
@@ -119,7 +119,7 @@ impl Replay {
         self.not_blocked(journal, "another wait")
     }
 
-    /// The members of a set, by what this run has submitted and taken.
+    /// The members of a set, as far as this run has submitted and taken them.
     fn listed<'s>(&self, journal: &Journal, set: &'s WaitSet) -> Cow<'s, WaitSet> {
         match set.join_set() {
             None => Cow::Borrowed(set),
@@ -131,21 +131,21 @@ impl Replay {
         &mut self,
         journal: &Journal,
         satisfied_at: Option<Sequence>,
-        satisfied: impl FnOnce() -> Awaited<'a>,
-    ) -> Awaited<'a> {
+        satisfied: impl FnOnce() -> AwaitResult<'a>,
+    ) -> AwaitResult<'a> {
         if self.tells_cancelled(journal, satisfied_at) {
-            return Awaited::Cancelled;
+            return AwaitResult::Cancelled;
         }
-        satisfied_at.map_or(Awaited::Pending, |_| satisfied())
+        satisfied_at.map_or(AwaitResult::Pending, |_| satisfied())
     }
 
-    /// A signal, or the first of others. The signal takes a number only if it wins.
+    /// A wait for a signal, or the first of others. The signal takes a number only if it wins.
     fn signal<'a>(
         &mut self,
         journal: &'a Journal,
         name: &SignalName,
         others: Option<&WaitSet>,
-    ) -> Awaited<'a> {
+    ) -> AwaitResult<'a> {
         let slot = journal.child_at(self.next_child);
         let signal = slot.and_then(|child| received(child, name));
         let other = others.and_then(|set| first_resolved(journal, set).map(|won| (set, won)));
@@ -159,20 +159,20 @@ impl Replay {
             _ => None,
         };
         if self.tells_cancelled(journal, satisfied_at) {
-            return Awaited::Cancelled;
+            return AwaitResult::Cancelled;
         }
         if let (true, Some((_, payload))) = (signal_wins, signal) {
             self.next_child += 1;
-            return Awaited::Signal(payload);
+            return AwaitResult::Signal(payload);
         }
         match other {
             Some((set, (_, number))) => winner(set, number),
-            None => Awaited::Pending,
+            None => AwaitResult::Pending,
         }
     }
 }
 
-/// What is left of a join set.
+/// The members of a join set that were not taken.
 struct Rest {
     completed: usize,
     all: usize,
@@ -187,11 +187,11 @@ fn received<'a>(child: &'a Child, name: &SignalName) -> Option<(Sequence, &'a Pa
     }
 }
 
-/// Which member's resolver has the lowest sequence (C-37).
+/// The member that resolved first (C-37).
 fn first_resolved(journal: &Journal, set: &WaitSet) -> Option<(Sequence, u32)> {
     journal.resolutions(set).filter_map(|(number, at)| Some((at?, number))).min()
 }
 
-fn winner<'a>(set: &WaitSet, number: u32) -> Awaited<'a> {
-    Awaited::Promise(set.execution_id().child(number))
+fn winner<'a>(set: &WaitSet, number: u32) -> AwaitResult<'a> {
+    AwaitResult::Promise(set.execution_id().child(number))
 }

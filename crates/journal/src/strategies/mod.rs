@@ -1,5 +1,5 @@
-//! Arbitrary events for property tests, of arbitrary executions: everything the types can say, in
-//! any order.
+//! Arbitrary events of arbitrary executions, for property tests: everything the types can express,
+//! in any order.
 
 mod parts;
 
@@ -31,7 +31,7 @@ fn children(own: &ExecutionId) -> BoxedStrategy<PromiseId> {
 }
 
 fn started(own: &ExecutionId) -> impl Strategy<Value = Event> + use<> {
-    // Only a root may have been started by somebody who is not its caller.
+    // Only a root can have a starter that is not its caller.
     let parent = match own.parent() {
         Some(parent) => Just(Some(parent)).boxed(),
         None => option::of(execution()).boxed(),
@@ -197,8 +197,8 @@ pub(crate) fn any_batch() -> impl Strategy<Value = (ExecutionId, Vec<Record>)> {
     })
 }
 
-/// Any record of any journal, with promises of any execution: legal or not, as long as it can be
-/// said.
+/// Any record of any journal, with promises of any execution: legal or not, as long as the types
+/// can express it.
 pub(crate) fn any_record() -> impl Strategy<Value = (JournalKey, Record)> {
     (execution(), number(), timestamp()).prop_flat_map(|(own, sequence, timestamp)| {
         let anywhere = (execution(), number_u32()).prop_map(|(other, number)| other.child(number));

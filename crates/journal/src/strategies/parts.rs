@@ -1,5 +1,5 @@
-//! Arbitrary parts of events: numbers, texts, payloads, policies. The larger are boxed: a strategy is
-//! as large as all it is made of, and would not fit the stack of a test.
+//! Arbitrary parts of events: numbers, texts, payloads, policies. The larger are boxed: a strategy
+//! contains all its parts, and would not fit the stack of a test.
 
 use std::sync::Arc;
 
@@ -172,6 +172,6 @@ pub(super) fn policy() -> BoxedStrategy<Arc<RetryPolicy>> {
             no_answer,
         }
     });
-    // Often the same one, so that the sharing of equal ones is tried too.
+    // Often the same policy, so that the sharing of equal policies is tested, too.
     prop_oneof![Just(RetryPolicy::default()), any].prop_map(Arc::new).boxed()
 }

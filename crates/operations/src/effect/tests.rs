@@ -44,7 +44,7 @@ fn at(policy: &RetryPolicy) -> Situation<'_> {
     Situation { policy, retries_counted: 1, maybe_performed: false, in_time: true, closing: false }
 }
 
-/// All that forbid another attempt that counts.
+/// Three situations that each forbid another attempt that counts.
 fn spent(policy: &RetryPolicy) -> [Situation<'_>; 3] {
     [
         Situation { retries_counted: 2, ..at(policy) },
@@ -182,7 +182,7 @@ fn unknown_and_idem() {
     assert_eq!(after(NO_ANSWER, &many), TRANSIENT);
     let all = Situation { retries_counted: u32::MAX, ..at(&unbounded) };
     assert_eq!(after(NO_ANSWER, &all), Next::Fail(ErrorKind::Transient));
-    // Nobody is asked, whatever is declared.
+    // An idem effect asks neither a reconciler nor a person, whatever is declared.
     let declared = RetryPolicy { reconciler: reconciler(), on_unknown: OnUnknown::Hold, ..idem() };
     assert_eq!(after(NO_ANSWER, &at(&declared)), TRANSIENT);
 }
@@ -198,7 +198,7 @@ fn unknown_and_not_idem() {
         assert_eq!(after(ended, &at(&policy)), Next::Indeterminate);
         assert_eq!(after(ended, &at(&held)), Next::Hold);
         assert_eq!(after(ended, &at(&asked)), Next::Ask);
-        // Neither its bound nor its deadline keeps anybody from knowing.
+        // The reconciler is asked even if the bound or the deadline forbids another attempt.
         let [bound, late, _] = spent(&asked);
         assert_eq!(after(ended, &bound), Next::Ask);
         assert_eq!(after(ended, &late), Next::Ask);

@@ -4,7 +4,7 @@
 //!              first attempt
 //!    Absent ──────────────────▶ Live ──── the handler returns ────▶ Sealed
 //!                               │ ▲ │                                 ▲
-//!       cancel, nobody waits    │ │ │  lost before an outcome         │ recovered,
+//!       cancel, no caller waits │ │ │  lost before an outcome         │ recovered,
 //!             (volatile)        │ │ │  is recoverable                 │ or a person says
 //!                               ▼ │ ▼                                 │
 //!                        Released ┴ Indeterminate ────────────────────┘
@@ -24,36 +24,36 @@ use indelible_journal::{Idempotency, RetryClass};
 use crate::binding::Binding;
 use crate::retention::Age;
 
-/// What is known of an operation. Absent is to have none of these.
+/// The record of an operation. An operation without one is Absent.
 ///
-/// Every value of it is a legal one, so that it can be stored and read back without a check.
+/// Every value is legal, so that a record can be stored and read back without a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation<O> {
     /// What its id stands for (V-9).
     pub binding: Binding,
-    /// The run that goes on, or was the last.
+    /// The current run, or the last one.
     pub run: Run,
-    /// How it stands.
+    /// Its state.
     pub state: State<O>,
 }
 
-/// How an admitted operation stands. It has the class of its method, fixed when it was admitted
-/// (V-17), for as long as that decides anything.
+/// The state of an admitted operation. It keeps the class of its method, fixed at admission (V-17),
+/// while the class still decides anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State<O> {
     /// It has an owner, and no outcome yet (V-11).
     Live(RetryClass),
-    /// Responsibility was given up, without an outcome. It is volatile: a persist one has no way
-    /// to be written here (V-13, V-19).
+    /// Responsibility was given up, without an outcome. Only a volatile operation can be released:
+    /// the variant has no place for a durability (V-13, V-19).
     Released(Idempotency),
     /// It has this outcome, for good (V-14).
     Sealed(O),
-    /// Nobody can prove whether it has an outcome (V-15).
+    /// Whether it has an outcome cannot be proven (V-15).
     Indeterminate(RetryClass),
 }
 
-/// Which execution of an operation, from 1. There is another only when none is live (V-76); what an
-/// earlier one reports late is not taken for the present one's.
+/// The number of a run of an operation, from 1. A run starts only when none is live (V-76); the
+/// number tells a late report of an earlier run from one of the current run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Run(NonZeroU64);
 
@@ -61,7 +61,7 @@ impl Run {
     /// The first.
     pub const FIRST: Self = Self(NonZeroU64::MIN);
 
-    /// Run `number`; none for 0.
+    /// Run `number`; `None` for 0.
     pub const fn new(number: u64) -> Option<Self> {
         match NonZeroU64::new(number) {
             Some(number) => Some(Self(number)),
@@ -86,24 +86,23 @@ impl fmt::Display for Run {
 }
 
 /// A request attempt under an operation's id. A retry is another attempt at the same operation; it
-/// revives no earlier one (V-3).
+/// does not revive an earlier attempt (V-3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    /// The class of the method. It is looked at when the operation is admitted, and not again
-    /// (V-17).
+    /// The class of the method. It counts only when the operation is admitted (V-17).
     pub class: RetryClass,
-    /// What is asked for.
+    /// The binding of the request.
     pub binding: Binding,
     /// What the id means if it has no record.
     pub age: Age,
 }
 
-/// What an attempt meets.
+/// How an attempt is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision<O> {
     /// It is admitted. The operation starts.
     Start,
-    /// The operation goes on: it is waited for.
+    /// The operation is running: the attempt waits for it.
     Attach,
     /// The operation has this outcome, whether good or bad (V-37, V-45).
     Replay(O),
@@ -117,93 +116,92 @@ pub enum Decision<O> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
     /// Its id stands for another request (V-9).
-    #[error("the operation id was used before, for another method or other arguments")]
+    #[error("the operation id was already used for another method or other arguments")]
     Conflict,
     /// Its id is unknown, and too old to be new (V-59).
-    #[error("the operation id is older than operations are remembered")]
+    #[error("the operation id is older than the retention of operations")]
     Expired,
     /// Its id is unknown, and was made in the future (C-3).
-    #[error("the operation id was made further in the future than clocks may differ")]
+    #[error("the operation id lies in the future by more than clocks may differ")]
     TooFarAhead,
-    /// Nobody can know whether the operation happened, and doing it again is not safe (V-46).
-    #[error("nobody can know whether the operation happened")]
+    /// Whether the operation happened cannot be known, and doing it again is not safe (V-46).
+    #[error("it is unknown whether the operation happened")]
     Indeterminate,
 }
 
-/// What happens to an operation beside attempts.
+/// Everything that can happen to an operation, except attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input<O> {
-    /// The run has an outcome: its handler returned (V-36), with a value or an error (C-28), or
-    /// its execution was cancelled and has settled (C-24). For a persist operation this is said
-    /// when the outcome is durable (V-21).
+    /// The run has an outcome: its handler returned (V-36), with a value or an error (C-28), or its
+    /// execution was cancelled and has settled (C-24). For a persist operation this input comes
+    /// only after the outcome is durable (V-21).
     Returned(Run, O),
-    /// The runtime lost the run, and with it the outcome (V-48). What goes on by replay after a
-    /// crash is not lost (C-41).
+    /// The runtime lost the run, and with it the outcome (V-48). A run that goes on by replay after
+    /// a crash is not lost (C-41).
     Lost(Run),
     /// The outcome of the run was found in durable state (V-35, V-39).
     Recovered(Run, O),
-    /// A caller asks to cancel. It is an event, and undoes nothing (V-75).
+    /// A caller asks to cancel. A cancel undoes nothing (V-75).
     Cancelled,
-    /// A caller waits no longer: it dropped its interest, its connection broke, or its time was
-    /// over.
+    /// A caller no longer waits: it dropped its interest, its connection broke, or it timed out.
     Dropped(Interest),
     /// A person says what became of it (C-38).
     Resolved(Resolution<O>),
 }
 
-/// Who else waits for an operation when a caller has gone.
+/// Whether other callers wait for an operation when one has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Interest {
-    /// Nobody.
-    Nobody,
-    /// Somebody who attached to it.
+    /// No other caller waits.
+    NoCaller,
+    /// Other callers are attached to it.
     Others,
 }
 
-/// What a person says of an operation whose outcome nobody knew (C-38).
+/// How a person resolves an operation that is Indeterminate (C-38).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution<O> {
     /// It happened, with this outcome.
     Happened(O),
-    /// It did not happen. What callers are told is the outcome that says so, of the kind
+    /// It did not happen. Callers are given the outcome that says so, of the kind
     /// [`NotPerformed`](indelible_journal::ErrorKind::NotPerformed).
     DidNotHappen(O),
-    /// It is to run again. That it is safe is for the person to know: the proof from outside that
+    /// It is to run again. The person answers for its safety: this is the proof from outside that
     /// V-24 speaks of.
     RunAgain,
 }
 
-/// What an input meant.
+/// What an input led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Meaning {
-    /// The operation is Sealed now. Whoever waits for it is told.
+    /// The operation is Sealed now. The callers that wait for it are told.
     Sealed,
-    /// The operation is Released now. Its run is stopped, or what it does is of no interest.
+    /// The operation is Released now. Its run is stopped, or its result ignored.
     Released,
-    /// The operation is Indeterminate now. Whoever waits for it is told so (V-48).
+    /// The operation is Indeterminate now. The callers that wait for it are told so (V-48).
     Indeterminate,
     /// The operation runs again.
     RunAgain,
     /// A caller is no longer told of the outcome; the operation goes on.
     Detached,
     /// Nothing changed: something else came first.
-    Ignored(Ignored),
+    Ignored(IgnoreReason),
     /// Nothing changed: there is nothing for a person to decide.
     Unresolvable(Unresolvable),
 }
 
-/// What came first.
+/// Why an input was ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ignored {
+pub enum IgnoreReason {
     /// There is no such operation.
     Absent,
     /// It was released (V-44).
     Released,
     /// It has an outcome (V-38).
     Sealed,
-    /// It was lost. Its outcome counts when it is found in durable state, and not before.
+    /// Its run was lost. Its outcome counts only once it is found in durable state.
     Indeterminate,
-    /// This is of a run before the present one.
+    /// The input is of an earlier run.
     EarlierRun,
 }
 
@@ -211,33 +209,33 @@ pub enum Ignored {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unresolvable {
     /// There is no such operation.
-    #[error("there is no such operation")]
+    #[error("no such operation")]
     Absent,
-    /// It goes on, and will tell.
-    #[error("the operation goes on")]
+    /// It is still running, and will have an outcome.
+    #[error("the operation is still running")]
     Live,
     /// Responsibility for it was given up.
-    #[error("the operation was released: nobody is responsible for it")]
+    #[error("the operation was released and has no owner")]
     Released,
     /// It has an outcome (V-38).
-    #[error("the operation has an outcome")]
+    #[error("the operation already has an outcome")]
     Sealed,
 }
 
 /// What follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step<O, D> {
-    /// What is to be written down before anything else follows. None: nothing has changed.
+    /// The record to write before anything else follows. `None`: nothing has changed.
     pub put: Option<Operation<O>>,
-    /// What it means.
+    /// The decision.
     pub decision: D,
 }
 
-/// What cannot have happened: whoever says so has made a mistake. Nothing has changed.
+/// An input that cannot happen: the host has a bug. Nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Impossible {
+pub enum ImpossibleInput {
     /// A run of an operation that was never admitted.
-    #[error("run {0} is of an operation that was never admitted")]
+    #[error("run {0} belongs to an operation that was never admitted")]
     NeverAdmitted(Run),
     /// A run that has not begun.
     #[error("run {run} has not begun: run {last} is the last")]
@@ -248,18 +246,18 @@ pub enum Impossible {
         last: Run,
     },
     /// The last run that can be counted was lost.
-    #[error("the operation has run as often as can be counted")]
+    #[error("the operation has no run numbers left")]
     NoMoreRuns,
 }
 
-/// An attempt arrives.
+/// Handles an attempt.
 pub fn attempt<O: Clone>(
     known: Option<&Operation<O>>,
     attempt: &Attempt,
-) -> Result<Step<O, Decision<O>>, Impossible> {
+) -> Result<Step<O, Decision<O>>, ImpossibleInput> {
     let bound = match known {
-        Some(known) if known.binding != attempt.binding => table::Bound::Other,
-        _ => table::Bound::Same,
+        Some(known) if known.binding != attempt.binding => table::BindingMatch::Other,
+        _ => table::BindingMatch::Same,
     };
     let state = known.map(|known| &known.state);
     let (next, decision) = table::on_attempt(state, bound, attempt.age, attempt.class);
@@ -267,23 +265,23 @@ pub fn attempt<O: Clone>(
     Ok(Step { put: put(known, binding, next)?, decision })
 }
 
-/// Something else happens.
+/// Handles everything else that happens to an operation.
 pub fn apply<O: Clone>(
     known: Option<&Operation<O>>,
     input: Input<O>,
-) -> Result<Step<O, Meaning>, Impossible> {
+) -> Result<Step<O, Meaning>, ImpossibleInput> {
     let when = match (known, &input) {
         (Some(known), Input::Returned(run, _) | Input::Lost(run) | Input::Recovered(run, _)) => {
             let (run, last) = (*run, known.run);
             if run > last {
-                return Err(Impossible::NeverBegun { run, last });
+                return Err(ImpossibleInput::NeverBegun { run, last });
             }
-            if run < last { table::When::Late } else { table::When::Now }
+            if run < last { table::RunMatch::Late } else { table::RunMatch::Now }
         }
-        _ => table::When::Now,
+        _ => table::RunMatch::Now,
     };
     let (next, decision) = table::on_input(known.map(|known| &known.state), when, input)?;
-    // Only an attempt brings a record where there is none.
+    // Only an attempt creates a record.
     let put = match known {
         Some(known) => put(Some(known), known.binding, next)?,
         None => None,
@@ -291,23 +289,23 @@ pub fn apply<O: Clone>(
     Ok(Step { put, decision })
 }
 
-/// The record with its next state: a state that is Live is a new run.
+/// The record with its next state. A transition to Live starts a new run.
 fn put<O>(
     known: Option<&Operation<O>>,
     binding: Binding,
     next: Option<State<O>>,
-) -> Result<Option<Operation<O>>, Impossible> {
+) -> Result<Option<Operation<O>>, ImpossibleInput> {
     let Some(state) = next else { return Ok(None) };
     let run = match (known, &state) {
         (None, _) => Run::FIRST,
-        (Some(known), State::Live(_)) => known.run.next().ok_or(Impossible::NoMoreRuns)?,
+        (Some(known), State::Live(_)) => known.run.next().ok_or(ImpossibleInput::NoMoreRuns)?,
         (Some(known), _) => known.run,
     };
     Ok(Some(Operation { binding, run, state }))
 }
 
 impl<O> State<O> {
-    /// Nobody can take it over from whoever runs it.
+    /// Whether a run owns it: no other run may start.
     pub fn is_live(&self) -> bool {
         matches!(self, Self::Live(_))
     }

@@ -4,7 +4,7 @@
 //! head    magic (16) ‖ version (4) ‖ position (8) ‖ made at (8) ‖ check (8)
 //! frame   kind (1) ‖ number (8) ‖ length (4) ‖ check of these (4) ‖ body ‖ check (8)
 //! ```
-//! Each check goes on from the one before, so that a frame is good in its place alone.
+//! Each check continues the one before, so that a frame is good only in its place.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_store::Position;
@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use super::{Counts, Header, VERSION};
 use crate::codec::{Malformed, Reader, put_text};
 
-/// What every backup begins with.
+/// The first bytes of every backup.
 pub(super) const MAGIC: &[u8; 16] = b"indelible backup";
 
 /// How many bytes the magic and the version have, which are the same in every version.
@@ -22,7 +22,7 @@ pub(super) const BEGIN_BYTES: usize = 20;
 /// How many bytes the whole head has.
 pub(super) const HEAD_BYTES: usize = BEGIN_BYTES + 8 + 8 + CHECK_BYTES;
 
-/// How many bytes stand before the body of a frame.
+/// How many bytes come before the body of a frame.
 pub(super) const FRAME_HEAD_BYTES: usize = 1 + 8 + 4 + 4;
 
 /// How many bytes the check at the end of the head, or of a frame, has.
@@ -35,11 +35,11 @@ pub(super) const HASH_BYTES: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// The rows that follow are of this table.
+    /// The name of the table that the next rows are of.
     Table = 1,
     /// Rows of the last table.
     Rows = 2,
-    /// That was all.
+    /// The end of the backup.
     End = 3,
 }
 
@@ -49,21 +49,21 @@ impl Kind {
     }
 }
 
-/// Where in a backup one is: what the next frame's checks depend on.
+/// A place in a backup, which the checks of the next frame depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chain {
     check: u64,
     number: u64,
 }
 
-/// What stands before a body.
+/// The head of a frame, which comes before the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHead {
     pub(super) kind: Kind,
     pub(super) length: usize,
 }
 
-/// The head of a backup, and where its frames begin.
+/// The head of a backup, and the place where its frames begin.
 pub(super) fn head(header: &Header) -> (Bytes, Chain) {
     let mut out = BytesMut::with_capacity(HEAD_BYTES);
     out.put_slice(MAGIC);
@@ -75,12 +75,12 @@ pub(super) fn head(header: &Header) -> (Bytes, Chain) {
     (out.freeze(), Chain { check, number: 0 })
 }
 
-/// What a head of this version says. Its beginning has been looked at.
+/// Decodes a head of this version. Its magic and version were checked before.
 pub(super) fn read_head(bytes: &[u8; HEAD_BYTES]) -> Result<(Header, Chain), Malformed> {
     let (said, check) = bytes.split_at(HEAD_BYTES - CHECK_BYTES);
     let found = xxh3_64(said);
     if found.to_be_bytes() != *check {
-        return Err(Malformed("the check of its head does not match"));
+        return Err(Malformed("the checksum of the file header does not match"));
     }
     let mut reader = Reader(&said[BEGIN_BYTES..]);
     let position = Position::new(reader.u64()?);
@@ -90,7 +90,7 @@ pub(super) fn read_head(bytes: &[u8; HEAD_BYTES]) -> Result<(Header, Chain), Mal
 }
 
 impl Chain {
-    /// A whole frame.
+    /// Encodes a whole frame.
     pub(super) fn frame(&mut self, kind: Kind, body: &[u8]) -> Bytes {
         let mut out = BytesMut::with_capacity(FRAME_HEAD_BYTES + body.len() + CHECK_BYTES);
         out.put_u8(kind as u8);
@@ -105,33 +105,33 @@ impl Chain {
         out.freeze()
     }
 
-    /// What the bytes before a body say, if they are those of the next frame.
+    /// Decodes a frame's head, if it is the head of the next frame.
     pub(super) fn read_frame_head(
         self,
         bytes: &[u8; FRAME_HEAD_BYTES],
     ) -> Result<FrameHead, Malformed> {
         let mut reader = Reader(bytes);
-        let said = Malformed("the check of a frame's head does not match");
+        let said = Malformed("the checksum of a frame header does not match");
         let (kind, number, length) = (reader.u8()?, reader.u64()?, reader.u32()?);
         if reader.u32()? != self.head_check(&bytes[..FRAME_HEAD_BYTES - 4]) {
             return Err(said);
         }
         if number != self.number {
-            return Err(Malformed("a frame is not the next one"));
+            return Err(Malformed("a frame is out of order"));
         }
-        let kind = Kind::from_number(kind).ok_or(Malformed("a frame is of no known kind"))?;
+        let kind = Kind::from_number(kind).ok_or(Malformed("a frame is of unknown kind"))?;
         let length = usize::try_from(length).map_err(|_| Malformed("a frame is too long"))?;
         Ok(FrameHead { kind, length })
     }
 
-    /// Whether the check behind a body is right.
+    /// Checks the bytes behind a frame's body.
     pub(super) fn read_frame_end(
         &mut self,
         head: &[u8; FRAME_HEAD_BYTES],
         body: &[u8],
         check: [u8; CHECK_BYTES],
     ) -> Result<(), Malformed> {
-        // Over one run of bytes, as it was made.
+        // The hash covers head and body as one run of bytes, as the writer made it.
         let mut hash = xxhash_rust::xxh3::Xxh3::with_seed(self.check);
         hash.update(head);
         hash.update(body);
@@ -140,7 +140,7 @@ impl Chain {
         if self.check.to_be_bytes() == check {
             Ok(())
         } else {
-            Err(Malformed("the check of a frame does not match"))
+            Err(Malformed("the checksum of a frame does not match"))
         }
     }
 
@@ -156,7 +156,7 @@ pub(super) fn table_body(name: &str) -> Bytes {
     out.freeze()
 }
 
-/// The name in it.
+/// The name in the body of such a frame.
 pub(super) fn read_table_body(body: &[u8]) -> Result<String, Malformed> {
     let mut reader = Reader(body);
     let name = reader.text()?.to_owned();
@@ -196,7 +196,7 @@ pub(super) fn end_body(counts: &Counts, hash: u128) -> Bytes {
     out.freeze()
 }
 
-/// What it says.
+/// Decodes the body of the last frame.
 pub(super) fn read_end_body(body: &[u8]) -> Result<(Counts, u128), Malformed> {
     let mut reader = Reader(body);
     let (tables, rows, bytes) = (reader.u32()?, reader.u64()?, reader.u64()?);

@@ -1,11 +1,11 @@
 //! Backups: everything in a store at one position, as a stream of bytes that can be verified by
-//! itself, and a store made of it again. The bytes are described in `docs/formats/backup.md`.
+//! itself, and restoring a store from it. `docs/formats/backup.md` describes the bytes.
 //!
 //! - [`Writer`]: a snapshot, piece by piece. [`Reader`]: the same bytes back, verified.
-//! - [`restore()`]: what a reader gives, put into an empty store.
+//! - [`restore()`]: puts what a reader gives into an empty store.
 //!
-//! Rows are copied as they are stored, seals included: nobody has to understand them, and a value
-//! that came under another key would be noticed there too.
+//! Rows are copied as they are stored, seals included: a backup does not decode them, and a value
+//! under the wrong key would be found damaged after a restore, too.
 
 mod frame;
 mod read;
@@ -21,15 +21,15 @@ pub use self::restore::{RestoreError, restore};
 pub use self::write::Writer;
 use crate::audit;
 
-/// The version of the format. A file of a higher one is refused.
+/// The version of the format. A backup of a higher version is refused.
 pub const VERSION: u32 = 2;
 
 /// What a backup is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// The position whose state it is, in the store that it was taken of.
+    /// The position in the log of the store that it was taken from.
     pub position: Position,
-    /// When it was made, by the clock of whoever made it.
+    /// When it was made, by the clock of the process that made it.
     pub made_at: Timestamp,
 }
 
@@ -40,11 +40,11 @@ pub struct Counts {
     pub tables: u32,
     /// How many rows they have.
     pub rows: u64,
-    /// How many bytes the keys and values of those have.
+    /// How many bytes the keys and values of the rows have.
     pub bytes: u64,
 }
 
-/// Puts on record that a backup is taken (C-38): before its snapshot, so that it is a part of the
+/// Records that a backup is taken (C-38): before its snapshot, so that the record is a part of the
 /// backup, and before a byte of it leaves.
 pub async fn note_taken(store: &Store, entry: &audit::Entry) -> Result<Position, SubmitError> {
     let mut batch = Batch::in_slots(Slot::SERVER);

@@ -1,5 +1,5 @@
-//! A backup, read back and verified as it comes: what is cut off, changed, left out or put
-//! elsewhere is noticed before it is used.
+//! Reads a backup and verifies it on the way: a part that is cut off, changed, left out or moved is
+//! noticed before it is used.
 
 use std::io::{self, Read};
 
@@ -18,34 +18,34 @@ use crate::codec::Malformed;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// It does not begin like one.
-    #[error("it is no backup of Indelible")]
+    /// The bytes do not begin like a backup.
+    #[error("it is not a backup of Indelible")]
     NotABackup,
-    /// A version that is not known here made it.
-    #[error("it is a backup of format {found}; known is {VERSION}")]
+    /// A newer version of the program made it.
+    #[error("it is a backup of format {found}; this program reads format {VERSION}")]
     Newer {
         /// Its version.
         found: u32,
     },
     /// An earlier version of the program made it.
     #[error(
-        "it is a backup of format {found}, and this program reads format {VERSION}: of this program, \
-         commit {LAST_TO_READ_FORMAT_1} reads it"
+        "it is a backup of format {found}; this program reads format {VERSION}. Use a build of \
+         commit {LAST_TO_READ_FORMAT_1} to read it"
     )]
     Older {
         /// Its version.
         found: u32,
     },
-    /// It has no end.
-    #[error("it is cut off, after {at} bytes: it is not the whole backup")]
+    /// The backup has no end.
+    #[error("it is incomplete: it ends after {at} bytes")]
     CutOff {
         /// How many bytes there are.
         at: u64,
     },
-    /// It is not what was written.
+    /// The bytes are not those that were written.
     #[error("it is damaged, near byte {at}: {what}")]
     Damaged {
-        /// Where the part begins that is wrong.
+        /// Where the damaged part begins.
         at: u64,
         /// What is wrong.
         what: &'static str,
@@ -58,14 +58,14 @@ pub enum BackupError {
 /// Some rows of a table, in the order of their keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rows {
-    /// The table's name. None with it: the table begins.
+    /// The table's name.
     pub table: String,
-    /// The rows.
+    /// The rows; none where the table begins.
     pub rows: Vec<Row>,
 }
 
-/// Reads a backup, and verifies it on the way. Only when [`Reader::next`] has given none was all of
-/// it good.
+/// Reads a backup, and verifies it on the way. All of it was good only when [`Reader::next`] has
+/// returned `None`.
 pub struct Reader<R> {
     source: R,
     header: Header,
@@ -74,15 +74,15 @@ pub struct Reader<R> {
     /// How many bytes were read.
     at: u64,
     counts: Counts,
-    /// The table at hand, and those before it.
+    /// The current table, and those before it.
     tables: Vec<String>,
-    /// The last key of the table at hand.
+    /// The last key of the current table.
     last: Option<Bytes>,
     over: bool,
 }
 
 impl<R: Read> Reader<R> {
-    /// Looks at how it begins.
+    /// Reads and checks the head.
     pub fn open(mut source: R) -> Result<Self, BackupError> {
         let mut head = [0; HEAD_BYTES];
         let begun = fill(&mut source, &mut head[..BEGIN_BYTES])?;
@@ -95,7 +95,7 @@ impl<R: Read> Reader<R> {
         }
         let found = head[MAGIC.len()..BEGIN_BYTES].try_into().expect("it has four bytes");
         let found = u32::from_be_bytes(found);
-        // The version decides how the rest is to be read.
+        // The version decides how the rest is read.
         if found > VERSION {
             return Err(BackupError::Newer { found });
         }
@@ -143,7 +143,7 @@ impl<R: Read> Reader<R> {
         self.at
     }
 
-    /// The next rows; none when everything was read, and was good.
+    /// The next rows; none when everything was read and was good.
     #[expect(clippy::should_implement_trait, reason = "an iterator would go on after an error")]
     pub fn next(&mut self) -> Result<Option<Rows>, BackupError> {
         if self.over {
@@ -157,7 +157,7 @@ impl<R: Read> Reader<R> {
             Kind::Table => {
                 let table = frame::read_table_body(&body).map_err(wrong)?;
                 if self.tables.contains(&table) {
-                    return Err(damaged(begins, "a table is there twice"));
+                    return Err(damaged(begins, "a table appears twice"));
                 }
                 self.tables.push(table.clone());
                 self.last = None;
@@ -168,13 +168,16 @@ impl<R: Read> Reader<R> {
             Kind::End => {
                 let (counts, hash) = frame::read_end_body(&body).map_err(wrong)?;
                 if hash != before {
-                    return Err(damaged(begins, "the hash of everything does not match"));
+                    return Err(damaged(begins, "the hash of the whole backup does not match"));
                 }
                 if counts != self.counts {
-                    return Err(damaged(begins, "it has not as many rows as it says"));
+                    return Err(damaged(
+                        begins,
+                        "the number of rows differs from the number at its end",
+                    ));
                 }
                 if fill(&mut self.source, &mut [0])? > 0 {
-                    return Err(damaged(self.at, "something follows its end"));
+                    return Err(damaged(self.at, "data follows its end"));
                 }
                 self.over = true;
                 Ok(None)
@@ -189,9 +192,13 @@ impl<R: Read> Reader<R> {
     }
 
     fn rows(&mut self, mut body: Bytes) -> Result<Rows, Malformed> {
-        let table = self.tables.last().cloned().ok_or(Malformed("rows belong to no table"))?;
+        let table = self
+            .tables
+            .last()
+            .cloned()
+            .ok_or(Malformed("a frame of rows comes before any table"))?;
         if body.is_empty() {
-            return Err(Malformed("a frame of rows has none"));
+            return Err(Malformed("a frame of rows is empty"));
         }
         let mut rows = Vec::new();
         while !body.is_empty() {
@@ -213,7 +220,7 @@ impl<R: Read> Reader<R> {
         let mut head = [0; FRAME_HEAD_BYTES];
         self.read(&mut head)?;
         let FrameHead { kind, length } = self.chain.read_frame_head(&head).map_err(wrong)?;
-        // As much memory as there are bytes, whatever the length says.
+        // This takes as much memory as there are bytes, whatever the length says.
         let mut body = Vec::new();
         let read = (&mut self.source).take(length as u64).read_to_end(&mut body)?;
         self.at += read as u64;
@@ -246,7 +253,7 @@ fn damaged(at: u64, what: &'static str) -> BackupError {
     BackupError::Damaged { at, what }
 }
 
-/// Fills as much as there is.
+/// Fills the buffer as far as there are bytes.
 fn fill(source: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while count < bytes.len() {

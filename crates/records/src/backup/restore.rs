@@ -1,4 +1,4 @@
-//! What a backup holds, put into an empty store.
+//! Puts a backup into an empty store.
 
 use indelible_store::{Batch, Lost, PIPELINE, Store, SubmitError, Table};
 use std::io::Read;
@@ -6,36 +6,36 @@ use std::io::Read;
 use super::read::{BackupError, Reader, Rows};
 use super::{Counts, Header};
 
-/// So many bytes are one batch, unless a row has more.
+/// The bytes of a batch, unless one row has more.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// So many rows are one batch.
+/// The most rows of a batch.
 const BATCH_ROWS: usize = 10_000;
 
 /// Why a backup cannot be put into a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// It is no backup that can be used.
+    /// The backup cannot be used.
     #[error(transparent)]
     Backup(#[from] BackupError),
-    /// It has a table that this version does not know.
-    #[error("it has a table that is not known here: {0:?}")]
+    /// The backup has a table that this version does not know.
+    #[error("it has an unknown table: {0:?}")]
     UnknownTable(String),
-    /// The store has something in it already.
-    #[error("the store that it is to be put into is not empty")]
+    /// The store is not empty.
+    #[error("the store to restore into is not empty")]
     NotEmpty,
-    /// The store does not take it.
-    #[error("the store does not take it: {0}")]
+    /// The store refused a batch.
+    #[error("the store refused the rows: {0}")]
     Submit(#[from] SubmitError),
-    /// What was put in was lost.
+    /// Restored rows were lost before they were durable.
     #[error(transparent)]
     Lost(#[from] Lost),
 }
 
-/// Puts a backup into an empty store, durably. `progress` is told how many bytes of it were read.
+/// Puts a backup into an empty store, durably. `progress` gets the number of bytes read so far.
 ///
-/// If it fails, some of the rows may be there: the store is not to be used.
+/// After an error some of the rows may be there: the store must not be used.
 pub fn restore<R: Read>(
     mut reader: Reader<R>,
     store: &Store,

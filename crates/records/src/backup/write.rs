@@ -1,4 +1,4 @@
-//! A snapshot as a backup, a piece at a time: whoever takes the pieces decides how fast.
+//! Makes a backup of a snapshot piece by piece: the code that takes the pieces sets the pace.
 
 use bytes::Bytes;
 use indelible_journal::Timestamp;
@@ -8,24 +8,24 @@ use xxhash_rust::xxh3::Xxh3;
 use super::frame::{self, Chain, Kind};
 use super::{Counts, Header};
 
-/// A frame of rows has about so many bytes, or one row.
+/// A frame of rows has about this many bytes, or one row.
 const FRAME_BYTES: usize = 256 << 10;
 
-/// Rows are read so many at a time; the store has a bound on their bytes.
+/// How many rows are read at a time; the store has a bound on their bytes.
 const PAGE_ROWS: usize = 1_000;
 
-/// Makes a backup of a snapshot. It holds the snapshot until it is dropped: what was deleted since
-/// keeps its room on disk for so long.
+/// Makes a backup of a snapshot, which it holds until it is dropped: until then rows that were
+/// deleted since keep their space on disk.
 ///
-/// What it gives may leave the process when [`Header::position`] is durable, and no earlier (D2).
+/// The pieces may leave the process when [`Header::position`] is durable, and no earlier (D2).
 pub struct Writer {
     snapshot: Snapshot,
     header: Header,
-    /// Those that are left, the next one last.
+    /// The tables that are left, the next one last.
     tables: Vec<Table>,
-    /// Where the table at hand goes on; none between two of them.
+    /// Where the current table goes on; none between two tables.
     scan: Option<Scan>,
-    /// What was read and not written, the next one last.
+    /// Rows that were read and not written, the next one last.
     rows: Vec<Row>,
     /// None before the first piece, and after the last.
     chain: Option<Chain>,
@@ -35,10 +35,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Of this snapshot, made at this time.
+    /// A backup of this snapshot, made at this time.
     pub fn new(snapshot: Snapshot, made_at: Timestamp) -> Self {
         let header = Header { position: snapshot.position(), made_at };
-        // The pipeline's own table says where this store is, and not what is in it.
+        // The pipeline's own table is about this store's log, not its contents.
         let tables = snapshot.tables().iter().filter(|table| **table != PIPELINE);
         let tables = tables.rev().copied().collect();
         Self {
@@ -59,13 +59,13 @@ impl Writer {
         &self.header
     }
 
-    /// What it has given so far.
+    /// What was written so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// The next piece; none after the last. It reads from disk. After an error, nothing more is to
-    /// be had: what was given is no backup.
+    /// The next piece; none after the last. It reads from disk. After an error there are no more
+    /// pieces, and those given are no backup.
     #[expect(clippy::should_implement_trait, reason = "an iterator would go on after an error")]
     pub fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
         if self.over {
@@ -106,7 +106,7 @@ impl Writer {
         }
     }
 
-    /// Rows of the table at hand; none at its end.
+    /// Rows of the current table; none at its end.
     fn some_rows(&mut self) -> Result<Vec<u8>, ReadError> {
         let mut body = Vec::new();
         while body.len() < FRAME_BYTES {
@@ -121,7 +121,7 @@ impl Writer {
         Ok(body)
     }
 
-    /// Reads on; false at the end of the table.
+    /// Reads the next page; false at the end of the table.
     fn read_page(&mut self) -> Result<bool, ReadError> {
         let Some(scan) = self.scan.take() else { return Ok(false) };
         let page = self.snapshot.scan(&scan)?.value;

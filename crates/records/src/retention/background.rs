@@ -1,4 +1,4 @@
-//! Sweeping and purging by themselves, now and then, on a thread of their own.
+//! Sweeps and purges periodically, on its own thread.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -8,23 +8,24 @@ use bytes::Bytes;
 use indelible_journal::{Micros, Timestamp};
 use indelible_store::{Batch, Position, ReadError, Snapshot, Store, SubmitError, Table};
 
-use super::{Keep, Passed, Retention, SweepError, Swept, step, submit};
+use super::{Keep, Retention, SweepError, SweepProgress, SweepReport, step, submit};
 use crate::executions::Execution;
-use crate::purge::{self, PurgeError, Purged};
+use crate::purge::{self, PurgeError, PurgeReport};
 use crate::{
     ANSWERS, BY_FUNCTION, BY_NAMESPACE, BY_STATUS, EXECUTIONS, EXPIRIES, FINISHED,
     IDEMPOTENCY_KEYS, JOURNALS, OPERATIONS,
 };
 
-/// How many rows a step deletes. What it demands of them is read again when it is submitted, and the
-/// reading has to come to its end between two commits: one that never does is done while everybody
-/// else waits. Smaller steps would wait for the disk more than they delete.
+/// How many rows a step deletes. The commit pipeline reads a step's preconditions again, and has to
+/// finish that between two commits: if it never does, it reads while all other commits wait.
+/// Smaller steps would wait for the disk more than they delete.
 const STEP_ROWS: usize = 128;
-/// Space is given back when this many bytes were deleted,
+/// Space is reclaimed only when this many bytes were deleted.
 const RECLAIM_BYTES_MIN: u64 = 16 << 20;
-/// and when they were this part of what a table takes on disk: it rewrites the table.
+/// Space is reclaimed, which rewrites tables, only when this part of the tables' bytes on disk was
+/// deleted.
 const RECLAIM_PART: u64 = 4;
-/// What is deleted is of these tables.
+/// The tables that rows are deleted from.
 const TABLES: [Table; 10] = [
     JOURNALS,
     EXECUTIONS,
@@ -37,35 +38,35 @@ const TABLES: [Table; 10] = [
     ANSWERS,
     EXPIRIES,
 ];
-/// How long a stop waits. A step takes less; a table that is being rewritten may take longer, and
-/// nothing is lost when the process ends over it.
+/// How long a stop waits for the thread. A step takes less; rewriting a table may take longer, and
+/// nothing is lost when the process ends during it.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
-/// What goes, and when it is looked for.
+/// What is deleted, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// Which trees.
+    /// How long finished trees are kept.
     pub retention: Retention,
-    /// How long a round is waited for after the one before.
+    /// The pause between two rounds.
     pub interval: Duration,
-    /// How much later than they may go records of operations and keys do.
+    /// How much longer than necessary records of operations and keys are kept.
     pub records_later: Micros,
-    /// Whether a step is a batch for each slot: they need not go together.
+    /// Whether a step is one batch for each slot: rows of different slots need not go together.
     pub apart: bool,
 }
 
-/// What the background needs of others, and tells them. Called on its thread.
+/// What the background asks of its user, and tells it. Called on the background's thread.
 pub trait Keeper: Send + 'static {
     /// A round begins.
-    fn begins(&self) -> Result<(), SubmitError> {
+    fn start_round(&self) -> Result<(), SubmitError> {
         Ok(())
     }
 
     /// The time now: it does not go back.
     fn now(&self) -> Timestamp;
 
-    /// Submits a batch with which records go that were due by this time; if they are to go apart, a
-    /// batch for each slot.
+    /// Submits a batch that deletes records which expired by this time; with `apart`, as one batch
+    /// for each slot.
     fn submit_purge(
         &self,
         store: &Store,
@@ -77,8 +78,7 @@ pub trait Keeper: Send + 'static {
         submit(store, batch, apart)
     }
 
-    /// A tree goes with this batch, and this was the last attempt at its root: what is to be kept
-    /// of it is added.
+    /// A batch deletes a tree, whose root's last attempt was this: adds what is to be kept of it.
     fn keep(
         &self,
         snapshot: &Snapshot,
@@ -89,18 +89,18 @@ pub trait Keeper: Send + 'static {
         Ok(())
     }
 
-    /// Something has gone, for good.
-    fn gone(&self, swept: &Swept, purged: &Purged) {
+    /// These deletions are durable.
+    fn count_deleted(&self, swept: &SweepReport, purged: &PurgeReport) {
         let _ = (swept, purged);
     }
 
-    /// A round did not come to its end, for this reason; the next one goes on.
+    /// A round failed for this reason; the next one goes on.
     fn failed(&self, why: &str) {
         let _ = why;
     }
 }
 
-/// Sweeps in the background, from when it is started until it is dropped.
+/// Sweeps in the background until it is dropped.
 #[derive(Debug)]
 pub struct Background {
     control: Arc<Control>,
@@ -116,22 +116,23 @@ struct Control {
 #[derive(Debug, Default)]
 struct ControlState {
     stop: bool,
-    /// The thread is at its end.
+    /// The thread has ended.
     ended: bool,
     rounds: u64,
     failure: Option<String>,
 }
 
 impl Background {
-    /// Starts sweeping: a round at once and one each interval, each in steps with the disk's
-    /// other users in between.
+    /// Starts sweeping: a round at once and one each interval, in steps between which other users
+    /// of the disk get their turn.
     pub fn start(store: &Store, plan: Plan, keeper: impl Keeper) -> std::io::Result<Self> {
         let control = Arc::new(Control::default());
         let thread = std::thread::Builder::new().name("store retention".to_owned()).spawn({
             let (store, control) = (store.clone(), Arc::clone(&control));
             move || {
-                // Also when it ends by a panic: nobody waits for what does not come.
-                let _ended = Ended(&control);
+                // Also after a panic: else `drop` and `wait_for_rounds` would wait for a thread
+                // that has ended.
+                let _ended = EndGuard(&control);
                 control.run(&store, &plan, &keeper);
             }
         })?;
@@ -144,7 +145,7 @@ impl Background {
         (state.rounds, state.failure.clone())
     }
 
-    /// Waits until so many rounds are done.
+    /// Waits until this many rounds are done, or the thread has ended.
     pub fn wait_for_rounds(&self, rounds: u64) {
         let state = self.control.lock();
         let waited =
@@ -168,15 +169,14 @@ impl Drop for Background {
     }
 }
 
-/// Deletes some of the records whose window has been over for long enough; the time of this purge
-/// is `now`.
+/// Deletes some of the records that expired long enough ago; the time of this purge is `now`.
 fn purge(
     store: &Store,
     keeper: &dyn Keeper,
     plan: &Plan,
     now: Timestamp,
     expiries: &mut Option<Bytes>,
-) -> Result<Purged, PurgeError> {
+) -> Result<PurgeReport, PurgeError> {
     let late = now.as_micros().saturating_sub(plan.records_later.get());
     let late = Timestamp::from_micros(late).unwrap_or(now);
     let (batch, mut purged) = purge::due(store, late, STEP_ROWS, expiries)?;
@@ -186,22 +186,22 @@ fn purge(
     Ok(purged)
 }
 
-/// Deletes some of the trees that are past their time.
+/// Deletes some of the trees whose time is over.
 fn sweep(
     store: &Store,
     now: Timestamp,
     plan: &Plan,
     keep: &Keep<'_>,
-    trees: &mut Passed,
-) -> Result<Swept, SweepError> {
+    trees: &mut SweepProgress,
+) -> Result<SweepReport, SweepError> {
     let (batch, mut swept) = step(store, now, &plan.retention, STEP_ROWS, keep, trees)?;
     swept.position = submit(store, batch, plan.apart)?;
     Ok(swept)
 }
 
-struct Ended<'a>(&'a Control);
+struct EndGuard<'a>(&'a Control);
 
-impl Drop for Ended<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         self.0.lock().ended = true;
         self.0.changed.notify_all();
@@ -231,7 +231,8 @@ impl Control {
         }
     }
 
-    /// Everything that is due now. What fails does not keep the rest: it is told at the end.
+    /// Deletes everything that is due now. A failure does not stop the rest, and is returned at the
+    /// end.
     fn round(
         &self,
         store: &Store,
@@ -243,20 +244,20 @@ impl Control {
             keeper.keep(snapshot, root, batch)
         };
         let (mut purges, mut sweeps) = (true, true);
-        let (mut expiries, mut trees) = (None, Passed::default());
-        let mut failure = keeper.begins().err().map(|error| error.to_string());
+        let (mut expiries, mut trees) = (None, SweepProgress::default());
+        let mut failure = keeper.start_round().err().map(|error| error.to_string());
         while purges || sweeps {
             let now = keeper.now();
-            let mut purged = Purged::default();
+            let mut purged = PurgeReport::default();
             if purges {
                 match purge(store, keeper, plan, now, &mut expiries) {
                     Ok(done) => purged = done,
-                    // A record changed under the purge: the next round gets the rest.
+                    // A record changed during the purge: the next round deletes the rest.
                     Err(PurgeError::Submit(SubmitError::Refused(_))) => {}
                     Err(error) => _ = failure.get_or_insert(error.to_string()),
                 }
             }
-            let mut swept = Swept::default();
+            let mut swept = SweepReport::default();
             if sweeps {
                 match sweep(store, now, plan, &keep, &mut trees) {
                     Ok(done) => swept = done,
@@ -266,11 +267,12 @@ impl Control {
             }
             (purges, sweeps) = (purged.more, swept.more);
             *garbage += (swept.bytes + purged.bytes) as u64;
-            // Each step waits for the disk, so that those who run ahead of it get their turn.
+            // Each step waits for the disk, so that commits which are not durable yet get their
+            // turn.
             if let Some(position) = swept.position.max(purged.position) {
                 store.durable(position).wait().map_err(|lost| lost.to_string())?;
             }
-            keeper.gone(&swept, &purged);
+            keeper.count_deleted(&swept, &purged);
             if self.lock().stop {
                 return failure.map_or(Ok(()), Err);
             }
@@ -281,7 +283,7 @@ impl Control {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Gives space back, if it is worth it.
+    /// Reclaims space, if it is worth it.
     fn reclaim(&self, store: &Store, garbage: &mut u64) -> Result<(), ReadError> {
         let on_disk: u64 = TABLES.iter().map(|table| store.disk_bytes(*table)).sum();
         if *garbage < RECLAIM_BYTES_MIN || *garbage < on_disk / RECLAIM_PART {
@@ -289,7 +291,7 @@ impl Control {
         }
         *garbage = 0;
         for table in TABLES {
-            // Nothing is written over a disk that has failed (D12).
+            // Nothing is written to a disk that has failed (D12).
             if self.lock().stop || store.poison().is_some() {
                 return Ok(());
             }

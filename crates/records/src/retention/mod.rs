@@ -1,14 +1,15 @@
-//! Retention: finished trees go after a time, in bounded steps, and their space is given back.
+//! Retention: finished trees are deleted after a time, in bounded steps, and their space is
+//! reclaimed.
 //!
-//! A tree goes as a whole, counted from the end of its root. One that fits into a step goes in one
-//! batch. Of a larger one the rows of its executions go first, with the indexes: the root's, so that
-//! from then on the tree is gone for whoever asks, then those of what it called; then its journals.
-//! As long as anything of it is left, an entry says that it is being swept: a crash in between leaves
-//! that entry, and the next step goes on, whatever is to be kept by then; and no root begins anew
-//! over what is left of it. Records of operations and keys stay; they have windows of their
-//! own (see C-3).
+//! A tree is deleted as a whole; its time counts from the end of its root. A tree that fits into a
+//! step is deleted in one batch. Of a larger tree the rows of the root go first, with their index
+//! entries, so that from then on every reader finds the tree gone; then the rows of its children;
+//! then its journals. As long as any row is left, an index entry says that the tree is being swept.
+//! A crash leaves that entry: the next step goes on, whatever the retention is by then, and no root
+//! starts anew over the remains. Records of operations and keys stay; they have their own windows
+//! (see C-3).
 //!
-//! - `background`: all of this by itself, now and then.
+//! - `background`: does this periodically.
 
 mod background;
 
@@ -27,14 +28,14 @@ pub use self::background::{Background, Keeper, Plan};
 use crate::executions::{self, Execution, Standing};
 use crate::{EXECUTIONS, FINISHED, JOURNALS, codec, index};
 
-/// How long finished trees are kept, by how their root ended. None is for ever, and the default.
+/// How long finished trees are kept, by how their root ended. None, the default, is for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retention {
-    /// Those that returned.
+    /// Trees whose root returned.
     pub completed: Option<Micros>,
-    /// Those that failed.
+    /// Trees whose root failed.
     pub failed: Option<Micros>,
-    /// Those that were cancelled.
+    /// Trees whose root was cancelled.
     pub cancelled: Option<Micros>,
 }
 
@@ -49,7 +50,7 @@ impl Retention {
         .filter_map(|(standing, window)| Some((standing, window?)))
     }
 
-    /// The shortest of them; none if everything is kept for ever.
+    /// The shortest window; none if everything is kept for ever.
     pub fn shortest(&self) -> Option<Micros> {
         self.windows().map(|(_, window)| window).min()
     }
@@ -57,8 +58,8 @@ impl Retention {
 
 /// What a step did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Swept {
-    /// Trees that are gone now.
+pub struct SweepReport {
+    /// Trees that are fully deleted now.
     pub trees: usize,
     /// Rows that were deleted.
     pub rows: usize,
@@ -66,18 +67,18 @@ pub struct Swept {
     pub bytes: usize,
     /// Whether there is more to do at once.
     pub more: bool,
-    /// They are gone for good when this is durable.
+    /// The deletions are for good when this is durable.
     pub position: Option<Position>,
-    /// Trees that are not swept although their root is over: this execution of theirs is not.
+    /// Executions that are not over although the root of their tree is: such trees are not swept.
     pub unfinished: Vec<JournalKey>,
-    /// Trees that are not swept because a row of theirs cannot be read, and why: the first ones.
+    /// Trees that are not swept because a row cannot be read, with the reason: the first ones.
     pub unreadable: Vec<String>,
 }
 
-/// So many unreadable trees are told in words.
+/// How many unreadable trees are reported.
 const UNREADABLE_MAX: usize = 10;
 
-/// Why a step stopped. Nothing is half done: the next one goes on.
+/// Why a step stopped. It has done all of its work or none: the next step goes on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError {
@@ -89,39 +90,39 @@ pub enum SweepError {
     Submit(#[from] SubmitError),
 }
 
-/// What is written when a tree goes, in the same batch: by whoever knows what its root stands for.
+/// Adds, to the batch that deletes a tree, what is to be kept of its root.
 pub type Keep<'a> = dyn Fn(&Snapshot, &Execution, &mut Batch) -> Result<(), ReadError> + 'a;
 
-/// Deletes up to `rows_max` rows of trees that are past their time.
+/// Deletes up to `rows_max` rows of trees whose time is over.
 pub async fn sweep(
     store: &Store,
     now: Timestamp,
     retention: &Retention,
     rows_max: usize,
-) -> Result<Swept, SweepError> {
+) -> Result<SweepReport, SweepError> {
     sweep_keeping(store, now, retention, rows_max, &|_, _, _| Ok(())).await
 }
 
-/// The same; `keep` is shown the last attempt at each root that goes, and adds to the batch with
-/// which it does what is to be kept of it. Of a tree that does not fit into a step it may be asked
-/// again.
+/// The same. `keep` gets the last attempt at each root that is deleted, and adds to the same batch
+/// what is to be kept of it. For a tree that does not fit into a step, `keep` may be called again.
 pub async fn sweep_keeping(
     store: &Store,
     now: Timestamp,
     retention: &Retention,
     rows_max: usize,
     keep: &Keep<'_>,
-) -> Result<Swept, SweepError> {
-    let (batch, mut swept) = step(store, now, retention, rows_max, keep, &mut Passed::default())?;
+) -> Result<SweepReport, SweepError> {
+    let (batch, mut swept) =
+        step(store, now, retention, rows_max, keep, &mut SweepProgress::default())?;
     if !batch.writes().is_empty() {
         swept.position = Some(store.submit(batch).await?);
     }
     Ok(swept)
 }
 
-/// Submits what a step deletes, waiting on this thread for room: in one batch or, if it is to go
-/// apart, in one for each slot, since what is in different slots need not go together. The last
-/// position, if there is anything.
+/// Submits what a step deletes, blocking this thread until there is room: in one batch or, with
+/// `apart`, in one for each slot, since rows of different slots need not go together. Returns the
+/// last position, if any.
 pub fn submit(store: &Store, batch: Batch, apart: bool) -> Result<Option<Position>, SubmitError> {
     let mut last = None;
     for part in if apart { batch.by_slot() } else { vec![batch] } {
@@ -132,39 +133,39 @@ pub fn submit(store: &Store, batch: Batch, apart: bool) -> Result<Option<Positio
     Ok(last)
 }
 
-/// About how many bytes the rows have that one step deletes. It reads them, some of them twice, and
-/// others wait for that.
+/// About how many bytes of rows one step deletes. The step reads them, some twice, and other
+/// commits wait for that.
 pub(crate) fn step_bytes_max(bounds: &Bounds) -> usize {
     bounds.batch_bytes_max / 16
 }
 
-/// How far the steps before came: what they left is not looked at again, and what they deleted, which
-/// an engine has to step over for a while, is not met again.
+/// How far earlier steps came. A step looks again neither at trees that were left, nor at deleted
+/// rows, which a backend has to step over for a while.
 #[derive(Debug, Default)]
-pub(crate) struct Passed {
-    /// By how trees ended: the last entry.
+pub(crate) struct SweepProgress {
+    /// The last index entry looked at, by the standing of the root.
     entries: BTreeMap<Standing, Bytes>,
-    /// Of the tree that did not fit.
-    tree: Option<Begun>,
+    /// The tree that did not fit into a step.
+    tree: Option<PartialSweep>,
 }
 
-/// A tree of which a part is gone, and the last rows that are.
+/// A tree that is partly deleted, and the last deleted rows.
 #[derive(Debug)]
-struct Begun {
+struct PartialSweep {
     root: RootHash,
     execution: Option<Bytes>,
     journal: Option<Bytes>,
 }
 
-/// The batch of a step, and what it does, from where the steps before came to.
+/// The batch of a step and its report, going on from earlier steps.
 pub(crate) fn step(
     store: &Store,
     now: Timestamp,
     retention: &Retention,
     rows_max: usize,
     keep: &Keep<'_>,
-    passed: &mut Passed,
-) -> Result<(Batch, Swept), ReadError> {
+    passed: &mut SweepProgress,
+) -> Result<(Batch, SweepReport), ReadError> {
     let (snapshot, bounds) = (store.snapshot()?, store.bounds());
     let part = Part {
         batch: Batch::in_slots(SlotSet::empty()),
@@ -174,7 +175,7 @@ pub(crate) fn step(
         bytes: 0,
     };
     let begun = passed.tree.take();
-    let (resumed, swept) = (Vec::new(), Swept::default());
+    let (resumed, swept) = (Vec::new(), SweepReport::default());
     let mut step = Step { snapshot: &snapshot, keep, part, begun, resumed, swept };
     step.entries(prefix_range(Bytes::from_static(&[index::BEING_SWEPT])), &mut None)?;
     for (standing, window) in retention.windows() {
@@ -185,10 +186,10 @@ pub(crate) fn step(
     }
     let Step { part, begun, swept, .. } = step;
     passed.tree = begun;
-    Ok((part.batch, Swept { rows: part.rows, bytes: part.bytes, ..swept }))
+    Ok((part.batch, SweepReport { rows: part.rows, bytes: part.bytes, ..swept }))
 }
 
-/// The entries of trees that ended so, up to a time.
+/// The index entries of trees that ended like this, up to a time.
 fn ended(standing: Standing, cutoff: u64) -> KeyRange {
     let (start, _) = prefix_range(Bytes::copy_from_slice(&[standing as u8]));
     let mut end = vec![standing as u8];
@@ -196,12 +197,12 @@ fn ended(standing: Standing, cutoff: u64) -> KeyRange {
     (start, Bound::Excluded(Bytes::from(end)))
 }
 
-/// Rows that go together.
+/// Rows that are deleted together.
 struct Part {
     batch: Batch,
     /// How many more rows fit.
     left: usize,
-    /// A batch holds the values of the rows that it demands to be unchanged.
+    /// A batch holds the values of the rows that it requires to be unchanged.
     bytes_left: usize,
     rows: usize,
     bytes: usize,
@@ -226,13 +227,13 @@ impl Part {
         self.batch.extend(kept);
     }
 
-    /// One more, for what has the rest of the room.
+    /// A new part with the room that is left in this one.
     fn beside(&self) -> Self {
         let Self { left, bytes_left, rows, bytes, .. } = *self;
         Self { batch: Batch::in_slots(SlotSet::empty()), left, bytes_left, rows, bytes }
     }
 
-    /// Takes what was made beside it.
+    /// Adds a part that was made by `beside`.
     fn take(&mut self, beside: Self) {
         self.batch.extend(beside.batch);
         let batch = std::mem::take(&mut self.batch);
@@ -245,15 +246,15 @@ struct Step<'a> {
     keep: &'a Keep<'a>,
     /// What goes with it.
     part: Part,
-    /// What went of a tree with the steps before, then with this one.
-    begun: Option<Begun>,
-    /// Trees of which a part was gone before.
+    /// The tree that is partly deleted, by earlier steps and then by this one.
+    begun: Option<PartialSweep>,
+    /// Trees that were partly deleted before this step.
     resumed: Vec<RootHash>,
-    swept: Swept,
+    swept: SweepReport,
 }
 
 impl Step<'_> {
-    /// The trees of these entries, until there is no more room.
+    /// Deletes the trees of these index entries, until there is no more room.
     fn entries(&mut self, range: KeyRange, passed: &mut Option<Bytes>) -> Result<(), ReadError> {
         let mut scan = Scan { range, ..Scan::all(FINISHED, ENTRIES) };
         if let Some(passed) = passed {
@@ -268,7 +269,7 @@ impl Step<'_> {
                 }
                 let tree = self.tree(entry);
                 match self.snapshot.damage().noted(tree) {
-                    // One that is damaged does not keep the others.
+                    // A damaged tree does not stop the sweep of the others.
                     Err(error) if error.is_damage() => {
                         if self.swept.unreadable.len() < UNREADABLE_MAX {
                             self.swept.unreadable.push(error.to_string());
@@ -288,7 +289,7 @@ impl Step<'_> {
         }
     }
 
-    /// A tree, or as much of it as fits, if nothing else is in this step.
+    /// Deletes a tree; or as much of it as fits, if nothing else is in this step.
     fn tree(&mut self, entry: &Bytes) -> Result<(), ReadError> {
         let key = index::read_finished(entry)
             .map_err(|error| codec::damaged(&FINISHED, entry, error.0))?;
@@ -311,11 +312,11 @@ impl Step<'_> {
         let mut part = self.part.beside();
         part.batch.touch(root.slot());
         if resumes {
-            // What is left is not that of another root as long as this is there.
+            // As long as this index entry is there, no other tree of this root can have begun.
             part.batch.expect(FINISHED, entry.clone(), Expect::Equal(Bytes::new()));
         }
         let begun = self.begun.take().filter(|begun| begun.root == root);
-        let mut begun = begun.unwrap_or(Begun { root, execution: None, journal: None });
+        let mut begun = begun.unwrap_or(PartialSweep { root, execution: None, journal: None });
         let is_whole = self.fill(&mut part, &mut begun, latest.as_ref())?;
         if is_whole {
             self.swept.trees += 1;
@@ -325,7 +326,7 @@ impl Step<'_> {
         } else {
             self.swept.more = true;
             if !self.part.batch.writes().is_empty() {
-                // It may fit into the next one.
+                // It may fit into the next step.
                 return Ok(());
             }
             if !resumes {
@@ -337,20 +338,20 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Adds what there is of a tree, in order, as long as it fits. Whether that is all.
+    /// Adds the rows of a tree, in order, as long as they fit. True: that is all of them.
     fn fill(
         &self,
         part: &mut Part,
-        begun: &mut Begun,
+        begun: &mut PartialSweep,
         latest: Option<&Execution>,
     ) -> Result<bool, ReadError> {
-        // What cannot be kept does not go, and neither does anything before it.
+        // If `keep` fails, nothing of the tree is deleted.
         let mut kept = Batch::in_slots(begun.root.slot());
         if let Some(latest) = latest {
             (self.keep)(self.snapshot, latest, &mut kept)?;
         }
-        // The root's attempts first, the last of them last: as long as any is there, it is the one
-        // that counts.
+        // The root's attempts come first, the last attempt last: a reader that finds any attempt
+        // finds the one that counts.
         let page = self.rows_of(EXECUTIONS, &begun.root, begun.execution.as_ref(), part.left)?;
         for (key, value) in page.rows {
             if part.is_full() {
@@ -397,16 +398,16 @@ impl Step<'_> {
         Ok(self.snapshot.scan(&scan)?.value)
     }
 
-    /// Whether a tree is over, and this entry is that of its end. Everything of it that is decoded
-    /// later is decoded here first, so that one which cannot be read stays whole.
+    /// Whether a tree is over, and this index entry is of its end. Every row that is decoded later
+    /// is decoded here first, so that a tree with an unreadable row stays whole.
     fn is_due(
         &mut self,
         root: &RootHash,
         entry: &JournalKey,
         latest: &Execution,
     ) -> Result<bool, ReadError> {
-        // An attempt that was followed by another is not how the root ended: that other one has, or
-        // will have, an entry of its own.
+        // An attempt that was followed by another is not the root's end: the later attempt has, or
+        // will have, its own index entry.
         if latest.key > *entry || !latest.standing.is_terminal() {
             return Ok(false);
         }
@@ -429,7 +430,7 @@ impl Step<'_> {
     }
 }
 
-/// How many entries are looked at at a time,
+/// How many index entries are read at a time.
 const ENTRIES: usize = 64;
-/// and how many executions of a tree.
+/// How many executions of a tree are read at a time.
 const SCANNED: usize = 1_000;

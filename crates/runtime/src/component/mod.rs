@@ -20,21 +20,20 @@ use crate::guest::{Deployed, Guests, LoadError, Manifest, Program};
 /// How many names are read at a time.
 const NAMES_PAGE: usize = 256;
 
-/// Everything that is deployed.
 pub(crate) struct Components {
     store: Store,
     guests: Arc<Guests>,
-    known: Mutex<Known>,
+    known: Mutex<ComponentCatalog>,
     deploying: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct Known {
+struct ComponentCatalog {
     /// The version of `names`.
     version: u64,
     names: HashMap<ComponentName, ComponentVersions>,
     manifests: HashMap<ComponentDigest, Arc<Manifest>>,
-    /// The names of a version, once somebody asked.
+    /// The names of a version: filled by `names_of`, and cleared when any name changes.
     names_of: HashMap<ComponentDigest, Arc<[String]>>,
 }
 
@@ -49,7 +48,7 @@ pub enum ComponentError {
     #[error(transparent)]
     Submit(#[from] SubmitError),
     /// What is stored about it makes no sense to this version.
-    #[error("what is stored about {0} cannot be read: {1}")]
+    #[error("the stored data of {0} cannot be read: {1}")]
     Malformed(ComponentDigest, String),
 }
 
@@ -63,7 +62,8 @@ pub(crate) enum Unavailable {
 }
 
 impl Components {
-    /// What the store knows. Only names are read: what a version can do, when it is wanted.
+    /// Reads the deployed names from the store. The manifest of a version is read when it is first
+    /// wanted.
     pub(crate) fn open(store: Store, guests: Arc<Guests>) -> Result<Self, ComponentError> {
         let deploying = tokio::sync::Mutex::default();
         let components = Self { store, guests, known: Mutex::default(), deploying };
@@ -71,7 +71,7 @@ impl Components {
         Ok(components)
     }
 
-    /// Reads the names again, if another process has changed them (D13). Whether one has.
+    /// Reads the names again if another process has changed them (D13), and returns whether it had.
     pub(crate) fn refresh(&self) -> Result<bool, ReadError> {
         let version = self.known().version;
         let changed = Truth::Components.version(&self.store)? > version;
@@ -100,12 +100,13 @@ impl Components {
         Ok(())
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, ComponentCatalog> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a version under a name and makes it the active one. Whether it was there before, and
-    /// at which position it is now. `more` adds to the same commit, and is told whether it was.
+    /// Stores a version under a name and makes it the active one. Returns whether the name had this
+    /// version before, and the position of the commit. `more` adds to the same commit, and is given
+    /// the same flag.
     pub(crate) async fn put(
         &self,
         name: &ComponentName,
@@ -114,7 +115,7 @@ impl Components {
         now: Timestamp,
         more: impl Fn(&mut Batch, bool),
     ) -> Result<(bool, Position), ComponentError> {
-        // One at a time: what a name stands for is read, changed and written.
+        // One deployment at a time: the name's record is read, changed and written.
         let _one = self.deploying.lock().await;
         let digest = deployed.digest;
         loop {
@@ -150,7 +151,6 @@ impl Components {
         }
     }
 
-    /// The active version of a component.
     pub(crate) fn active(&self, name: &str) -> Option<ComponentDigest> {
         let name = ComponentName::new(name).ok()?;
         self.known().names.get(&name).map(|record| record.active)
@@ -211,8 +211,8 @@ impl Components {
         Ok(Some(functions))
     }
 
-    /// What may be done if a call of this name by a guest of this version fails, with the version that
-    /// runs, if that is not the caller's own. Err: why the name means nothing, for the guest.
+    /// The retry policy of a call of this name by a guest of version `own`; the policy names the
+    /// callee's version if that is not `own`. Err: why there is no such function, for the guest.
     pub(crate) fn callee(
         &self,
         own: &ComponentDigest,

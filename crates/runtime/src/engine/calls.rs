@@ -3,9 +3,9 @@
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use indelible_execution::duplicates::{Asked, Known, Progress, decide};
-use indelible_execution::input::{self, Begun};
-use indelible_execution::keys::{self, Keyed};
+use indelible_execution::duplicates::{Known, OperationAttempt, Progress, decide};
+use indelible_execution::input::{self, StartReply};
+use indelible_execution::keys::{self, KeyedStart};
 use indelible_execution::operation::OperationRequest;
 use indelible_execution::{Actor, RECONCILE_NAMESPACE, Reply, Request};
 use indelible_idempotency::IdempotencyKey;
@@ -17,15 +17,15 @@ use indelible_operations::Binding;
 use indelible_operations::id;
 use indelible_operations::retention::Age;
 use indelible_operations::state::Decision;
-use indelible_records::idempotency_keys::{KeyRecord, LedTo};
+use indelible_records::idempotency_keys::{KeyOutcome, KeyRecord};
 use indelible_records::operations::{self, Operation};
-use indelible_records::windows::{self, Id, Windowed};
+use indelible_records::windows::{self, Id, WindowedRecord};
 use indelible_records::{executions, journals};
 use indelible_slots::Slot;
 use indelible_store::Position;
 
 use super::outcome::misanswered;
-use super::submitted::{Interest, Submitted};
+use super::submitted::{Interest, Submission};
 use super::{Engine, EngineError, StartRefused};
 use crate::command::Answer;
 use crate::guest::Manifest;
@@ -44,11 +44,11 @@ pub struct Start {
     /// A UUIDv7 carries when it was made. When its operation is no longer remembered, it is
     /// refused, and so is one from the future: it is never executed twice (C-3). Any other name
     /// carries no time: it finds its operation for as long as that is remembered
-    /// ([`Options::operation_window`](crate::Options::operation_window) after its end). Then it finds
-    /// its execution, if that is still there and of the version that is active now: the same function
-    /// with the same input is attached to it, anything else is refused as a conflict. When
-    /// [retention](Engine::retain) has taken the execution, or another version is active, nobody can
-    /// tell the name from a new one, and it is executed again.
+    /// ([`Options::operation_window`](crate::Options::operation_window) after its end). After that
+    /// it finds its execution, if that is still there and of the version that is active now: the
+    /// same function with the same input is attached to it, anything else is refused as a conflict.
+    /// When [retention](Engine::retain) has taken the execution, or another version is active, the
+    /// name cannot be told from a new one, and it is executed again.
     pub operation_id: Option<OperationId>,
     /// The key that the caller sent, of this namespace, instead of an id: asking again with it
     /// finds the same operation, and asking for something else is refused.
@@ -88,70 +88,80 @@ impl StartedExecution {
 pub enum Verdict {
     /// Nothing: this request has started it.
     Fresh,
-    /// It goes on; or it was volatile and lost or released, and goes on again by this.
+    /// The operation is running; or it was volatile and lost or released, and this request has it
+    /// run again.
     InFlight,
     /// Its outcome was on record.
     Prior,
 }
 
-/// How often the records of a request are looked at: once more when its start has lost a race, because
-/// then there is a record, and once more for a purge between two looks.
+/// How often the records of a request are looked up: a second time when its start has lost a race,
+/// because then there is a record, and a third time for a purge between two lookups.
 const LOOKS_MAX: usize = 3;
 
-/// What a start came to.
-struct BegunStart {
+struct StartOutcome {
     started: StartedExecution,
-    /// Nobody may be told before this is durable.
+    /// The caller may be told only when this position is durable.
     position: Position,
-    /// Whoever waits has watched since before it began.
+    /// The caller's interest, if it waits: watching since before the tree was asked.
     interest: Option<Interest>,
 }
 
-/// What was found of an operation.
-struct Found {
+struct OperationLookup {
     known: Known,
     execution: ExecutionId,
-    /// It is volatile and no outcome is on record: what it is started with if it runs again.
+    /// For a volatile operation with no outcome on record: what it is started with if it runs
+    /// again.
     volatile: Option<(Started, RootHash)>,
 }
 
-/// Whether somebody waits for what is started.
+/// Whether the caller waits for the end of the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
     Yes,
-    /// Nobody: a volatile one is not released because nobody does.
+    /// A volatile operation is kept although no caller waits for it.
     No,
 }
 
 impl Engine {
     /// Starts a function. When this returns, the start is durable: whatever happens, a persist
-    /// function is carried through. A volatile one is not released though nobody waits for it.
+    /// function is carried through. A volatile one is not released, although no caller waits for
+    /// it.
     pub async fn start(&self, start: Start) -> Result<StartedExecution, StartRefused> {
-        let begun = self.begin(&start, Waits::No).await?;
+        let begun = self.start_or_attach(&start, Waits::No).await?;
         self.shared.store.durable(begun.position).await.map_err(EngineError::from)?;
         Ok(begun.started)
     }
 
-    /// Starts a function and waits for its end: one wait for the disk, where
-    /// [`Engine::start`] and [`Engine::outcome`] have two. Whoever drops this has lost interest, as
-    /// with a [`Submitted`].
+    /// Starts a function and waits for its end: one wait for the disk, where [`Engine::start`] and
+    /// [`Engine::outcome`] have two. Dropping the future ends the caller's interest, as with a
+    /// [`Submission`].
     pub async fn call(&self, start: Start) -> Result<(StartedExecution, Ending), StartRefused> {
         let mut submitted = self.submit(start).await?;
         let ending = submitted.outcome().await?;
         Ok((submitted.into_started(), ending))
     }
 
-    /// Starts a function, perhaps not durably yet: what was started may be told to nobody before
-    /// [`Submitted::durable`] or [`Submitted::outcome`].
-    pub async fn submit(&self, start: Start) -> Result<Submitted, StartRefused> {
-        let BegunStart { started, position, interest } = self.begin(&start, Waits::Yes).await?;
+    /// Starts a function, perhaps not durably yet: the result must not be shown to a client before
+    /// [`Submission::durable`] or [`Submission::outcome`] has returned.
+    pub async fn submit(&self, start: Start) -> Result<Submission, StartRefused> {
+        let StartOutcome { started, position, interest } =
+            self.start_or_attach(&start, Waits::Yes).await?;
         let interest = interest
             .unwrap_or_else(|| Interest::idle(Arc::clone(&self.shared), &started.execution_id));
-        Ok(Submitted::new(started, start.namespace, position, interest))
+        Ok(Submission::new(started, start.namespace, position, interest))
     }
 
-    /// Starts a function, or finds that it was started.
-    async fn begin(&self, start: &Start, waits: Waits) -> Result<BegunStart, StartRefused> {
+    /// Starts a function, or finds that it was started. Each round looks up the key, then the
+    /// operation's record, and decides; only a new operation, or a volatile one that may run again,
+    /// becomes a command to its tree. Two cases take another round: (1) a purge ran between the two
+    /// lookups; (2) the tree answers `Raced`: the record of another start was accepted first, and
+    /// the next round finds it.
+    async fn start_or_attach(
+        &self,
+        start: &Start,
+        waits: Waits,
+    ) -> Result<StartOutcome, StartRefused> {
         let shared = &self.shared;
         if start.namespace.as_str() == RECONCILE_NAMESPACE {
             return Err(StartRefused::ReservedNamespace);
@@ -167,17 +177,18 @@ impl Engine {
         let binding = Binding::of(&called, &start.input);
         let flow = flow(&called);
         let keyed = start.idempotency_key.as_ref();
-        let keyed = keyed.map(|key| Keyed::new(key, &called, &start.input));
+        let keyed = keyed.map(|key| KeyedStart::new(key, &called, &start.input));
         let key_id = start.idempotency_key.as_ref().map(keys::id_of);
         let slot = key_id.as_ref().map(Id::slot);
         let new = start.operation_id.clone().unwrap_or_else(|| mint(shared, slot));
-        // A caller that lost a race watches on until the next look has led to something to watch: a
-        // volatile operation must not be released in between.
+        // The interest of the round before, which lost a race. It is kept until this round watches:
+        // a volatile operation must not be released in between.
         let mut before: Option<Interest> = None;
         for _ in 0..LOOKS_MAX {
             let room = self.shared.room(flow).await?;
-            // Before an id is made or a version looked at: neither makes an old request new. What
-            // comes under the same key meanwhile waits until this is accepted.
+            // The key is looked up before a new id or a version counts: neither makes an old
+            // request new. Other requests under the same key wait for this lock until this one is
+            // accepted.
             let (lock, known) = match (&keyed, &key_id) {
                 (Some(keyed), Some(id)) => {
                     let lock = shared.unless_paused(shared.key_locks.take(id)).await?;
@@ -190,45 +201,49 @@ impl Engine {
             let begun = |execution_id, verdict, position, interest| {
                 let operation_id = operation.operation_id.clone();
                 let started = StartedExecution { execution_id, operation_id, verdict };
-                Ok(BegunStart { started, position, interest })
+                Ok(StartOutcome { started, position, interest })
             };
             let stored = operations::get(&shared.store, &operation).map_err(EngineError::from)?;
             let found = match stored.value {
                 Some(stored) => Some(self.recorded(start, &operation, &stored)?),
-                // A purge is at both: the key's record goes first.
+                // A purge deleted the operation's record between the lookups. It deletes the key's
+                // record first, so the next round finds neither.
                 None if known.is_some() => continue,
                 None => self.forgotten(start, &operation)?,
             };
             let position = shared.store.accepted();
             let asked = match &found {
-                // The key has compared the requests, by their canonical form.
+                // The key's hash has compared the requests already, by their canonical form.
                 Some(found) if known.is_some() => {
-                    Asked { binding: found.known.binding, age: Age::Fresh }
+                    OperationAttempt { binding: found.known.binding, age: Age::Fresh }
                 }
-                // What the engine made itself is new.
-                _ if start.operation_id.is_none() => Asked { binding, age: Age::Fresh },
-                _ => Asked { binding, age: shared.age(&operation) },
+                // An id that the engine has just made is new.
+                _ if start.operation_id.is_none() => OperationAttempt { binding, age: Age::Fresh },
+                _ => OperationAttempt { binding, age: shared.age(&operation) },
             };
             let decision = decide(found.as_ref().map(|found| &found.known), &asked);
             let (again, started, root) = match (decision, found) {
                 (Decision::Refuse(refusal), _) => return self.refuse(refusal.into()).await,
-                (Decision::Replay(()), Some(Found { execution, .. })) => {
+                (Decision::Replay(()), Some(OperationLookup { execution, .. })) => {
                     return begun(execution, Verdict::Prior, position, None);
                 }
-                (_, Some(Found { execution, volatile: None, .. })) => {
+                (_, Some(OperationLookup { execution, volatile: None, .. })) => {
                     return begun(execution, Verdict::InFlight, position, None);
                 }
-                // Nothing of it is stored before its end: its tree knows whether it goes on.
-                (_, Some(Found { volatile: Some((started, root)), .. })) => (true, started, root),
+                // Nothing of a volatile operation is stored before its end: only its tree knows
+                // whether it runs.
+                (_, Some(OperationLookup { volatile: Some((started, root)), .. })) => {
+                    (true, started, root)
+                }
                 (_, None) => match self.started(start, &operation) {
                     Ok((started, root)) => (false, started, root),
-                    // What it says of a component must be durable too.
+                    // The refusal shows what is deployed, which must be durable too.
                     Err(refused) => return self.refuse(refused).await,
                 },
             };
             let execution = ExecutionId::root_of(root);
-            // Before anything happens to it: its end is not missed, and a volatile one that somebody
-            // else leaves is not released.
+            // Watch before the tree is asked: the end is not missed, and a volatile operation is
+            // not released when another caller leaves.
             let mut interest = (waits == Waits::Yes).then(|| {
                 let mut interest = Interest::idle(Arc::clone(shared), &execution);
                 interest.watch(class(&started).durability == Durability::Volatile);
@@ -245,20 +260,20 @@ impl Engine {
             let Answer { reply, position } = shared.replied(flow, &root, what, room, lock).await?;
             let Reply::Begun(value) = reply else { return Err(misanswered(&reply).into()) };
             let refused = match value {
-                Begun::New(execution) => {
+                StartReply::New(execution) => {
                     if let Some(interest) = &mut interest {
                         interest.watched_from_the_start();
                     }
                     return begun(execution, Verdict::Fresh, position, interest);
                 }
-                Begun::Already(execution) => {
+                StartReply::Already(execution) => {
                     return begun(execution, Verdict::InFlight, position, interest);
                 }
-                Begun::Indeterminate => Some(StartRefused::Indeterminate),
-                Begun::Raced => None,
+                StartReply::Indeterminate => Some(StartRefused::Indeterminate),
+                StartReply::Raced => None,
             };
             if let Some(refused) = refused {
-                // It is nothing of this one's.
+                // This request started nothing: it must release nothing.
                 if let Some(interest) = interest {
                     interest.ends();
                 }
@@ -268,19 +283,24 @@ impl Engine {
             before = interest;
         }
         let message = format!(
-            "the operation {new} has an execution, or its key a record, and no record says which"
+            "the operation {new} has an execution, or its key has a record, but no record links \
+             them"
         );
         Err(EngineError::Malformed(message).into())
     }
 
     /// The operation that a request under this key led to.
-    async fn known(&self, id: &Id, keyed: &Keyed) -> Result<Option<OperationId>, StartRefused> {
+    async fn known(
+        &self,
+        id: &Id,
+        keyed: &KeyedStart,
+    ) -> Result<Option<OperationId>, StartRefused> {
         let found = windows::get::<KeyRecord>(&self.shared.store, id).map_err(EngineError::from)?;
         let Some(record) = found.value.map(|found| found.record) else { return Ok(None) };
         match record.led_to {
-            LedTo::Operation(id) if record.hash == keyed.hash => Ok(Some(id)),
-            // I-12: also what was no start.
-            LedTo::Operation(_) | LedTo::Answer(_) | LedTo::Target(_) => {
+            KeyOutcome::Operation(id) if record.hash == keyed.hash => Ok(Some(id)),
+            // I-12: a key that was used for anything but a start does not match either.
+            KeyOutcome::Operation(_) | KeyOutcome::Answer(_) | KeyOutcome::Target(_) => {
                 self.refuse(StartRefused::Mismatch).await
             }
         }
@@ -298,7 +318,8 @@ impl Engine {
         start: &Start,
         operation: &OperationKey,
     ) -> Result<(Started, RootHash), StartRefused> {
-        // Only of what is new: what was taken once is found again, however large.
+        // Checked for new operations only: a repeated request finds its operation, however large
+        // its input.
         let (bytes, max) =
             (start.input.bytes.len(), self.shared.guests.options().payload_bytes_max);
         if bytes > max {
@@ -310,22 +331,22 @@ impl Engine {
         self.started_by(start, operation, digest)
     }
 
-    /// What the record of an operation says.
+    /// What the record of an operation says of it.
     fn recorded(
         &self,
         start: &Start,
         operation: &OperationKey,
-        stored: &Windowed<Operation>,
-    ) -> Result<Found, StartRefused> {
+        stored: &WindowedRecord<Operation>,
+    ) -> Result<OperationLookup, StartRefused> {
         let Operation { root, binding, .. } = stored.record;
         let found = |class, progress, volatile| {
             let known = Known { binding, class, progress };
-            Found { known, execution: ExecutionId::root_of(root), volatile }
+            OperationLookup { known, execution: ExecutionId::root_of(root), volatile }
         };
         if !stored.is_in_progress() {
             return Ok(found(RetryClass::PERSIST, Progress::Ended, None));
         }
-        // The version that it was admitted with is part of its root (D6).
+        // The root contains the version that the operation was admitted with (D6).
         let mut versions = self.shared.components.versions(&start.component).into_iter();
         let admitted = |digest: &_| RootHash::derive(digest, None, operation) == root;
         let goes_on = found(RetryClass::PERSIST, Progress::GoesOn, None);
@@ -333,7 +354,8 @@ impl Engine {
         let (started, root) = match self.started_by(start, operation, digest) {
             Ok(begins) => begins,
             Err(StartRefused::Engine(error)) => return Err(error.into()),
-            // It has no such function: something else was asked for under this id.
+            // That version has no such function: the request differs from the one that was
+            // admitted.
             Err(_) => return Ok(goes_on),
         };
         Ok(match class(&started) {
@@ -344,13 +366,13 @@ impl Engine {
         })
     }
 
-    /// What is left of an operation whose id carries no time, if its record is forgotten and its
-    /// execution not (C-3): that says what was asked for.
+    /// Finds an operation whose id carries no time, and whose record has expired while its
+    /// execution is still stored (C-3): the journal says what was asked for.
     fn forgotten(
         &self,
         start: &Start,
         operation: &OperationKey,
-    ) -> Result<Option<Found>, EngineError> {
+    ) -> Result<Option<OperationLookup>, EngineError> {
         if start.operation_id.as_ref().is_none_or(|id| id::created_at(id).is_some()) {
             return Ok(None);
         }
@@ -360,7 +382,7 @@ impl Engine {
         let Some(row) = executions::latest(store, &execution)?.value else { return Ok(None) };
         let first = journals::read(store, &row.key, 0, 1)?.value.records.into_iter().next();
         let Some(Event::ExecutionStarted(first)) = first.map(|record| record.event) else {
-            // Retention has taken it meanwhile.
+            // Retention has taken the journal meanwhile.
             return Ok(None);
         };
         let called = format!("{}/{}", start.component, first.function_name);
@@ -370,7 +392,7 @@ impl Engine {
             class: RetryClass::PERSIST,
             progress: if over { Progress::Ended } else { Progress::GoesOn },
         };
-        Ok(Some(Found { known, execution, volatile: None }))
+        Ok(Some(OperationLookup { known, execution, volatile: None }))
     }
 
     fn started_by(
@@ -410,7 +432,7 @@ fn class(started: &Started) -> RetryClass {
     started.retry_policy.as_ref().map_or(RetryClass::PERSIST, |policy| policy.class)
 }
 
-/// Calls of the same function take turns with those of others.
+/// The flow of a function: its calls take turns with those of other functions.
 pub(super) fn flow(called: &str) -> Flow {
     Flow::of(foldhash::fast::FixedState::default().hash_one(called))
 }
@@ -430,9 +452,9 @@ fn mint(shared: &Shared, slot: Option<Slot>) -> OperationId {
 }
 
 impl Shared {
-    /// What the id of a request means that has no record (C-3). It is asked after the look for one: a
-    /// record that goes in between leaves an id that is expired by then. The wall clock alone does not
-    /// judge: set back, it would make an id new whose record was purged.
+    /// Judges an operation id that has no record (C-3). Must come after the lookup of the record:
+    /// if that is purged in between, the id has expired by now. The wall clock alone does not
+    /// judge: if it was set back, an id whose record was purged would look new.
     pub(super) fn age(&self, operation: &OperationKey) -> Age {
         let now = self.clock.now().max(self.retention_clock.purged());
         self.limits.retention.age(&operation.operation_id, now)

@@ -1,17 +1,17 @@
-//! What is done to executions from outside: signals, cancels, and what a person decides about
-//! those that are held. Everything is acknowledged when it is durable, and done once under a key,
-//! however often it is asked for (I-11).
+//! What is done to executions from outside: signals, cancels, and a person's decisions about stuck
+//! executions and held effects. Each change is acknowledged when it is durable, and made once under
+//! a key, however often it is asked for (I-11).
 
 use std::sync::Arc;
 
-use indelible_execution::input::{self, How, NotDone, Resolution};
-use indelible_execution::keys::{self, Answered, Requested, UnderKey};
+use indelible_execution::input::{self, CommandRefusal, How, Resolution};
+use indelible_execution::keys::{self, KeyedReply, KeyedRequest, RequestParts};
 use indelible_execution::{Actor, Reply, Request, UnresolvedEffect};
 use indelible_idempotency::{IdempotencyKey, RequestHash};
 use indelible_journal::{
     DeliveryId, ExecutionId, Payload, PromiseId, RootHash, SignalName, Timestamp,
 };
-use indelible_records::idempotency_keys::{Answer, Cancelling, KeyRecord, LedTo};
+use indelible_records::idempotency_keys::{Answer, CancelOutcome, KeyOutcome, KeyRecord};
 use indelible_records::windows::{self, Id};
 use indelible_store::{Batch, SubmitError};
 
@@ -25,26 +25,26 @@ use crate::run_queue::Flow;
 
 /// Who asks for a change, why, and under which key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Attribution {
     /// Who: written into the audit record.
     pub actor: Option<Actor>,
-    /// Why, in the words of whoever asks.
+    /// Why, in the caller's words.
     pub reason: String,
-    /// The key that the caller sent: asking again with it gives the same answer and changes nothing,
-    /// and asking for something else is refused.
+    /// The key that the caller sent: asking again with it gives the same answer and changes
+    /// nothing, and asking for something else is refused.
     pub key: Option<IdempotencyKey>,
 }
 
-impl Asked {
-    /// Nobody in particular, for this reason.
+impl Attribution {
+    /// No actor and no key, for this reason.
     pub fn because(reason: &str) -> Self {
         Self { reason: reason.to_owned(), ..Self::default() }
     }
 }
 
-/// A person's decision: who, why, and under which key, as in [`Asked`].
+/// A person's decision: who, why, and under which key, as in [`Attribution`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decided {
+pub struct PersonDecision {
     /// Who: written into the audit record.
     pub actor: Actor,
     /// Why.
@@ -53,19 +53,19 @@ pub struct Decided {
     pub key: Option<IdempotencyKey>,
 }
 
-impl Decided {
+impl PersonDecision {
     /// By this actor, for this reason, under no key.
     pub fn by(actor: Actor, reason: &str) -> Self {
         Self { actor, reason: reason.to_owned(), key: None }
     }
 }
 
-/// What was asked for is done, and durable.
+/// The requested change was made, and is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Done<T> {
-    /// What came of it.
+pub struct Receipt<T> {
+    /// The result of the change.
     pub value: T,
-    /// It was done before, by a request under the same key: this one has changed nothing.
+    /// The change was made before, by a request under the same key: this one has changed nothing.
     pub prior: bool,
 }
 
@@ -73,9 +73,9 @@ pub struct Done<T> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// It makes no sense to this execution.
+    /// The execution cannot do this in its state.
     #[error(transparent)]
-    NotDone(#[from] NotDone),
+    CommandRefusal(#[from] CommandRefusal),
     /// The signal is larger than it may be.
     #[error("the payload has {bytes} bytes; at most {max} are allowed")]
     TooLarge {
@@ -86,8 +86,8 @@ pub enum ControlError {
     },
     /// The clock of the operator who confirms the wall clock says something else.
     #[error(
-        "the server's clock says {wall}, and the request says that it is {time}: one of the two is \
-         wrong, and nothing was changed. Set the clock that is wrong, and confirm again"
+        "the server's clock says {wall}, but the request says {time}: one of the two clocks is \
+         wrong. Nothing was changed; set the wrong clock and confirm again"
     )]
     ClocksDiffer {
         /// What the request says.
@@ -96,35 +96,35 @@ pub enum ControlError {
         wall: Timestamp,
     },
     /// The same idempotency key was used for another request (see I-12, C-31).
-    #[error("the idempotency key was used before, for another request")]
+    #[error("the idempotency key was already used for another request")]
     Mismatch,
     /// The engine cannot do anything now.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
-/// What is known of a request.
-pub(super) enum Known {
-    /// Nothing: it is done now, under its key if it has one.
-    Nothing(Option<(UnderKey, Arc<KeyLock>)>),
-    /// What was answered under this key. It is durable.
+/// What is known of a keyed request.
+pub(super) enum KeyLookup {
+    /// Nothing: it is carried out now, under its key if it has one.
+    Nothing(Option<(KeyedRequest, Arc<KeyLock>)>),
+    /// What was answered under this key. The answer is durable.
     Answer(Answer, IdempotencyKey),
-    /// That its key was used for another request.
+    /// The key was used for another request.
     Mismatch,
 }
 
 impl Engine {
-    /// Sends a signal: its number among those of its name. Acknowledged when it is durable.
+    /// Sends a signal, and returns its number among the signals of that name when it is durable.
     pub async fn signal(
         &self,
         execution: &ExecutionId,
         name: &SignalName,
         payload: Payload,
-        asked: Asked,
-    ) -> Result<Done<DeliveryId>, ControlError> {
-        let Asked { actor, key, .. } = asked;
+        asked: Attribution,
+    ) -> Result<Receipt<DeliveryId>, ControlError> {
+        let Attribution { actor, key, .. } = asked;
         let hash = || {
-            let signal = Requested::new("signal").text(&execution.to_string());
+            let signal = RequestParts::new("signal").text(&execution.to_string());
             signal.text(name.as_str()).payload(&payload).hash()
         };
         let key = key.map(|key| (key, hash()));
@@ -136,13 +136,14 @@ impl Engine {
         .await
     }
 
-    /// Asks an execution to end. It may clean up first; what it has in flight is asked, too.
+    /// Asks an execution to end. It may clean up first; its children and effects in flight are
+    /// asked, too.
     pub async fn cancel(
         &self,
         execution: &ExecutionId,
-        asked: Asked,
-    ) -> Result<Done<Cancelling>, ControlError> {
-        let Asked { actor, mut reason, key } = asked;
+        asked: Attribution,
+    ) -> Result<Receipt<CancelOutcome>, ControlError> {
+        let Attribution { actor, mut reason, key } = asked;
         let key = key.map(|key| (key, requested("cancel", execution, &reason)));
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
         self.ask(Flow::CONTROL, execution, key, Ok(()), |execution, under| {
@@ -151,58 +152,60 @@ impl Engine {
         .await
     }
 
-    /// Lets a held execution go on: it is replayed again (C-25).
+    /// Lets a stuck execution go on: it is replayed again (C-25).
     pub async fn release(
         &self,
         execution: &ExecutionId,
-        decided: Decided,
-    ) -> Result<Done<()>, ControlError> {
+        decided: PersonDecision,
+    ) -> Result<Receipt<()>, ControlError> {
         self.settle(execution, How::Release, decided).await
     }
 
-    /// Ends a held execution as failed (C-25). What it has in flight is cancelled and awaited first
-    /// (C-40), so this takes as long as their cleaning up; when it returns, the end is durable.
+    /// Ends a stuck execution as failed (C-25). Its children and effects in flight are cancelled
+    /// and awaited first (C-40), so this takes as long as their clean-up; when it returns, the end
+    /// is durable.
     pub async fn fail(
         &self,
         execution: &ExecutionId,
-        decided: Decided,
-    ) -> Result<Done<()>, ControlError> {
-        let again = Decided { key: None, ..decided.clone() };
+        decided: PersonDecision,
+    ) -> Result<Receipt<()>, ControlError> {
+        let again = PersonDecision { key: None, ..decided.clone() };
         let done = self.settle(execution, How::Fail, decided).await?;
         if done.prior {
-            // Until the end is written nothing but the key remembers the decision: it may have been
-            // lost with its process. Whoever is not held has ended, or is about to.
+            // Until the end is written, only the key's record remembers the decision, and a crash
+            // may have come between. So the tree is told again: if the execution is no longer
+            // stuck, it has ended or is about to.
             match self.settle(execution, How::Fail, again).await {
-                Ok(_) | Err(ControlError::NotDone(_)) => {}
+                Ok(_) | Err(ControlError::CommandRefusal(_)) => {}
                 Err(error) => return Err(error),
             }
         }
-        // It is not acknowledged before.
+        // The decision is acknowledged only when the end is durable.
         self.outcome(execution).await?;
         Ok(done)
     }
 
-    /// Says how an effect ended of which nobody knows whether it happened (D5, C-38). Only one that
-    /// is held, or whose reconciler is being asked, can be resolved, and once: anything else is
-    /// refused, and nothing has changed.
+    /// Says how an unresolved effect ended (D5, C-38). Only an effect that is held, or whose
+    /// reconciler is being asked, can be resolved, and only once: anything else is refused, and
+    /// nothing has changed.
     pub async fn resolve(
         &self,
         promise: &PromiseId,
         resolution: Resolution,
-        decided: Decided,
-    ) -> Result<Done<()>, ControlError> {
-        let Decided { actor, reason, key } = decided;
+        decided: PersonDecision,
+    ) -> Result<Receipt<()>, ControlError> {
+        let PersonDecision { actor, reason, key } = decided;
         let response = match &resolution {
             Resolution::Happened(response) => response.encode(),
             Resolution::DidNotHappen | Resolution::RunAgain => Vec::new().into(),
         };
         let hash = || {
-            let resolve = Requested::new(resolution.action()).text(&promise.to_string());
+            let resolve = RequestParts::new(resolution.action()).text(&promise.to_string());
             resolve.bytes(&response).text(&reason).hash()
         };
         let key = key.map(|key| (key, hash()));
         let fits = self.fits(response.len());
-        let execution = promise.parent().ok_or(NotDone::Unknown)?;
+        let execution = promise.parent().ok_or(CommandRefusal::Unknown)?;
         let promise = promise.clone();
         self.ask(Flow::CONTROL, &execution, key, fits, |_, under| {
             let resolve = input::Resolve { promise, resolution, actor, reason, under };
@@ -211,8 +214,7 @@ impl Engine {
         .await
     }
 
-    /// Effects of which nobody knows whether they happened, behind this one, at most so many. What
-    /// is shown is durable.
+    /// Up to `limit` unresolved effects after this one. All that is shown is durable.
     pub async fn unresolved(
         &self,
         after: Option<&UnresolvedEffect>,
@@ -230,49 +232,48 @@ impl Engine {
         &self,
         execution: &ExecutionId,
         how: How,
-        decided: Decided,
-    ) -> Result<Done<()>, ControlError> {
-        let Decided { actor, reason, key } = decided;
+        decided: PersonDecision,
+    ) -> Result<Receipt<()>, ControlError> {
+        let PersonDecision { actor, reason, key } = decided;
         let kind = match how {
             How::Release => "release",
             How::Fail => "fail",
         };
         let key = key.map(|key| (key, requested(kind, execution, &reason)));
         self.ask(Flow::CONTROL, execution, key, Ok(()), |execution, under| {
-            Request::Settle(input::Settle { execution, how, actor, reason, under })
+            Request::StuckDecision(input::StuckDecision { execution, how, actor, reason, under })
         })
         .await
     }
 
-    /// Whether so many bytes are not too many.
     fn fits(&self, bytes: usize) -> Result<(), ControlError> {
         let max = self.shared.guests.options().payload_bytes_max;
         if bytes > max { Err(ControlError::TooLarge { bytes, max }) } else { Ok(()) }
     }
 
     /// Asks a tree to do something, if it was not done before under the same key.
-    async fn ask<T: Answered>(
+    async fn ask<T: KeyedReply>(
         &self,
         flow: Flow,
         execution: &ExecutionId,
         key: Option<(IdempotencyKey, RequestHash)>,
         checked: Result<(), ControlError>,
-        request: impl FnOnce(ExecutionId, Option<UnderKey>) -> Request,
-    ) -> Result<Done<T>, ControlError> {
+        request: impl FnOnce(ExecutionId, Option<KeyedRequest>) -> Request,
+    ) -> Result<Receipt<T>, ControlError> {
         let room = self.shared.room(flow).await?;
-        // Before anything else: what is wrong with a request now does not make an old one new
-        // (C-31).
+        // The key comes before all checks: a repeated request gets its first answer, even if it
+        // would be refused by now (C-31).
         let under = match self.under(key, *execution.root()).await? {
-            Known::Nothing(under) => under,
-            Known::Mismatch => return Err(ControlError::Mismatch),
-            Known::Answer(answer, key) => {
-                let value = T::told(answer).ok_or_else(|| other_kind(&key))?;
-                return Ok(Done { value, prior: true });
+            KeyLookup::Nothing(under) => under,
+            KeyLookup::Mismatch => return Err(ControlError::Mismatch),
+            KeyLookup::Answer(answer, key) => {
+                let value = T::from_answer(answer).ok_or_else(|| other_kind(&key))?;
+                return Ok(Receipt { value, prior: true });
             }
         };
         checked?;
         let (under, lock) = self.note(under).await?.unzip();
-        // One that is noted holds its key until a refusal has taken the note away.
+        // A noted request holds its key's lock until a refusal has deleted the note.
         let noted = under.as_ref().is_some_and(|under| under.note.is_some());
         let held = lock.clone().filter(|_| noted);
         let what = request(execution.clone(), under.clone());
@@ -282,8 +283,8 @@ impl Engine {
         self.shared.store.durable(position).await.map_err(EngineError::from)?;
         match reply {
             Reply::Done(Ok(answer)) => {
-                let value = T::told(answer).ok_or_else(|| misanswered(&reply))?;
-                Ok(Done { value, prior: false })
+                let value = T::from_answer(answer).ok_or_else(|| misanswered(&reply))?;
+                Ok(Receipt { value, prior: false })
             }
             Reply::Done(Err(refused)) => {
                 self.forget(under.as_ref()).await?;
@@ -294,18 +295,20 @@ impl Engine {
         }
     }
 
-    /// The first of two steps, if this node does not own both the slot of the key and that of what
-    /// is to be changed (C-80): the key's slot notes what is asked of the other.
+    /// The first of two steps, if this node may not own both the slot of the key and that of the
+    /// target (C-80): writes a note into the key's slot, naming the target. The note must be
+    /// durable before the target is asked.
     pub(super) async fn note(
         &self,
-        under: Option<(UnderKey, Arc<KeyLock>)>,
-    ) -> Result<Option<(UnderKey, Arc<KeyLock>)>, EngineError> {
+        under: Option<(KeyedRequest, Arc<KeyLock>)>,
+    ) -> Result<Option<(KeyedRequest, Arc<KeyLock>)>, EngineError> {
         let Some((mut under, lock)) = under else { return Ok(None) };
         if under.note.is_none() && self.shared.options.ownership == Ownership::All {
             return Ok(Some((under, lock)));
         }
         if under.note.is_none() {
-            // An earlier request's answer, whose note has gone: it must not be taken for this one's.
+            // This answer outlived the note of an earlier request: it must not be taken for this
+            // one's.
             let id = under.answer_id();
             let outlived = windows::get::<KeyRecord>(&self.shared.store, &id)?.value;
             if outlived.is_some() {
@@ -322,23 +325,24 @@ impl Engine {
         Ok(Some((under, lock)))
     }
 
-    /// What was noted is refused: the key is free again before the refusal is told (C-80).
-    pub(super) async fn forget(&self, under: Option<&UnderKey>) -> Result<(), EngineError> {
-        let Some(UnderKey { id, note: Some(note), .. }) = under else { return Ok(()) };
+    /// Deletes the note of a refused request: the key must be free before the caller is told
+    /// (C-80).
+    pub(super) async fn forget(&self, under: Option<&KeyedRequest>) -> Result<(), EngineError> {
+        let Some(KeyedRequest { id, note: Some(note), .. }) = under else { return Ok(()) };
         let mut batch = Batch::in_slots(id.slot());
         windows::replace(&mut batch, id, Some(note), None);
         self.submit_durably(batch).await
     }
 
-    /// Submits a batch and waits until it is durable. A caller that waits for room does not queue
-    /// for it: one that is not polled when its turn comes would keep all trees waiting behind it.
+    /// Submits a batch and waits until it is durable. While the store is full, this polls instead
+    /// of queueing: a queued future that is not polled in its turn would block all trees behind it.
     async fn submit_durably(&self, batch: Batch) -> Result<(), EngineError> {
         let store = &self.shared.store;
         loop {
             match store.try_submit(batch.clone()) {
                 Err(SubmitError::Full { .. }) => {
                     store.durable(store.accepted()).await?;
-                    // Nothing may be on its way to the disk: room that another batch was given and
+                    // Nothing may be on its way to the disk: space that another batch reserved and
                     // has not used comes back without a commit, perhaps by this very thread.
                     tokio::task::yield_now().await;
                 }
@@ -347,52 +351,57 @@ impl Engine {
         }
     }
 
-    /// What is known of a request that is no start and changes this tree, or the server: under its
-    /// key, if it has one, and what must not differ in a repetition. One at a time: a request that finds
-    /// nothing holds the key until what it asks for is accepted.
+    /// Looks up a request, other than a start, that changes this tree or the server; the hash is of
+    /// all that must not differ in a repetition. Three results: (1) no record, or a note without an
+    /// answer: the request is to be carried out, and its key stays locked until it is accepted; (2)
+    /// the answer to the same request; (3) a record of another request.
     pub(super) async fn under(
         &self,
         key: Option<(IdempotencyKey, RequestHash)>,
         target: RootHash,
-    ) -> Result<Known, EngineError> {
-        let Some((key, hash)) = key else { return Ok(Known::Nothing(None)) };
+    ) -> Result<KeyLookup, EngineError> {
+        let Some((key, hash)) = key else { return Ok(KeyLookup::Nothing(None)) };
         let id = keys::id_of(&key);
-        // A request before this one may keep the key for as long as the store is paused.
+        // An earlier request may hold the lock for as long as the store is paused.
         let lock = Arc::new(self.shared.unless_paused(self.shared.key_locks.take(&id)).await?);
-        let under = |id, note| Some((UnderKey { id, hash, target, note }, Arc::clone(&lock)));
+        let under = |id, note| Some((KeyedRequest { id, hash, target, note }, Arc::clone(&lock)));
         let store = &self.shared.store;
         let Some(found) = windows::get::<KeyRecord>(store, &id)?.value else {
-            return Ok(Known::Nothing(under(id, None)));
+            return Ok(KeyLookup::Nothing(under(id, None)));
         };
         let mut record = found.record.clone();
-        if let LedTo::Target(at) = record.led_to
+        if let KeyOutcome::Target(at) = record.led_to
             && record.hash == hash
         {
-            let answer = Id::answer(&id.namespace, &at, &id.name);
+            let answer = Id::for_answer(&id.namespace, &at, &id.name);
             match windows::get::<KeyRecord>(store, &answer)?.value {
                 Some(answer) => record = answer.record,
-                // The change was not made: the first request was interrupted.
-                None => return Ok(Known::Nothing(under(id, Some(found)))),
+                // The first request was interrupted before its change was made.
+                None => return Ok(KeyLookup::Nothing(under(id, Some(found)))),
             }
         }
         drop(lock);
-        // What is told of it is durable (D2).
+        // What the caller is told must be durable (D2).
         self.durable_now().await?;
         Ok(match record.led_to {
-            LedTo::Answer(answer) if record.hash == hash => Known::Answer(answer, key),
-            LedTo::Answer(_) | LedTo::Operation(_) | LedTo::Target(_) => Known::Mismatch,
+            KeyOutcome::Answer(answer) if record.hash == hash => KeyLookup::Answer(answer, key),
+            KeyOutcome::Answer(_) | KeyOutcome::Operation(_) | KeyOutcome::Target(_) => {
+                KeyLookup::Mismatch
+            }
         })
     }
 }
 
-/// What must not differ in a repetition of something that is done to an execution for a reason.
+/// The hash of a request with a reason: all that must not differ in a repetition.
 fn requested(kind: &str, execution: &ExecutionId, reason: &str) -> RequestHash {
-    Requested::new(kind).text(&execution.to_string()).text(reason).hash()
+    RequestParts::new(kind).text(&execution.to_string()).text(reason).hash()
 }
 
-/// The record of a key does not fit what its hash says that it is of.
+/// The hash matches, but the record is of another kind of request.
 pub(super) fn other_kind(key: &IdempotencyKey) -> EngineError {
-    EngineError::Malformed(format!("the record of the key {key} is of another kind of request"))
+    EngineError::Malformed(format!(
+        "the record of the key {key} belongs to another kind of request"
+    ))
 }
 
 /// The longest reason of a cancel, in bytes; longer ones are cut.

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use indelible_execution::audit_entry;
-use indelible_execution::keys::{self, Requested};
+use indelible_execution::keys::{self, RequestParts};
 use indelible_journal::ComponentDigest;
 use indelible_records::audit as audit_rows;
-use indelible_records::audit::About;
+use indelible_records::audit::AuditSubject;
 use indelible_records::idempotency_keys::{Answer, SERVER};
 use sha2::{Digest as _, Sha256};
+use tracing::info;
 
 use super::calls::flow;
-use super::control::{Known, other_kind};
-use super::{Asked, DeployRefused, Done, Engine, EngineError};
+use super::control::{KeyLookup, other_kind};
+use super::{Attribution, DeployRefused, Engine, EngineError, Receipt};
 use crate::component::{ComponentName, Version};
 use crate::guest::Manifest;
 use crate::reader::Lane;
@@ -29,39 +30,40 @@ pub struct Deployment {
     pub known: bool,
 }
 
-/// The name of the turns that deployments take. No function is called this.
+/// The name of the flow of deployments. No function has this name.
 const FLOW: &str = "deploy";
 
 impl Engine {
     /// Deploys a component under a name, and makes it the version that new calls take. The same
     /// bytes again are the same version. Compiling keeps this thread busy, for a second or so.
     ///
-    /// Under a key, a repetition gets the same answer, and does not make an older version the active
-    /// one again.
+    /// Under a key, a repetition gets the same answer, and does not make an older version active
+    /// again.
     pub async fn deploy(
         &self,
         name: &str,
         bytes: &[u8],
-        asked: Asked,
-    ) -> Result<Done<Deployment>, DeployRefused> {
-        let Asked { actor, reason, key } = asked;
-        // Deploying takes turns with deploying, and takes no more room than a function has.
+        asked: Attribution,
+    ) -> Result<Receipt<Deployment>, DeployRefused> {
+        let Attribution { actor, reason, key } = asked;
+        // Deployments share a flow, and have no more permits than one function.
         let _room = self.shared.room(flow(FLOW)).await?;
         let hash = |key| {
-            let request = Requested::new("deploy").text(name).bytes(&Sha256::digest(bytes));
+            let request = RequestParts::new("deploy").text(name).bytes(&Sha256::digest(bytes));
             (key, request.hash())
         };
         let under = match self.under(key.map(hash), SERVER).await? {
-            Known::Nothing(under) => under,
-            Known::Mismatch => return Err(DeployRefused::Mismatch),
-            Known::Answer(Answer::Deployed { digest, known }, _) => {
+            KeyLookup::Nothing(under) => under,
+            KeyLookup::Mismatch => return Err(DeployRefused::Mismatch),
+            KeyLookup::Answer(Answer::Deployed { digest, known }, _) => {
                 let manifest = self.manifest(&digest).await?;
-                let gone = || EngineError::Malformed(format!("{digest} is gone"));
+                let gone =
+                    || EngineError::Malformed(format!("the component {digest} no longer exists"));
                 let manifest = manifest.ok_or_else(gone)?;
                 let value = Deployment { digest, manifest, known };
-                return Ok(Done { value, prior: true });
+                return Ok(Receipt { value, prior: true });
             }
-            Known::Answer(_, key) => return Err(other_kind(&key).into()),
+            KeyLookup::Answer(_, key) => return Err(other_kind(&key).into()),
         };
         let name = ComponentName::new(name)?;
         let shared = &self.shared;
@@ -70,7 +72,7 @@ impl Engine {
         let under = self.note(under).await?;
         let put = shared.components.put(&name, bytes, &deployed, now, |batch, known| {
             if let Some(actor) = &actor {
-                let about = About::Component(name.clone(), digest);
+                let about = AuditSubject::Component(name.clone(), digest);
                 let entry = audit_entry(&**shared, now, actor, about, "deploy", &reason);
                 audit_rows::put(batch, &entry);
             }
@@ -87,11 +89,12 @@ impl Engine {
         let (known, position) = put.await.map_err(EngineError::from)?;
         drop(under);
         shared.store.durable(position).await.map_err(EngineError::from)?;
+        info!(component = %name, %digest, "component deployed");
         let value = Deployment { digest, manifest: deployed.manifest, known };
-        Ok(Done { value, prior: false })
+        Ok(Receipt { value, prior: false })
     }
 
-    /// Reads again what names stand for, if another process has deployed (D13). Whether one has.
+    /// Reads the names again if another process has deployed (D13), and returns whether it had.
     pub async fn refresh_components(&self) -> Result<bool, EngineError> {
         let shared = Arc::clone(&self.shared);
         self.shared.read(Lane::Lookups, move |_| Ok(shared.components.refresh()?)).await
@@ -106,7 +109,7 @@ impl Engine {
         Ok(list)
     }
 
-    /// What a version can do; none if it was never deployed.
+    /// What a version offers; none if it was never deployed.
     pub async fn manifest(
         &self,
         digest: &ComponentDigest,

@@ -1,5 +1,5 @@
 //! What can go wrong, by what was asked for. In every case nothing has changed, unless the error
-//! says that nobody knows.
+//! says that this is unknown.
 
 use indelible_journal::ExecutionId;
 use indelible_operations::retention::TooShort;
@@ -17,7 +17,7 @@ pub enum OpenError {
     #[error(transparent)]
     Components(#[from] ComponentError),
     /// What was left to be done cannot be read.
-    #[error("what was left to be done cannot be read: {0}")]
+    #[error("the unfinished executions cannot be read: {0}")]
     Queue(#[from] ReadError),
     /// The time by which records and trees are deleted cannot be read.
     #[error("the retention clock cannot be read: {0}")]
@@ -40,8 +40,8 @@ pub enum EngineError {
     /// The store did not take a change.
     #[error(transparent)]
     Submit(SubmitError),
-    /// The store has stopped, or is paused for long. It is unknown whether what was asked for is
-    /// on disk, or will be: it can be asked for again under the same id.
+    /// The store has stopped, or is paused for long. It is unknown whether the change is on disk,
+    /// or will be: the caller can ask again under the same id.
     #[error(transparent)]
     Lost(#[from] Lost),
     /// The stored record of a component, an operation or an execution makes no sense, although its
@@ -52,19 +52,19 @@ pub enum EngineError {
     #[error("{0}")]
     Damaged(String),
     /// The execution and the record of its operation are gone.
-    #[error("{0} is gone")]
+    #[error("the execution {0} no longer exists")]
     Gone(ExecutionId),
     /// The engine was opened without the room of this number.
     #[error("the engine was opened without room {0}")]
     NoRoom(u8),
-    /// Too many wait already.
-    #[error("the engine is busy: {waiting} callers wait for room among the commands under way")]
+    /// Too many callers wait already.
+    #[error("the engine is busy: {waiting} callers are already waiting; try again later")]
     Busy {
         /// How many.
         waiting: usize,
     },
     /// Too many reads of a kind wait already.
-    #[error("the engine is busy: all {max} places for {lane} are taken")]
+    #[error("the engine is busy: all {max} places for {lane} are taken; try again later")]
     ReadsBusy {
         /// Of which kind.
         lane: &'static str,
@@ -151,8 +151,8 @@ pub enum StartRefused {
     /// No component of this name is deployed.
     #[error("no component {0:?} is deployed")]
     NoComponent(String),
-    /// It has no function of this name.
-    #[error("the component {component:?} has no function {function:?}; it has {has}")]
+    /// The component has no function of this name.
+    #[error("the component {component:?} has no function {function:?}; its functions: {has}")]
     NoFunction {
         /// The component.
         component: String,
@@ -170,40 +170,40 @@ pub enum StartRefused {
         max: usize,
     },
     /// The same operation id was used for another request (see V-9, C-6).
-    #[error("the operation id was used before, for another component, function or input")]
+    #[error("the operation id was already used for another component, function or input")]
     Conflict,
-    /// The operation id is unknown, and older than operations are remembered: whether it was
-    /// executed nobody can know (see V-59, C-3).
+    /// The operation id is unknown, and older than operations are remembered: it cannot be known
+    /// whether it was executed (see V-59, C-3).
     #[error(
-        "the operation id is unknown, and older than operations are remembered: it may have been \
-         executed. Something new takes a new id"
+        "the operation id is unknown and older than the retention of operations, so it may have \
+         run already; use a new id for a new operation"
     )]
     Expired,
     /// The operation id is unknown, and was made in the future (see C-3).
     #[error(
-        "the operation id was made in the future, by more than clocks may differ: the clock of \
-         whoever made it is wrong, or this one"
+        "the operation id lies in the future by more than clocks may differ: check the clocks of \
+         the caller and of the server"
     )]
     FromTheFuture,
     /// The operation was volatile and not `idem`, and the process that ran it has ended, or it was
-    /// released when nobody waited for it any more: nobody knows whether it happened, and it is not
+    /// released when no caller waited any more: it is unknown whether it happened, and it is not
     /// done again (see V-33, V-35).
     #[error(
-        "nobody knows whether the operation happened: it was lost with its process, or released \
-         when its callers had gone"
+        "it is unknown whether the operation happened: it was lost with its process, or released \
+         after its callers had left"
     )]
     Indeterminate,
     /// The same idempotency key was used for another request (see I-12, C-31).
-    #[error("the idempotency key was used before, for another component, function or input")]
+    #[error("the idempotency key was already used for another component, function or input")]
     Mismatch,
     /// A request has one name: a key under which the engine finds its id, or an id.
-    #[error("the request has an idempotency key and an operation id; it may have one of them")]
+    #[error("the request has both an idempotency key and an operation id; use one of them")]
     KeyAndId,
-    /// Questions about effects are asked in it, by the engine alone.
-    #[error("the namespace is the engine's own: choose another")]
+    /// In this namespace the engine alone starts functions: it asks reconcilers about effects.
+    #[error("the namespace is reserved for the engine; choose another")]
     ReservedNamespace,
     /// The key belongs to another namespace than the request.
-    #[error("the idempotency key is of another namespace than the request")]
+    #[error("the idempotency key belongs to another namespace than the request")]
     ForeignKey,
     /// The engine cannot do anything now.
     #[error(transparent)]
@@ -214,13 +214,13 @@ pub enum StartRefused {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeployRefused {
-    /// It cannot be called this.
+    /// The name is not valid.
     #[error(transparent)]
     Name(#[from] ComponentNameError),
     /// The same idempotency key was used for another request (see I-12, C-31).
-    #[error("the idempotency key was used before, for another request")]
+    #[error("the idempotency key was already used for another request")]
     Mismatch,
-    /// It is not a guest that can be run.
+    /// The bytes are not a guest that can be run.
     #[error(transparent)]
     Component(#[from] DeployError),
     /// The engine cannot do anything now.

@@ -1,11 +1,11 @@
 //! The engine as others use it: deploy components, start functions, send signals, cancel, wait
 //! for outcomes. Whatever is answered is durable (D2).
 //!
-//! - `open`: starting and stopping, with what was left to be done.
-//! - `calls`: starts. `submitted`: one in the hands of whoever waits. `outcome`: what became of it.
-//! - `control`: signals, cancels, held executions.
-//! - `deploy`: components. `views`: what others are shown. `reads`: from the store, piece by piece.
-//! - `retain`: what goes after its time.
+//! - `open`: starting and stopping, and going on with what another process left.
+//! - `calls`: starts. `submitted`: a start whose caller waits. `outcome`: how executions ended.
+//! - `control`: signals, cancels, stuck executions, held effects.
+//! - `deploy`: components. `views`: what clients are shown. `reads`: reading the store in pieces.
+//! - `retain`: deletes what is past its time.
 
 mod calls;
 mod control;
@@ -28,12 +28,12 @@ use indelible_records::retention::Background;
 use indelible_store::{Poison, Store};
 
 pub use self::calls::{Start, StartedExecution, Verdict};
-pub use self::control::{Asked, ControlError, Decided, Done, REASON_BYTES_MAX};
+pub use self::control::{Attribution, ControlError, PersonDecision, REASON_BYTES_MAX, Receipt};
 pub use self::deploy::Deployment;
 pub use self::error::{DeployRefused, EngineError, OpenError, StartRefused};
 pub use self::open::World;
 pub use self::reads::{LaneRead, Reads};
-pub use self::submitted::Submitted;
+pub use self::submitted::Submission;
 pub use self::views::{
     AUDIT_PAGE_MAX, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, EventsPage, TREE_PAGE_MAX, TreePage,
 };
@@ -42,7 +42,7 @@ use crate::guest;
 use crate::reader::{Lane, LaneReadings};
 use crate::retention::GoneReadings;
 use crate::retention_clock::RetentionTime;
-use crate::run_queue::{RunQueue, Taken};
+use crate::run_queue::{QueuedTurn, RunQueue};
 use crate::shared::{Shared, lock};
 use crate::ticks::Ticks;
 use crate::turn::turn;
@@ -50,13 +50,13 @@ use crate::turn::turn;
 /// An engine over a store.
 ///
 /// With workers it runs by itself. Without ([`Options::workers`](crate::Options::workers) is 0),
-/// whoever holds it runs it: [`Engine::step`], [`Engine::fire_due`].
+/// its owner runs it: [`Engine::step`], [`Engine::fire_due`].
 pub struct Engine {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// The thread that makes guests' time pass, longer than any guest runs.
+    /// The thread that makes guests' time pass. It must outlive every running guest.
     ticks: Option<Ticks>,
-    /// Lets go of what is past its time, if somebody wants that.
+    /// Deletes what is past its time; set by `retain`.
     retention: Option<Background>,
 }
 
@@ -68,30 +68,30 @@ pub struct Readings {
     pub trees: usize,
     /// Trees that have something to do.
     pub runnable: usize,
-    /// Whether everything was looked at that another process had left to be done.
+    /// Whether all work that another process left has been looked at.
     pub recovered: bool,
-    /// Timers that are due, of which their executions were told.
+    /// Timers that are due and were sent to their executions.
     pub timers_told: usize,
-    /// HTTP requests in flight, those included that wait for the disk.
+    /// HTTP requests in flight, including those that wait for the disk.
     pub effects_in_flight: usize,
-    /// What waits for the disk before it leaves: HTTP requests, and words between trees.
+    /// Outgoing messages that wait for the disk: HTTP requests, and commands between trees.
     pub effects_leaving: usize,
-    /// Callers that wait for room among the commands under way.
+    /// Callers that wait for admission.
     pub callers_waiting: usize,
     /// Reads, by lane.
     pub reads: [LaneReadings; Lane::ALL.len()],
-    /// Guests that wait and are kept.
+    /// Guests that wait and are kept in memory.
     pub parked: usize,
-    /// About how much memory those take.
+    /// About how much memory the parked guests take.
     pub parked_bytes: usize,
-    /// Guests that waited and were dropped, so far.
+    /// Parked guests that were dropped, so far.
     pub evicted: u64,
-    /// Guests that ran again over what is stored, so far: those that were dropped and went on,
-    /// and those that another process had left.
+    /// Guests that ran again over their journals, so far: evicted ones that went on, and those that
+    /// another process had left.
     pub replays: u64,
     /// Guests.
     pub guests: guest::Readings,
-    /// What retention has taken, so far.
+    /// What retention has deleted, so far.
     pub gone: GoneReadings,
     /// The retention clock, beside the wall clock.
     pub retention: RetentionTime,
@@ -105,61 +105,61 @@ impl Engine {
         self.step_with(RunQueue::try_pop)
     }
 
-    /// The same, out of turn: of the trees that have something to do, the one that is so many
-    /// places behind the first, counted round. Nothing may depend on their order.
+    /// The same, out of turn: takes the runnable tree that is `choice` places behind the first,
+    /// counted round. Nothing may depend on their order.
     pub fn step_at(&self, choice: usize) -> bool {
         self.step_with(|run_queue| run_queue.try_pop_at(choice))
     }
 
-    fn step_with(&self, pop: impl FnOnce(&RunQueue) -> Option<Taken>) -> bool {
+    fn step_with(&self, pop: impl FnOnce(&RunQueue) -> Option<QueuedTurn>) -> bool {
         let shared = &self.shared;
         if shared.stop_if_lost() {
             return false;
         }
         shared.recover_more();
-        let Some(Taken { cell, .. }) = pop(&shared.run_queue) else { return false };
+        let Some(QueuedTurn { cell, .. }) = pop(&shared.run_queue) else { return false };
         turn(shared, &cell);
         shared.stop_if_lost();
         true
     }
 
-    /// Resolves when the store has stopped, and with it the engine: what is not durable is lost,
-    /// and nothing is taken any more. The process should end then.
+    /// Resolves when the store has stopped, and with it the engine: commits that are not durable
+    /// are lost, and no request is accepted any more. The process should end then.
     pub async fn stopped(&self) -> Poison {
         let poison = self.shared.store.stopped().await;
         self.shared.stop_if_lost();
-        // Another thread may be at it.
+        // Another thread may be stopping the engine: wait for it.
         drop(lock(&self.shared.stopping));
         poison
     }
 
-    /// Drops guests that wait, those that have waited longest first: they run again over their
-    /// journals when they go on. How many there were.
+    /// Drops parked guests, those that have waited longest first: they run again over their
+    /// journals when they go on. Returns how many were dropped.
     pub fn evict(&self, count: usize) -> usize {
         let evicted = self.shared.parking.evict(count);
         self.shared.tell_evicted();
         evicted
     }
 
-    /// Wakes an execution for no reason. Nothing may come of it.
+    /// Wakes an execution for no reason. It must not change anything.
     pub fn nudge(&self, execution: &ExecutionId) {
         let nudge = Command::tell(Input::Nudge(execution.clone()));
         self.shared.send(execution.root(), nudge);
     }
 
-    /// Forgets which of the timers that are due were told to their executions: they are told
-    /// again. Nothing may come of it.
+    /// Forgets which due timers were sent to their executions: they are sent again. It must not
+    /// change anything.
     pub fn fire_again(&self) {
         self.shared.timers.forget_told();
     }
 
-    /// Tells executions of the timers that are due; what comes of it is work for
-    /// [`Engine::step`]. How many were.
+    /// Tells executions of the timers that are due, and returns how many; the work that follows is
+    /// for [`Engine::step`].
     pub fn fire_due(&self) -> Result<usize, EngineError> {
         open::fire_due(&self.shared)
     }
 
-    /// When the next timer is due, as far as that is known; there may be none.
+    /// When the next timer is due, as far as is known.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.shared.timers.next_due()
     }
@@ -176,7 +176,7 @@ impl Engine {
             trees: lock(&self.shared.trees).len(),
             runnable: self.shared.run_queue.len(),
             recovered: self.shared.recovery.is_over(),
-            timers_told: self.shared.timers.told(),
+            timers_told: self.shared.timers.fired_count(),
             effects_leaving: self.shared.effects.leaving(),
             effects_in_flight: self.shared.effects.in_flight(),
             callers_waiting: self.shared.admission.waiting(),

@@ -1,5 +1,5 @@
-//! Starting and stopping. What was left to be done is found in the stored queue and in the
-//! timers; everything else waits until something happens to it.
+//! Starting and stopping. Work that another process left is found in the stored queue and the
+//! timers; every other execution waits until something happens to it.
 #![expect(clippy::disallowed_methods, reason = "the shell of the threads measures their turns")]
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indelible_execution::{Input, Limits};
-use indelible_http::{Sender, SendsNothing};
+use indelible_http::{NoNetwork, Sender};
 use indelible_records::queue;
 use indelible_records::timers::Row;
 use indelible_store::Store;
@@ -31,11 +31,12 @@ use crate::recovery::Recovery;
 use crate::replays::Replays;
 use crate::retention_clock::RetentionClock;
 use crate::rooms::Rooms;
-use crate::run_queue::Taken;
+use crate::run_queue::QueuedTurn;
 use crate::shared::{Shared, lock};
-use crate::ticks::{Running, Ticks};
+use crate::ticks::{Ticks, TurnCount};
+use crate::trouble;
 use crate::turn::turn;
-use crate::world::{Clock, Entropy, Observer, Silent, System, Witness};
+use crate::world::{Clock, Entropy, Observer, SilentObserver, System, Witness};
 
 /// What an engine needs of the world.
 #[derive(Clone)]
@@ -44,38 +45,37 @@ pub struct World {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// Whom to tell what people may want to know.
+    /// Told of what an operator may want to know.
     pub observer: Arc<dyn Observer>,
-    /// Remembers what killed the process.
+    /// Remembers which execution killed the process.
     pub witness: Arc<dyn Witness>,
     /// Sends HTTP requests.
     pub http: Arc<dyn Sender>,
-    /// What runs guests. One is enough for a process, and what it reserves is much.
+    /// Runs guests. A process needs only one; it reserves much memory.
     pub guests: Arc<Guests>,
 }
 
 impl World {
-    /// The system's clock and randomness; nobody is told anything, nothing is remembered of what
-    /// killed the process, and no HTTP request is sent.
+    /// The system's clock and randomness; no observer, no witness, and no HTTP request is sent.
     pub fn system(guests: Arc<Guests>) -> Self {
         Self {
             clock: Arc::new(System),
             entropy: Arc::new(System),
-            observer: Arc::new(Silent),
-            witness: Arc::new(Silent),
-            http: Arc::new(SendsNothing),
+            observer: Arc::new(SilentObserver),
+            witness: Arc::new(SilentObserver),
+            http: Arc::new(NoNetwork),
             guests,
         }
     }
 }
 
 impl Engine {
-    /// Starts an engine over a store, and goes on with what was left to be done.
+    /// Starts an engine over a store, and goes on with the work that is stored there.
     pub fn open(store: Store, options: Options, world: World) -> Result<Self, OpenError> {
         Self::open_with(store, options, world, Rooms::default())
     }
 
-    /// The same with rooms beside trees of executions.
+    /// The same, with machines of other kinds beside trees.
     pub fn open_with(
         store: Store,
         options: Options,
@@ -85,11 +85,11 @@ impl Engine {
         let retention = options.retention()?;
         let World { clock, entropy, observer, witness, http, guests } = world;
         store.damage().tell({
-            // Weak: an observer may hold the store, which must not hold itself.
+            // Weak: an observer may hold the store, and the store must not hold itself.
             let observer = Arc::downgrade(&observer);
             move |place| {
                 if let Some(observer) = observer.upgrade() {
-                    observer.trouble(&format!("damage: {place}"));
+                    trouble!(always observer, error, place = place, "stored data is damaged");
                 }
             }
         });
@@ -140,17 +140,17 @@ impl Engine {
             options,
             store,
         });
-        // So that what cannot be read at all is told here. The rest is read as there is time.
+        // Fails here if the queue cannot be read at all. Workers read its rows, as they have time.
         let _ = queue::next(&shared.store, None, 1)?;
         shared.timers.look();
         let mut engine = Self { shared, threads: Vec::new(), ticks: None, retention: None };
-        // If one cannot be started, the others are stopped when the engine is dropped.
+        // If a thread cannot be started, dropping the engine stops the others.
         engine.start_threads()?;
         Ok(engine)
     }
 
-    /// Stops: guests that run come to their next stop, nothing new begins, and what was accepted
-    /// is committed. What was left to be done is done by the next engine over the same store.
+    /// Stops: running guests come to their next stop, nothing new begins, and accepted changes are
+    /// committed. The next engine over the same store does the rest.
     pub fn close(self) {}
 
     fn stop(&mut self) {
@@ -164,16 +164,17 @@ impl Engine {
         self.shared.timers.close();
         self.shared.reader.close();
         for thread in self.threads.drain(..) {
-            // A worker that panicked has said so.
+            // A worker that panicked has logged it.
             let _ = thread.join();
         }
-        // Only now: a guest that computes comes to its next stop because time passes.
+        // After the workers: a guest that computes comes to its next stop only because time passes.
         drop(self.ticks.take());
         self.shared.effects.close_door();
-        // Guests and their trees hold on to each other.
+        // Guests and their trees refer to each other: unless the trees are cleared, neither is
+        // freed.
         let trees: Vec<_> = {
             let mut trees = lock(&self.shared.trees);
-            // Whoever holds on to a start asks nobody from here on.
+            // Set under the lock: a `Submission` that outlives the engine must not make new trees.
             self.shared.failed.store(true, Ordering::Release);
             trees.drain().map(|(_, cell)| cell).collect()
         };
@@ -197,6 +198,8 @@ pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
     let now = shared.clock.now();
     shared.strike_out();
     shared.recovery.try_again();
+    // Workers that wait for a turn do not read the queue.
+    shared.recover_more();
     shared.parking.sweep(now);
     shared.tell_evicted();
     shared.flush_effects();
@@ -218,21 +221,21 @@ pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
                 let key = timer.key.clone();
                 shared.send_room(key.clone(), RoomCommand::Due(timer));
                 if !shared.rooms.has(key.room) {
-                    // No machine was told: the row stays, and takes no room from other timers.
+                    // No machine was told: the row stays, and takes no place from other timers.
                     shared.timers.keep_all(&MachineId::Room(key));
                 }
             }
             Row::UnknownRoom { .. } => {}
         }
     }
-    // A message that cannot be read now leaves with the next look.
+    // A message that cannot be read now is tried again the next time.
     let carried = shared.carry_messages().inspect_err(|_| shared.outbox.send_again());
     Ok(count + carried?)
 }
 
 impl Engine {
-    /// The workers, those that read for viewers, the one that looks after timers, and the one that
-    /// makes guests' time pass.
+    /// Starts the workers, the readers, the timers' thread, and the thread that makes guests' time
+    /// pass.
     fn start_threads(&mut self) -> Result<(), OpenError> {
         if self.shared.options.workers == 0 {
             return Ok(());
@@ -260,13 +263,13 @@ impl Engine {
 }
 
 /// Takes turns until the engine stops.
-fn work(shared: &Arc<Shared>, running: &Running) {
+fn work(shared: &Arc<Shared>, running: &TurnCount) {
     loop {
         shared.recover_more();
-        let Some(Taken { cell, flow }) = shared.run_queue.pop() else { return };
+        let Some(QueuedTurn { cell, flow }) = shared.run_queue.pop() else { return };
         let began = Instant::now();
         {
-            let _running = running.begin();
+            let _running = running.enter();
             guarded(shared, &cell);
         }
         let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -285,7 +288,7 @@ fn look_after_timers(shared: &Shared) {
             Ok(_) => is_told = false,
             Err(error) => {
                 if !is_told {
-                    shared.trouble(&format!("timers cannot be read: {error}"));
+                    trouble!(shared, warn, error = error, "timer rows cannot be read; retrying");
                 }
                 is_told = true;
                 shared.timers.pause();
@@ -294,15 +297,20 @@ fn look_after_timers(shared: &Shared) {
     }
 }
 
-/// A turn that cannot take its worker with it. A panic is a mistake of the engine's: what that
-/// tree has in memory is forgotten, others do not notice, and what is stored goes on when the
+/// A turn whose panic does not end its worker. A panic is a defect of the engine's: what that
+/// machine has in memory is forgotten, others do not notice, and its stored work goes on when the
 /// engine is opened again.
 fn guarded(shared: &Arc<Shared>, cell: &Arc<Cell>) {
     if catch_unwind(AssertUnwindSafe(|| turn(shared, cell))).is_ok() {
         return;
     }
     let id = &cell.id;
-    shared.trouble(&format!("the engine panicked over {id:?}; it goes on at a restart"));
+    trouble!(
+        shared,
+        error,
+        machine = format_args!("{id:?}"),
+        "engine panicked; restart the server to resume the machine"
+    );
     lock(&shared.trees).remove(id);
     shared.timers.keep_all(id);
     cell.clear(&shared.rooms);

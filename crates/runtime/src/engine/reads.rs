@@ -1,5 +1,5 @@
-//! Reads, one piece at a time, on the threads kept for them ([`crate::reader`]). A piece's result is
-//! handed over once what it read is durable (D2).
+//! Reads, one piece at a time, on the threads kept for them ([`crate::reader`]). The result of a
+//! piece is handed over when what it read is durable (D2).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use indelible_journal::{
     ComponentDigest, Ending, Event, ExecutionId, JournalKey, OperationKey, PromiseId, RootHash,
     Started,
 };
-use indelible_records::audit::{self, Entry, Place};
+use indelible_records::audit::{self, AuditPosition, Entry};
 use indelible_records::executions::{self, Execution as Row};
 use indelible_records::listing::{self, Cursor, Filter, LOOKED_AT_MAX, Listing, PAGE_MAX};
 use indelible_records::operations::{self, Operation};
-use indelible_records::windows::Windowed;
+use indelible_records::windows::WindowedRecord;
 use indelible_records::{journals, unresolved};
 use indelible_store::{Position, Seen};
 
@@ -24,11 +24,11 @@ use super::views::{
 };
 use super::{Engine, EngineError};
 use crate::guest::Manifest;
-use crate::reader::{Entered, Lane};
+use crate::reader::{Lane, LanePermit};
 use crate::shared::Shared;
 
-/// How many rows of a list are looked at in one piece, at some microseconds each: others have their
-/// turn after a millisecond or two.
+/// How many rows of a list are read in one piece, at some microseconds each: others have their turn
+/// after a millisecond or two.
 const PIECE_ROWS_MAX: usize = 200;
 
 /// How many rows of a journal are read at a time: they have a megabyte, or one small event.
@@ -38,7 +38,7 @@ const ROWS_MAX: usize = 256;
 const EVENT_BYTES_GUESS: usize = 64;
 
 impl Engine {
-    /// Room for one read. A lane that is full refuses it as busy, except that a stream waits.
+    /// A permit for one read. A full lane refuses it as busy, except that a stream waits.
     pub async fn enter_lane(&self, lane: Lane) -> Result<LaneRead<'_>, EngineError> {
         self.shared.enter_lane(lane).await
     }
@@ -58,8 +58,8 @@ impl Shared {
         self.enter_lane(lane).await?.run(work).await
     }
 
-    /// Reads a row or two on the thread at hand: what a call itself needs, for which the way to another
-    /// thread would take longer than the read.
+    /// Reads a row or two on the caller's thread, for calls: handing it to another thread would
+    /// take longer than the read.
     pub(super) async fn read_here<T>(
         &self,
         work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError>,
@@ -70,17 +70,17 @@ impl Shared {
     }
 }
 
-/// Room for one read: its pieces are done one after the other, and those of others in between.
+/// A permit for one read. Its pieces are done one after the other, with those of others in between.
 pub struct LaneRead<'a> {
     shared: &'a Shared,
     lane: Lane,
-    entered: Entered,
+    entered: LanePermit,
 }
 
 impl LaneRead<'_> {
-    /// Has a piece of work done on a thread that is there for reading, and waits until what it has
-    /// read is durable (D2). What is made of it, JSON for instance, is part of the work. It should
-    /// take some milliseconds at most: others wait for their turn.
+    /// Does a piece of work on a reading thread, and waits until what it has read is durable (D2).
+    /// Converting the result, to JSON for instance, is part of the work. It should take some
+    /// milliseconds at most: others wait for their turn.
     pub async fn run<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError> + Send + 'static,
@@ -135,7 +135,7 @@ impl LaneRead<'_> {
     }
 }
 
-/// What a piece of work can read. Everything that it has seen is durable before it is handed over.
+/// What a piece of work can read. All that it has read is durable before its result is handed over.
 pub struct Reads<'a> {
     shared: &'a Shared,
     seen: Cell<Position>,
@@ -161,7 +161,7 @@ impl Reads<'_> {
         Ok(self.saw(executions::latest(&self.shared.store, execution)?))
     }
 
-    /// The attempt at an execution that follows another; without one, the first that is there.
+    /// The attempt at an execution that follows `after`, or the first that is stored.
     pub fn attempt_after(
         &self,
         execution: &ExecutionId,
@@ -218,7 +218,7 @@ impl Reads<'_> {
             if full || last {
                 return Ok(page);
             }
-            // As many as there may be room for, if they are like those before.
+            // As many rows as should fit, if they are like those before.
             rows_read += rows;
             let each = (bytes / rows_read).max(1);
             rows = (bytes_max.saturating_sub(bytes) / each).clamp(1, ROWS_MAX);
@@ -226,13 +226,13 @@ impl Reads<'_> {
     }
 
     /// Entries of the audit record, as [`Engine::audit`] has them.
-    pub fn audit(&self, before: Place, limit: usize) -> Result<Vec<Entry>, EngineError> {
+    pub fn audit(&self, before: AuditPosition, limit: usize) -> Result<Vec<Entry>, EngineError> {
         let limit = limit.clamp(1, AUDIT_PAGE_MAX);
         Ok(self.saw(audit::before(&self.shared.store, before, limit)?))
     }
 
-    /// Unresolved effects behind the one of this promise of this attempt, whether it is still there or
-    /// not.
+    /// Unresolved effects after that of this promise of this attempt, which need not exist any
+    /// more.
     pub fn unresolved_after(
         &self,
         after: Option<(&JournalKey, &PromiseId)>,
@@ -247,7 +247,7 @@ impl Reads<'_> {
         Ok(rows.into_iter().map(shown).collect())
     }
 
-    /// The operation of a tree's root, if the root is stored: one that is volatile and goes on is not
+    /// The operation of a tree's root, if the root is stored: a volatile one is not before its end
     /// (C-39).
     pub fn root_operation(&self, root: &RootHash) -> Result<Option<OperationKey>, EngineError> {
         let Some(row) = self.execution(&ExecutionId::root_of(*root))? else { return Ok(None) };
@@ -255,7 +255,7 @@ impl Reads<'_> {
         Ok(started.and_then(|started| started.idempotency_key))
     }
 
-    /// What is left of an execution that is over: its first event and its last. None: it has been
+    /// A view of an execution that is over, from its first event and its last. None: it has been
     /// swept meanwhile.
     pub(super) fn view_of_over(&self, row: Row) -> Result<Option<View>, EngineError> {
         let started = self.first_event(&row.key)?;
@@ -268,7 +268,7 @@ impl Reads<'_> {
         Ok(Some(view))
     }
 
-    /// The last event that a row tells of. None: it is gone.
+    /// The last event of a row's journal. None: it is gone.
     pub(super) fn last_event(&self, row: &Row) -> Result<Option<Event>, EngineError> {
         let last = row.length.saturating_sub(1);
         let read = self.saw(journals::read(&self.shared.store, &row.key, last, 1)?);
@@ -293,7 +293,7 @@ impl Reads<'_> {
         digest: &ComponentDigest,
     ) -> Result<Option<Arc<Manifest>>, EngineError> {
         let value = self.shared.components.functions(digest)?;
-        // It does not say at which position it was seen; not after this one.
+        // The position of the read is unknown, but not after this one.
         let position = self.shared.store.accepted();
         Ok(self.saw(Seen { value, position }))
     }
@@ -302,7 +302,7 @@ impl Reads<'_> {
     pub(super) fn operation(
         &self,
         operation: &OperationKey,
-    ) -> Result<Option<Windowed<Operation>>, EngineError> {
+    ) -> Result<Option<WindowedRecord<Operation>>, EngineError> {
         Ok(self.saw(operations::get(&self.shared.store, operation)?))
     }
 }

@@ -1,64 +1,73 @@
-//! Letting go of what is past its time (C-3), and the clock by which that is.
+//! Deleting what is past its time (C-3), and the clock that decides.
 
 use indelible_execution::audit_entry;
-use indelible_execution::keys::{self, Answered as _, Requested};
+use indelible_execution::keys::{self, KeyedReply as _, RequestParts};
 use indelible_journal::{Micros, Timestamp};
 use indelible_operations::retention::AHEAD_MAX;
 use indelible_records::audit as audit_rows;
-use indelible_records::audit::About;
+use indelible_records::audit::AuditSubject;
 use indelible_records::idempotency_keys::{Answer, SERVER};
-use indelible_records::retention::{Retention, SweepError, Swept, sweep_keeping};
+use indelible_records::retention::{Retention, SweepError, SweepReport, sweep_keeping};
 use indelible_slots::Slot;
 use indelible_store::Batch;
 
-use super::control::{Known, other_kind};
-use super::{ControlError, Decided, Done, Engine, EngineError};
+use super::control::{KeyLookup, other_kind};
+use super::{ControlError, Engine, EngineError, PersonDecision, Receipt};
 use crate::retention;
 use crate::retention_clock::RetentionTime;
 use crate::run_queue::Flow;
 
-/// How much the time that an operator confirms and the wall clock may differ: as much as clocks that
-/// are right do.
+/// How much the time that an operator confirms and the wall clock may differ: as much as right
+/// clocks do.
 const CONFIRMED_DIFFERENCE_MAX: Micros = AHEAD_MAX;
 
 impl Engine {
-    /// From now on, what is past its time goes: finished trees as `retention` says, and records of
-    /// operations and keys a day after the end of their window
-    /// ([`Options::operation_window`](crate::Options::operation_window)). In the background, in small
-    /// steps, until the engine stops; what cannot be read or written is told, and tried again. The time
-    /// is that of the retention clock ([`Engine::retention_time`]).
+    /// From now on, deletes what is past its time: finished trees as `retention` says, and records
+    /// of operations and keys a day after the end of their window
+    /// ([`Options::operation_window`](crate::Options::operation_window)). This is done in the
+    /// background, in small steps, until the engine stops; what cannot be read or written is
+    /// reported, and tried again. The time is that of the retention clock
+    /// ([`Engine::retention_time`]).
     ///
-    /// Writes that clock, if it was not written for a while, and waits for the disk: not for async code.
+    /// Writes that clock, if it was not written for a while, and waits for the disk: not for async
+    /// code.
     ///
-    /// Whoever repeats a request whose tree is gone is told what came of it, as long as its operation
-    /// is remembered.
+    /// A caller that repeats a request whose tree is gone is told its outcome, as long as its
+    /// operation is remembered.
     pub fn retain(&mut self, retention: Retention) -> std::io::Result<()> {
-        // One at a time: the one before ends first.
+        // One at a time: the earlier one ends first.
         self.retention = None;
-        // Before anything is accepted: an entry of the audit record that is made under a wrong clock
-        // must not become what a clock without a row starts at.
-        self.shared.retention_clock.begin(&self.shared.store).map_err(std::io::Error::other)?;
+        // Must come before any request is accepted: a clock without a row starts at the newest
+        // audit entry, which must not be one made under a wrong wall clock.
+        self.shared
+            .retention_clock
+            .write_before_use(&self.shared.store)
+            .map_err(std::io::Error::other)?;
         self.retention = Some(retention::start(&self.shared, retention)?);
         Ok(())
     }
 
-    /// Waits, on this thread, until the background has looked so many times for what may go.
+    /// Waits, on this thread, until the background has looked so many times for rows to delete.
     pub fn wait_for_retention(&self, rounds: u64) {
         if let Some(background) = &self.retention {
             background.wait_for_rounds(rounds);
         }
     }
 
-    /// A step of that, now: up to so many rows of finished trees.
-    pub async fn sweep(&self, retention: &Retention, rows_max: usize) -> Result<Swept, SweepError> {
+    /// Makes one step of that now: up to so many rows of finished trees.
+    pub async fn sweep(
+        &self,
+        retention: &Retention,
+        rows_max: usize,
+    ) -> Result<SweepReport, SweepError> {
         let (store, now) = (&self.shared.store, self.shared.retention_time().time);
         sweep_keeping(store, now, retention, rows_max, &retention::keep).await
     }
 
-    /// The retention clock, beside the wall clock. The retention clock follows the wall clock, and does
-    /// not believe that it jumps by more than a day: what would be due after such a jump is kept until
-    /// as much time has passed, or until [`Engine::confirm_clock`]. What was confirmed is durable when
-    /// it is shown.
+    /// The retention clock, beside the wall clock. The retention clock follows the wall clock, but
+    /// does not follow a jump of more than a day: what would be due after such a jump is kept until
+    /// as much time has passed, or until [`Engine::confirm_clock`]. A confirmed time is durable
+    /// when it is shown.
     pub async fn retention_time(&self) -> Result<RetentionTime, EngineError> {
         let now = self.shared.retention_time();
         self.durable_now().await?;
@@ -66,24 +75,24 @@ impl Engine {
     }
 
     /// Sets the retention clock to the wall clock, ahead or back, because an operator says that the
-    /// wall clock is right. `time` is what the operator's own clock says: if the wall clock differs by
-    /// more than ten minutes, one of the two is wrong, and nothing changes. What is due by the wall
-    /// clock goes from then on.
+    /// wall clock is right. `time` is what the operator's own clock says: if the wall clock differs
+    /// by more than ten minutes, one of the two is wrong, and nothing changes. What is due by the
+    /// wall clock is deleted from then on.
     pub async fn confirm_clock(
         &self,
         time: Timestamp,
-        decided: Decided,
-    ) -> Result<Done<()>, ControlError> {
-        let Decided { actor, reason, key } = decided;
+        decided: PersonDecision,
+    ) -> Result<Receipt<()>, ControlError> {
+        let PersonDecision { actor, reason, key } = decided;
         let _room = self.shared.room(Flow::CONTROL).await?;
-        // The time is not part of it: a repetition is later than the first request.
-        let hash = |key| (key, Requested::new("confirm clock").text(&reason).hash());
+        // The hash leaves out the time: a repetition is later than the first request.
+        let hash = |key| (key, RequestParts::new("confirm clock").text(&reason).hash());
         let under = match self.under(key.map(hash), SERVER).await? {
-            Known::Nothing(under) => under,
-            Known::Mismatch => return Err(ControlError::Mismatch),
-            Known::Answer(answer, key) => {
-                <()>::told(answer).ok_or_else(|| other_kind(&key))?;
-                return Ok(Done { value: (), prior: true });
+            KeyLookup::Nothing(under) => under,
+            KeyLookup::Mismatch => return Err(ControlError::Mismatch),
+            KeyLookup::Answer(answer, key) => {
+                <()>::from_answer(answer).ok_or_else(|| other_kind(&key))?;
+                return Ok(Receipt { value: (), prior: true });
             }
         };
         let under = self.note(under).await?;
@@ -95,7 +104,7 @@ impl Engine {
             }
             let mut batch = Batch::in_slots(Slot::SERVER);
             let subject = format!("retention-clock {before}");
-            let about = About::Subject(subject);
+            let about = AuditSubject::Subject(subject);
             let entry = audit_entry(&**shared, wall, &actor, about, "confirm clock", &reason);
             audit_rows::put(&mut batch, &entry);
             if let Some((under, _)) = &under {
@@ -113,6 +122,6 @@ impl Engine {
         let position = confirmed?;
         drop(under);
         shared.store.durable(position).await.map_err(EngineError::from)?;
-        Ok(Done { value: (), prior: false })
+        Ok(Receipt { value: (), prior: false })
     }
 }

@@ -1,6 +1,6 @@
-//! A start that was accepted, in the hands of whoever waits for it.
+//! An accepted start, held by a caller that waits for it.
 //!
-//! Whoever holds one is interested in the operation. When the last one has lost interest, a persist
+//! Its holder is interested in the operation. When the last holder has dropped its own, a persist
 //! operation goes on (V-19, C-24); a volatile one is released (V-13, V-18).
 
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use tokio::sync::oneshot::Receiver;
 
 use super::EngineError;
 use super::calls::StartedExecution;
-use super::outcome::{Standing, stopped};
+use super::outcome::{OutcomeState, stopped};
 use crate::command::Command;
 use crate::shared::Shared;
-use crate::watchers::Ended;
+use crate::watchers::DurableEnd;
 
-/// A function that was started, or found, by [`Engine::submit`](super::Engine::submit). What it shows
-/// may be told to nobody before [`Submitted::durable`] or [`Submitted::outcome`] has returned.
+/// A function that was started, or found, by [`Engine::submit`](super::Engine::submit). It must not
+/// be shown to a client before [`Submission::durable`] or [`Submission::outcome`] has returned.
 ///
-/// Dropping it ends the caller's interest: a persist operation goes on; a volatile one in which
-/// nobody else is interested is released. A repetition of its request has it run again if it is
+/// Dropping it ends the caller's interest: a persist operation goes on; a volatile one without
+/// other interested callers is released. A repetition of its request has it run again if it is
 /// `idem`, and is refused as Indeterminate if not.
 ///
 /// It outlives the engine, but then nothing comes of it; until it is dropped the store stays open.
 #[must_use = "dropping it ends the caller's interest, and may release a volatile operation"]
-pub struct Submitted {
+pub struct Submission {
     started: StartedExecution,
     namespace: Namespace,
     position: Position,
     interest: Interest,
 }
 
-impl Submitted {
+impl Submission {
     pub(super) fn new(
         started: StartedExecution,
         namespace: Namespace,
@@ -47,18 +47,19 @@ impl Submitted {
         &self.started
     }
 
-    /// Resolves when the start is durable, or what was found of it.
+    /// Resolves when the start, or the record that it found, is durable.
     pub async fn durable(&self) -> Result<(), EngineError> {
         Ok(self.interest.shared.store.durable(self.position).await?)
     }
 
-    /// Resolves with the end, when that is durable. Nothing is lost if this is dropped before, and
-    /// it may be asked for as often as one likes.
+    /// Resolves with the end, when that is durable. Dropping the future loses nothing: this can be
+    /// called again.
     pub async fn outcome(&mut self) -> Result<Ending, EngineError> {
         if let Some(ending) = self.interest.outcome().await? {
             return Ok(ending);
         }
-        // Retention has taken the tree, and left its end to the record (V-31, C-3).
+        // Retention has taken the tree, and its outcome is kept in the operation's record (V-31,
+        // C-3).
         let StartedExecution { execution_id, operation_id, .. } = &self.started;
         let (namespace, operation_id) = (self.namespace.clone(), operation_id.clone());
         let operation = OperationKey { namespace, operation_id };
@@ -66,8 +67,8 @@ impl Submitted {
         kept.ok_or_else(|| EngineError::Gone(execution_id.clone()))
     }
 
-    /// Ends the caller's interest, and releases nothing: for a start that does not wait, whose caller
-    /// asks later. The operation is not released any more, whoever else loses interest.
+    /// Ends the caller's interest without a release: for a caller that does not wait, and asks
+    /// later. The operation is not released after this, even if all other callers lose interest.
     pub fn detach(mut self) {
         self.interest.keep();
     }
@@ -77,78 +78,79 @@ impl Submitted {
     }
 }
 
-impl std::fmt::Debug for Submitted {
+impl std::fmt::Debug for Submission {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Submitted").field("started", &self.started).finish_non_exhaustive()
+        f.debug_struct("Submission").field("started", &self.started).finish_non_exhaustive()
     }
 }
 
-/// Somebody's interest in an execution's end. A volatile root in which nobody has any is released.
+/// A caller's interest in an execution's end. A volatile root is released with the last interest in
+/// it.
 pub(super) struct Interest {
     shared: Arc<Shared>,
     execution: ExecutionId,
-    /// It is in memory alone, as far as is known.
+    /// The execution is in memory alone, as far as is known.
     volatile: bool,
-    seen: Seen,
+    seen: ObservedEnd,
 }
 
-/// What was seen of an end.
-enum Seen {
-    /// Nobody watches.
+/// What this caller has seen of the end.
+enum ObservedEnd {
+    /// It does not watch.
     Nothing,
-    /// Somebody watches, and it may have ended before.
-    Looking(Receiver<Ended>),
-    /// Somebody watches, and it had not ended before.
-    Watching(Receiver<Ended>),
+    /// It watches, and the execution may have ended before.
+    Looking(Receiver<DurableEnd>),
+    /// It watches, and the execution had not ended before.
+    Watching(Receiver<DurableEnd>),
     /// The end, which may not be durable.
     Ended(Ending, Position),
 }
 
 impl Interest {
-    /// Somebody is interested, and does nothing about it yet.
+    /// An interest that does not watch yet.
     pub(super) fn idle(shared: Arc<Shared>, execution: &ExecutionId) -> Self {
-        Self { shared, execution: execution.clone(), volatile: false, seen: Seen::Nothing }
+        Self { shared, execution: execution.clone(), volatile: false, seen: ObservedEnd::Nothing }
     }
 
     /// Watches, from now on.
     pub(super) fn watch(&mut self, volatile: bool) {
         self.volatile = volatile;
-        self.seen = Seen::Looking(self.shared.watchers.watch(&self.execution));
+        self.seen = ObservedEnd::Looking(self.shared.watchers.watch(&self.execution));
     }
 
-    /// It began after somebody had begun to watch: nothing was missed.
+    /// The execution began after this interest had begun to watch: no end was missed.
     pub(super) fn watched_from_the_start(&mut self) {
-        self.seen = match std::mem::replace(&mut self.seen, Seen::Nothing) {
-            Seen::Looking(ended) => Seen::Watching(ended),
+        self.seen = match std::mem::replace(&mut self.seen, ObservedEnd::Nothing) {
+            ObservedEnd::Looking(ended) => ObservedEnd::Watching(ended),
             seen => seen,
         };
     }
 
-    /// The end, when it is durable; none: there is nothing that could end. It may be dropped and
-    /// asked for again: what was seen is kept.
+    /// The end, when it is durable; none: there is no such execution. The future may be dropped and
+    /// made again: what was seen is kept.
     pub(super) async fn outcome(&mut self) -> Result<Option<Ending>, EngineError> {
         loop {
             match &mut self.seen {
-                Seen::Nothing => self.watch(self.volatile),
-                Seen::Looking(_) => match self.shared.standing(&self.execution).await? {
-                    Standing::Absent => return Ok(None),
-                    Standing::Ended(ending) => {
-                        // It was durable before it was shown.
-                        self.seen = Seen::Ended(ending, Position::default());
+                ObservedEnd::Nothing => self.watch(self.volatile),
+                ObservedEnd::Looking(_) => match self.shared.standing(&self.execution).await? {
+                    OutcomeState::Absent => return Ok(None),
+                    OutcomeState::Ended(ending) => {
+                        // `standing` returns only what is durable.
+                        self.seen = ObservedEnd::Ended(ending, Position::default());
                     }
-                    Standing::GoesOn { volatile } => {
+                    OutcomeState::GoesOn { volatile } => {
                         self.volatile = volatile;
                         self.watched_from_the_start();
                     }
                 },
-                Seen::Watching(ended) => match ended.await {
-                    Ok((ending, position)) => self.seen = Seen::Ended(ending, position),
+                ObservedEnd::Watching(ended) => match ended.await {
+                    Ok((ending, position)) => self.seen = ObservedEnd::Ended(ending, position),
                     Err(_) => {
-                        self.seen = Seen::Nothing;
+                        self.seen = ObservedEnd::Nothing;
                         return Err(stopped(&self.shared));
                     }
                 },
-                Seen::Ended(ending, position) => {
+                ObservedEnd::Ended(ending, position) => {
                     self.shared.store.durable(*position).await?;
                     return Ok(Some(ending.clone()));
                 }
@@ -156,21 +158,24 @@ impl Interest {
         }
     }
 
-    /// It ends, and nothing is released because of it.
+    /// Ends this interest without a release.
     pub(super) fn ends(mut self) {
         self.volatile = false;
     }
 
-    /// It ends, and nothing is released, because of it or of others.
+    /// Ends this interest, and keeps the operation from being released by the last other one.
     fn keep(&mut self) {
-        if !std::mem::take(&mut self.volatile) || matches!(self.seen, Seen::Ended(..)) {
+        if !std::mem::take(&mut self.volatile) || matches!(self.seen, ObservedEnd::Ended(..)) {
             return;
         }
-        let watcher = match std::mem::replace(&mut self.seen, Seen::Nothing) {
-            Seen::Looking(watcher) | Seen::Watching(watcher) => watcher,
-            Seen::Nothing | Seen::Ended(..) => self.shared.watchers.watch(&self.execution),
+        let watcher = match std::mem::replace(&mut self.seen, ObservedEnd::Nothing) {
+            ObservedEnd::Looking(watcher) | ObservedEnd::Watching(watcher) => watcher,
+            ObservedEnd::Nothing | ObservedEnd::Ended(..) => {
+                self.shared.watchers.watch(&self.execution)
+            }
         };
-        // The watcher goes with the word: until that is heard, somebody is interested.
+        // The watcher travels with the command: until the tree has it, the execution counts as
+        // watched, and cannot be released.
         let keep = Command::Keep(self.execution.clone(), watcher);
         self.shared.send(self.execution.root(), keep);
     }
@@ -178,11 +183,11 @@ impl Interest {
 
 impl Drop for Interest {
     fn drop(&mut self) {
-        let seen = std::mem::replace(&mut self.seen, Seen::Nothing);
-        if matches!(seen, Seen::Nothing | Seen::Ended(..)) {
+        let seen = std::mem::replace(&mut self.seen, ObservedEnd::Nothing);
+        if matches!(seen, ObservedEnd::Nothing | ObservedEnd::Ended(..)) {
             return;
         }
-        // A watcher that is dropped has left.
+        // Dropped before `forget`, which removes watchers whose receiver is gone.
         drop(seen);
         self.shared.watchers.forget(&self.execution);
         if self.volatile && !self.shared.watchers.is_watched(&self.execution) {

@@ -1,14 +1,14 @@
-//! What others are shown: executions, their trees and events, operations, the audit record. Whatever
-//! is shown is durable (D2). The store is read by the threads that are there for it (`reads`).
+//! What clients are shown: executions, their trees and events, operations, the audit record. All of
+//! it is durable (D2). Threads that are kept for this read the store (`reads`).
 
 use indelible_execution::shown::{OperationView, View};
-use indelible_execution::{LoadError, Reply, Request, Viewed};
+use indelible_execution::{LoadError, Reply, Request, TreeView};
 use indelible_journal::{
     Ending, Event, ExecutionId, JournalKey, Namespace, OperationId, OperationKey, Outcome, Record,
     RootHash,
 };
 use indelible_operations::retention::Age;
-use indelible_records::audit::{Entry, Place};
+use indelible_records::audit::{AuditPosition, Entry};
 use indelible_records::executions::Execution as Row;
 use indelible_records::listing::{Cursor, Filter, Listing};
 
@@ -35,7 +35,7 @@ pub const AUDIT_PAGE_MAX: usize = 1_000;
 /// A page of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TreePage {
-    /// All attempts at all executions, callers before those that they called.
+    /// All attempts at all executions, parents before their children.
     pub executions: Vec<Row>,
     /// Go on after this one; none at the end.
     pub next: Option<JournalKey>,
@@ -44,7 +44,7 @@ pub struct TreePage {
 /// A page of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventsPage {
-    /// In order, without a gap. Nobody has checked them.
+    /// In order, without a gap. They are not checked against the rules of journals.
     pub records: Vec<Record>,
     /// Where to go on, now or when there is more.
     pub next: u64,
@@ -52,8 +52,7 @@ pub struct EventsPage {
     pub more: bool,
 }
 
-/// What the store has of an execution that is to be shown.
-enum Stored {
+enum StoredExecution {
     Over(Option<View>),
     GoesOn,
     Absent,
@@ -72,18 +71,18 @@ impl Engine {
         self.enter_lane(Lane::Lists).await?.list(filter, after, limit).await
     }
 
-    /// An execution: the last attempt at it, and what it waits for. None: there is no such execution,
-    /// or it was volatile and its process has ended.
+    /// An execution: the last attempt at it, and what it waits for. None: there is no such
+    /// execution, or it was volatile and its process has ended.
     pub async fn view(&self, execution: &ExecutionId) -> Result<Option<View>, EngineError> {
         let view = match self.stored_view(execution).await? {
-            Stored::Over(view) => view,
-            // Its tree knows: it has what is volatile, and a worker has the time to read the rest.
+            StoredExecution::Over(view) => view,
+            // Its tree has what is volatile, and a worker has the time to read the rest.
             stored => match self.ask_for_view(execution, stored).await? {
-                Viewed::Live(view) => Some(*view),
-                Viewed::Over(row) => {
+                TreeView::Live(view) => Some(*view),
+                TreeView::Over(row) => {
                     self.shared.read(Lane::Views, move |reads| reads.view_of_over(*row)).await?
                 }
-                Viewed::Absent => None,
+                TreeView::Absent => None,
             },
         };
         let Some(mut view) = view else { return Ok(None) };
@@ -93,13 +92,15 @@ impl Engine {
         Ok(Some(view))
     }
 
-    async fn stored_view(&self, execution: &ExecutionId) -> Result<Stored, EngineError> {
+    async fn stored_view(&self, execution: &ExecutionId) -> Result<StoredExecution, EngineError> {
         let execution = execution.clone();
         let read = self.shared.read(Lane::Views, move |reads| {
             Ok(match reads.execution(&execution)? {
-                Some(row) if row.standing.is_terminal() => Stored::Over(reads.view_of_over(row)?),
-                Some(_) => Stored::GoesOn,
-                None => Stored::Absent,
+                Some(row) if row.standing.is_terminal() => {
+                    StoredExecution::Over(reads.view_of_over(row)?)
+                }
+                Some(_) => StoredExecution::GoesOn,
+                None => StoredExecution::Absent,
             })
         });
         read.await
@@ -108,30 +109,31 @@ impl Engine {
     async fn ask_for_view(
         &self,
         execution: &ExecutionId,
-        stored: Stored,
-    ) -> Result<Viewed, EngineError> {
-        if matches!(stored, Stored::Absent) && !self.is_in_memory(execution.root()) {
-            // It may have ended since it was looked up, and its tree be gone with that.
+        stored: StoredExecution,
+    ) -> Result<TreeView, EngineError> {
+        if matches!(stored, StoredExecution::Absent) && !self.is_in_memory(execution.root()) {
+            // It may have ended since it was looked up, and its tree may have left memory.
             match self.execution(execution).await? {
-                Some(row) if row.standing.is_terminal() => return Ok(Viewed::Over(Box::new(row))),
+                Some(row) if row.standing.is_terminal() => {
+                    return Ok(TreeView::Over(Box::new(row)));
+                }
                 Some(_) => {}
-                None => return Ok(Viewed::Absent),
+                None => return Ok(TreeView::Absent),
             }
         }
         match self.shared.ask(execution.root(), Request::View(execution.clone())).await? {
-            Reply::Viewed(Ok(viewed)) => Ok(viewed),
-            Reply::Viewed(Err(LoadError::Read(error))) => Err(error.into()),
-            Reply::Viewed(Err(error)) => {
+            Reply::TreeView(Ok(viewed)) => Ok(viewed),
+            Reply::TreeView(Err(LoadError::Read(error))) => Err(error.into()),
+            Reply::TreeView(Err(error)) => {
                 Err(EngineError::Damaged(format!("{execution:#}: {error}")))
             }
             reply => Err(misanswered(&reply)),
         }
     }
 
-    /// Whose an execution is: namespace and operation id of its tree's root. None: there is no such
-    /// tree. Those of the engine's own namespace, which ask about effects, have theirs too.
-    ///
-    /// It says nothing of whether that tree has this very execution.
+    /// The namespace and operation id of the root of an execution's tree. None: there is no such
+    /// tree. A tree in the engine's own namespace, which asks about effects, has them too. The tree
+    /// need not have this very execution.
     pub async fn namespace_of(
         &self,
         execution: &ExecutionId,
@@ -145,7 +147,7 @@ impl Engine {
         if stored.is_some() || !self.is_in_memory(root) {
             return Ok(stored);
         }
-        // A root that is volatile is in memory alone (see C-39).
+        // A volatile root is in memory alone (see C-39).
         match self.shared.ask(root, Request::RootOperation).await? {
             Reply::Operation(Some(operation)) => Ok(Some(operation)),
             // It may have ended since it was looked up.
@@ -162,9 +164,8 @@ impl Engine {
         lock(&self.shared.trees).contains_key(&MachineId::Tree(*root))
     }
 
-    /// The executions of a tree, all attempts, callers before those that they called: those after
-    /// `after`, at most `limit` (and [`TREE_PAGE_MAX`]). Those that are in memory alone are not among
-    /// them (C-39).
+    /// The executions of a tree, all attempts, parents before their children: those after `after`,
+    /// at most `limit` (and [`TREE_PAGE_MAX`]). Executions in memory alone are left out (C-39).
     pub async fn tree(
         &self,
         root: &RootHash,
@@ -176,8 +177,8 @@ impl Engine {
     }
 
     /// Events of a journal from this number on: at most so many ([`EVENTS_PAGE_MAX`]), and about so
-    /// many bytes ([`EVENTS_PAGE_BYTES_MAX`]), but one if there is one. None of a journal that does
-    /// not exist.
+    /// many bytes ([`EVENTS_PAGE_BYTES_MAX`]), but at least one if there is one. A journal that
+    /// does not exist has no events.
     pub async fn events(
         &self,
         key: &JournalKey,
@@ -217,9 +218,9 @@ impl Engine {
         })
     }
 
-    /// Waits for the outcome of an operation, as [`Engine::outcome`] does for that of an execution; if
-    /// retention has taken its tree, its record has the outcome (V-31, C-3). None: nothing is known of
-    /// it, or it was volatile and its process has ended, or it was released.
+    /// Waits for the outcome of an operation, as [`Engine::outcome`] does for an execution; if
+    /// retention has taken its tree, its record has the outcome (V-31, C-3). None: the operation is
+    /// unknown, or it was volatile and its process has ended, or it was released.
     pub async fn operation_outcome(
         &self,
         namespace: &Namespace,
@@ -235,11 +236,11 @@ impl Engine {
         self.shared.kept_ending(&operation).await
     }
 
-    /// Who did what, the newest first: entries before a time, or before the last one of a page
+    /// Who did what, the newest first: entries before a time, or before the last entry of a page
     /// ([`Entry::place`]), at most `limit` (and [`AUDIT_PAGE_MAX`]).
     pub async fn audit(
         &self,
-        before: impl Into<Place>,
+        before: impl Into<AuditPosition>,
         limit: usize,
     ) -> Result<Vec<Entry>, EngineError> {
         let before = before.into();

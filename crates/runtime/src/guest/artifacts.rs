@@ -22,8 +22,8 @@ use super::guests::Guests;
 /// What a seal begins with: its version. The SHA-256 of the artifact follows.
 const SEAL_VERSION: &[u8] = b"indelible artifact 1\n";
 
-/// Where compiled components are kept. They are a cache: all can be deleted at any time, and what
-/// is missing, damaged or of another version of wasmtime is compiled again.
+/// Where compiled components are kept. They are a cache: all can be deleted at any time, and an
+/// artifact that is missing, damaged or of another version of wasmtime is compiled again.
 ///
 /// In the folder are, for each component and each setup of the compiler, `DIGEST-SETUP.cwasm`, the
 /// artifact, and `DIGEST-SETUP.seal`, which holds its hash.
@@ -40,8 +40,8 @@ impl Artifacts {
         Self { folder: None, written: AtomicU64::new(0) }
     }
 
-    /// Keeps them in this folder, which is created. Nobody but the server may be able to write
-    /// there: what is in it runs with the server's own rights.
+    /// Keeps them in this folder, which is created. Only the server may have the right to write
+    /// there: the code in it runs with the server's own rights.
     pub fn folder(folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
         let mut builder = fs::DirBuilder::new();
@@ -49,7 +49,7 @@ impl Artifacts {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&folder)?;
-        // What a process that died was just writing.
+        // Delete the unfinished files of a process that died.
         for file in fs::read_dir(&folder)?.flatten() {
             if file.path().extension().is_some_and(|extension| extension == "tmp") {
                 let _ = fs::remove_file(file.path());
@@ -58,7 +58,7 @@ impl Artifacts {
         Ok(Self { folder: Some(folder), written: AtomicU64::new(0) })
     }
 
-    /// Removes whatever is kept of a component. That it fails costs space and nothing else.
+    /// Removes all artifacts of a component. A failure costs only space.
     pub(super) fn remove(&self, digest: ComponentDigest) {
         let Some(folder) = &self.folder else { return };
         let prefix = format!("{digest}-");
@@ -70,14 +70,14 @@ impl Artifacts {
         }
     }
 
-    fn place(&self, engine: &Engine, digest: ComponentDigest) -> Option<Kept> {
+    fn place(&self, engine: &Engine, digest: ComponentDigest) -> Option<ArtifactFiles> {
         let folder = self.folder.as_ref()?;
-        // Equal for engines that can load each other's artifacts. wasmtime checks this, too; in
-        // the name it lets an upgraded server and the one before it share a folder.
+        // The same for engines that can load each other's artifacts. wasmtime checks this, too; in
+        // the name it lets an upgraded server and its predecessor share a folder.
         let mut setup = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut setup);
         let name = format!("{digest}-{:016x}", setup.finish());
-        Some(Kept {
+        Some(ArtifactFiles {
             artifact: folder.join(format!("{name}.cwasm")),
             seal: folder.join(format!("{name}.seal")),
         })
@@ -103,8 +103,7 @@ impl Artifacts {
     }
 }
 
-/// The files of one artifact.
-struct Kept {
+struct ArtifactFiles {
     artifact: PathBuf,
     seal: PathBuf,
 }
@@ -116,18 +115,17 @@ fn seal_of(artifact: &[u8]) -> Vec<u8> {
 }
 
 impl Guests {
-    /// Compiles.
     pub(super) fn compile(&self, bytes: &[u8]) -> wasmtime::Result<Component> {
         self.counts.compiled.fetch_add(1, Ordering::Relaxed);
         in_own_threads(|| Component::from_binary(&self.engine, bytes))
     }
 
-    /// Keeps what was compiled. A component that cannot be kept runs all the same.
+    /// Keeps a compiled component. If that fails, the component runs all the same.
     pub(super) fn keep(&self, digest: ComponentDigest, component: &Component) {
         let Some(kept) = self.artifacts.place(&self.engine, digest) else { return };
         let written = component.serialize().map_err(io::Error::other).and_then(|artifact| {
             self.artifacts.write(&kept.artifact, &artifact)?;
-            // The seal comes last: what it seals is there.
+            // The seal is written last: it must not be there without the artifact that it seals.
             self.artifacts.write(&kept.seal, &seal_of(&artifact))
         });
         if written.is_err() {
@@ -135,7 +133,7 @@ impl Guests {
         }
     }
 
-    /// The component from its kept artifact, if that is there and is what was written.
+    /// The component from its kept artifact, if there is one and its seal is right.
     pub(super) fn mapped(&self, digest: ComponentDigest) -> Option<Component> {
         let kept = self.artifacts.place(&self.engine, digest)?;
         // Read once in whole, to check it. The pages that are read are those that get mapped.
@@ -152,8 +150,8 @@ impl Guests {
 /// Maps an artifact whose seal was just found right.
 fn map(engine: &Engine, artifact: &Path) -> wasmtime::Result<Component> {
     // SAFETY: the file must be what `Component::serialize` made, and must not change while it is
-    // mapped. The folder belongs to the server alone and is created so that others cannot write
-    // there (whoever can could replace the server's own files and binary as well); within the
+    // mapped. The folder belongs to the server alone and is created so that other users cannot
+    // write there (one who can could replace the server's own files and binary as well); within the
     // server, only `keep` writes artifacts, and it never changes a file in place but renames a
     // whole one over it, which leaves existing maps as they are. The seal excludes damage by
     // accident: bits that rotted, and files cut short by a crash. That the artifact is for this
@@ -165,6 +163,6 @@ fn map(engine: &Engine, artifact: &Path) -> wasmtime::Result<Component> {
 pub(super) fn trusted(engine: &Engine, artifact: &[u8]) -> wasmtime::Result<Component> {
     // SAFETY: it must be what `Engine::precompile_component` made. The bytes came through a pipe
     // whose other end only the compiler's process has, which is this program and ended well. That
-    // it is for this version and setup of wasmtime is checked by wasmtime itself.
+    // the artifact is for this version and setup of wasmtime is checked by wasmtime itself.
     unsafe { Component::deserialize(engine, artifact) }
 }

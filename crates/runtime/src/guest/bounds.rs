@@ -1,5 +1,5 @@
-//! Bounds that a guest can run into. Those that a guest can notice in what is replayed are
-//! constants and not options: a changed option would make a replay take another path (D6).
+//! Bounds that a guest can run into. Those that a guest can notice during replay are constants and
+//! not options: a changed option would make a replay take another path (D6).
 
 use super::state::Halt;
 
@@ -9,11 +9,11 @@ pub const RANDOM_BYTES_MAX: u32 = 65_536;
 /// How many promises one await names at most: each is looked up, and all are journaled.
 pub const PROMISES_AWAITED_MAX: usize = 10_000;
 
-/// How long the message of a failure is at most, in bytes; what is longer is cut. It is journaled.
+/// How long the message of a failure is at most, in bytes; longer ones are cut. It is journaled.
 pub const FAILURE_MESSAGE_BYTES_MAX: usize = 8 * 1024;
 
-/// How long a logged message, the name of a field or its value is at most, in bytes; what is
-/// longer is cut.
+/// How long a logged message, the name of a field or its value is at most, in bytes; longer ones
+/// are cut.
 pub const LOG_LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// How many fields a logged line has at most; the rest is left out.
@@ -47,13 +47,14 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<(), Halt> {
     )))
 }
 
-/// Refuses an await of too many.
+/// Refuses an await of too many promises.
 pub(super) fn check_promises(promises: &[u32]) -> Result<(), Halt> {
     if promises.len() <= PROMISES_AWAITED_MAX {
         return Ok(());
     }
     Err(Halt::Trap(format!(
-        "an await of {} promises; at most {PROMISES_AWAITED_MAX} are allowed: use a join set",
+        "the guest awaits {} promises at once; at most {PROMISES_AWAITED_MAX} are allowed: use a \
+         join set",
         promises.len()
     )))
 }

@@ -1,8 +1,8 @@
-//! Compiling: in this process, or in one of its own that may take so much time and memory.
+//! Compiling: in this process, or in one of its own with limits on time and memory.
 //!
-//! What a function costs to compile cannot be told from its bytes: one of 100 KB can take
-//! milliseconds, or minutes and gigabytes, and the compiler cannot be interrupted. A process can be.
-//! So a server compiles what it is given in another process, whose limits the kernel keeps; what
+//! The cost of compiling a function cannot be told from its bytes: 100 KB can take milliseconds, or
+//! minutes and gigabytes, and the compiler cannot be interrupted. A process can be. So a server
+//! compiles components in another process, whose limits the kernel enforces; a compiler that
 //! overflows its stack or exhausts its memory there does not take the server with it.
 
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ use super::guests::Guests;
 use super::options::GuestOptions;
 use super::setup;
 
-/// Where components are compiled that are deployed.
+/// Where deployed components are compiled.
 #[derive(Debug, Clone, Default)]
 pub enum Compiler {
     /// In this process, without limits: for components that are trusted, and for tests.
@@ -29,11 +29,12 @@ pub enum Compiler {
     /// In a process of its own. Its `main` calls [`compile_for_parent`] with the two arguments that
     /// follow these.
     Process {
-        /// What is started; the same program as this, or its artifacts cannot be loaded.
+        /// The program that is started. It must be the same as this one, or its artifacts cannot be
+        /// loaded.
         program: PathBuf,
         /// Its first arguments.
         arguments: Vec<OsString>,
-        /// Its whole environment. It needs nothing of what the server was told, secrets above all.
+        /// Its whole environment. It needs nothing of the server's, least of all secrets.
         environment: Vec<(OsString, OsString)>,
     },
 }
@@ -44,11 +45,11 @@ pub enum Compiler {
 pub struct CompileLimits {
     /// Seconds of processor time for any component.
     pub seconds: u64,
-    /// As many more for each MiB of it.
+    /// More seconds for each MiB of the component.
     pub seconds_per_mib: u64,
-    /// MiB of memory for any component, with what the process itself needs.
+    /// MiB of memory for any component, including what the process itself needs.
     pub memory_mib: u64,
-    /// As many more for each MiB of it.
+    /// More MiB of memory for each MiB of the component.
     pub memory_mib_per_mib: u64,
 }
 
@@ -73,7 +74,7 @@ impl CompileLimits {
 
 /// Why a component was not compiled.
 #[derive(Debug)]
-pub(super) enum NotCompiled {
+pub(super) enum CompileError {
     /// It is not valid.
     Invalid(String),
     /// It took more than its limits.
@@ -82,21 +83,21 @@ pub(super) enum NotCompiled {
     Failed(io::Error),
 }
 
-/// What the compiler's process answers with: this, and the artifact.
+/// The compiler's process answers with this byte, and then the artifact.
 const DONE: u8 = 0;
-/// What the compiler's process answers with: this, and why the component is not valid.
+/// The compiler's process answers with this byte, and then why the component is not valid.
 const INVALID: u8 = 1;
 
-/// How much the compiler's process stands back when cores are short: it gets a third of the time that
-/// another thread gets. Less, and a deployment to a busy server would take minutes.
+/// The nice value of the compiler's process: when cores are short, it gets a third of the time that
+/// another thread gets. With less, a deployment to a busy server would take minutes.
 const NICENESS: i32 = 5;
 
 impl Guests {
     /// Compiles a component that is being deployed.
-    pub(super) fn compile_deployed(&self, bytes: &[u8]) -> Result<Component, NotCompiled> {
+    pub(super) fn compile_deployed(&self, bytes: &[u8]) -> Result<Component, CompileError> {
         let Compiler::Process { program, arguments, environment } = &self.options.compiler else {
             let compiled = self.compile(bytes);
-            return compiled.map_err(|error| NotCompiled::Invalid(format!("{error:#}")));
+            return compiled.map_err(|error| CompileError::Invalid(format!("{error:#}")));
         };
         self.counts.compiled.fetch_add(1, Ordering::Relaxed);
         let (seconds, memory_mib) = self.options.compile_limits.of(bytes.len());
@@ -110,15 +111,15 @@ impl Guests {
             .stderr(Stdio::null())
             .spawn();
         let (answer, status) =
-            child.and_then(|child| talk(child, bytes)).map_err(NotCompiled::Failed)?;
+            child.and_then(|child| talk(child, bytes)).map_err(CompileError::Failed)?;
         match answer.split_first() {
             Some((&DONE, artifact)) if status.success() => {
                 let component = trusted(&self.engine, artifact);
                 component
-                    .map_err(|error| NotCompiled::Failed(io::Error::other(format!("{error:#}"))))
+                    .map_err(|error| CompileError::Failed(io::Error::other(format!("{error:#}"))))
             }
             Some((&INVALID, error)) if status.success() => {
-                Err(NotCompiled::Invalid(String::from_utf8_lossy(error).into_owned()))
+                Err(CompileError::Invalid(String::from_utf8_lossy(error).into_owned()))
             }
             _ => Err(stopped(status, seconds, memory_mib)),
         }
@@ -127,7 +128,8 @@ impl Guests {
 
 /// Gives the compiler's process the component, and waits for its answer and its end.
 fn talk(mut child: Child, bytes: &[u8]) -> io::Result<(Vec<u8>, ExitStatus)> {
-    // It reads all before it answers. One that died meanwhile has a status that says more.
+    // The process reads all before it answers. If it died meanwhile, its status says more than this
+    // error.
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(bytes);
     }
@@ -140,42 +142,45 @@ fn talk(mut child: Child, bytes: &[u8]) -> io::Result<(Vec<u8>, ExitStatus)> {
     read.map(|()| (answer, status))
 }
 
-/// Why there is no answer.
-fn stopped(status: ExitStatus, seconds: u64, memory_mib: u64) -> NotCompiled {
+/// Why the compiler's process gave no answer.
+fn stopped(status: ExitStatus, seconds: u64, memory_mib: u64) -> CompileError {
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
     if signal == Some(Signal::XCPU.as_raw()) {
         let limit = format!("it took more than {seconds} seconds of processor time");
-        return NotCompiled::Stopped(limit);
+        return CompileError::Stopped(limit);
     }
-    // Memory that cannot be had ends a process by a signal, or makes it panic.
+    // A process that runs out of memory ends by a signal, or panics.
     if signal.is_some() || status.code() == Some(PANICKED) {
-        let limit = format!("it took more than {memory_mib} MiB of memory, or broke the compiler");
-        return NotCompiled::Stopped(limit);
+        let limit =
+            format!("it took more than {memory_mib} MiB of memory, or crashed the compiler");
+        return CompileError::Stopped(limit);
     }
-    NotCompiled::Failed(io::Error::other(format!("the compiler's process ended with {status}")))
+    CompileError::Failed(io::Error::other(format!("the compiler's process ended with {status}")))
 }
 
-/// What a process exits with whose main thread panicked.
+/// The exit code of a process whose main thread panicked.
 const PANICKED: i32 = 101;
 
-/// What the compiler's process does: takes a component from stdin and answers on stdout. The
-/// arguments are those that followed [`Compiler::Process`]'s own. It returns when it has answered.
+/// The main function of the compiler's process: reads a component from stdin and answers on stdout.
+/// The arguments are those that follow [`Compiler::Process`]'s own. Returns when it has answered.
 pub fn compile_for_parent(mut arguments: impl Iterator<Item = String>) -> io::Result<()> {
     let mut number = || {
         let number = arguments.next().and_then(|argument| argument.parse::<u64>().ok());
-        number.ok_or_else(|| io::Error::other("this is started by `indelible` itself"))
+        number.ok_or_else(|| {
+            io::Error::other("this command is internal: `indelible` starts it itself")
+        })
     };
     let (seconds, memory_mib) = (number()?, number()?);
-    // Without its server the answer has no reader: the kernel ends this process with it.
+    // Without its server the answer has no reader: the kernel ends this process with the server.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let at_most = |max| Rlimit { current: Some(max), maximum: Some(max) };
-    // No core files of what runs out of anything.
+    // No core files when a limit is met.
     setrlimit(Resource::Core, at_most(0))?;
-    // One second more before it is killed, so that the signal says that it was the time.
+    // The kill comes a second later, so that the first signal shows that the time was the reason.
     setrlimit(Resource::Cpu, Rlimit { current: Some(seconds), maximum: Some(seconds + 1) })?;
     setrlimit(Resource::As, at_most(memory_mib << 20))?;
-    // Where it is not allowed, it compiles all the same.
+    // If this is not allowed, it compiles all the same.
     let _ = nice(NICENESS);
 
     let mut bytes = Vec::new();

@@ -1,57 +1,56 @@
-//! Room to compile in: how many components are compiled at a time, and in which threads.
+//! Permits to compile: how many components are compiled at a time, and in which threads.
 //!
-//! A component that is quickly compiled does not wait for one that is not: each kind has room of
-//! its own. Those that are loaded again, because functions of theirs are to run, need no room: they
-//! wait for nothing that is deployed.
+//! A component that is quickly compiled does not wait for one that is not: each kind has permits of
+//! its own. Components that are loaded again, to run their functions, need no permit: they do not
+//! wait for deployments.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The most bytes of a component that counts as quickly compiled: some seconds. Guests in Rust have a
-/// tenth; those with an interpreter in them have more.
+/// The most bytes of a component that counts as quickly compiled: it takes some seconds. Guests in
+/// Rust have a tenth of that; guests with an interpreter in them have more.
 const QUICK_BYTES_MAX: usize = 4 << 20;
 
-/// How many that are quickly compiled are compiled at a time.
+/// How many quickly compiled components are compiled at a time.
 const QUICK_AT_ONCE: usize = 2;
 
-/// How many others are compiled at a time: each takes hundreds of megabytes.
+/// How many other components are compiled at a time: each takes hundreds of megabytes.
 const SLOW_AT_ONCE: usize = 1;
 
 /// How many of each kind wait at most. Each keeps a thread and its component's bytes.
 const WAITING_MAX: usize = 16;
 
-/// Room to compile in.
 #[derive(Debug, Default)]
 pub(super) struct Compilers {
     quick: Lane,
     slow: Lane,
 }
 
-/// Room for one kind.
+/// The permits for one kind of component.
 #[derive(Debug, Default)]
 struct Lane {
-    taken: Mutex<Taken>,
+    taken: Mutex<CompilerUse>,
     left: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct CompilerUse {
     inside: usize,
     waiting: usize,
 }
 
-/// Enough wait already.
+/// As many components wait as may.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Busy {
     pub(super) waiting: usize,
 }
 
-/// Room for one component, until it is dropped.
+/// A permit to compile one component, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Room<'a>(&'a Lane);
+pub(super) struct CompilerPermit<'a>(&'a Lane);
 
 impl Compilers {
-    /// Waits for room for a component of so many bytes.
-    pub(super) fn enter(&self, bytes: usize) -> Result<Room<'_>, Busy> {
+    /// Waits for a permit for a component of so many bytes.
+    pub(super) fn enter(&self, bytes: usize) -> Result<CompilerPermit<'_>, Busy> {
         if bytes <= QUICK_BYTES_MAX {
             self.quick.enter(QUICK_AT_ONCE)
         } else {
@@ -61,40 +60,40 @@ impl Compilers {
 }
 
 impl Lane {
-    fn enter(&self, at_once: usize) -> Result<Room<'_>, Busy> {
+    fn enter(&self, at_once: usize) -> Result<CompilerPermit<'_>, Busy> {
         let mut taken = self.taken();
         if taken.inside >= at_once {
             if taken.waiting >= WAITING_MAX {
                 return Err(Busy { waiting: taken.waiting });
             }
             taken.waiting += 1;
-            let full = |taken: &mut Taken| taken.inside >= at_once;
+            let full = |taken: &mut CompilerUse| taken.inside >= at_once;
             taken = self.left.wait_while(taken, full).unwrap_or_else(PoisonError::into_inner);
             taken.waiting -= 1;
         }
         taken.inside += 1;
-        Ok(Room(self))
+        Ok(CompilerPermit(self))
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, CompilerUse> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for CompilerPermit<'_> {
     fn drop(&mut self) {
         self.0.taken().inside -= 1;
         self.0.left.notify_one();
     }
 }
 
-/// Does something with threads of its own for what wasmtime does in parallel. In the threads that
-/// all share, functions of one component would wait behind those of another.
+/// Compiles with threads of its own for wasmtime's parallel work. In the shared threads, functions
+/// of one component would wait behind those of another.
 pub(super) fn in_own_threads<T: Send>(compile: impl FnOnce() -> T + Send) -> T {
     let threads = rayon::ThreadPoolBuilder::new().thread_name(|_| "compiler".into()).build();
     match threads {
         Ok(threads) => threads.install(compile),
-        // There are no threads to be had: the shared ones do it.
+        // No threads can be started: the shared ones do it.
         Err(_) => compile(),
     }
 }

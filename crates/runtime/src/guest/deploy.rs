@@ -1,4 +1,4 @@
-//! Whether bytes are a guest that can be run, asked before anything is pinned to them.
+//! Checks whether bytes are a guest that can be run, before any execution is pinned to them.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -8,11 +8,11 @@ use bytes::Bytes;
 use indelible_journal::{ComponentDigest, Failure, Micros, Payload, Timestamp};
 use wasmtime::{PoolConcurrencyLimitError, Store};
 
-use super::compile::NotCompiled;
-use super::compilers::{Busy, Room};
+use super::compile::CompileError;
+use super::compilers::{Busy, CompilerPermit};
 use super::failure::trapped;
 use super::guests::Guests;
-use super::host::{Context, Got, Host, Level, Refusal, Want};
+use super::host::{Context, Host, Level, Refusal, WaitRequest, WaitResult};
 use super::imports::FUNCTIONS;
 use super::inspect::{Excess, Fault, inspect};
 use super::interface::{
@@ -20,7 +20,7 @@ use super::interface::{
 };
 use super::manifest::{Manifest, ManifestError, check};
 use super::program::{Program, ProgramEntry};
-use super::run::{Done, Progress, StartError, Stop};
+use super::run::{GuestEnd, Progress, StartError, Stop};
 use super::state::State;
 use super::wire;
 
@@ -31,7 +31,7 @@ pub struct Deployed {
     pub digest: ComponentDigest,
     /// What it offers.
     pub manifest: Manifest,
-    /// It, loaded.
+    /// The loaded component.
     pub program: Arc<Program>,
 }
 
@@ -53,44 +53,44 @@ pub enum DeployError {
     /// It is WebAssembly, but not a component.
     #[error("this is a core WebAssembly module, not a component")]
     CoreModule,
-    /// It is malformed, or uses what guests cannot have.
+    /// It is malformed, or uses features that guests cannot have.
     #[error("the component is not valid: {0}")]
     Invalid(String),
     /// Compiling it would take too much time or memory.
-    #[error("the component is too much to compile: {0}")]
+    #[error("the component exceeds a limit: {0}")]
     TooComplex(Excess),
     /// It was built for another version of the contract.
     #[error(
-        "the component was built for version {theirs} of the SDK's contract, and this server knows \
-         {ours}: rebuild it with `indelible build`, with the `sdk` folder that this server's \
-         `indelible new` brings"
+        "the component was built for version {theirs} of the SDK's contract, but this server \
+         supports {ours}: rebuild it with `indelible build` and the `sdk` folder that this \
+         version's `indelible new` writes"
     )]
     Version {
-        /// For which.
+        /// The version that it was built for.
         theirs: String,
-        /// Which this server knows.
+        /// The version that this server knows.
         ours: &'static str,
     },
-    /// It wants what is not there.
+    /// It imports functions that the host does not have.
     #[error("the component imports what guests do not have: {0}")]
     Imports(Misfits),
-    /// It lacks what every guest has.
+    /// It lacks exports that every guest has.
     #[error("the component is not a guest of Indelible: {0}")]
     Exports(Misfits),
-    /// It did not say what it offers.
+    /// Its `describe` failed.
     #[error("the component cannot describe itself: {}", .0.message)]
     Describe(Failure),
-    /// What it says of itself is not accepted.
-    #[error("the component describes itself wrongly")]
+    /// Its description of itself is not accepted.
+    #[error("the component's description of itself is invalid")]
     Manifest(#[from] ManifestError),
     /// Compiling it took too much time or memory.
-    #[error("compiling the component was stopped: {0}")]
+    #[error("the compilation of the component was stopped: {0}")]
     Stopped(String),
     /// The process that compiles could not be used.
-    #[error("the compiler could not be used")]
+    #[error("the compiler could not be run")]
     Compiler(#[source] io::Error),
-    /// Others are being compiled, and enough wait for that.
-    #[error("{waiting} components wait to be compiled, which is the most")]
+    /// Other components are being compiled, and as many wait as may.
+    #[error("{waiting} components are already waiting to be compiled, which is the limit")]
     Busy {
         /// How many.
         waiting: usize,
@@ -109,7 +109,7 @@ impl DeployError {
                 "build with optimisation (`--release`), split the largest functions, or deploy the \
                  functions as several components",
             ),
-            Self::Busy { .. } => Some("deploy it again in a while"),
+            Self::Busy { .. } => Some("deploy it again later"),
             Self::NotWasm => Some("deploy the .wasm file that the build wrote"),
             Self::CoreModule => Some(
                 "build with `linker = \"wasm-component-ld\"` for the target, or wrap the module with \
@@ -130,8 +130,8 @@ impl DeployError {
 }
 
 impl Guests {
-    /// Checks a component: that it keeps to the contract, and what it offers. It is compiled, and
-    /// its `describe` is run with a host that refuses everything. It may take seconds, and needs
+    /// Checks that a component keeps to the contract, and what it offers. It is compiled, and its
+    /// `describe` is run with a host that refuses everything. This may take seconds, and needs
     /// [`Guests::tick`] for `describe` to be held to its time.
     ///
     /// Nothing is kept of a component that is refused.
@@ -139,9 +139,9 @@ impl Guests {
         self.admit(bytes)?.check()
     }
 
-    /// Checks all that can be known of a component without compiling it, and waits for room to
-    /// compile it in, which is its own until [`Admitted::check`] or until this is dropped.
-    pub fn admit<'a>(&'a self, bytes: &'a [u8]) -> Result<Admitted<'a>, DeployError> {
+    /// Checks all that can be known of a component without compiling it, and waits for a permit to
+    /// compile it, which it holds until [`AdmittedComponent::check`] or until it is dropped.
+    pub fn admit<'a>(&'a self, bytes: &'a [u8]) -> Result<AdmittedComponent<'a>, DeployError> {
         check_header(bytes, self.options.component_bytes_max)?;
         let digest = ComponentDigest::of(bytes);
         let room = match self.programs.get(digest) {
@@ -152,11 +152,11 @@ impl Guests {
                 Some(room.map_err(|Busy { waiting }| DeployError::Busy { waiting })?)
             }
         };
-        Ok(Admitted { guests: self, digest, bytes, _room: room })
+        Ok(AdmittedComponent { guests: self, digest, bytes, _room: room })
     }
 
-    /// Refuses a component that is not within the bounds, or whose imports and exports are not the
-    /// contract's, as far as names tell.
+    /// Refuses a component that is beyond the bounds, or whose imports and exports have other names
+    /// than the contract's.
     fn inspect(&self, bytes: &[u8]) -> Result<(), DeployError> {
         let inspected = inspect(bytes, self.options.limits.table_elements_max);
         let inspected = inspected.map_err(|fault| match fault {
@@ -177,7 +177,8 @@ impl Guests {
         Ok(())
     }
 
-    /// Whoever loads the same component meanwhile waits for this.
+    /// Checks and loads a component. It holds the entry's lock: other threads that load the same
+    /// component wait for it.
     fn check_into(
         &self,
         entry: &ProgramEntry,
@@ -190,15 +191,15 @@ impl Guests {
             return Ok(Deployed { digest, manifest: self.describe(&program)?, program });
         }
         let component = self.compile_deployed(bytes).map_err(|why| match why {
-            NotCompiled::Invalid(error) => DeployError::Invalid(error),
-            NotCompiled::Stopped(limit) => DeployError::Stopped(limit),
-            NotCompiled::Failed(error) => DeployError::Compiler(error),
+            CompileError::Invalid(error) => DeployError::Invalid(error),
+            CompileError::Stopped(limit) => DeployError::Stopped(limit),
+            CompileError::Failed(error) => DeployError::Compiler(error),
         })?;
         let mistyped = mistyped_exports(&self.engine, &component);
         if !mistyped.is_empty() {
             return Err(DeployError::Exports(Misfits(mistyped)));
         }
-        // The exports fit; what is left to find is an import of another type.
+        // The exports fit; the only fault left to find is an import of another type.
         let program = Program::new(self, digest, &component)
             .map_err(|error| DeployError::Invalid(format!("{error:#}")))?;
         let program = Arc::new(program);
@@ -215,10 +216,10 @@ impl Guests {
         let mut fiber = Self::fiber(pause, describe(store, program.clone()));
         loop {
             match fiber.poll() {
-                // It has a budget, and waits are refused.
+                // A yield: it has a budget, and waits are refused.
                 Progress::Suspended(_) => {}
-                Progress::Done(Done::Ended(Ok(functions))) => return Ok(check(functions)?),
-                Progress::Done(Done::Ended(Err(Stop::Trapped(failure)))) => {
+                Progress::Done(GuestEnd::Ended(Ok(functions))) => return Ok(check(functions)?),
+                Progress::Done(GuestEnd::Ended(Err(Stop::Trapped(failure)))) => {
                     return Err(DeployError::Describe(failure));
                 }
                 Progress::Done(_) | Progress::Gone => return Err(self.full().into()),
@@ -227,16 +228,16 @@ impl Guests {
     }
 }
 
-/// A component that may be compiled, and the room for that.
-pub struct Admitted<'a> {
+/// A component that may be compiled, and the permit for that.
+pub struct AdmittedComponent<'a> {
     guests: &'a Guests,
     digest: ComponentDigest,
     bytes: &'a [u8],
     /// None for a component that is loaded: there is nothing to compile.
-    _room: Option<Room<'a>>,
+    _room: Option<CompilerPermit<'a>>,
 }
 
-impl Admitted<'_> {
+impl AdmittedComponent<'_> {
     /// The rest of [`Guests::deploy_check`].
     pub fn check(self) -> Result<Deployed, DeployError> {
         let Self { guests, digest, bytes, .. } = self;
@@ -248,9 +249,9 @@ impl Admitted<'_> {
     }
 }
 
-impl std::fmt::Debug for Admitted<'_> {
+impl std::fmt::Debug for AdmittedComponent<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Admitted({:#})", self.digest)
+        write!(f, "AdmittedComponent({:#})", self.digest)
     }
 }
 
@@ -271,7 +272,7 @@ fn check_header(bytes: &[u8], max: usize) -> Result<(), DeployError> {
 async fn describe(
     mut store: Store<State>,
     program: Arc<Program>,
-) -> Done<Result<Vec<wire::Function>, Stop>> {
+) -> GuestEnd<Result<Vec<wire::Function>, Stop>> {
     let described = async {
         let instance = program.pre.instantiate_async(&mut store).await?;
         let describe = program.describe(&mut store, &instance)?;
@@ -279,13 +280,13 @@ async fn describe(
     }
     .await;
     match described {
-        Ok((functions,)) => Done::Ended(Ok(functions)),
-        Err(error) if error.is::<PoolConcurrencyLimitError>() => Done::Full,
-        Err(error) => Done::Ended(Err(trapped(&error, store.data().panic.as_ref()))),
+        Ok((functions,)) => GuestEnd::Ended(Ok(functions)),
+        Err(error) if error.is::<PoolConcurrencyLimitError>() => GuestEnd::Full,
+        Err(error) => GuestEnd::Ended(Err(trapped(&error, store.data().panic.as_ref()))),
     }
 }
 
-/// The host of a component that is asked to describe itself: what it says must not depend on
+/// The host of a component that is asked to describe itself: its description must not depend on
 /// anything.
 struct Nothing;
 
@@ -312,15 +313,15 @@ impl Host for Nothing {
         Self::refuse("start-timer")
     }
 
-    fn wait(&mut self, want: &Want) -> Result<Poll<Got>, Refusal> {
+    fn wait(&mut self, want: &WaitRequest) -> Result<Poll<WaitResult>, Refusal> {
         Self::refuse(match want {
-            Want::One(_) => "await-one",
-            Want::Any(_) => "await-any",
-            Want::All(_) => "await-all",
-            Want::Signal(_) => "await-signal",
-            Want::SignalOr(..) => "await-signal-or",
-            Want::Next(_) => "next",
-            Want::TakeAll(_) => "take-all",
+            WaitRequest::One(_) => "await-one",
+            WaitRequest::Any(_) => "await-any",
+            WaitRequest::All(_) => "await-all",
+            WaitRequest::Signal(_) => "await-signal",
+            WaitRequest::SignalOr(..) => "await-signal-or",
+            WaitRequest::Next(_) => "next",
+            WaitRequest::TakeAll(_) => "take-all",
         })
     }
 
@@ -341,7 +342,7 @@ impl Host for Nothing {
     }
 
     fn context(&mut self) -> Context {
-        // It cannot be refused, and there is nothing to know.
+        // `context` cannot be refused, and there is no execution to describe.
         Context {
             execution_id: String::new(),
             attempt: 0,

@@ -11,13 +11,13 @@ use super::run::Stop;
 use super::state::{Halt, Panic, Rules};
 use super::wire;
 
-/// What a guest that did not return came to.
+/// How a guest ended that did not return.
 pub(super) fn trapped(error: &wasmtime::Error, panic: Option<&Panic>) -> Stop {
     let (kind, message) = match error.downcast_ref::<Halt>() {
         Some(Halt::Stop) => return Stop::Stopped,
         Some(Halt::Timeout(message)) => (ErrorKind::Timeout, message.clone()),
         Some(Halt::Trap(message)) => (ErrorKind::Trap, message.clone()),
-        // A panic ends in `unreachable`; that the guest said why is worth more than where.
+        // A panic ends in `unreachable`; the guest's own message is worth more than the place.
         None if let Some(Panic { message, location }) = panic => {
             let message = if location.is_empty() {
                 format!("panicked: {message}")
@@ -35,14 +35,13 @@ fn failure(kind: ErrorKind, message: String) -> Failure {
     Failure::new(kind, cut(message, FAILURE_MESSAGE_BYTES_MAX))
 }
 
-/// What happened, in a line.
+/// The reason of a trap, in a line.
 fn reason(error: &wasmtime::Error) -> String {
     match error.downcast_ref::<Trap>() {
         Some(Trap::UnreachableCodeReached) => "trapped: it reached `unreachable`".into(),
         Some(Trap::StackOverflow) => "trapped: its stack is exhausted".into(),
         Some(Trap::MemoryOutOfBounds) => {
-            "trapped: memory access out of bounds (a stack that overflows ends like this, too)"
-                .into()
+            "trapped: memory access out of bounds (a stack overflow can look like this, too)".into()
         }
         Some(trap) => {
             let text = trap.to_string();
@@ -50,9 +49,10 @@ fn reason(error: &wasmtime::Error) -> String {
         }
         None => {
             let text = error.root_cause().to_string();
-            // The error's type is wasmtime's own, so its words have to do; a test holds them.
+            // wasmtime keeps this error's type private, so its text has to do; a test checks it.
             if text.contains("hostcall") && text.contains("fuel") {
-                return "handed over more in one call than a guest may (`handed_over_bytes_max`)"
+                return "passed more bytes to the host in one call than allowed \
+                     (`handed_over_bytes_max`)"
                     .into();
             }
             format!("trapped: {text}")
@@ -60,7 +60,7 @@ fn reason(error: &wasmtime::Error) -> String {
     }
 }
 
-/// Where it happened: the innermost frames, one in a line.
+/// Where a trap happened: the innermost frames, one in a line.
 fn backtrace(error: &wasmtime::Error) -> String {
     let frames = error.downcast_ref::<WasmBacktrace>().map_or(&[][..], WasmBacktrace::frames);
     let mut text = String::new();
@@ -74,13 +74,13 @@ fn backtrace(error: &wasmtime::Error) -> String {
         let _ = write!(text, "\n  in {}", cut(name, FRAME_NAME_BYTES_MAX));
     }
     if frames.len() > BACKTRACE_FRAMES_MAX {
-        // How many is not known: wasmtime has a bound of its own.
+        // How many more is not known: wasmtime has a bound of its own.
         text.push_str("\n  and more");
     }
     text
 }
 
-/// What a guest that returned came to. What it returned is bounded before it is journaled.
+/// How a guest ended that returned. What it returned is bounded before it is journaled.
 pub(super) fn returned(result: Result<wire::Payload, wire::Failure>, rules: &Rules) -> Stop {
     let bytes_max = rules.payload_bytes_max;
     let too_large = |what: &str, bytes: usize| {
@@ -91,7 +91,7 @@ pub(super) fn returned(result: Result<wire::Payload, wire::Failure>, rules: &Rul
             let payload = indelible_journal::Payload::from(payload);
             match payload.bytes.len() {
                 bytes if bytes > bytes_max => {
-                    // Its outcome, since it would return as much in every attempt.
+                    // This is its outcome, since it would return as much in every attempt.
                     Err(failure(ErrorKind::UserError, too_large("a value", bytes)))
                 }
                 _ => Ok(payload),

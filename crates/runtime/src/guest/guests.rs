@@ -1,4 +1,4 @@
-//! The process's guests as a whole: the engine, the places, the clock's ticks, the counts.
+//! The process's guests as a whole: wasmtime's engine, the places, the clock's ticks, the counts.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ pub struct Guests {
     pub(super) compilers: Compilers,
     pub(super) counts: Arc<Counts>,
     ticks: AtomicU64,
-    /// Held by whoever asks a component to describe itself: there is one place for that.
+    /// Held while a component describes itself: there is one place for that.
     pub(super) describing: Mutex<()>,
 }
 
@@ -37,11 +37,11 @@ pub enum SetupError {
     #[error("{0}")]
     Option(&'static str),
     /// wasmtime refused; most often there is not enough address space.
-    #[error("cannot set up room for {guests_max} guests")]
+    #[error("cannot reserve memory for {guests_max} guests")]
     Engine {
-        /// How many were asked for.
+        /// How many guests were asked for.
         guests_max: u32,
-        /// What it said.
+        /// wasmtime's error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -52,7 +52,7 @@ pub enum SetupError {
 pub struct Readings {
     /// Guests that exist, parked ones included.
     pub guests_live: u32,
-    /// How many may.
+    /// How many may exist.
     pub guests_max: u32,
     /// Guests that were started.
     pub guests_started: u64,
@@ -80,23 +80,23 @@ pub(super) struct Counts {
 }
 
 /// A guest's place among those that may exist.
-pub(super) struct Place(Arc<Counts>);
+pub(super) struct GuestPermit(Arc<Counts>);
 
-impl Drop for Place {
+impl Drop for GuestPermit {
     fn drop(&mut self) {
         self.0.live.fetch_sub(1, Ordering::Release);
     }
 }
 
 impl Guests {
-    /// Sets up room for guests. One for a process is enough, and what it reserves is much.
+    /// Sets up places for guests. A process needs only one `Guests`; it reserves much memory.
     pub fn new(options: GuestOptions, artifacts: Artifacts) -> Result<Arc<Self>, SetupError> {
         if options.guests_max == 0 {
-            return Err(SetupError::Option("room for no guests at all"));
+            return Err(SetupError::Option("`guests_max` must be at least 1"));
         }
         if options.payload_bytes_max >= options.handed_over_bytes_max {
             return Err(SetupError::Option(
-                "a guest must be able to hand over more than the largest payload",
+                "`handed_over_bytes_max` must be larger than the largest payload",
             ));
         }
         let guests_max = options.guests_max;
@@ -125,8 +125,8 @@ impl Guests {
         &self.options
     }
 
-    /// A tick of the clock. Whoever owns the clock calls this as often as the options say; without
-    /// it, guests neither yield nor run out of time.
+    /// A tick of the clock. The thread that makes guests' time pass calls this as often as the
+    /// options say; without it, guests neither yield nor run out of time.
     pub fn tick(&self) {
         self.engine.increment_epoch();
         self.ticks.fetch_add(1, Ordering::Relaxed);
@@ -152,9 +152,9 @@ impl Guests {
         }
     }
 
-    /// Takes a place. Counted here, because the pool says that it is full only when it has taken
-    /// half of what a guest needs.
-    pub(super) fn place(&self) -> Result<Place, StartError> {
+    /// Takes a place. Counted here, because wasmtime's pool reports that it is full only after it
+    /// has taken half of what a guest needs.
+    pub(super) fn place(&self) -> Result<GuestPermit, StartError> {
         let max = self.options.guests_max;
         self.counts
             .live
@@ -163,7 +163,7 @@ impl Guests {
             })
             .map_err(|_| self.full())?;
         self.counts.started.fetch_add(1, Ordering::Relaxed);
-        Ok(Place(self.counts.clone()))
+        Ok(GuestPermit(self.counts.clone()))
     }
 
     pub(super) fn full(&self) -> StartError {

@@ -4,7 +4,7 @@
 use std::task::Poll;
 
 use bytes::Bytes;
-pub use indelible_execution::guest::{Got, Refusal, Settled, Want};
+pub use indelible_execution::guest::{Refusal, Settled, WaitRequest, WaitResult};
 use indelible_journal::{Micros, Payload, Timestamp};
 
 /// What an execution can know of itself.
@@ -14,7 +14,7 @@ pub struct Context {
     pub execution_id: String,
     /// Which attempt at it, from 1.
     pub attempt: u32,
-    /// Its caller.
+    /// Its parent.
     pub parent_id: Option<String>,
     /// The function's name.
     pub function: String,
@@ -25,7 +25,7 @@ pub struct Context {
 pub enum Level {
     /// Everything.
     Trace,
-    /// For whoever looks for a mistake.
+    /// For finding a mistake.
     Debug,
     /// Worth knowing.
     Info,
@@ -44,7 +44,7 @@ pub trait Host: Send + 'static {
         function: &str,
         input: Payload,
     ) -> Result<Result<u32, indelible_journal::Failure>, Refusal>;
-    /// The guest wants a request to be sent. Err of `policy`: why it makes no sense, which the guest
+    /// The guest sends an HTTP request. Err of `policy`: why the policy is invalid, which the guest
     /// learns when it awaits the promise.
     fn http(
         &mut self,
@@ -54,7 +54,7 @@ pub trait Host: Send + 'static {
     /// The guest starts a timer.
     fn start_timer(&mut self, duration: Micros) -> Result<u32, Refusal>;
     /// The guest waits. After `Pending`, the same wait is asked for again at every resume.
-    fn wait(&mut self, want: &Want) -> Result<Poll<Got>, Refusal>;
+    fn wait(&mut self, want: &WaitRequest) -> Result<Poll<WaitResult>, Refusal>;
     /// The guest creates a join set.
     fn create_join_set(&mut self) -> Result<u32, Refusal>;
     /// The guest puts a call into a join set.
@@ -72,7 +72,7 @@ pub trait Host: Send + 'static {
         message: String,
         fields: Vec<(String, String)>,
     ) -> Result<(), Refusal>;
-    /// Whether what the guest does now is new. What it repeats is not counted against its CPU
-    /// budget (D8).
+    /// Whether the guest is past its journal. Replayed work is not counted against its CPU budget
+    /// (D8).
     fn is_live(&mut self) -> bool;
 }

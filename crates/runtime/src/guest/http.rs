@@ -1,5 +1,5 @@
-//! `interface http` as it crosses: what a guest wants to be sent, and what may be done when nobody
-//! knows how that ended, in the journal's words.
+//! `interface http` as it crosses: the request that a guest sends, and its policy for an unknown
+//! outcome, in the journal's words.
 
 use indelible_http::{HEADERS_MAX, Header, PARTS_MAX, Part, Request};
 use indelible_journal::{
@@ -92,8 +92,8 @@ fn parts(parts: Vec<HttpPart>) -> Vec<Part> {
     parts.into_iter().map(part).collect()
 }
 
-/// What is to be sent, and under which policy. Err: why it makes no sense. It is journaled either
-/// way, and the guest learns it when it awaits: a rule that comes later must not lead a replay
+/// The request to send, and its policy. Err: why it is invalid. It is journaled either way, and the
+/// guest learns of the error when it awaits: otherwise a rule that comes later could lead a replay
 /// elsewhere (D6).
 pub(super) fn effect(
     request: HttpRequest,
@@ -111,7 +111,7 @@ fn check(request: &Request) -> Result<(), String> {
     let token = |c: char| c.is_ascii_uppercase() || c == '-';
     if request.method.is_empty() || request.method.len() > 32 || !request.method.chars().all(token)
     {
-        return Err("a method is capital letters".to_owned());
+        return Err("the method must be in capital letters".to_owned());
     }
     if ["CONNECT", "TRACE"].contains(&request.method.as_str()) {
         return Err(format!("{} is not a request to a server", request.method));
@@ -134,7 +134,7 @@ fn retry_policy(method: &str, policy: HttpPolicy) -> Result<RetryPolicy, String>
     let retry = policy.retry_policy;
     let timeout = Micros::new(policy.timeout);
     if timeout == Micros::ZERO || timeout > TIMEOUT_MAX {
-        return Err(format!("its time-out is {timeout}; more than nothing and at most 1 h"));
+        return Err(format!("its time-out is {timeout}; it must be above zero and at most 1 h"));
     }
     let statuses = |given: Option<Vec<u16>>| match given {
         Some(list) if list.len() > STATUSES_MAX => {
@@ -149,7 +149,7 @@ fn retry_policy(method: &str, policy: HttpPolicy) -> Result<RetryPolicy, String>
         None => None,
         Some(HttpReconciler { function, settle }) => {
             let function = FunctionName::new(&function)
-                .map_err(|error| format!("the reconciler's name is none: {error}"))?;
+                .map_err(|error| format!("the reconciler's name is invalid: {error}"))?;
             Some(Reconciler { function, settle: Micros::new(settle) })
         }
     };
@@ -205,7 +205,7 @@ mod tests {
         effect(HttpRequest { method, url, headers: vec![], body: vec![] }, policy).1
     }
 
-    /// V-24, C-38: what a method is unless the request says otherwise.
+    /// V-24, C-38: the class that a method has unless the request says otherwise.
     #[test]
     fn classes_follow_the_method() {
         let class = |method: &str, idem| {

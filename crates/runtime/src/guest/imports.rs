@@ -12,7 +12,7 @@ use super::bounds::{
     FAILURE_MESSAGE_BYTES_MAX, LOG_FIELDS_MAX, LOG_LINE_BYTES_MAX, RANDOM_BYTES_MAX, check_name,
     check_promises, cut,
 };
-use super::host::{Got, Want};
+use super::host::{WaitRequest, WaitResult};
 use super::http::{self, HttpPolicy, HttpRequest};
 use super::interface::HOST_INTERFACE;
 use super::state::{Halt, Panic, Paused, State};
@@ -54,7 +54,7 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     Ok(linker)
 }
 
-/// What begins something, and returns at once.
+/// Functions that begin something, and return at once.
 fn begin(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     host.func_wrap("call", |mut store: Store<'_>, (function, input): (String, Payload)| {
         check_name("function", &function)?;
@@ -62,8 +62,8 @@ fn begin(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
             store.data_mut().journaled().call(&function, input.into()).map_err(Halt::from)?;
         Ok((begun.map_err(Failure::from),))
     })?;
-    type Sent = (HttpRequest, HttpPolicy);
-    host.func_wrap("send-http", |mut store: Store<'_>, (request, policy): Sent| {
+    type HttpArguments = (HttpRequest, HttpPolicy);
+    host.func_wrap("send-http", |mut store: Store<'_>, (request, policy): HttpArguments| {
         let (request, policy) = http::effect(request, policy);
         Ok((store.data_mut().journaled().http(request, policy).map_err(Halt::from)?,))
     })?;
@@ -79,13 +79,13 @@ fn begin(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     })
 }
 
-/// What suspends the guest.
+/// Functions that suspend the guest.
 fn awaits(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     host.func_wrap_async("await-one", |store: Store<'_>, (promise,): (u32,)| {
         Box::new(async move {
-            Ok((match wait(store, Want::One(promise)).await? {
-                Got::Settled(settled) => Ok::<WireOutcome, _>(outcome(settled.outcome)),
-                Got::Cancelled(reason) => Err(Cancelled { reason }),
+            Ok((match wait(store, WaitRequest::One(promise)).await? {
+                WaitResult::Settled(settled) => Ok::<WireOutcome, _>(outcome(settled.outcome)),
+                WaitResult::Cancelled(reason) => Err(Cancelled { reason }),
                 got => return Err(misanswered("await-one", &got)),
             },))
         })
@@ -93,9 +93,9 @@ fn awaits(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     host.func_wrap_async("await-any", |store: Store<'_>, (promises,): (Vec<u32>,)| {
         Box::new(async move {
             check_promises(&promises)?;
-            Ok((match wait(store, Want::Any(promises)).await? {
-                Got::Settled(settled) => Ok(Settled::from(settled)),
-                Got::Cancelled(reason) => Err(Cancelled { reason }),
+            Ok((match wait(store, WaitRequest::Any(promises)).await? {
+                WaitResult::Settled(settled) => Ok(Settled::from(settled)),
+                WaitResult::Cancelled(reason) => Err(Cancelled { reason }),
                 got => return Err(misanswered("await-any", &got)),
             },))
         })
@@ -103,9 +103,11 @@ fn awaits(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     host.func_wrap_async("await-all", |store: Store<'_>, (promises,): (Vec<u32>,)| {
         Box::new(async move {
             check_promises(&promises)?;
-            Ok((match wait(store, Want::All(promises)).await? {
-                Got::All(all) => Ok(all.into_iter().map(|one| outcome(one.outcome)).collect()),
-                Got::Cancelled(reason) => Err::<Vec<WireOutcome>, _>(Cancelled { reason }),
+            Ok((match wait(store, WaitRequest::All(promises)).await? {
+                WaitResult::All(all) => {
+                    Ok(all.into_iter().map(|one| outcome(one.outcome)).collect())
+                }
+                WaitResult::Cancelled(reason) => Err::<Vec<WireOutcome>, _>(Cancelled { reason }),
                 got => return Err(misanswered("await-all", &got)),
             },))
         })
@@ -113,9 +115,9 @@ fn awaits(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     host.func_wrap_async("await-signal", |store: Store<'_>, (name,): (String,)| {
         Box::new(async move {
             check_name("signal", &name)?;
-            Ok((match wait(store, Want::Signal(name)).await? {
-                Got::Signal(payload) => Ok(Payload::from(payload)),
-                Got::Cancelled(reason) => Err(Cancelled { reason }),
+            Ok((match wait(store, WaitRequest::Signal(name)).await? {
+                WaitResult::Signal(payload) => Ok(Payload::from(payload)),
+                WaitResult::Cancelled(reason) => Err(Cancelled { reason }),
                 got => return Err(misanswered("await-signal", &got)),
             },))
         })
@@ -126,10 +128,10 @@ fn awaits(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
             Box::new(async move {
                 check_name("signal", &name)?;
                 check_promises(&promises)?;
-                Ok((match wait(store, Want::SignalOr(name, promises)).await? {
-                    Got::Signal(payload) => Ok(SignalOrSettled::Signal(payload.into())),
-                    Got::Settled(settled) => Ok(SignalOrSettled::Settled(settled.into())),
-                    Got::Cancelled(reason) => Err(Cancelled { reason }),
+                Ok((match wait(store, WaitRequest::SignalOr(name, promises)).await? {
+                    WaitResult::Signal(payload) => Ok(SignalOrSettled::Signal(payload.into())),
+                    WaitResult::Settled(settled) => Ok(SignalOrSettled::Settled(settled.into())),
+                    WaitResult::Cancelled(reason) => Err(Cancelled { reason }),
                     got => return Err(misanswered("await-signal-or", &got)),
                 },))
             })
@@ -137,19 +139,19 @@ fn awaits(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     )?;
     host.func_wrap_async("next", |store: Store<'_>, (set,): (u32,)| {
         Box::new(async move {
-            Ok((match wait(store, Want::Next(set)).await? {
-                Got::Settled(settled) => Ok(Some(Settled::from(settled))),
-                Got::Exhausted => Ok(None),
-                Got::Cancelled(reason) => Err(Cancelled { reason }),
+            Ok((match wait(store, WaitRequest::Next(set)).await? {
+                WaitResult::Settled(settled) => Ok(Some(Settled::from(settled))),
+                WaitResult::Exhausted => Ok(None),
+                WaitResult::Cancelled(reason) => Err(Cancelled { reason }),
                 got => return Err(misanswered("next", &got)),
             },))
         })
     })?;
     host.func_wrap_async("take-all", |store: Store<'_>, (set,): (u32,)| {
         Box::new(async move {
-            Ok((match wait(store, Want::TakeAll(set)).await? {
-                Got::All(all) => Ok(all.into_iter().map(Settled::from).collect::<Vec<_>>()),
-                Got::Cancelled(reason) => Err(Cancelled { reason }),
+            Ok((match wait(store, WaitRequest::TakeAll(set)).await? {
+                WaitResult::All(all) => Ok(all.into_iter().map(Settled::from).collect::<Vec<_>>()),
+                WaitResult::Cancelled(reason) => Err(Cancelled { reason }),
                 got => return Err(misanswered("take-all", &got)),
             },))
         })
@@ -157,7 +159,7 @@ fn awaits(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
 }
 
 /// Asks the host until the wait is over; the guest is suspended in between.
-async fn wait(mut store: Store<'_>, want: Want) -> Result<Got, Halt> {
+async fn wait(mut store: Store<'_>, want: WaitRequest) -> Result<WaitResult, Halt> {
     store.data_mut().awaits();
     let mut suspended = false;
     let got = poll_fn(|_| {
@@ -174,27 +176,27 @@ async fn wait(mut store: Store<'_>, want: Want) -> Result<Got, Halt> {
     })
     .await;
     if suspended {
-        // The clock went on meanwhile, and a resumed guest has a whole slice.
+        // The clock went on while the guest was suspended: give it a whole slice.
         let slice_ticks = store.data().rules.slice_ticks;
         store.set_epoch_deadline(slice_ticks);
     }
     got
 }
 
-/// The host's answer is of another kind than the question: a defect of the engine, and no reason
-/// to take down the process with all its guests.
-fn misanswered(function: &str, got: &Got) -> wasmtime::Error {
+/// The host's answer is of another kind than the question: a defect of the engine, but the process
+/// and its other guests go on.
+fn misanswered(function: &str, got: &WaitResult) -> wasmtime::Error {
     let kind = match got {
-        Got::Settled(_) => "a promise",
-        Got::All(_) => "a list",
-        Got::Signal(_) => "a signal",
-        Got::Exhausted => "exhausted",
-        Got::Cancelled(_) => "cancelled",
+        WaitResult::Settled(_) => "a promise",
+        WaitResult::All(_) => "a list",
+        WaitResult::Signal(_) => "a signal",
+        WaitResult::Exhausted => "exhausted",
+        WaitResult::Cancelled(_) => "cancelled",
     };
     Halt::Trap(format!("a defect of Indelible: {function} was answered with {kind}")).into()
 }
 
-/// What is not computed.
+/// Functions whose answers are recorded, not computed.
 fn answers(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     host.func_wrap("now", |mut store: Store<'_>, (): ()| {
         Ok((store.data_mut().journaled().now().map_err(Halt::from)?.as_micros(),))
@@ -214,7 +216,7 @@ fn answers(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     })
 }
 
-/// What is for people.
+/// Functions whose output is for people.
 fn for_people(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     type Line = (Level, String, Vec<(String, String)>);
     host.func_wrap("log", |mut store: Store<'_>, (level, message, fields): Line| {

@@ -1,4 +1,4 @@
-//! Whether a component speaks the contract: what it may import, and what it must export.
+//! The contract: what a component may import, and what it must export.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use wasmtime::component::types::{ComponentFunc, ComponentItem};
 use super::inspect::Item;
 use super::wire::{DescribeParams, DescribeReturn, RunParams, RunReturn};
 
-/// The one interface that guests may use, in the version that this server speaks. Guests of
+/// The one interface with functions that guests may use, in this server's version. Guests of
 /// another 0.1 are linked to it as well.
 pub(super) const HOST_INTERFACE: &str = "indelible:guest/host@0.1.0";
 
@@ -20,33 +20,33 @@ const HOST: &str = "indelible:guest/host@0.1.";
 const TYPES: &str = "indelible:guest/types@0.1.";
 const HTTP: &str = "indelible:guest/http@0.1.";
 
-/// What all interfaces of the contract begin with, whatever their version.
+/// The prefix of all interfaces of the contract, of any version.
 const CONTRACT: &str = "indelible:guest/";
 
-/// The versions of the contract that this server speaks, as people say it.
+/// The versions of the contract that this server knows, for people.
 pub(super) const CONTRACT_VERSION: &str = "0.1";
 
-/// What every guest exports.
+/// The export that tells which functions a guest has.
 pub(super) const DESCRIBE: &str = "describe";
-/// What every guest exports.
+/// The export that runs a function.
 pub(super) const RUN: &str = "run";
 
-/// How long a list of misfits gets: a component can import thousands.
+/// How many misfits are shown: a component can import thousands of functions.
 const MISFITS_SHOWN_MAX: usize = 20;
 
-/// How long a name out of a component may be, when it is shown.
+/// How long a component's own name may be when it is shown.
 const NAME_SHOWN_BYTES_MAX: usize = 120;
 
-/// Something of a component that does not fit the contract.
+/// An import or export that does not fit the contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
-    /// What it is about: the name of an import or an export.
+    /// The name of the import or export.
     pub name: String,
     /// What is wrong with it.
     pub problem: String,
 }
 
-/// All that does not fit; never empty.
+/// All misfits of a component; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfits(pub Vec<Misfit>);
 
@@ -107,8 +107,7 @@ fn is_plain_type(item: &Item<'_>) -> bool {
     item.kind == Kind::Type && !item.is_resource
 }
 
-/// The version of the contract that a component was built for, if nothing else is wrong with what it
-/// imports.
+/// The version of the contract that a component was built for, if its imports have no other fault.
 pub(super) fn other_version(misfits: &[Misfit]) -> Option<String> {
     let mut versions = misfits.iter().map(|misfit| {
         let (_, version) = misfit.name.strip_prefix(CONTRACT)?.split_once('@')?;
@@ -118,18 +117,18 @@ pub(super) fn other_version(misfits: &[Misfit]) -> Option<String> {
     versions.all(|version| version.as_ref() == Some(&first)).then_some(first)
 }
 
-/// What is wrong with an import that no guest may have.
+/// The fault of an import that no guest may have.
 fn foreign(name: &str) -> &'static str {
     if name.starts_with("wasi:") {
-        "is part of WASI, which guests do not have: it could not be replayed"
+        "is part of WASI, which is not available to guests because it cannot be replayed"
     } else if name.starts_with(CONTRACT) {
-        "is of another version of the contract; this server speaks 0.1"
+        "belongs to another version of the contract; this server supports 0.1"
     } else {
-        "is not offered to guests"
+        "is not available to guests"
     }
 }
 
-/// Exports that are missing, or are no functions.
+/// Exports that are missing, or are not functions.
 pub(super) fn missing_exports(exports: &BTreeMap<&str, Item<'_>>) -> Vec<Misfit> {
     let check = |name: &str| match exports.get(name).map(|export| export.kind) {
         None => Some(misfit(name, "is not exported")),
@@ -139,7 +138,7 @@ pub(super) fn missing_exports(exports: &BTreeMap<&str, Item<'_>>) -> Vec<Misfit>
     [DESCRIBE, RUN].into_iter().filter_map(check).collect()
 }
 
-/// Exports of another type than the contract's. Types are known when the component is compiled.
+/// Exports of another type than the contract's. Types are known only after compiling.
 pub(super) fn mistyped_exports(engine: &Engine, component: &Component) -> Vec<Misfit> {
     let ty = component.component_type();
     let check = |name: &str, check: &dyn Fn(&ComponentFunc) -> wasmtime::Result<()>| {

@@ -1,12 +1,12 @@
-//! Guests: everything that knows wasmtime. Components are checked, compiled, loaded, started,
-//! run, suspended and ended here; what they ask for is answered by a [`Host`], which this module
-//! knows only as a trait. It knows no journal of an execution, no store and no clock.
+//! Guests: everything that knows wasmtime. Components are checked, compiled, loaded, started, run,
+//! suspended and ended here; a [`Host`], which this module knows only as a trait, answers their
+//! calls. This module knows no execution's journal, no store and no clock.
 //!
 //! - [`Guests`]: the engine and its pool; one for a process.
-//! - [`Guests::deploy_check`]: whether bytes are a guest that can be run, and what it offers: its
-//!   [`Manifest`]. What a component is made of is bounded before it is compiled: see [`Bound`].
-//! - [`Guests::load`]: a [`Program`], ready to be started any number of times. [`Artifacts`] are
-//!   why it is compiled once and not at every start of the server.
+//! - [`Guests::deploy_check`]: whether bytes are a guest that can be run, and its functions: its
+//!   [`Manifest`]. The parts of a component are bounded before it is compiled: see [`Bound`].
+//! - [`Guests::load`]: a [`Program`], ready to be started any number of times. [`Artifacts`] save
+//!   compiling it at every start of the server.
 //! - [`Guests::start`]: a [`Guest`], which runs on the thread that calls [`Guest::resume`] until
 //!   it waits, has used its time slice, or ends: a [`Stop`].
 //!
@@ -39,9 +39,9 @@ pub use bounds::{
     RANDOM_BYTES_MAX,
 };
 pub use compile::{CompileLimits, Compiler, compile_for_parent};
-pub use deploy::{Admitted, DeployError, Deployed};
+pub use deploy::{AdmittedComponent, DeployError, Deployed};
 pub use guests::{Guests, Readings, SetupError};
-pub use host::{Context, Got, Host, Level, Refusal, Settled, Want};
+pub use host::{Context, Host, Level, Refusal, Settled, WaitRequest, WaitResult};
 pub use inspect::{Bound, Excess};
 pub use interface::{Misfit, Misfits};
 pub use manifest::{FunctionSpec, MANIFEST_VERSION, Manifest, ManifestError};

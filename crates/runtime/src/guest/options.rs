@@ -1,20 +1,20 @@
-//! What a server can choose about its guests.
+//! A server's options for its guests.
 
 use indelible_journal::{Limits, Micros};
 
 use super::compile::{CompileLimits, Compiler};
 
-/// What a server can choose about its guests. A guest notices none of it while it replays, except
+/// A server's options for its guests. A guest notices none of them while it replays, except
 /// `limits`, which are pinned with each execution.
 #[derive(Debug, Clone)]
 pub struct GuestOptions {
-    /// What new executions are pinned to (D6). The stack is one size for the whole process: an
-    /// execution that is pinned to another is refused. Up to 4 GiB of memory, and up to as many
-    /// table elements as these, can be given to older executions too.
+    /// The limits that new executions are pinned to (D6). The stack has one size for the whole
+    /// process: an execution that is pinned to another is refused. Up to 4 GiB of memory, and up to
+    /// as many table elements as these, can be given to older executions too.
     pub limits: Limits,
     /// How many guests may exist at once, parked ones included. Each takes four of the kernel's
-    /// memory maps, or more when its memory grew, and a process has 65,530 unless told otherwise
-    /// (D4). Each takes 4 GiB of address space, too, which costs nothing but must be there.
+    /// memory maps, or more when its memory grew, and a process has 65,530 by default (D4). Each
+    /// takes 4 GiB of address space, too, which costs nothing but must be there.
     pub guests_max: u32,
     /// How many programs stay loaded.
     pub programs_max: usize,
@@ -29,13 +29,13 @@ pub struct GuestOptions {
     pub describe_budget: Micros,
     /// The largest component, in bytes.
     pub component_bytes_max: usize,
-    /// Where components are compiled that are deployed. Those that were, and have no artifact any
-    /// more, are compiled in this process when they are loaded.
+    /// Where deployed components are compiled. A component that has lost its artifact is compiled
+    /// in this process when it is loaded again.
     pub compiler: Compiler,
-    /// What that may take, if it has a process of its own.
+    /// The limits of a compiler that has a process of its own.
     pub compile_limits: CompileLimits,
-    /// The largest payload that a function may return, in bytes. The input of a call is the
-    /// host's to refuse, because that is journaled; see `handed_over_bytes_max`.
+    /// The largest payload that a function may return, in bytes. The host refuses a call's input
+    /// that is too large, because that is journaled; see `handed_over_bytes_max`.
     pub payload_bytes_max: usize,
     /// How much a guest may hand over in one host call, in bytes, all strings and lists together.
     /// More traps. It protects this process and must exceed `payload_bytes_max`.
@@ -44,9 +44,9 @@ pub struct GuestOptions {
     pub log_lines_max: u32,
     /// How many bytes a guest may log between two awaits.
     pub log_bytes_max: usize,
-    /// How much of an ended guest's memory stays with its slot in the pool, in bytes: what is
-    /// within is cleared by writing, the rest is given back to the kernel. Much is slow: 1 MiB
-    /// takes milliseconds for each guest that ends.
+    /// How much of an ended guest's memory stays with its slot in the pool, in bytes: that part is
+    /// cleared by writing, the rest is given back to the kernel. A large part is slow: 1 MiB takes
+    /// milliseconds for each guest that ends.
     pub memory_keep_bytes: usize,
 }
 

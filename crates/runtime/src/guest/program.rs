@@ -68,8 +68,8 @@ impl std::fmt::Debug for Program {
 /// Why a program was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError<E> {
-    /// Its bytes could not be had.
-    #[error("cannot get the component {digest:#}")]
+    /// Its bytes could not be read.
+    #[error("cannot load the component {digest:#}")]
     Bytes {
         /// Which component.
         digest: ComponentDigest,
@@ -77,15 +77,15 @@ pub enum LoadError<E> {
         #[source]
         source: E,
     },
-    /// They are the bytes of another.
-    #[error("what was stored as the component {digest:#} is {found:#}")]
+    /// The bytes are of another component.
+    #[error("the stored component {digest:#} has the digest {found:#}")]
     Digest {
         /// Which component was wanted.
         digest: ComponentDigest,
-        /// What the bytes are.
+        /// The digest of the bytes.
         found: ComponentDigest,
     },
-    /// They cannot be run. A component that was deployed can be, unless this server speaks
+    /// This server cannot run it. A component that was deployed can be run, unless this server has
     /// another version of the contract than the one that it was deployed on.
     #[error("the component {digest:#} cannot be run by this server: {reason}")]
     Unfit {
@@ -141,7 +141,7 @@ impl Guests {
         Ok(program)
     }
 
-    /// Gives up a program and its artifact. Guests that run it go on.
+    /// Drops a program and its artifact. Guests that run it go on.
     pub fn forget(&self, digest: ComponentDigest) {
         self.programs.remove(digest);
         self.artifacts.remove(digest);
@@ -150,7 +150,7 @@ impl Guests {
 
 pub(super) type ProgramEntry = Arc<Mutex<Option<Arc<Program>>>>;
 
-/// The programs that are loaded, up to a number; those that were wanted least recently go first.
+/// The loaded programs, up to a number; the least recently used is dropped first.
 pub(super) struct Programs {
     max: usize,
     table: Mutex<ProgramTable>,
@@ -159,7 +159,7 @@ pub(super) struct Programs {
 #[derive(Default)]
 struct ProgramTable {
     by_digest: HashMap<ComponentDigest, (u64, ProgramEntry)>,
-    /// Counts what was wanted: a clock for who goes first.
+    /// Counts uses: the clock for which program is dropped first.
     wanted: u64,
 }
 
@@ -168,8 +168,8 @@ impl Programs {
         Self { max: max.max(1), table: Mutex::default() }
     }
 
-    /// The place of a program, loaded or not. Whoever loads it holds it meanwhile, so that others
-    /// wait for it and not for the whole table.
+    /// The entry of a program, loaded or not. The thread that loads the program holds the entry's
+    /// lock meanwhile: others wait for that, and not for the whole table.
     pub(super) fn entry(&self, digest: ComponentDigest) -> ProgramEntry {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         table.wanted += 1;
@@ -186,14 +186,14 @@ impl Programs {
         entry
     }
 
-    /// A program that is loaded. One that is being loaded is not.
+    /// A program that is loaded, not one that is being loaded.
     pub(super) fn get(&self, digest: ComponentDigest) -> Option<Arc<Program>> {
         let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, entry) = table.by_digest.get(&digest)?;
         entry.try_lock().ok().and_then(|program| program.clone())
     }
 
-    /// Gives up a place into which nothing could be loaded: it must not cost another its place.
+    /// Removes an entry whose load failed: it must not cost another program its place.
     pub(super) fn remove_empty(&self, digest: ComponentDigest) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let empty = |entry: &ProgramEntry| entry.try_lock().is_ok_and(|program| program.is_none());
@@ -209,7 +209,7 @@ impl Programs {
 
     pub(super) fn loaded(&self) -> usize {
         let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that is being loaded is held, and counts.
+        // The entry of a program that is being loaded is locked, and counts.
         let loaded =
             |entry: &ProgramEntry| entry.try_lock().map_or(true, |program| program.is_some());
         table.by_digest.values().filter(|(_, entry)| loaded(entry)).count()

@@ -9,7 +9,7 @@ use indelible_journal::{Failure, Limits, Payload};
 use wasmtime::{PoolConcurrencyLimitError, Store};
 
 use super::failure::{returned, trapped};
-use super::guests::{Guests, Place};
+use super::guests::{GuestPermit, Guests};
 use super::host::Host;
 use super::program::Program;
 use super::setup::MEMORY_RESERVATION_BYTES;
@@ -21,15 +21,28 @@ pub enum Stop {
     /// It waits for something that has not happened: [`Host::wait`] returned `Pending`, and is
     /// asked again when the guest is resumed.
     Waiting,
-    /// Its time slice is over. Resume it when others had their turn.
+    /// Its time slice is over. Resume it when others have had their turn.
     Yielded,
     /// It returned: its outcome, or a failure that it chose.
     Returned(Result<Payload, Failure>),
     /// It trapped or used up its time: a failed attempt.
     Trapped(Failure),
-    /// Its host stopped it: there is no outcome. Also the answer of a guest that has ended
-    /// before.
+    /// Its host stopped it: there is no outcome. Also returned for a guest that ended before.
     Stopped,
+}
+
+impl Stop {
+    /// The name of the variant, for the log.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Waiting => "waits",
+            Self::Yielded => "yielded",
+            Self::Returned(Ok(_)) => "returned",
+            Self::Returned(Err(_)) => "returned an error",
+            Self::Trapped(_) => "trapped",
+            Self::Stopped => "was stopped",
+        }
+    }
 }
 
 /// Why a guest was not started.
@@ -54,7 +67,7 @@ pub enum StartError {
     /// The execution is pinned to more than this process can give.
     #[error("the execution is pinned to a limit of {pinned} {what}; this server can give {own}")]
     Limit {
-        /// Of what.
+        /// The resource.
         what: &'static str,
         /// What it is pinned to.
         pinned: u64,
@@ -63,8 +76,8 @@ pub enum StartError {
     },
 }
 
-/// What the future of a guest comes to.
-pub(super) enum Done<T> {
+/// How the future of a guest ended.
+pub(super) enum GuestEnd<T> {
     /// It ran.
     Ended(T),
     /// There was no place for it.
@@ -73,16 +86,15 @@ pub(super) enum Done<T> {
 
 /// The future of a guest, and why it is suspended.
 pub(super) struct Fiber<T> {
-    /// None when it has ended; also when its host panicked, since a future is not polled again
-    /// after that.
-    future: Option<Pin<Box<dyn Future<Output = Done<T>> + Send>>>,
+    /// None when it has ended, or when its host panicked: a future must not be polled after that.
+    future: Option<Pin<Box<dyn Future<Output = GuestEnd<T>> + Send>>>,
     pause: Arc<Pause>,
 }
 
-/// What a [`Fiber`] came to.
+/// What a poll of a [`Fiber`] found.
 pub(super) enum Progress<T> {
     Suspended(Paused),
-    Done(Done<T>),
+    Done(GuestEnd<T>),
     /// It had ended before.
     Gone,
 }
@@ -90,7 +102,7 @@ pub(super) enum Progress<T> {
 impl<T> Fiber<T> {
     pub(super) fn poll(&mut self) -> Progress<T> {
         let Some(mut future) = self.future.take() else { return Progress::Gone };
-        // Nobody is woken: whoever resumes a guest knows when that is worth it.
+        // No waker: the tree that resumes the guest knows when its wait is over.
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => Progress::Done(done),
             Poll::Pending => {
@@ -107,8 +119,8 @@ impl<T> Fiber<T> {
 /// be dropped at any time, which frees its place; its host is dropped with it.
 pub struct Guest {
     fiber: Fiber<Stop>,
-    /// What it came to before it was resumed for the first time: code that runs when a component
-    /// is instantiated can trap, too.
+    /// How it ended before it was resumed for the first time: code that runs when a component is
+    /// instantiated can trap, too.
     ended: Option<Stop>,
 }
 
@@ -123,16 +135,16 @@ impl Guest {
                 Progress::Suspended(Paused::Ready) => {}
                 Progress::Suspended(Paused::Waiting) => return Stop::Waiting,
                 Progress::Suspended(Paused::Yielded) => return Stop::Yielded,
-                Progress::Done(Done::Ended(stop)) => return stop,
-                // It had a place before.
-                Progress::Done(Done::Full) | Progress::Gone => return Stop::Stopped,
+                Progress::Done(GuestEnd::Ended(stop)) => return stop,
+                // It took its place when it started, so it cannot lack one now.
+                Progress::Done(GuestEnd::Full) | Progress::Gone => return Stop::Stopped,
             }
         }
     }
 }
 
-/// About how many bytes a guest takes beside what its memory has grown: its stack, its instance,
-/// and the pages that it has touched. Measured for guests in Rust, and rounded up.
+/// About how many bytes a guest takes beside the growth of its memory: its stack, its instance, and
+/// the pages that it has touched. Measured for guests in Rust, and rounded up.
 const GUEST_BYTES_GUESS: usize = 48 << 10;
 
 impl Guest {
@@ -170,8 +182,8 @@ impl Guests {
         let mut guest = Guest { fiber: Fiber { future: Some(future), pause }, ended: None };
         match guest.fiber.poll() {
             Progress::Suspended(_) => {}
-            Progress::Done(Done::Ended(stop)) => guest.ended = Some(stop),
-            Progress::Done(Done::Full) | Progress::Gone => return Err(self.full()),
+            Progress::Done(GuestEnd::Ended(stop)) => guest.ended = Some(stop),
+            Progress::Done(GuestEnd::Full) | Progress::Gone => return Err(self.full()),
         }
         Ok(guest)
     }
@@ -179,7 +191,7 @@ impl Guests {
     /// A fiber of this store's, for other calls than `run`.
     pub(super) fn fiber<T>(
         pause: Arc<Pause>,
-        future: impl Future<Output = Done<T>> + Send + 'static,
+        future: impl Future<Output = GuestEnd<T>> + Send + 'static,
     ) -> Fiber<T> {
         Fiber { future: Some(Box::pin(future)), pause }
     }
@@ -213,19 +225,19 @@ impl Guests {
     }
 }
 
-/// The life of a guest. Its place comes first because arguments are dropped from the last to the
-/// first: it is free when the store has given back what it took from the pool.
+/// The life of a guest. `_place` is the first argument because arguments are dropped from the last
+/// to the first: the place must be free only after the store has given its part back to the pool.
 async fn run(
-    _place: Place,
+    _place: GuestPermit,
     mut store: Store<State>,
     program: Arc<Program>,
     function: String,
     input: Payload,
-) -> Done<Stop> {
+) -> GuestEnd<Stop> {
     let called = async {
         let instance = program.pre.instantiate_async(&mut store).await?;
         let run = program.run(&mut store, &instance)?;
-        store.data().pause.begins();
+        store.data().pause.mark_instantiated();
         ready(&store.data().pause).await;
         let slice_ticks = store.data().rules.slice_ticks;
         store.set_epoch_deadline(slice_ticks);
@@ -233,9 +245,9 @@ async fn run(
     }
     .await;
     match called {
-        Ok((result,)) => Done::Ended(returned(result, &store.data().rules)),
-        Err(error) if error.is::<PoolConcurrencyLimitError>() => Done::Full,
-        Err(error) => Done::Ended(trapped(&error, store.data().panic.as_ref())),
+        Ok((result,)) => GuestEnd::Ended(returned(result, &store.data().rules)),
+        Err(error) if error.is::<PoolConcurrencyLimitError>() => GuestEnd::Full,
+        Err(error) => GuestEnd::Ended(trapped(&error, store.data().panic.as_ref())),
     }
 }
 

@@ -7,33 +7,33 @@ use wasmtime::{
 
 use super::options::GuestOptions;
 
-/// What a fiber's stack has beyond the guest's own part: for the host's functions, which run on
-/// it. Exhausting it would abort the process.
+/// The part of a fiber's stack beyond the guest's own: for the host's functions, which run on it.
+/// Exhausting it would abort the process.
 const HOST_STACK_BYTES: usize = 512 << 10;
 
 /// Address space for each memory: all that 32 bits can address, so that compiled code needs no
 /// bounds checks.
 pub(super) const MEMORY_RESERVATION_BYTES: u64 = 4 << 30;
 
-/// Core instances of one component. Those of a compiler have three or four; those in Python, which
-/// are linked of libraries when they are built, have some forty.
+/// Core instances of one component. Compilers make components with three or four; those in Python,
+/// which are linked of libraries when they are built, have some forty.
 pub(super) const CORE_INSTANCES_MAX: u32 = 64;
 
 /// Memories of one component.
 pub(super) const MEMORIES_MAX: u32 = 8;
 
-/// Tables of one component. Those of a compiler have two: its own, and that of the adapter.
+/// Tables of one component. Compilers make components with two: their own, and the adapter's.
 pub(super) const TABLES_MAX: u32 = 16;
 
 /// Tables in the pool for each guest.
 const TABLES_PER_GUEST: u32 = 2;
 
-/// How many slots of ended guests wait to be cleared together. More than one would keep memory of
-/// the dead for longer, and gained nothing that could be measured.
+/// How many slots of ended guests wait to be cleared together. More than one would keep their
+/// memory for longer, and gained nothing that could be measured.
 const DECOMMIT_BATCH: usize = 1;
 
-/// Components that are asked to describe themselves at once. They have a place of their own, so
-/// that one can be deployed while thousands are parked.
+/// How many components describe themselves at once. They have a place of their own, so that one can
+/// be deployed while thousands of guests are parked.
 const DESCRIBED_AT_ONCE: u32 = 1;
 
 /// The engine that these options ask for.
@@ -43,7 +43,7 @@ pub(super) fn engine(options: &GuestOptions) -> wasmtime::Result<Engine> {
     Engine::new(&config)
 }
 
-/// An engine that compiles for the other and runs nothing: it reserves no address space.
+/// An engine that compiles for the other engine and runs nothing: it reserves no address space.
 pub(super) fn compiling_engine(options: &GuestOptions) -> wasmtime::Result<Engine> {
     Engine::new(&config(options)?)
 }
@@ -58,7 +58,7 @@ fn config(options: &GuestOptions) -> wasmtime::Result<Config> {
     config.shared_memory(false);
     config.wasm_memory64(false);
 
-    // One task for each store: a host call costs half of what it does with support for more.
+    // One task for each store: support for more would double the cost of a host call.
     config.concurrency_support(false);
 
     config.epoch_interruption(true);
@@ -78,7 +78,7 @@ fn pool(options: &GuestOptions) -> wasmtime::Result<PoolingAllocationConfig> {
     // These two are only counted, so they may be generous.
     pool.total_core_instances(guests.saturating_mul(CORE_INSTANCES_MAX));
     pool.max_core_instances_per_component(CORE_INSTANCES_MAX);
-    // These are address space.
+    // These take address space.
     pool.total_memories(guests);
     pool.max_memories_per_component(MEMORIES_MAX);
     pool.total_tables(guests.saturating_mul(TABLES_PER_GUEST));

@@ -1,4 +1,4 @@
-//! What a guest's store carries: its host, what it has used, and why it is suspended.
+//! What a guest's store carries: its host, its use of resources, and why it is suspended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ pub(super) enum Halt {
     /// It took too long.
     #[error("{0}")]
     Timeout(String),
-    /// The engine wants no outcome.
+    /// The engine stops it without an outcome.
     #[error("stopped by the engine")]
     Stop,
 }
@@ -32,16 +32,17 @@ impl From<Refusal> for Halt {
     }
 }
 
-/// Why a guest is suspended. Shared with whoever polls it: the store itself is out of reach then.
+/// Why a guest is suspended. Shared with its `Fiber`, which cannot reach the store: the future owns
+/// that.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
     why: AtomicU8,
-    /// What its memories have, and what they had when it was instantiated, in bytes.
+    /// The bytes of its memories now; below, the bytes when it was instantiated.
     memory_bytes: AtomicUsize,
     memory_bytes_first: AtomicUsize,
 }
 
-/// The reasons.
+/// Why a guest is suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Paused {
@@ -55,7 +56,7 @@ pub(super) enum Paused {
 
 impl Pause {
     pub(super) fn set(&self, why: Paused) {
-        // One thread at a time has the guest, and handing it over orders this too.
+        // Relaxed: one thread at a time has the guest, and handing it over orders this too.
         self.why.store(why as u8, Ordering::Relaxed);
     }
 
@@ -67,8 +68,8 @@ impl Pause {
         }
     }
 
-    /// It is instantiated: what it has now, it began with.
-    pub(super) fn begins(&self) {
+    /// Called after instantiation: notes the memory that the guest began with.
+    pub(super) fn mark_instantiated(&self) {
         let bytes = self.memory_bytes.load(Ordering::Relaxed);
         self.memory_bytes_first.store(bytes, Ordering::Relaxed);
     }
@@ -80,7 +81,7 @@ impl Pause {
     }
 }
 
-/// The options that running guests look at, in the units in which they do.
+/// The options for running guests, in the units in which they are used.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) slice_ticks: u64,
@@ -92,7 +93,7 @@ pub(super) struct Rules {
     log_bytes_max: usize,
 }
 
-/// How long a stretch may be.
+/// How long a guest may run between two journaled host calls.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
     ticks: u64,
@@ -114,14 +115,13 @@ impl From<&GuestOptions> for Rules {
     }
 }
 
-/// What a guest said before it trapped.
+/// A guest's panic message, from before it trapped.
 #[derive(Debug, Clone)]
 pub(super) struct Panic {
     pub(super) message: String,
     pub(super) location: String,
 }
 
-/// What a guest's store carries.
 pub(super) struct State {
     pub(super) host: Box<dyn Host>,
     pub(super) pause: Arc<Pause>,
@@ -157,14 +157,14 @@ impl State {
         }
     }
 
-    /// A journaled host call: the stretch that is counted against the budget begins anew. Calls
-    /// that are not journaled do not count, or a loop of them would never end.
+    /// A journaled host call: the time that counts against the budget begins anew. Calls that are
+    /// not journaled do not reset it, or a loop of them would never end.
     pub(super) fn journaled(&mut self) -> &mut dyn Host {
         self.stretch_ticks = 0;
         &mut *self.host
     }
 
-    /// An await: what is logged is counted anew, too.
+    /// An await: the count of logged lines begins anew, too.
     pub(super) fn awaits(&mut self) {
         self.stretch_ticks = 0;
         self.log_lines = 0;
@@ -178,7 +178,7 @@ impl State {
             self.stretch_ticks += self.rules.slice_ticks;
             if self.stretch_ticks > self.budget.ticks {
                 return Err(Halt::Timeout(format!(
-                    "ran for more than {} without asking the host for anything",
+                    "ran for more than {} without a call to the host",
                     self.budget.time
                 ))
                 .into());
@@ -193,7 +193,7 @@ impl State {
         self.pause.memory_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a logged line. What is replayed was counted when it was new.
+    /// Counts a logged line. Replayed lines were counted when they were new.
     pub(super) fn count_log(&mut self, bytes: usize) -> Result<(), Halt> {
         if !self.host.is_live() {
             return Ok(());
@@ -223,7 +223,7 @@ struct Allowance {
     /// What the last growth adds.
     growth: u64,
     /// Whether the last growth goes beyond what the guest itself declared. Then it fails, and the
-    /// guest may see that: it is so in every run.
+    /// guest may see that, because it fails in every run.
     beyond_declared: bool,
 }
 
@@ -232,8 +232,8 @@ impl Allowance {
         Self { max, used: 0, growth: 0, beyond_declared: false }
     }
 
-    /// A growth beyond the limit traps: a guest that saw it fail could take another path where
-    /// the limit is another (D6).
+    /// Allows a growth, or traps if it is beyond the limit: a guest that saw the growth fail could
+    /// take another path on a server with another limit (D6).
     fn grow(
         &mut self,
         current: usize,
@@ -251,7 +251,7 @@ impl Allowance {
         Ok(true)
     }
 
-    /// A growth that was allowed did not happen. If the kernel refused it, it traps.
+    /// A growth that was allowed did not happen. If the kernel refused it, the guest traps.
     fn failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
         self.used -= self.growth;
         self.growth = 0;

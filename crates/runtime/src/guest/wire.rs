@@ -1,12 +1,12 @@
-//! The types of the contract as they cross into and out of a guest, and what they mean in the
-//! journal's words. `crates/sdk/wit/guest.wit` is the authority.
+//! The types of the contract as they cross into and out of a guest, and their equivalents in the
+//! journal. `crates/sdk/wit/guest.wit` is the authority.
 
 use indelible_journal::{self as journal, Codec, ErrorKind, Outcome};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
 use super::host;
 
-/// `payload`. The bytes cross by one copy.
+/// `payload`. The bytes are copied once.
 #[derive(Debug, ComponentType, Lift, Lower)]
 #[component(record)]
 pub(super) struct Payload {
@@ -67,8 +67,8 @@ impl From<ErrorKind> for Kind {
     }
 }
 
-/// As a guest returns it. That it trapped, or ran differently, is for the engine to find and not
-/// for a guest to say: those would be retried, or held.
+/// As a guest returns it. Only the engine finds that a guest trapped or ran differently; a guest
+/// must not claim it: those attempts would be retried, or their execution be stuck.
 impl From<Kind> for ErrorKind {
     fn from(kind: Kind) -> Self {
         match kind {

@@ -1,7 +1,7 @@
 //! HTTP requests: effects that never happen twice unless that is harmless.
 //!
 //! A request is journaled before it leaves, with an `Idempotency-Key` that is equal on every
-//! attempt. What becomes of one whose outcome nobody can know depends on its class:
+//! attempt. If the outcome of an attempt is unknown, what happens depends on the request's class:
 //!
 //! - `idem` (GET, HEAD, PUT, DELETE, OPTIONS, and what says so with [`Request::idem`]): it is sent
 //!   again.
@@ -22,7 +22,7 @@
 //!     Ok(answer) if answer.is_success() => info!("charged"),
 //!     Ok(answer) => return Err(format!("the bank says {}", answer.status).into()),
 //!     Err(Error::Failed(failure)) if failure.kind == ErrorKind::Indeterminate => {
-//!         warn!("nobody knows whether the card was charged")
+//!         warn!("it is unknown whether the card was charged")
 //!     }
 //!     Err(error) => return Err(error),
 //! }
@@ -50,7 +50,7 @@ use crate::time::micros;
 pub use self::reconcile::{Question, Reconciled};
 pub use self::response::Response;
 
-/// For how long "it did not happen" is not believed, unless a request says otherwise.
+/// The default of [`Request::settle`].
 const SETTLE: Duration = Duration::from_secs(60);
 
 /// A request that was not sent yet. [`Request::send`] sends it.
@@ -203,7 +203,7 @@ impl Request {
         match Payload::json(value) {
             Ok(payload) => self.body(payload.bytes).header("content-type", "application/json"),
             Err(error) => {
-                self.problem = Some(format!("its body has no form in JSON: {error}"));
+                self.problem = Some(format!("the body cannot be written as JSON: {error}"));
                 self
             }
         }
@@ -241,9 +241,9 @@ impl Request {
         self
     }
 
-    /// How long to wait before the first retry, and before any: the wait doubles, give or take a
-    /// tenth. Half a second and a minute, unless this says otherwise. A `Retry-After` of the server
-    /// is honoured where it is longer.
+    /// How long to wait before the first retry, and at most: the wait doubles, give or take a
+    /// tenth. Half a second and a minute, unless this says otherwise. A longer `Retry-After` of the
+    /// server is honoured.
     pub fn backoff(mut self, first: Duration, most: Duration) -> Self {
         self.policy.retry_policy.backoff_base = micros(first);
         self.policy.retry_policy.backoff_cap = micros(most);
@@ -270,11 +270,11 @@ impl Request {
         self
     }
 
-    /// Whom to ask whether it happened, if nobody knows: a function of this component from a
-    /// [`Question`] to a [`Reconciled`], which may itself use only what is `idem`.
+    /// The function to ask whether it happened, if that is unknown: a function of this component
+    /// from a [`Question`] to a [`Reconciled`], which may itself use only what is `idem`.
     ///
-    /// That it did not happen is believed when it is said twice, the second time a minute later at
-    /// the earliest ([`Request::settle`]): a request on the wire can arrive after the question.
+    /// "It did not happen" is believed when it is said twice, the second time a minute later at the
+    /// earliest ([`Request::settle`]): a request on the wire can arrive after the question.
     ///
     /// ```no_run
     /// # use indelible_sdk::prelude::*;
@@ -309,17 +309,19 @@ impl Request {
         self
     }
 
-    /// For how long "it did not happen" is not believed. Behind [`Request::reconciler`].
+    /// For how long "it did not happen" is not believed. Call it after [`Request::reconciler`].
     pub fn settle(mut self, time: Duration) -> Self {
         match &mut self.policy.reconciler {
             Some(reconciler) => reconciler.settle = micros(time),
-            None => self.problem = Some("it has a settle time and no reconciler".to_owned()),
+            None => {
+                self.problem = Some("the request has a settle time but no reconciler".to_owned())
+            }
         }
         self
     }
 
-    /// If nobody can know whether it happened, it waits for a person instead of ending as
-    /// `Indeterminate`.
+    /// If it is unknown whether it happened, it is held for a person's decision instead of ending
+    /// as `Indeterminate`.
     pub fn hold_if_unknown(mut self) -> Self {
         self.policy.on_unknown = wit::OnUnknown::Hold;
         self

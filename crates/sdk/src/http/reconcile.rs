@@ -4,14 +4,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::Serialize
 
 use super::Response;
 
-/// A request of which nobody knows whether it happened.
+/// A request of unknown outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// The `Idempotency-Key` that it was sent with.
     pub idempotency_key: String,
-    /// Which attempt at it nobody knows of, from 1.
+    /// The attempt whose outcome is unknown, from 1.
     pub attempt: u32,
-    /// How often was asked about that, from 1.
+    /// How often the reconciler was asked about this attempt, from 1.
     pub question: u32,
     /// Its method.
     pub method: String,
@@ -32,7 +32,7 @@ pub struct Question {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reconciled {
-    /// It did, and whoever sent it gets this answer.
+    /// It did, and the function that sent it gets this answer.
     Happened(Response),
     /// It did not. Believed when it is said twice, late enough.
     DidNotHappen,
@@ -70,7 +70,7 @@ impl<'de> Deserialize<'de> for Response {
         }
         let form = Form::deserialize(deserializer)?;
         if form.body_base64.is_some() {
-            return Err(de::Error::custom("only an answer whose body is text can be read back"));
+            return Err(de::Error::custom("only a response whose body is text can be read back"));
         }
         let header = |(name, value): (String, String)| (name, value.into_bytes());
         let headers = form.headers.into_iter().map(header).collect();

@@ -50,7 +50,7 @@ impl Response {
         serde_json::from_slice(&self.body)
     }
 
-    /// The answer that a failure tells of: of a gateway, for example, that got none itself.
+    /// The answer that a failure carries: that of a gateway, for example, that got none itself.
     #[must_use]
     pub fn of(failure: &Failure) -> Option<Self> {
         failure.payload.clone().and_then(|payload| Self::read(payload).ok())
@@ -60,11 +60,11 @@ impl Response {
     pub(super) fn read(payload: Payload) -> Result<Self, String> {
         if payload.codec != CODEC {
             return Err(format!(
-                "an answer is expected, but the bytes are in codec {}",
+                "a response was expected, but the bytes have codec {}",
                 payload.codec
             ));
         }
-        parse(&payload.bytes).ok_or_else(|| "the bytes of an answer are cut".to_owned())
+        parse(&payload.bytes).ok_or_else(|| "the bytes of the response are cut off".to_owned())
     }
 }
 

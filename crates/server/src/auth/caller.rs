@@ -11,8 +11,8 @@ use indelible_runtime::Actor;
 /// The word for all namespaces.
 pub const ALL_NAMESPACES: &str = "*";
 
-/// The most namespaces that one credential can name. Who needs more needs all of them, or more
-/// credentials; every credential is in memory.
+/// The most namespaces that one credential can name, since every credential is in memory. A client
+/// that needs more gets `*` or several credentials.
 pub const NAMESPACES_MAX: usize = 64;
 
 /// A set of roles.
@@ -25,7 +25,7 @@ impl Roles {
         Role::ALL.into_iter().collect()
     }
 
-    /// Whether nobody may do anything.
+    /// Whether the set names no role.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -35,7 +35,7 @@ impl Roles {
         self.0 & Self::bit(role) != 0
     }
 
-    /// Whether one with these roles may do what takes this role. An admin may do everything.
+    /// Whether a caller with these roles may do what takes this role. An admin may do everything.
     pub fn may(self, role: Role) -> bool {
         self.names(role) || self.names(Role::Admin)
     }
@@ -86,23 +86,23 @@ impl Namespaces {
     }
 }
 
-/// Why there is no such credential.
+/// Why a credential cannot have these roles and namespaces.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrantError {
     /// It could do nothing.
-    #[error("there are no roles")]
+    #[error("no role was given")]
     NoRoles,
     /// It would be good nowhere.
-    #[error("there are no namespaces")]
+    #[error("no namespace was given")]
     NoNamespaces,
     /// More than [`NAMESPACES_MAX`].
-    #[error("there are {0} namespaces; {NAMESPACES_MAX} are the most, and * stands for all")]
+    #[error("{0} namespaces were given; at most {NAMESPACES_MAX} are allowed (* stands for all)")]
     ManyNamespaces(usize),
     /// `*` and a name.
-    #[error("* stands for all namespaces, so no other can stand beside it")]
+    #[error("* stands for all namespaces and cannot be combined with others")]
     AllAndMore,
-    /// A name that is none.
+    /// An invalid name.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
     /// Components and credentials belong to the whole server.
@@ -110,8 +110,8 @@ pub enum GrantError {
     WholeServer(Role),
 }
 
-/// What a credential gives: roles, and where they are good. The rules that hold for all of them
-/// are kept here.
+/// What a credential gives: roles, and the namespaces in which they hold. [`Grant::new`] checks the
+/// rules for every kind of credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     roles: Roles,
@@ -176,7 +176,8 @@ impl Caller {
         &self.grant
     }
 
-    /// Whoever calls a server that is open: it listens on loopback alone, without keys.
+    /// The caller of every request to an open server, which listens on loopback alone and has no
+    /// keys.
     pub fn local() -> Self {
         let grant = Grant { roles: Roles::all(), namespaces: Namespaces::All };
         Self { actor: Actor::new("system:local"), grant }
@@ -192,7 +193,7 @@ impl Caller {
         self.grant.roles
     }
 
-    /// And where.
+    /// The namespaces in which they may do it.
     pub fn namespaces(&self) -> &Namespaces {
         &self.grant.namespaces
     }
@@ -210,7 +211,7 @@ impl Caller {
         }
     }
 
-    /// The namespace that a request means which names none, if there can be but one.
+    /// The namespace of a request that names none, if the credential has exactly one.
     pub fn only_namespace(&self) -> Option<&ConsumerNamespace> {
         match &self.grant.namespaces {
             Namespaces::Some(names) if names.len() == 1 => names.first(),
@@ -229,8 +230,8 @@ impl From<&Caller> for WhoAmI {
     }
 }
 
-/// Whether a text can name somebody in an audit record: so many visible ASCII characters at most,
-/// and at least one. Others could look like a name that they are not.
+/// Whether a text can name an actor in an audit record: 1 to `chars_max` visible ASCII characters.
+/// Other characters could make one name look like another.
 pub(super) fn is_name(text: &str, chars_max: usize) -> bool {
     (1..=chars_max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!(grant(&[Call], &many), Err(GrantError::ManyNamespaces(NAMESPACES_MAX + 1)));
     }
 
-    /// Who has one namespace means it; who has more, or all, has to say.
+    /// A caller with one namespace need not name it; a caller with several, or with all, must.
     #[test]
     fn where_a_caller_is() {
         let caller = |names: &[&str]| {

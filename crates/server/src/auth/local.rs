@@ -1,4 +1,4 @@
-//! No web page can drive a server: whom a request thinks it speaks to, and which page sent it.
+//! No web page can drive a server: checks the host that a request names, and the page that sent it.
 //!
 //! A server on loopback is reachable by every page that its user's browser shows. Two ways lead
 //! there. A name of the page's own can be made to point to loopback (DNS rebinding): then `Host`
@@ -54,14 +54,14 @@ impl Host {
 
 /// A host, and its port if that is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct HostPort {
     host: Host,
     port: Option<u16>,
 }
 
-impl Place {
-    /// `HOST` or `HOST:PORT`, and nothing else. What is written in an unusual way is not read:
-    /// others may read it in another way.
+impl HostPort {
+    /// `HOST` or `HOST:PORT`, and nothing else. Unusual spellings are refused, since another
+    /// program may read them differently.
     fn parse(text: &str) -> Option<Self> {
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
@@ -103,13 +103,13 @@ pub struct OwnHostError(String);
 #[non_exhaustive]
 pub enum Foreign {
     /// It is for another host, or for none, or for two.
-    #[error("Host is not a name of this server")]
+    #[error("the header Host does not name this server; --host-name adds a name")]
     Host,
     /// A page of another origin sent it.
-    #[error("Origin is not this server")]
+    #[error("the header Origin is not this server")]
     Origin,
     /// A page of another site sent it.
-    #[error("Sec-Fetch-Site is neither same-origin nor none")]
+    #[error("the header Sec-Fetch-Site must be same-origin or none")]
     Site,
 }
 
@@ -119,49 +119,52 @@ pub enum Foreign {
 pub struct OwnHosts {
     scheme: Scheme,
     port: u16,
-    names: Vec<Place>,
+    names: Vec<HostPort>,
 }
 
 impl OwnHosts {
-    /// A server that listens on this port, and has these further names: `HOST`, with the port
-    /// that is listened on or a default one, for a proxy has another; or `HOST:PORT`.
+    /// A server that listens on this port and has these further names. `HOST` matches with this
+    /// port or with the scheme's default port, which a proxy may have; `HOST:PORT` matches that
+    /// port only.
     pub fn new<'a>(
         scheme: Scheme,
         port: u16,
         names: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, OwnHostError> {
-        let place = |name: &str| Place::parse(name).ok_or_else(|| OwnHostError(name.to_owned()));
+        let place = |name: &str| HostPort::parse(name).ok_or_else(|| OwnHostError(name.to_owned()));
         let names = names.into_iter().map(place).collect::<Result<_, _>>()?;
         Ok(Self { scheme, port, names })
     }
 
-    /// Whether a request knows whom it speaks to. It must whenever nobody has to show a
-    /// credential. `authority` is the one of the request's target: `:authority` in HTTP/2. Where
-    /// there is one and a `Host` too, both count; before HTTP/2 there must be a `Host`.
+    /// Whether a request names this server as its host. Required when the server takes requests
+    /// without a credential. `authority` is that of the request's target (`:authority` in HTTP/2).
+    /// If the request has it and a `Host`, both are checked; before HTTP/2, `Host` is required.
     pub fn check_host(
         &self,
         version: Version,
         authority: Option<&Authority>,
         headers: &HeaderMap,
     ) -> Result<(), Foreign> {
-        let host = one(headers, &header::HOST).map_err(|Many| Foreign::Host)?;
+        let host = one(headers, &header::HOST).map_err(|RepeatedHeader| Foreign::Host)?;
         let host = host.map(|host| host.to_str().map_err(|_| Foreign::Host)).transpose()?;
         if host.is_none() && (authority.is_none() || version < Version::HTTP_2) {
             return Err(Foreign::Host);
         }
         let default = self.scheme.default_port();
-        let is_own = |text: &str| Place::parse(text).is_some_and(|place| self.has(&place, default));
+        let is_own =
+            |text: &str| HostPort::parse(text).is_some_and(|place| self.has(&place, default));
         let mut all = host.into_iter().chain(authority.map(Authority::as_str));
         if all.all(is_own) { Ok(()) } else { Err(Foreign::Host) }
     }
 
-    /// Whether a request comes from a program, or from a page of this server. It always must.
+    /// Whether a request comes from a program or from a page of this server. Required of all
+    /// requests.
     pub fn check_page(&self, headers: &HeaderMap) -> Result<(), Foreign> {
-        let origin = one(headers, &header::ORIGIN).map_err(|Many| Foreign::Origin)?;
+        let origin = one(headers, &header::ORIGIN).map_err(|RepeatedHeader| Foreign::Origin)?;
         if origin.is_some_and(|origin| !self.is_origin(origin)) {
             return Err(Foreign::Origin);
         }
-        let site = one(headers, &SEC_FETCH_SITE).map_err(|Many| Foreign::Site)?;
+        let site = one(headers, &SEC_FETCH_SITE).map_err(|RepeatedHeader| Foreign::Site)?;
         match site.map(HeaderValue::as_bytes) {
             None | Some(b"same-origin" | b"none") => Ok(()),
             Some(_) => Err(Foreign::Site),
@@ -173,14 +176,14 @@ impl OwnHosts {
         // A proxy may add TLS, so either scheme can be ours.
         let schemes = [("http://", Scheme::Http), ("https://", Scheme::Https)];
         schemes.iter().any(|(prefix, scheme)| {
-            let place = origin.strip_prefix(prefix).and_then(Place::parse);
+            let place = origin.strip_prefix(prefix).and_then(HostPort::parse);
             place.is_some_and(|place| self.has(&place, scheme.default_port()))
         })
     }
 
-    fn has(&self, place: &Place, default: u16) -> bool {
+    fn has(&self, place: &HostPort, default: u16) -> bool {
         let port = place.port.unwrap_or(default);
-        let named = |name: &Place| {
+        let named = |name: &HostPort| {
             let ports = [name.port.unwrap_or(self.port), name.port.unwrap_or(default)];
             name.host == place.host && ports.contains(&port)
         };
@@ -188,13 +191,16 @@ impl OwnHosts {
     }
 }
 
-/// A header that must not be there twice is.
-struct Many;
+/// A header occurs twice that may occur once.
+struct RepeatedHeader;
 
-fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a HeaderValue>, Many> {
+fn one<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a HeaderValue>, RepeatedHeader> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
-        (_, Some(_)) => Err(Many),
+        (_, Some(_)) => Err(RepeatedHeader),
         (value, None) => Ok(value),
     }
 }

@@ -28,10 +28,10 @@ pub use self::tokens::{TokenError, TokenId, Tokens};
 /// Who is let in.
 #[derive(Debug)]
 pub enum Access {
-    /// Everybody, as [`Caller::local`]. For a server that listens on loopback alone; each request
-    /// has to pass [`OwnHosts::check_host`] too, or any web page could be that everybody.
+    /// Every request, as [`Caller::local`]. For a server that listens on loopback alone; each
+    /// request has to pass [`OwnHosts::check_host`] too, or any web page could send requests.
     Open,
-    /// Those with a credential.
+    /// Requests with a good credential.
     Required {
         /// The API keys.
         tokens: Arc<Tokens>,
@@ -40,22 +40,23 @@ pub enum Access {
     },
 }
 
-/// A request without a good credential. Which of the many things is wrong with it is not said.
+/// A request without a good credential. The answer does not say what is wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unauthenticated {
     /// There is none.
     #[error(
-        "the request has no credential: send Authorization: Bearer and an API key or a session token"
+        "the request has no credential: send `Authorization: Bearer` with an API key or a session \
+         token"
     )]
     Missing,
     /// There is one, or something like it.
-    #[error("the credential is not known, or not good any more")]
+    #[error("the credential is unknown, expired or revoked")]
     NotGood,
 }
 
 impl Access {
-    /// Whether everybody is let in.
+    /// Whether requests need no credential.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open)
     }
@@ -78,8 +79,8 @@ impl Access {
         caller.ok_or(Unauthenticated::NotGood)
     }
 
-    /// The same for all headers of a request: of two `Authorization` headers nobody can say which
-    /// is meant.
+    /// The same for all headers of a request. Two `Authorization` headers are refused, since either
+    /// could be the one that is meant.
     pub fn authenticate_request(
         &self,
         headers: &HeaderMap,

@@ -50,11 +50,11 @@ impl Default for Budget {
 
 /// Bytes of the budget, given back when this is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct BudgetShare {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Held {
+impl BudgetShare {
     fn take_more(&mut self, budget: &Budget, bytes: usize) -> Result<(), BodyError> {
         let bytes = u32::try_from(bytes).map_err(|_| BodyError::Busy)?;
         let more = Arc::clone(&budget.bytes).try_acquire_many_owned(bytes);
@@ -74,25 +74,25 @@ pub enum BodyError {
     #[error("the body is too large")]
     TooLarge,
     /// It, or a part of it, took too long.
-    #[error("the body comes too slowly")]
+    #[error("the body arrives too slowly")]
     TooSlow,
-    /// It ended before its end.
-    #[error("the body broke off")]
+    /// The connection ended before the body did.
+    #[error("the body was cut off")]
     Broken,
-    /// The bodies of others take all the memory that there is for them.
-    #[error("bodies take too much memory")]
+    /// The bodies of other requests take all the memory that there is for bodies.
+    #[error("request bodies take too much memory")]
     Busy,
 }
 
-/// Reads a body. What says that it is too large is refused unread. The bytes are counted as they
-/// come, so a sender that is slow, or lies about the length, holds what it has sent and no more.
-/// They are copied: a piece of a connection's buffer would hold the whole buffer.
+/// Reads a body. One whose announced length is too large is refused unread. Bytes are counted as
+/// they come, so a sender that is slow, or lies about the length, holds only what it has sent. They
+/// are copied: a piece of a connection's buffer would hold the whole buffer.
 pub async fn read<B: Body<Data = Bytes> + Unpin>(
     mut incoming: B,
     bytes_max: usize,
     time_max: Duration,
     budget: &Budget,
-) -> Result<(Bytes, Held), BodyError> {
+) -> Result<(Bytes, BudgetShare), BodyError> {
     let hint = incoming.size_hint();
     if usize::try_from(hint.lower()).map_or(true, |bytes| bytes > bytes_max) {
         return Err(BodyError::TooLarge);
@@ -102,12 +102,12 @@ pub async fn read<B: Body<Data = Bytes> + Unpin>(
     let capacity_max = announced.unwrap_or(bytes_max);
     let deadline = Instant::now() + time_max;
     let mut collected = Vec::new();
-    let mut held = Held { permit: None };
+    let mut held = BudgetShare { permit: None };
     loop {
         let until = deadline.min(Instant::now() + budget.chunk_time_max);
         let frame = timeout_at(until, incoming.frame()).await.map_err(|_| BodyError::TooSlow)?;
         let Some(frame) = frame else { break };
-        // Trailers are nothing that anybody asks for.
+        // Trailers: no path reads them.
         let Ok(bytes) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
         let needed = collected.len() + bytes.len();
         if needed > bytes_max {

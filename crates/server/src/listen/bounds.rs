@@ -18,14 +18,14 @@ pub struct Bounds {
     pub head_bytes_max: usize,
     /// The most headers of a request. A hundred is twice what browsers and proxies add up to.
     pub headers_max: usize,
-    /// For how long a head may take from its first byte, so that whoever sends it byte by byte
-    /// does not hold a connection.
+    /// For how long a head may take from its first byte, so that a peer that sends it byte by
+    /// byte does not hold a connection.
     pub head_time_max: Duration,
     /// For how long a connection may be without a request. Longer than clients keep theirs.
     pub idle_time_max: Duration,
     /// After how long without a request an HTTP/1 connection gives its buffers back. It gets them
     /// again with the next request, which takes a few microseconds; without them, ten thousand
-    /// idle connections take some tens of megabytes.
+    /// idle connections take some tens of megabytes (see `connection`).
     pub park_time: Duration,
     /// For how long a TLS handshake may take: a few round trips.
     pub handshake_time_max: Duration,
@@ -43,14 +43,14 @@ pub struct Bounds {
     pub linger_silence_max: Duration,
     /// The most requests at a time on an HTTP/2 connection.
     pub streams_max: u32,
-    /// The most bytes of a body that come on an HTTP/2 stream before somebody reads them.
+    /// The most bytes of a body that come on an HTTP/2 stream before a service reads them.
     pub stream_window_bytes: u32,
     /// The same for all streams of a connection.
     pub connection_window_bytes: u32,
     /// The most bytes of an answer that wait in an HTTP/2 stream, and the largest piece in which
     /// they are handed over.
     pub stream_send_bytes_max: usize,
-    /// Streams that a peer opened and reset before anybody looked at them (rapid reset): past it,
+    /// Streams that a peer opened and reset before hyper looked at them (rapid reset): past it,
     /// the connection ends. What h2 has by default.
     pub pending_resets_max: usize,
     /// Streams that were reset for a peer's mistakes: past it, the connection ends. What hyper has
@@ -87,7 +87,7 @@ impl Default for Bounds {
 
 /// A limit that nothing could be served within.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name} is {given}, and must be from {min} to {max}")]
+#[error("{name} is {given}, but must be from {min} to {max}")]
 pub struct BoundsError {
     name: &'static str,
     given: usize,

@@ -6,8 +6,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// files and for effects.
 const PERCENT_MAX: u64 = 75;
 
-/// Raises the limit as far as the process may, and says how many connections fit. That the limit
-/// stays as it was is no reason not to serve.
+/// Raises the limit as far as the process may, and says how many connections fit. If the limit
+/// cannot be raised, the server serves within it.
 pub(super) fn connections_max(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

@@ -1,6 +1,7 @@
 //! Connections: accepted, secured, bounded in number, bytes and time, and ended in good order.
 //!
-//! It knows HTTP and sockets, and nothing of what is asked: requests go to a [`Service`].
+//! It knows HTTP and sockets, and nothing of what is asked: requests go to a [`Service`], and a
+//! connection that is to speak something else after one of them to an [`Upgrade`].
 //!
 //! - [`Server`]: takes connections until it is told to stop. [`Bounds`]: every limit, by name.
 //! - [`body`]: reads the body of a request within bounds. [`Tls`]: who the server is.
@@ -23,5 +24,5 @@ mod wire;
 pub use self::bounds::{Bounds, BoundsError};
 pub use self::readings::{Reading, Readings};
 pub use self::server::{Server, Stopped};
-pub use self::service::{Draining, Peer, Service};
+pub use self::service::{Draining, Peer, Service, Upgrade};
 pub use self::tls::{Tls, TlsError};

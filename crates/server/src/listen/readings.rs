@@ -1,4 +1,4 @@
-//! Numbers about connections, for whoever shows them.
+//! Numbers about connections, for the server to show.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -27,7 +27,7 @@ impl Drop for Request {
 }
 
 /// The body of an answer.
-pub(super) struct Sent<B> {
+pub(super) struct AnswerBody<B> {
     /// None is an empty body of our own.
     body: Option<Pin<Box<B>>>,
     /// What was taken from the body and does not fit into a piece.
@@ -37,7 +37,7 @@ pub(super) struct Sent<B> {
     request: Request,
 }
 
-impl<B: Body<Data = Bytes>> Sent<B> {
+impl<B: Body<Data = Bytes>> AnswerBody<B> {
     pub(super) fn new(body: Option<B>, piece_bytes_max: usize, request: Request) -> Self {
         let body = body.map(Box::pin);
         let mut sent = Self { body, rest: Bytes::new(), piece_bytes_max, waits: None, request };
@@ -54,7 +54,7 @@ impl<B: Body<Data = Bytes>> Sent<B> {
     }
 }
 
-impl<B: Body<Data = Bytes>> Body for Sent<B> {
+impl<B: Body<Data = Bytes>> Body for AnswerBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -82,7 +82,7 @@ impl<B: Body<Data = Bytes>> Body for Sent<B> {
         if more {
             self.waits = Some(self.request.0.body_waits(self.waits));
         } else if let Some(id) = self.waits {
-            // Nothing is there to be sent: it is the service that is waited for.
+            // The service has no bytes yet, so the peer is not the one to wait for.
             self.request.0.body_waits_no_more(id);
         }
         polled
@@ -107,7 +107,7 @@ impl<B: Body<Data = Bytes>> Body for Sent<B> {
     }
 }
 
-impl<B> Drop for Sent<B> {
+impl<B> Drop for AnswerBody<B> {
     fn drop(&mut self) {
         if let Some(id) = self.waits {
             self.request.0.body_waits_no_more(id);

@@ -8,16 +8,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::connection::{self, Held, Open, Shared, Streams};
+use super::connection::{self, ConnectionPermit, Shared, Streams};
 use super::service::Phase;
 use super::{Bounds, BoundsError, Draining, Peer, Readings, Service, Tls, descriptors};
 
-/// How long the loop waits when the system has no descriptor or no memory for a connection. Those
-/// come back when connections end, and until then the kernel would say the same again at once.
+/// How long the loop waits when the system has no descriptor or no memory for a connection. Both
+/// come back when connections end; until then `accept` would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long the end waits for tasks that were told to drop everything, and do so when they next
-/// get their turn.
+/// How long the stop waits for tasks that were told to drop everything, which they do when next
+/// polled.
 const CUT_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A server that does not serve yet.
@@ -77,9 +77,9 @@ impl Server {
         let accepting = async {
             loop {
                 let place = Arc::clone(&room).acquire_owned().await;
-                let place = place.expect("nobody closes the semaphore");
+                let place = place.expect("the semaphore is never closed");
                 let (stream, address) = accept(&listener, &readings).await;
-                let held = Held { open: Open::new(&readings), place, alive: alive.clone() };
+                let held = ConnectionPermit::new(Arc::clone(&readings), place, alive.clone());
                 let peer = Peer { address, tls: secured, draining: draining.clone() };
                 let (shared, service) = (Arc::clone(&shared), service.clone());
                 tokio::spawn(connection::serve(shared, service, stream, peer, held));
@@ -89,9 +89,9 @@ impl Server {
             () = stop => {}
             () = accepting => {}
         }
-        // Who connects from now on is refused, and can try elsewhere.
+        // A peer that connects from now on is refused, and can try elsewhere.
         drop(listener);
-        // What starts streams holds on, too.
+        // `shared` holds a clone of `alive` too, to start streams.
         drop((shared, alive, draining));
         let cut_before = readings.cut.get();
         phase.send_replace(Phase::Draining);
@@ -104,7 +104,7 @@ impl Server {
     }
 }
 
-/// The next connection. No error ends the loop: each is of one connection, or passes.
+/// The next connection. No error ends the loop: each concerns one connection, or passes.
 async fn accept(listener: &TcpListener, readings: &Readings) -> (TcpStream, std::net::SocketAddr) {
     loop {
         match listener.accept().await {
@@ -119,7 +119,7 @@ async fn accept(listener: &TcpListener, readings: &Readings) -> (TcpStream, std:
     }
 }
 
-/// Whether the peer was gone before it was taken: the next one is another.
+/// Whether the error concerns only a peer that left early; the next connection may be fine.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

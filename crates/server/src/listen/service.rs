@@ -2,11 +2,15 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
 use tokio::sync::watch;
 
 /// What answers requests. A function of a request and its peer is one.
@@ -39,6 +43,27 @@ where
     }
 }
 
+type GoOn = dyn FnOnce(TokioIo<Upgraded>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send;
+
+/// What runs on an HTTP/1.1 connection after 101 (Switching Protocols), as an extension of that
+/// answer. It holds the connection's permit. It is dropped when the connection is cut: when the
+/// peer takes nothing for too long, or when the server's time to drain is over.
+#[derive(Clone)]
+pub struct Upgrade(Arc<Mutex<Option<Box<GoOn>>>>);
+
+impl Upgrade {
+    /// Has the function read and write what follows.
+    pub fn new<R: Future<Output = ()> + Send + 'static>(
+        go_on: impl FnOnce(TokioIo<Upgraded>) -> R + Send + 'static,
+    ) -> Self {
+        Self(Arc::new(Mutex::new(Some(Box::new(|stream| Box::pin(go_on(stream)))))))
+    }
+
+    pub(super) fn take(&self) -> Option<Box<GoOn>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// Where a request comes from.
 #[derive(Debug, Clone)]
 pub struct Peer {
@@ -58,7 +83,7 @@ pub(super) enum Phase {
     Cutting,
 }
 
-/// Tells that the server is stopping: whoever waits for something should answer now.
+/// Tells that the server is stopping: a request that waits for something should be answered now.
 #[derive(Debug, Clone)]
 pub struct Draining(pub(super) watch::Receiver<Phase>);
 
@@ -70,11 +95,11 @@ impl Draining {
 
     /// Waits until the server is stopping.
     pub async fn begun(&mut self) {
-        // A server that is gone is not serving.
+        // An error means that the server is gone, so it is not serving.
         drop(self.0.wait_for(|phase| *phase != Phase::Serving).await);
     }
 
-    /// Waits until the server is further with its end than this. One that is gone cuts everything.
+    /// Waits for a later phase than this one. A server that is gone counts as cutting.
     pub(super) async fn after(&mut self, phase: Phase) -> Phase {
         self.0.wait_for(|now| *now > phase).await.map_or(Phase::Cutting, |now| *now)
     }

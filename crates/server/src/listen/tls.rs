@@ -36,14 +36,14 @@ pub enum TlsError {
         /// Why.
         source: io::Error,
     },
-    /// The chain is none.
+    /// The chain has no certificate.
     #[error("the certificate chain has no certificate in PEM")]
     NoCertificate,
-    /// The key is none.
-    #[error("the key is no private key in PEM")]
+    /// There is no private key.
+    #[error("the key file has no private key in PEM")]
     NoKey,
     /// They do not go together, or are of a kind that is not known.
-    #[error("the certificate and the key cannot be used")]
+    #[error("the certificate and the private key cannot be used together")]
     Unusable(#[source] rustls::Error),
 }
 

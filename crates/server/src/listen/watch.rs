@@ -1,5 +1,5 @@
-//! What is under way on a connection and since when, from which follows until when it may go on.
-//! Pure but for a lock: times come in.
+//! What is under way on a connection and since when, from which its deadline follows. Pure but for
+//! a lock: times come in.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,17 +19,15 @@ struct State {
     protocol: Protocol,
     /// Requests that are not answered in full.
     requests: usize,
-    /// Since when there is none.
+    /// Since when there is no request.
     idle_since: Instant,
-    /// When the first byte of a head came whose end has not come.
+    /// When the first byte came of a head that is not complete.
     head_since: Option<Instant>,
     /// Since when the socket takes nothing.
     blocked_since: Option<Instant>,
-    /// Answers of which there is more, and since when nobody asked for it.
+    /// Answers that have more to send, and since when hyper has not asked for it.
     bodies: Vec<(BodyId, Instant)>,
     bodies_made: u64,
-    /// Whether hyper has a part in it.
-    parked: bool,
     /// Whether the peer gets a reset rather than a good end.
     cut: bool,
 }
@@ -37,7 +35,7 @@ struct State {
 /// Which protocol is spoken, as far as the bytes show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// That many bytes are those of HTTP/2's preface.
+    /// So many bytes came, and all match HTTP/2's preface.
     Unknown(usize),
     Http1,
     Http2,
@@ -67,18 +65,17 @@ impl Watch {
             blocked_since: None,
             bodies: Vec::new(),
             bodies_made: 0,
-            parked: true,
             cut: false,
         }))
     }
 
-    /// What panicked while it held the lock left whole values behind.
+    /// A panic under the lock leaves whole values behind, so poison is ignored.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes came.
-    pub(super) fn came(&self, bytes: &[u8]) {
+    /// Bytes came: which protocol is spoken, as far as they show.
+    pub(super) fn note_bytes(&self, bytes: &[u8]) -> Protocol {
         let mut state = self.state();
         if let Protocol::Unknown(seen) = state.protocol {
             let rest = &PREFACE[seen..];
@@ -95,16 +92,7 @@ impl Watch {
         } else if state.requests == 0 && state.head_since.is_none() {
             state.head_since = Some(Instant::now());
         }
-    }
-
-    /// Which protocol is spoken, as far as the bytes show.
-    pub(super) fn protocol(&self) -> Protocol {
-        self.state().protocol
-    }
-
-    /// It has buffers, or has none.
-    pub(super) fn park(&self, parked: bool) {
-        self.state().parked = parked;
+        state.protocol
     }
 
     /// The socket took bytes.
@@ -133,7 +121,7 @@ impl Watch {
         }
     }
 
-    /// An answer with a body waits to be asked for it.
+    /// An answer's body has more to send, and waits for hyper to ask.
     pub(super) fn body_waits(&self, known: Option<BodyId>) -> BodyId {
         let mut state = self.state();
         let id = known.unwrap_or_else(|| {
@@ -148,7 +136,7 @@ impl Watch {
         id
     }
 
-    /// It was asked, and has nothing yet; or it is over.
+    /// hyper asked, and the body has nothing yet; or the body is over.
     pub(super) fn body_waits_no_more(&self, id: BodyId) {
         self.state().bodies.retain(|(other, _)| *other != id);
     }
@@ -162,8 +150,9 @@ impl Watch {
         self.state().cut
     }
 
-    /// Until when it may go on like this, and what it does wrong if it does.
-    pub(super) fn deadline(&self, bounds: &Bounds) -> Option<(Instant, Why)> {
+    /// Until when the connection may stay as it is, and what is wrong with it afterwards. A parked
+    /// connection is not told to park.
+    pub(super) fn deadline(&self, bounds: &Bounds, parked: bool) -> Option<(Instant, Why)> {
         let state = self.state();
         let stalled = state.bodies.iter().map(|(_, since)| *since).chain(state.blocked_since);
         let stalled = stalled.min().map(|since| (since + bounds.stall_time_max, Why::Stalled));
@@ -171,10 +160,9 @@ impl Watch {
             (0, Some(since)) => Some((since + bounds.head_time_max, Why::HeadTooSlow)),
             (0, None) => {
                 let idle = (state.idle_since + bounds.idle_time_max, Why::Idle);
-                // What is not written yet is in the buffers.
-                let may_park = state.protocol == Protocol::Http1
-                    && !state.parked
-                    && state.blocked_since.is_none();
+                // Unwritten bytes are in hyper's buffers, which parking gives back.
+                let may_park =
+                    state.protocol == Protocol::Http1 && !parked && state.blocked_since.is_none();
                 let quiet = (state.idle_since + bounds.park_time, Why::Quiet);
                 Some(if may_park && quiet.0 < idle.0 { quiet } else { idle })
             }

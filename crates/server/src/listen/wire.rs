@@ -9,9 +9,9 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::watch::Watch;
+use super::watch::{Protocol, Watch};
 
-/// A socket: whether the peer takes what is written to it.
+/// A socket that tells the watch whether the peer takes what is written to it.
 pub(super) struct Socket {
     stream: TcpStream,
     watch: Arc<Watch>,
@@ -34,7 +34,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if self.watch.is_cut() {
-            // Otherwise the kernel would hold on to what the peer does not take.
+            // Otherwise the kernel would keep the bytes that the peer does not take.
             drop(self.stream.set_zero_linger());
         }
     }
@@ -82,11 +82,11 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// What HTTP reads and writes: when the bytes of a request come.
+/// The stream that hyper reads and writes; it tells the watch when bytes of a request come.
 pub(super) struct Wire<T> {
     inner: T,
     watch: Arc<Watch>,
-    /// Bytes that came before whoever reads now was there.
+    /// Bytes that came before hyper was there to read them.
     unread: Bytes,
     /// Whether the write side was closed, so that all that was written is on its way.
     shut_down: bool,
@@ -105,29 +105,34 @@ impl<T> Wire<T> {
         self.shut_down
     }
 
-    /// Gives back what was read, to be read again: the beginning of a head, which takes its time
-    /// from now. It is copied, since even no bytes at all may hold the buffer that they came in.
+    /// Puts back bytes that were read, to be read again: the beginning of a head, whose time runs
+    /// from now. They are copied, since even an empty slice may hold the buffer that it came from.
     pub(super) fn unread(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
-            self.watch.came(bytes);
+            self.watch.note_bytes(bytes);
         }
         self.unread = Bytes::copy_from_slice(bytes);
     }
 }
 
 impl<T: AsyncRead + Unpin> Wire<T> {
-    /// Reads a few bytes and leaves them to be read: how many there are now. None is the end.
-    pub(super) fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let mut bytes = [0; FIRST_BYTES];
-        let mut buffer = ReadBuf::new(&mut bytes);
-        ready!(Pin::new(&mut self.inner).poll_read(context, &mut buffer))?;
-        let came = buffer.filled();
-        if came.is_empty() {
-            return Poll::Ready(Ok(0));
+    /// Reads as many bytes as show which protocol is spoken, and leaves them to be read. `None` is
+    /// the end of the stream, or an error.
+    pub(super) fn poll_protocol(&mut self, context: &mut Context<'_>) -> Poll<Option<Protocol>> {
+        loop {
+            let mut bytes = [0; FIRST_BYTES];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            let read = ready!(Pin::new(&mut self.inner).poll_read(context, &mut buffer));
+            let came = buffer.filled();
+            if read.is_err() || came.is_empty() {
+                return Poll::Ready(None);
+            }
+            self.unread = [&self.unread, came].concat().into();
+            match self.watch.note_bytes(came) {
+                Protocol::Unknown(_) => {}
+                protocol => return Poll::Ready(Some(protocol)),
+            }
         }
-        self.watch.came(came);
-        self.unread = [&self.unread, came].concat().into();
-        Poll::Ready(Ok(self.unread.len()))
     }
 }
 
@@ -146,7 +151,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
         let polled = Pin::new(&mut self.inner).poll_read(context, buffer);
         let came = &buffer.filled()[before..];
         if !came.is_empty() {
-            self.watch.came(came);
+            self.watch.note_bytes(came);
         }
         polled
     }

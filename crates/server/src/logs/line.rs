@@ -7,17 +7,17 @@ use indelible_journal::{ExecutionId, RootHash, Timestamp};
 use indelible_runtime::world;
 use serde::Deserialize;
 
-/// What every line of this version begins with, up to the id of its execution: so that whose it is
-/// can be seen without reading it.
+/// What every line of this version begins with, up to the id of its execution. So a reader can skip
+/// lines of other trees without parsing them.
 const BEGINS: &str = r#"{"v":1,"execution_id":""#;
 
-/// What stands for what was cut.
+/// Marks a text that was cut.
 const MARK: &str = "…";
 
-/// The least room in which a field is still written, in bytes: less would show nothing of it.
+/// A field is written only if at least so many bytes are left: fewer would show nothing of it.
 const FIELD_BYTES_MIN: usize = 32;
 
-/// What a line has beside its texts, in bytes, at most: ids are at most 63 calls deep.
+/// The most bytes of a line beside its texts: ids are at most 63 calls deep.
 const FRAME_BYTES_MAX: usize = 2_048;
 
 /// The smallest bound of a line that makes sense.
@@ -35,14 +35,14 @@ pub(super) fn write(out: &mut Vec<u8>, at: Timestamp, line: &world::LogLine<'_>,
     );
     cut |= put(&mut text, line.message, &mut room);
     text.push_str("\",\"fields\":{");
-    // Of those with the same name, the last one counts.
+    // Of fields with the same name, the last one counts.
     let fields: BTreeMap<_, _> = line.fields.iter().map(|(name, value)| (name, value)).collect();
     for (index, (name, value)) in fields.into_iter().enumerate() {
         if room < FIELD_BYTES_MIN {
             cut = true;
             break;
         }
-        // What stands around the texts.
+        // Quotes, colon and comma around the texts.
         room -= 6;
         text.push_str(if index == 0 { "\"" } else { ",\"" });
         cut |= put(&mut text, name, &mut room);
@@ -54,11 +54,11 @@ pub(super) fn write(out: &mut Vec<u8>, at: Timestamp, line: &world::LogLine<'_>,
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Puts a text between quotes. Control characters are escaped, also those that JSON would let
-/// stand: whoever looks at the file sees no more than text. True: it was cut.
+/// Appends a text. Control characters are escaped, also those that JSON allows, so that a terminal
+/// that shows the file gets plain text only. True: the text was cut.
 fn put(out: &mut String, text: &str, room: &mut usize) -> bool {
     let begins = out.len();
-    // Where it would be cut, if something does not fit.
+    // Where to cut if the next character does not fit.
     let mut fits = out.len();
     for c in text.chars() {
         match c {
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// The deepest execution there is fits what is kept for ids.
+    /// The id of the deepest possible execution fits into the frame.
     #[test]
     fn the_deepest_execution_fits() {
         let key = key(0xab, &[u32::MAX; 62]);
@@ -195,7 +195,7 @@ mod tests {
         assert!(out.len() < FRAME_BYTES_MAX, "{}", out.len());
     }
 
-    /// What is torn, of another version, or no line at all is passed over.
+    /// A torn line, one of another version, and other text are skipped.
     #[test]
     fn what_is_no_line_is_none() {
         let line = written("a", &[], 0);

@@ -1,6 +1,7 @@
 //! What functions log, kept in files to be read afterwards: `logs/NNNNNNNN.jsonl` in the data
-//! folder, at most so many of at most so many bytes, the oldest go. Logs are exempt from the rule
-//! that what is shown is durable (D2): nothing here is synced, and nothing waits for it.
+//! folder. The number and the size of the files are bounded, and the oldest is deleted. Logs are
+//! exempt from the rule that what is shown is durable (D2): no line is synced, and no caller waits
+//! for one.
 //!
 //! - `line`: a line as it is stored. `segments`: the files, and places in them.
 //! - `write`, `read`: lines on their way in, and out.
@@ -22,10 +23,11 @@ use indelible_api::log::Logs;
 use indelible_journal::{ExecutionId, Failure, JournalKey};
 use indelible_records::executions::Standing;
 use indelible_runtime::UnresolvedEffect;
-use indelible_runtime::world::{Clock, LogLine, Observer, Then};
+use indelible_runtime::trouble;
+use indelible_runtime::world::{AfterFailure, Clock, LogLine, Observer, Trouble};
 
-pub(crate) use self::segments::Place;
-use self::write::{Writer, Wrote};
+pub(crate) use self::segments::LogPosition;
+use self::write::{WriteOutcome, Writer};
 use crate::options::Options;
 
 /// About how many bytes the lines of a page have at most.
@@ -36,7 +38,7 @@ const SCAN_BYTES_MAX: u64 = 16 << 20;
 
 /// An observer that also keeps what functions log, in files.
 pub struct LogFile {
-    /// Told everything.
+    /// The next observer; it is told everything.
     inner: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,
     folder: PathBuf,
@@ -47,8 +49,8 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Keeps lines in this folder. It is touched when the first line comes: by then somebody has
-    /// made sure that no other process has it.
+    /// Keeps lines in this folder. It is not touched before the first line: functions run only once
+    /// this process holds the lock of the data folder.
     pub fn new(
         folder: impl Into<PathBuf>,
         options: &Options,
@@ -65,7 +67,7 @@ impl LogFile {
             clock,
             writer: Mutex::new(Writer::new(folder.clone(), bounds)),
             folder,
-            // What a reader cannot have whole in hand it takes for damage.
+            // A reader takes a longer line for damage.
             line_bytes_max: options.log_line_bytes_max.min(read::LINE_BYTES_MAX),
             written: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -86,7 +88,7 @@ impl LogFile {
     pub(crate) fn read(
         &self,
         execution: &ExecutionId,
-        from: Option<Place>,
+        from: Option<LogPosition>,
         lines_max: usize,
     ) -> io::Result<Logs> {
         let bounds = read::Bounds {
@@ -103,25 +105,28 @@ impl LogFile {
         let mut bytes = Vec::with_capacity(256 + line.message.len());
         line::write(&mut bytes, now, line, self.line_bytes_max);
         let wrote = {
-            // Whoever panicked here wrote no half of a line that the next would not notice.
+            // A thread that panicked under this lock left at most a torn line, and `Segment::torn`
+            // says so.
             let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
             writer.write(now, &bytes)
         };
         let counter = match &wrote {
-            Wrote::Line | Wrote::Again(_) => &self.written,
-            Wrote::Dropped | Wrote::Failed(_) => &self.dropped,
+            WriteOutcome::Line | WriteOutcome::Again(_) => &self.written,
+            WriteOutcome::Dropped | WriteOutcome::Failed(_) => &self.dropped,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         match wrote {
-            Wrote::Line | Wrote::Dropped => {}
-            Wrote::Failed(error) => self.inner.trouble(&format!(
-                "what functions log cannot be kept in {}: {error}; lines are dropped until it can",
-                self.folder.display()
-            )),
-            Wrote::Again(dropped) => self.inner.trouble(&format!(
-                "what functions log is kept in {} again; {dropped} lines were dropped",
-                self.folder.display()
-            )),
+            WriteOutcome::Line | WriteOutcome::Dropped => {}
+            WriteOutcome::Failed(error) => {
+                let folder = self.folder.display();
+                trouble!(always self.inner, error, folder = folder, error = error,
+                    "function logs cannot be written; dropping them");
+            }
+            WriteOutcome::Again(dropped) => {
+                let folder = self.folder.display();
+                trouble!(always self.inner, warn, folder = folder, dropped = dropped,
+                    "function logs can be written again");
+            }
         }
     }
 }
@@ -132,7 +137,7 @@ impl Observer for LogFile {
         self.inner.logged(line);
     }
 
-    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: Then) {
+    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: AfterFailure) {
         self.inner.attempt_failed(key, failure, then);
     }
 
@@ -140,16 +145,16 @@ impl Observer for LogFile {
         self.inner.ended(key, standing);
     }
 
-    fn held(&self, key: &JournalKey, why: &str) {
-        self.inner.held(key, why);
+    fn stuck(&self, key: &JournalKey, why: &str) {
+        self.inner.stuck(key, why);
     }
 
     fn unresolved(&self, effect: &UnresolvedEffect) {
         self.inner.unresolved(effect);
     }
 
-    fn trouble(&self, what: &str) {
-        self.inner.trouble(what);
+    fn trouble(&self, trouble: &Trouble<'_>) {
+        self.inner.trouble(trouble);
     }
 }
 

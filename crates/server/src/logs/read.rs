@@ -10,9 +10,9 @@ use indelible_api::log::LogLine;
 use indelible_journal::ExecutionId;
 
 use super::line;
-use super::segments::{self, Place};
+use super::segments::{self, LogPosition};
 
-/// So much of a file is in memory at a time.
+/// How much of a file is in memory at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// The longest line that can be read: with its end, it fits into a piece.
@@ -33,34 +33,35 @@ pub(super) struct Bounds {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) lines: Vec<LogLine>,
-    pub(super) next: Place,
+    pub(super) next: LogPosition,
     pub(super) more: bool,
 }
 
-/// Reads lines from a place on; from the oldest one on if there is none.
+/// Reads lines from a position on, or from the oldest line if none is given.
 pub(super) fn page(
     folder: &Path,
     execution: &ExecutionId,
-    from: Option<Place>,
+    from: Option<LogPosition>,
     bounds: Bounds,
 ) -> io::Result<Page> {
     let numbers = segments::list(folder)?;
     let (Some(oldest), Some(newest)) = (numbers.first(), numbers.last()) else {
-        let next = from.unwrap_or(Place::FIRST);
+        let next = from.unwrap_or(LogPosition::FIRST);
         return Ok(Page { lines: Vec::new(), next, more: false });
     };
-    let first = Place { segment: *oldest, offset: 0 };
-    // What a place named is gone when the oldest go; what it names has not come if files were lost.
-    let last = Place { segment: *newest, offset: u64::MAX };
+    let first = LogPosition { segment: *oldest, offset: 0 };
+    // A position may lie before the oldest file, if that was deleted, or after the newest, if files
+    // were lost.
+    let last = LogPosition { segment: *newest, offset: u64::MAX };
     let from = from.unwrap_or(first).clamp(first, last);
-    let mut found = Found { execution, bounds, lines: Vec::new(), bytes: 0, scanned: 0 };
+    let mut found = LogScan { execution, bounds, lines: Vec::new(), bytes: 0, scanned: 0 };
     let mut next = from;
     for number in numbers.iter().filter(|number| **number >= from.segment) {
         if *number != next.segment {
-            next = Place { segment: *number, offset: 0 };
+            next = LogPosition { segment: *number, offset: 0 };
         }
         let file = match File::open(segments::path(folder, *number)) {
-            // It was the oldest.
+            // The writer deleted it meanwhile, as the oldest.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             file => file?,
         };
@@ -73,7 +74,7 @@ pub(super) fn page(
     Ok(Page { lines: found.lines, next, more: false })
 }
 
-struct Found<'a> {
+struct LogScan<'a> {
     execution: &'a ExecutionId,
     bounds: Bounds,
     lines: Vec<LogLine>,
@@ -81,7 +82,7 @@ struct Found<'a> {
     scanned: u64,
 }
 
-impl Found<'_> {
+impl LogScan<'_> {
     fn is_full(&self) -> bool {
         self.lines.len() >= self.bounds.lines_max
             || self.bytes >= self.bounds.page_bytes_max
@@ -92,7 +93,7 @@ impl Found<'_> {
     fn segment(&mut self, file: &File, offset: u64, newest: bool) -> io::Result<(u64, bool)> {
         let length = file.metadata()?.len();
         let mut offset = offset.min(length);
-        // Whoever made up a place does not get half a line for a whole one.
+        // A client may send any offset. One inside a line must not make half a line look whole.
         let mut within = offset > 0 && byte_at(file, offset - 1)? != Some(b'\n');
         let mut piece = vec![0; PIECE_BYTES];
         while offset < length {
@@ -116,11 +117,11 @@ impl Found<'_> {
             }
             if begin == 0 {
                 if count < PIECE_BYTES {
-                    // A line that is being written, or that was torn when the process died: what is
-                    // newest may still be finished.
+                    // A line that is being written, or that a crash tore. In the newest file it may
+                    // still be completed.
                     return Ok((if newest { offset } else { length }, true));
                 }
-                // No line is so long: what is there was damaged.
+                // No line is so long, so these bytes are damaged.
                 within = true;
                 begin = count;
                 self.scanned += count as u64;
@@ -149,7 +150,7 @@ fn byte_at(file: &File, offset: u64) -> io::Result<Option<u8>> {
     Ok((read_at(file, &mut byte, offset)? == 1).then_some(byte[0]))
 }
 
-/// Fills as much as there is.
+/// Reads until the buffer is full or the file ends.
 fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut count = 0;
     while count < bytes.len() {

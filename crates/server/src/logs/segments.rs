@@ -1,4 +1,4 @@
-//! The files of the log: which there are, and a place in them.
+//! The files of the log, and positions in them.
 
 use std::fmt;
 use std::io;
@@ -27,46 +27,46 @@ pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:08}{SUFFIX}"))
 }
 
-/// The number of a segment, if this is the name of one: only what this program would write.
+/// The number of a segment, if this is exactly the name that this program would give it.
 fn number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     let number = digits.parse().ok()?;
     (number > 0 && digits == format!("{number:08}")).then_some(number)
 }
 
-/// A place between two lines: a segment, and how many bytes of it come before.
+/// A position between two lines: a segment, and how many of its bytes come before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct LogPosition {
     pub(super) segment: u64,
     pub(super) offset: u64,
 }
 
-impl Place {
+impl LogPosition {
     /// Before everything.
     pub(crate) const FIRST: Self = Self { segment: 1, offset: 0 };
 }
 
-/// A text that is no place.
+/// The text is not a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoPlace;
+pub(crate) struct LogPositionError;
 
-impl fmt::Display for Place {
+impl fmt::Display for LogPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", self.segment, self.offset)
     }
 }
 
-impl FromStr for Place {
-    type Err = NoPlace;
+impl FromStr for LogPosition {
+    type Err = LogPositionError;
 
-    fn from_str(text: &str) -> Result<Self, NoPlace> {
-        let (segment, offset) = text.split_once('_').ok_or(NoPlace)?;
+    fn from_str(text: &str) -> Result<Self, LogPositionError> {
+        let (segment, offset) = text.split_once('_').ok_or(LogPositionError)?;
         let place = Self {
-            segment: segment.parse().map_err(|_| NoPlace)?,
-            offset: offset.parse().map_err(|_| NoPlace)?,
+            segment: segment.parse().map_err(|_| LogPositionError)?,
+            offset: offset.parse().map_err(|_| LogPositionError)?,
         };
         // One spelling each.
-        if place.to_string() == text { Ok(place) } else { Err(NoPlace) }
+        if place.to_string() == text { Ok(place) } else { Err(LogPositionError) }
     }
 }
 
@@ -84,10 +84,10 @@ mod tests {
         {
             assert_eq!(number(other), None, "{other}");
         }
-        let place = Place { segment: 3, offset: 17 };
+        let place = LogPosition { segment: 3, offset: 17 };
         assert_eq!(place.to_string().parse(), Ok(place));
         for other in ["", "_", "3", "3_", "_17", "03_17", "3_+17", "3_17_1", "-3_1", "3 _17"] {
-            assert_eq!(other.parse::<Place>(), Err(NoPlace), "{other}");
+            assert_eq!(other.parse::<LogPosition>(), Err(LogPositionError), "{other}");
         }
     }
 }

@@ -37,8 +37,8 @@ impl Observer for Told {
         self.lines.lock().unwrap().push(line.message.to_owned());
     }
 
-    fn trouble(&self, what: &str) {
-        self.trouble.lock().unwrap().push(what.to_owned());
+    fn trouble(&self, trouble: &Trouble<'_>) {
+        self.trouble.lock().unwrap().push(trouble.to_string());
     }
 }
 
@@ -82,17 +82,17 @@ fn log(logs: &LogFile, key: &JournalKey, message: &str) {
     logs.logged(LogLine { key, level: world::Level::Info, message, fields: &fields });
 }
 
-fn place(text: &str) -> Place {
-    text.parse::<Place>().unwrap()
+fn place(text: &str) -> LogPosition {
+    text.parse::<LogPosition>().unwrap()
 }
 
 /// Everything of an execution, in pages of so many, and where that ends.
 fn all(
     logs: &LogFile,
     key: &JournalKey,
-    from: Option<Place>,
+    from: Option<LogPosition>,
     limit: usize,
-) -> (Vec<String>, Place) {
+) -> (Vec<String>, LogPosition) {
     let (mut messages, mut from) = (Vec::new(), from);
     for _ in 0..10_000 {
         let page = logs.read(key.execution_id(), from, limit).unwrap();
@@ -145,7 +145,7 @@ fn lines_are_found_and_followed() {
     log(&logs, &other, "not mine");
     log(&logs, &child, "later");
     assert_eq!(all(&logs, &root, Some(end), 100).0, ["later"]);
-    // Whoever was told before still is.
+    // The inner observer is still told.
     assert_eq!(house.told.lines.lock().unwrap().len(), 7);
     assert_eq!((logs.written(), logs.dropped()), (7, 0));
     // Another process finds them.
@@ -155,8 +155,8 @@ fn lines_are_found_and_followed() {
     assert_eq!(all(&logs, &root, Some(end), 100).0, ["later", "another process"]);
 }
 
-/// Files are as large as they may be, there are as many as there may be, the oldest goes, and who
-/// was reading it goes on with what is left.
+/// Files grow to their bound, their number is bounded, the oldest is deleted, and a reader of a
+/// deleted file continues with the next.
 #[test]
 fn the_oldest_go() {
     let house = House::new(2_000, 3);
@@ -187,7 +187,7 @@ fn the_oldest_go() {
     assert_eq!(files(&house.logs()).len(), 3);
 }
 
-/// What a crash tore is passed over, wherever it was cut, and the next process goes on behind it.
+/// A torn line is skipped, wherever it was cut, and the next process appends after it.
 #[test]
 fn a_torn_line_is_passed_over() {
     let house = House::new(1 << 20, 4);
@@ -244,7 +244,7 @@ fn damage_is_passed_over() {
     }
 }
 
-/// A place that somebody made up shows nothing that a good one would not.
+/// A forged position shows nothing that a real one would not.
 #[test]
 fn places_that_were_made_up() {
     let house = House::new(1 << 20, 4);
@@ -259,7 +259,7 @@ fn places_that_were_made_up() {
     log(&logs, &root, "real");
     let bytes = fs::metadata(segments::path(&house.logs(), 1)).unwrap().len();
     for offset in 0..bytes + 10 {
-        let (found, end) = all(&logs, &root, Some(Place { segment: 1, offset }), 10);
+        let (found, end) = all(&logs, &root, Some(LogPosition { segment: 1, offset }), 10);
         assert!(found.is_empty() || found == ["real"], "{offset}: {found:?}");
         assert_eq!(end.to_string(), format!("1_{bytes}"));
     }
@@ -292,8 +292,8 @@ fn a_page_is_bounded() {
     assert_eq!(all(&logs, &other, None, 500).0.len(), 1_100);
 }
 
-/// A disk that is full, or a folder that cannot be: lines are dropped and counted, that is told
-/// once, nothing else happens; and when there is room again, lines are kept again.
+/// With a full disk or an impossible folder, lines are dropped and counted, and that is reported
+/// once. When there is room again, lines are kept again.
 #[test]
 fn a_full_disk_stops_nothing() {
     let house = House::new(1 << 20, 4);
@@ -311,14 +311,14 @@ fn a_full_disk_stops_nothing() {
     assert_eq!(house.told.lines.lock().unwrap().len(), 50);
     let told = house.told.trouble.lock().unwrap().clone();
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("cannot be kept") && told[0].contains("No space left"), "{told:?}");
+    assert!(told[0].contains("cannot be written") && told[0].contains("No space left"), "{told:?}");
     fs::remove_file(&path).unwrap();
     house.clock.0.fetch_add(2_000_000, Ordering::Relaxed);
     log(&logs, &root, "again");
     assert_eq!(all(&logs, &root, None, 10).0, ["again"]);
     assert_eq!((logs.written(), logs.dropped()), (1, 50));
     let told = house.told.trouble.lock().unwrap().clone();
-    assert!(told.len() == 2 && told[1].contains("50 lines were dropped"), "{told:?}");
+    assert!(told.len() == 2 && told[1].ends_with("dropped=50"), "{told:?}");
 
     let house = House::new(1 << 20, 4);
     fs::write(house.logs(), "not a folder").unwrap();
@@ -348,7 +348,7 @@ fn readers_and_writers_at_once() {
         });
         let (mut seen, mut from) = (Vec::new(), None);
         loop {
-            // Asked before it is read: all that was written is there then.
+            // Checked before the read, so that the read sees every line that was written.
             let done = writers.iter().all(std::thread::ScopedJoinHandle::is_finished);
             let page = logs.read(root.execution_id(), from, 50).unwrap();
             if done && page.lines.is_empty() && !page.more {

@@ -1,6 +1,5 @@
-//! Lines on their way into the files. A line is one `write`: it is there after the process was
-//! killed, and perhaps not after a power cut. Nothing here waits for a disk to be ready, and a line
-//! that cannot be written is dropped.
+//! Writes lines into the files. A line is one `write`: it survives a killed process, and perhaps
+//! not a power cut. Nothing here waits for a disk, and a line that cannot be written is dropped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -11,8 +10,8 @@ use indelible_journal::{Micros, Timestamp};
 
 use super::segments;
 
-/// After a write that failed, lines are dropped for so long before another is tried: a disk that is
-/// full stays so for a while, and each attempt costs a call.
+/// For so long after a failed write, lines are dropped without another try: a full disk stays full
+/// for a while, and each try costs a call.
 const PAUSE: Micros = Micros::from_millis(1_000);
 
 /// How much is kept.
@@ -24,12 +23,12 @@ pub(super) struct Bounds {
 
 /// What came of a line.
 #[derive(Debug)]
-pub(super) enum Wrote {
+pub(super) enum WriteOutcome {
     /// It is there.
     Line,
-    /// It was dropped, as others before it.
+    /// It was dropped, like the line before it.
     Dropped,
-    /// It was dropped, and those before it were not.
+    /// It was dropped, and the line before it was not.
     Failed(io::Error),
     /// It is there, and so many before it were dropped.
     Again(u64),
@@ -39,7 +38,7 @@ pub(super) enum Wrote {
 pub(super) struct Writer {
     folder: PathBuf,
     bounds: Bounds,
-    /// Opened with the first line: before that, the folder may be another process's.
+    /// Opened with the first line: before that, another process may hold the folder.
     open: Option<Segment>,
     /// Since when lines are dropped, and how many were.
     failing: Option<(Timestamp, u64)>,
@@ -49,7 +48,7 @@ struct Segment {
     number: u64,
     file: File,
     bytes: u64,
-    /// What is there last is no whole line: a line feed comes before the next one.
+    /// The file does not end with a whole line, so a line feed comes before the next one.
     torn: bool,
 }
 
@@ -59,29 +58,29 @@ impl Writer {
     }
 
     /// Writes a line, or drops it.
-    pub(super) fn write(&mut self, now: Timestamp, line: &[u8]) -> Wrote {
+    pub(super) fn write(&mut self, now: Timestamp, line: &[u8]) -> WriteOutcome {
         if let Some((since, dropped)) = &mut self.failing
             // A clock that was set back does not make the pause longer.
             && (*since..since.saturating_add(PAUSE)).contains(&now)
         {
             *dropped += 1;
-            return Wrote::Dropped;
+            return WriteOutcome::Dropped;
         }
         let wrote = self.try_write(line);
         if wrote.is_err() {
-            // Looked at anew when it is tried again: the file may be gone, or half a line in it.
+            // Opened again by the next try: the file may be gone, or end with half a line.
             self.open = None;
         }
         match (wrote, self.failing.take()) {
-            (Ok(()), None) => Wrote::Line,
-            (Ok(()), Some((_, dropped))) => Wrote::Again(dropped),
+            (Ok(()), None) => WriteOutcome::Line,
+            (Ok(()), Some((_, dropped))) => WriteOutcome::Again(dropped),
             (Err(error), None) => {
                 self.failing = Some((now, 1));
-                Wrote::Failed(error)
+                WriteOutcome::Failed(error)
             }
             (Err(_), Some((_, dropped))) => {
                 self.failing = Some((now, dropped + 1));
-                Wrote::Dropped
+                WriteOutcome::Dropped
             }
         }
     }
@@ -147,7 +146,7 @@ impl Segment {
                 Ok(count) => {
                     self.bytes += count as u64;
                     rest = &rest[count..];
-                    // Until the last byte is there.
+                    // Torn until the last byte is written.
                     self.torn = !rest.is_empty();
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

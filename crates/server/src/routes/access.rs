@@ -7,31 +7,32 @@ use indelible_api::Problem;
 use indelible_api::access::{AuditEntry, AuditPage, NewToken, Tokens, WhoAmI};
 use indelible_idempotency::ConsumerNamespace;
 use indelible_journal::Timestamp;
-use indelible_records::audit::{About, Place};
+use indelible_records::audit::{AuditPosition, AuditSubject};
 use indelible_runtime::Lane;
 
 use crate::answer::Answer;
 use crate::auth::TokenId;
 use crate::refusal::not_found;
-use crate::request::{Asked, DEFAULT_NAMESPACE, malformed};
+use crate::request::{ApiRequest, DEFAULT_NAMESPACE, malformed};
 use crate::state::State;
 
 /// Who a credential stands for.
-pub(super) async fn who(_: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn who(_: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     Ok(Answer::ok(&WhoAmI::from(&asked.caller)))
 }
 
 /// All API keys.
-pub(super) async fn list(state: Arc<State>, _: Asked) -> Result<Answer, Problem> {
+pub(super) async fn list(state: Arc<State>, _: ApiRequest) -> Result<Answer, Problem> {
     let tokens = state.tokens.list().await.map_err(|error| state.token_error(&error))?;
     Ok(Answer::ok(&Tokens { tokens }))
 }
 
 /// Makes an API key.
-pub(super) async fn create(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn create(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     if asked.header(indelible_api::header::IDEMPOTENCY_KEY)?.is_some() {
         return Err(malformed(
-            "making an API key takes no idempotency key: its answer is a secret",
+            "creating an API key does not take an idempotency key, because the response contains a \
+             secret",
         ));
     }
     let new: NewToken = asked.json()?;
@@ -40,11 +41,11 @@ pub(super) async fn create(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
     Ok(Answer::json(StatusCode::CREATED, &made))
 }
 
-/// Revokes an API key. Again is the same, under a key or not.
-pub(super) async fn revoke(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+/// Revokes an API key. Revoking it again does the same, with an idempotency key or without.
+pub(super) async fn revoke(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let id = asked.param("token").parse::<TokenId>();
-    let id = id.map_err(|_| malformed("the token in the path is none"))?;
-    // It makes no difference, but one that is none is refused here as everywhere.
+    let id = id.map_err(|_| malformed("the token id in the path is invalid"))?;
+    // The key has no effect here, but an invalid one is refused as everywhere.
     asked.key(&ConsumerNamespace::new(DEFAULT_NAMESPACE).expect("it is one"))?;
     let token = state.tokens.revoke(id, state.now(), asked.caller.actor()).await;
     let token = token.map_err(|error| state.token_error(&error))?;
@@ -52,12 +53,12 @@ pub(super) async fn revoke(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
 }
 
 /// A page of the audit record.
-pub(super) async fn audit(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn audit(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let place = match (asked.query("cursor"), asked.time("before")) {
-        (Some(_), Some(_)) => return Err(malformed("before and cursor exclude each other")),
-        (Some(cursor), None) => {
-            read_place(cursor).ok_or_else(|| malformed("cursor: not one of this list"))?
-        }
+        (Some(_), Some(_)) => return Err(malformed("before and cursor cannot be used together")),
+        (Some(cursor), None) => read_place(cursor).ok_or_else(|| {
+            malformed("cursor was not issued for this list; leave it out to begin anew")
+        })?,
         (None, before) => before.unwrap_or(Timestamp::MAX).into(),
     };
     let limit = asked.limit();
@@ -67,10 +68,12 @@ pub(super) async fn audit(state: Arc<State>, asked: Asked) -> Result<Answer, Pro
         let next = next.map(|entry| write_place(&entry.place()));
         let entries = entries.into_iter().map(|entry| {
             let (execution, promise, subject) = match entry.about {
-                About::Execution(key) => (Some(key), None, None),
-                About::Promise(key, promise) => (Some(key), Some(promise), None),
-                About::Component(name, digest) => (None, None, Some(format!("{name} {digest}"))),
-                About::Subject(subject) => (None, None, Some(subject)),
+                AuditSubject::Execution(key) => (Some(key), None, None),
+                AuditSubject::Promise(key, promise) => (Some(key), Some(promise), None),
+                AuditSubject::Component(name, digest) => {
+                    (None, None, Some(format!("{name} {digest}")))
+                }
+                AuditSubject::Subject(subject) => (None, None, Some(subject)),
             };
             AuditEntry {
                 at: entry.at.to_string(),
@@ -88,12 +91,12 @@ pub(super) async fn audit(state: Arc<State>, asked: Asked) -> Result<Answer, Pro
 }
 
 /// `TIME_ID`: microseconds, and the id in hexadecimal digits.
-fn write_place(place: &Place) -> String {
+fn write_place(place: &AuditPosition) -> String {
     format!("{}_{}", place.at.as_micros(), data_encoding::HEXLOWER.encode(&place.id))
 }
 
-fn read_place(text: &str) -> Option<Place> {
+fn read_place(text: &str) -> Option<AuditPosition> {
     let (at, id) = text.split_once('_')?;
     let id = data_encoding::HEXLOWER.decode(id.as_bytes()).ok()?;
-    Some(Place { at: Timestamp::from_micros(at.parse().ok()?)?, id: id.try_into().ok()? })
+    Some(AuditPosition { at: Timestamp::from_micros(at.parse().ok()?)?, id: id.try_into().ok()? })
 }

@@ -10,22 +10,23 @@ use indelible_records::backup::{self, Writer};
 use indelible_runtime::EngineError;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
+use tracing::{error, warn};
 
 use crate::answer::{Answer, Pieces};
 use crate::auth::audited;
-use crate::request::Asked;
+use crate::request::ApiRequest;
 use crate::state::State;
 
 const KIND: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// What the audit record calls it: whoever has a backup has everything.
+/// Audited, since a backup holds the data of all namespaces.
 const ACTION: &str = "backup";
 
 /// Sends everything.
-pub(super) async fn backup(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn backup(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let room = Arc::clone(&state.backups).try_acquire_owned();
     let room = room.map_err(|_| {
-        Problem::new(Code::Busy, "a backup is being taken already, and there is one at a time")
+        Problem::new(Code::Busy, "another backup is in progress; only one can run at a time")
     })?;
     let store = state.engine.store().clone();
     let entry = audited(state.now(), asked.caller.actor(), ACTION, &"store");
@@ -43,17 +44,17 @@ pub(super) async fn backup(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
     Ok(Answer::pieces(KIND, Box::new(reader).pieces()))
 }
 
-/// A backup that does not come to its end: what was sent is none.
+/// A backup that was cut off: the bytes that were sent are no backup.
 #[derive(Debug, thiserror::Error)]
-#[error("the backup ends before its end: {0}")]
-pub(crate) struct Cut(String);
+#[error("the backup was cut short: {0}")]
+pub(crate) struct BackupCutOff(String);
 
 struct Reader {
     state: Arc<State>,
     writer: Writer,
-    /// Looked at again before each piece: a key that is revoked gets no more.
+    /// Checked again before each piece: a revoked key gets no more.
     credential: Option<HeaderValue>,
-    /// A snapshot is not held for ever, however slowly it is taken.
+    /// Bounds how long the snapshot is held, however slowly the client reads.
     until: Instant,
     _room: OwnedSemaphorePermit,
 }
@@ -65,7 +66,6 @@ impl Reader {
             if let Err(why) = self.may_go_on() {
                 return Some((Err(self.cut(why)), None));
             }
-            let state = Arc::clone(&self.state);
             let read = tokio::task::spawn_blocking(move || {
                 let piece = self.writer.next();
                 (self, piece)
@@ -75,8 +75,8 @@ impl Reader {
                 Ok((reader, Ok(Some(piece)))) => Some((Ok(piece), Some(reader.pieces()))),
                 Ok((reader, Err(error))) => Some((Err(reader.cut(&error.to_string())), None)),
                 Err(error) => {
-                    state.trouble(&format!("a backup: {error}"));
-                    Some((Err(Cut(error.to_string())), None))
+                    error!(%error, "backup panicked");
+                    Some((Err(BackupCutOff(error.to_string())), None))
                 }
             }
         })
@@ -84,21 +84,21 @@ impl Reader {
 
     fn may_go_on(&self) -> Result<(), &'static str> {
         if self.state.is_draining() {
-            return Err("the server stops");
+            return Err("the server is stopping");
         }
         if Instant::now() >= self.until {
-            return Err("it takes longer than it may");
+            return Err("the time limit for a backup passed");
         }
         let caller = self.state.access.authenticate(self.credential.as_ref(), self.state.now());
         match caller {
             Ok(caller) if caller.may(Role::Admin) => Ok(()),
-            _ => Err("the credential is no longer good"),
+            _ => Err("the credential is no longer valid"),
         }
     }
 
-    /// Whoever looks after the server is told, and the client finds no end.
-    fn cut(&self, why: &str) -> Cut {
-        self.state.trouble(&format!("a backup was cut off: {why}"));
-        Cut(why.to_owned())
+    /// The log says why, and the client finds no end.
+    fn cut(&self, why: &str) -> BackupCutOff {
+        warn!(error = why, "backup was cut off");
+        BackupCutOff(why.to_owned())
     }
 }

@@ -1,26 +1,26 @@
-//! Starting functions, and what comes of them. A repeated request meets what the first one led to,
+//! Starting functions, and their outcomes. A repeated request finds what the first one led to,
 //! whatever happened in between.
 
 use std::sync::Arc;
 
 use http::StatusCode;
-use indelible_api::call::{Failed, GoesOn, Operation, Returned, Started, Verdict};
+use indelible_api::call::{Failed, Operation, Returned, Started, StillRunning, Verdict};
 use indelible_api::{Code, Problem};
 use indelible_idempotency::ConsumerNamespace;
 use indelible_journal::{Ending, ErrorKind, ExecutionId, Failure, OperationId, Timestamp};
-use indelible_runtime::{OperationView, Start, StartedExecution, Submitted, Verdict as Met};
+use indelible_runtime::{OperationView, Start, StartedExecution, Submission, Verdict as Met};
 
 use crate::answer::Answer;
 use crate::refusal::not_found;
-use crate::request::{Asked, domain, operation_id};
+use crate::request::{ApiRequest, domain, operation_id};
 use crate::state::State;
 use crate::wire;
 
 /// Starts a function and waits for its outcome.
-pub(super) async fn call(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn call(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let _waiter = state.waiter()?;
-    // If the caller goes, this is dropped, and a volatile function with it (V-13, V-18).
-    let mut submitted = begin(&state, &asked).await?;
+    // If the caller disconnects, this is dropped, and a volatile function with it (V-13, V-18).
+    let mut submitted = start_call(&state, &asked).await?;
     let ended = tokio::select! {
         biased;
         ended = submitted.outcome() => Some(ended.map_err(|error| state.engine_error(&error))?),
@@ -32,7 +32,8 @@ pub(super) async fn call(state: Arc<State>, asked: Asked) -> Result<Answer, Prob
     match ended {
         Some(ending) => told(execution, Some(operation), &ending, Some(met)),
         None => {
-            // C-2: first or duplicate alike, where to ask; what is told is durable.
+            // C-2: the first request and a duplicate are both told where to ask. What is told must
+            // be durable.
             let durable = submitted.durable().await;
             durable.map_err(|error| state.engine_error(&error))?;
             let answer = goes_on(execution, Some(operation), &where_to_ask(&asked, started)?);
@@ -44,8 +45,8 @@ pub(super) async fn call(state: Arc<State>, asked: Asked) -> Result<Answer, Prob
 }
 
 /// Starts a function.
-pub(super) async fn start(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
-    let submitted = begin(&state, &asked).await?;
+pub(super) async fn start(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
+    let submitted = start_call(&state, &asked).await?;
     submitted.durable().await.map_err(|error| state.engine_error(&error))?;
     let started = submitted.started();
     let body = Started {
@@ -61,7 +62,7 @@ pub(super) async fn start(state: Arc<State>, asked: Asked) -> Result<Answer, Pro
     Ok(answer)
 }
 
-async fn begin(state: &State, asked: &Asked) -> Result<Submitted, Problem> {
+async fn start_call(state: &State, asked: &ApiRequest) -> Result<Submission, Problem> {
     let namespace = asked.namespace()?;
     let conflict = asked.conflict_if_in_flight()?;
     let start = Start {
@@ -77,11 +78,12 @@ async fn begin(state: &State, asked: &Asked) -> Result<Submitted, Problem> {
     let submitted = state.engine.submit(start).await;
     let submitted = submitted.map_err(|refused| state.start_refused(&refused))?;
     if conflict && submitted.started().verdict == Met::InFlight {
-        // That it goes on is an answer too (D2).
+        // The answer "in flight" must be durable too (D2).
         submitted.durable().await.map_err(|error| state.engine_error(&error))?;
-        // Whoever asks like this has no interest in it: dropped, not kept.
+        // This caller asked not to be attached, so `submitted` is dropped and not detached.
         let started = submitted.started().clone();
-        let problem = Problem::new(Code::InFlight, "an operation under this key or id goes on");
+        let problem =
+            Problem::new(Code::InFlight, "an operation under this key or id is still running");
         return Err(Problem {
             execution_id: Some(started.execution_id.to_string()),
             operation_id: Some(started.operation_id.to_string()),
@@ -93,7 +95,7 @@ async fn begin(state: &State, asked: &Asked) -> Result<Submitted, Problem> {
 }
 
 /// Waits for the outcome of an execution.
-pub(super) async fn outcome(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn outcome(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let _waiter = state.waiter()?;
     let (execution, found) = state.execution(&asked).await?;
     let operation = execution.is_root().then(|| found.operation_id.to_string());
@@ -101,7 +103,7 @@ pub(super) async fn outcome(state: Arc<State>, asked: Asked) -> Result<Answer, P
         biased;
         ended = state.engine.outcome(&execution) => {
             let ended = ended.map_err(|error| state.engine_error(&error))?;
-            // It was there a moment ago: retention has removed it, or it was lost in memory.
+            // It existed a moment ago: retention has deleted it, or it was volatile and is gone.
             Some(ended.ok_or_else(not_found)?)
         }
         () = state.wait(asked.wait()) => None,
@@ -113,7 +115,7 @@ pub(super) async fn outcome(state: Arc<State>, asked: Asked) -> Result<Answer, P
 }
 
 /// The execution that an operation led to.
-pub(super) async fn operation(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn operation(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let namespace = asked.namespace()?;
     let id = operation_id(asked.param("operation"))?;
     let known = known(&state, &namespace, &id).await?;
@@ -126,8 +128,11 @@ pub(super) async fn operation(state: Arc<State>, asked: Asked) -> Result<Answer,
     }))
 }
 
-/// Waits for the outcome of an operation: also of one whose execution retention has taken (V-31).
-pub(super) async fn operation_outcome(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+/// Waits for the outcome of an operation, also if retention has deleted its execution (V-31).
+pub(super) async fn operation_outcome(
+    state: Arc<State>,
+    asked: ApiRequest,
+) -> Result<Answer, Problem> {
     let _waiter = state.waiter()?;
     let namespace = asked.namespace()?;
     let id = operation_id(asked.param("operation"))?;
@@ -139,8 +144,8 @@ pub(super) async fn operation_outcome(state: Arc<State>, asked: Asked) -> Result
             let ended = ended.map_err(|error| state.engine_error(&error))?;
             // Not 404: that would read as if it had never been (V-33, V-35).
             Some(ended.ok_or_else(|| {
-                let detail = "the operation was in memory alone and is gone; the request, repeated \
-                              under the same name, tells whether it can be done again";
+                let detail = "the operation was only in memory and is lost; repeat the request \
+                     under the same key or id to learn whether it can run again";
                 Problem {
                     operation_id: Some(id.to_string()),
                     ..Problem::new(Code::Indeterminate, detail)
@@ -157,7 +162,7 @@ pub(super) async fn operation_outcome(state: Arc<State>, asked: Asked) -> Result
 }
 
 /// An operation that is remembered.
-struct Known {
+struct KnownOperation {
     execution_id: ExecutionId,
     in_progress: bool,
     accepted_at: Timestamp,
@@ -167,25 +172,25 @@ async fn known(
     state: &State,
     namespace: &ConsumerNamespace,
     id: &OperationId,
-) -> Result<Known, Problem> {
+) -> Result<KnownOperation, Problem> {
     let view = state.engine.operation(&domain(namespace), id).await;
     match view.map_err(|error| state.engine_error(&error))? {
         OperationView::Known { execution_id, in_progress, accepted_at } => {
-            Ok(Known { execution_id, in_progress, accepted_at })
+            Ok(KnownOperation { execution_id, in_progress, accepted_at })
         }
         OperationView::Unknown => Err(not_found()),
         OperationView::Expired => {
-            let detail = "the operation id is unknown, and older than operations are remembered";
+            let detail = "the operation id is unknown and older than the retention of operations";
             Err(Problem::new(Code::Expired, detail))
         }
         OperationView::FromTheFuture => {
-            let detail = "the operation id was made in the future";
+            let detail = "the operation id lies in the future";
             Err(Problem::new(Code::OperationIdFromTheFuture, detail))
         }
     }
 }
 
-/// What a caller is told that a request met.
+/// The verdict as the API names it.
 fn verdict(met: Met, failed: bool) -> Verdict {
     match met {
         Met::Fresh => Verdict::Fresh,
@@ -244,10 +249,10 @@ fn outcome_path_by_name(namespace: &ConsumerNamespace, operation: &OperationId) 
     format!("/v1/operations/{operation}/outcome?namespace={namespace}")
 }
 
-/// Where the outcome of what was started is, or will be: what goes on is asked for by its execution,
-/// which may stay for longer than its name. Of what is over the execution may be gone, and its name
-/// is remembered.
-fn where_to_ask(asked: &Asked, started: &StartedExecution) -> Result<String, Problem> {
+/// The path of the outcome. For an operation in flight it names the execution, which may be kept
+/// for longer than the operation's record. For one that is over it names the operation, since its
+/// execution may be deleted already.
+fn where_to_ask(asked: &ApiRequest, started: &StartedExecution) -> Result<String, Problem> {
     Ok(match started.verdict {
         Met::Fresh | Met::InFlight => outcome_path(&started.execution_id),
         Met::Prior => outcome_path_by_name(&asked.namespace()?, &started.operation_id),
@@ -256,6 +261,6 @@ fn where_to_ask(asked: &Asked, started: &StartedExecution) -> Result<String, Pro
 
 /// 202, with where to ask.
 fn goes_on(execution: &ExecutionId, operation_id: Option<String>, location: &str) -> Answer {
-    let body = GoesOn { execution_id: execution.to_string(), operation_id };
+    let body = StillRunning { execution_id: execution.to_string(), operation_id };
     Answer::json(StatusCode::ACCEPTED, &body).location(location)
 }

@@ -10,16 +10,17 @@ use indelible_api::{Code, Problem};
 use indelible_idempotency::ConsumerNamespace;
 use indelible_journal::{ComponentDigest, Durability, Idempotency};
 use indelible_runtime::guest::Manifest;
-use indelible_runtime::{Asked as Wanted, ComponentName, Version};
+use indelible_runtime::{Attribution, ComponentName, Version};
+use tracing::error;
 
 use crate::answer::Answer;
-use crate::request::{Asked, SERVER_NAMESPACE};
+use crate::request::{ApiRequest, SERVER_NAMESPACE};
 use crate::state::State;
 
 type Row = (ComponentName, ComponentDigest, Vec<Version>);
 
 /// All components.
-pub(super) async fn list(state: Arc<State>, _: Asked) -> Result<Answer, Problem> {
+pub(super) async fn list(state: Arc<State>, _: ApiRequest) -> Result<Answer, Problem> {
     let mut components = Vec::new();
     for row in rows(&state).await? {
         components.push(component(&state, row).await?);
@@ -28,7 +29,7 @@ pub(super) async fn list(state: Arc<State>, _: Asked) -> Result<Answer, Problem>
 }
 
 /// One of them.
-pub(super) async fn get(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn get(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let name = asked.param("component");
     let row = rows(&state).await?.into_iter().find(|(known, ..)| known.as_str() == name);
     let none = || Problem::new(Code::NoSuchComponent, "no component of this name is deployed");
@@ -36,7 +37,7 @@ pub(super) async fn get(state: Arc<State>, asked: Asked) -> Result<Answer, Probl
 }
 
 /// What can be called.
-pub(super) async fn functions(state: Arc<State>, _: Asked) -> Result<Answer, Problem> {
+pub(super) async fn functions(state: Arc<State>, _: ApiRequest) -> Result<Answer, Problem> {
     let mut functions = Vec::new();
     for row in rows(&state).await? {
         functions.extend(component(&state, row).await?.functions);
@@ -45,16 +46,17 @@ pub(super) async fn functions(state: Arc<State>, _: Asked) -> Result<Answer, Pro
 }
 
 /// Deploys a component.
-pub(super) async fn deploy(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn deploy(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let name = asked.param("component").to_owned();
     let namespace = ConsumerNamespace::new(SERVER_NAMESPACE).expect("it is one");
     let key = asked.key(&namespace)?;
-    let wanted = Wanted { actor: Some(asked.caller.actor().clone()), reason: String::new(), key };
+    let wanted =
+        Attribution { actor: Some(asked.caller.actor().clone()), reason: String::new(), key };
     let (engine, called, bytes) = (Arc::clone(&state.engine), name.clone(), asked.body);
     let runtime = tokio::runtime::Handle::current();
-    // Compiling takes a second, which connections do not wait for. It goes on if the caller goes,
-    // and its bytes are counted for as long as it has them. How many are compiled at a time is up
-    // to the engine, which knows how much work each is.
+    // Compiling takes a second, so it must not block connections. It continues if the caller
+    // disconnects, and its bytes are counted until it ends. The engine bounds how many compile at a
+    // time, since it knows how much work each is.
     let held = asked.held;
     let deploy = move || {
         let deployed = runtime.block_on(engine.deploy(&called, &bytes, wanted));
@@ -62,8 +64,8 @@ pub(super) async fn deploy(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
         deployed
     };
     let done = tokio::task::spawn_blocking(deploy).await.map_err(|error| {
-        state.trouble(&format!("a deployment panicked: {error}"));
-        Problem::new(Code::Internal, "the server's log says more")
+        error!(%error, "deployment panicked");
+        Problem::new(Code::Internal, "an internal error occurred; see the server's log")
     })?;
     let done = done.map_err(|refused| state.not_deployed(&refused))?;
     let verdict = if done.prior { Verdict::PriorResult } else { Verdict::Fresh };

@@ -1,5 +1,5 @@
-//! Signals, cancels, and what people decide. Everything is answered when it is durable, and done
-//! once under a key.
+//! Signals, cancels, and people's decisions. Each is answered when it is durable, and done once
+//! under a key.
 
 use std::sync::Arc;
 
@@ -12,29 +12,28 @@ use indelible_http::Response;
 use indelible_idempotency::ConsumerNamespace;
 use indelible_journal::{JournalKey, Namespace, PromiseId, SignalName};
 use indelible_runtime::{
-    Asked as Wanted, Cancelling as Done, Decided, Done as Outcome, EngineError, Lane, Reads,
-    Resolution,
+    Attribution, CancelOutcome, EngineError, Lane, PersonDecision, Reads, Receipt, Resolution,
 };
 use serde::Serialize;
 
 use crate::answer::Answer;
 use crate::refusal::not_found;
-use crate::request::{Asked, domain, malformed};
+use crate::request::{ApiRequest, domain, malformed};
 use crate::seal::Seal;
-use crate::state::{Found, State};
+use crate::state::{OwnedExecution, State};
 
 /// The longest reason, in bytes: what the audit record keeps.
 const REASON_BYTES_MAX: usize = indelible_runtime::AUDIT_TEXT_BYTES_MAX;
 
-/// So many unresolved effects are looked at for one page: others' are passed over. Up to three reads
-/// each: a page takes some milliseconds.
+/// How many unresolved effects one page looks at; those of other namespaces are skipped. Up to
+/// three reads each: a page takes some milliseconds.
 const UNRESOLVED_LOOKED_AT_MAX: usize = 100;
 
 /// Sends a signal.
-pub(super) async fn signal(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn signal(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let (execution, found) = state.execution(&asked).await?;
     let name = SignalName::new(asked.param("signal"));
-    let name = name.map_err(|error| malformed(format!("the signal's name: {error}")))?;
+    let name = name.map_err(|error| malformed(format!("invalid signal name: {error}")))?;
     let payload = asked.any_json()?;
     let wanted = wanted(&asked, &found, String::new())?;
     let done = state.engine.signal(&execution, &name, payload, wanted).await;
@@ -43,16 +42,16 @@ pub(super) async fn signal(state: Arc<State>, asked: Asked) -> Result<Answer, Pr
 }
 
 /// Asks an execution to end.
-pub(super) async fn cancel(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn cancel(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let (execution, found) = state.execution(&asked).await?;
     let wanted = wanted(&asked, &found, reason(&asked)?)?;
     let done = state.engine.cancel(&execution, wanted).await;
     let done = done.map_err(|error| state.not_done(&error))?;
-    Ok(answer(&done, &Cancelling { already: done.value == Done::Already }))
+    Ok(answer(&done, &Cancelling { already: done.value == CancelOutcome::Already }))
 }
 
-/// Lets a held execution go on.
-pub(super) async fn release(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+/// Lets a stuck execution go on.
+pub(super) async fn release(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let (execution, found) = state.execution(&asked).await?;
     let decided = decided(&asked, &found, reason(&asked)?)?;
     let done = state.engine.release(&execution, decided).await;
@@ -60,24 +59,24 @@ pub(super) async fn release(state: Arc<State>, asked: Asked) -> Result<Answer, P
     Ok(answer(&done, &control::Done {}))
 }
 
-/// Ends a held execution as failed.
-pub(super) async fn fail(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+/// Ends a stuck execution as failed.
+pub(super) async fn fail(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let _waiter = state.waiter()?;
     let (execution, found) = state.execution(&asked).await?;
     let decided = decided(&asked, &found, reason(&asked)?)?;
-    // It takes as long as what is in flight: a stop does not wait for that.
+    // Ending takes as long as the requests in flight, and a stop does not wait for it.
     let done = tokio::select! {
         done = state.engine.fail(&execution, decided) => done,
-        () = state.draining() => return Err(Problem::new(Code::Stopping, "the server stops")),
+        () = state.draining() => return Err(Problem::new(Code::Stopping, "the server is stopping")),
     };
     let done = done.map_err(|error| state.not_done(&error))?;
     Ok(answer(&done, &control::Done {}))
 }
 
-/// Says how an effect ended of which nobody knew.
-pub(super) async fn resolve(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+/// Resolves an effect: a person says how it ended.
+pub(super) async fn resolve(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let promise = asked.param("promise").parse::<PromiseId>();
-    let promise = promise.map_err(|_| malformed("the promise in the path is none"))?;
+    let promise = promise.map_err(|_| malformed("the promise id in the path is invalid"))?;
     let execution = promise.parent().ok_or_else(not_found)?;
     let found = state.find(&asked, &execution).await?;
     let Resolve { resolution, reason } = asked.json()?;
@@ -87,7 +86,7 @@ pub(super) async fn resolve(state: Arc<State>, asked: Asked) -> Result<Answer, P
         control::Resolution::RunAgain {} => Resolution::RunAgain,
         control::Resolution::Happened { status, headers, body } => {
             if !(100..=999).contains(&status) {
-                return Err(malformed("status: a number from 100 to 999"));
+                return Err(malformed("status must be a number from 100 to 999"));
             }
             let headers = headers.into_iter().map(|(name, value)| (name, Bytes::from(value)));
             let (headers, body) = (headers.collect(), Bytes::from(body));
@@ -100,8 +99,8 @@ pub(super) async fn resolve(state: Arc<State>, asked: Asked) -> Result<Answer, P
     Ok(answer(&done, &control::Done {}))
 }
 
-/// Effects of which nobody knows whether they happened.
-pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+/// Lists unresolved effects.
+pub(super) async fn unresolved(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let namespace = domain(&asked.namespace()?);
     let limit = asked.limit();
     let after = match asked.query("cursor") {
@@ -109,11 +108,11 @@ pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer
         Some(text) => {
             let place = state.seal.open_text(text).and_then(|text| place(&text));
             Some(place.ok_or_else(|| {
-                malformed("cursor: not one of this list; without one the list begins anew")
+                malformed("cursor was not issued for this list; leave it out to begin anew")
             })?)
         }
     };
-    // Not the state: what waits to be read must not hold the engine.
+    // Only the seal is captured: a read that waits in its lane must not keep the engine alive.
     let seal = Arc::clone(&state.seal);
     let answer = state.read(Lane::Lists, move |reads| {
         let page = unresolved_page(&seal, reads, after.as_ref(), limit, &namespace)?;
@@ -122,7 +121,8 @@ pub(super) async fn unresolved(state: Arc<State>, asked: Asked) -> Result<Answer
     answer.await
 }
 
-/// Effects of a namespace behind one. Who has looked at many of others' goes on behind those.
+/// A page of a namespace's effects after `after`. If it was filled by effects of other namespaces,
+/// its cursor continues after those.
 fn unresolved_page(
     seal: &Seal,
     reads: &Reads<'_>,
@@ -170,14 +170,14 @@ fn place(text: &str) -> Option<(JournalKey, PromiseId)> {
 }
 
 /// The reason in the body, if there is one.
-fn reason(asked: &Asked) -> Result<String, Problem> {
+fn reason(asked: &ApiRequest) -> Result<String, Problem> {
     let Reason { reason } = asked.optional_json()?;
     bounded(reason)
 }
 
 fn bounded(reason: String) -> Result<String, Problem> {
     if reason.len() > REASON_BYTES_MAX {
-        return Err(malformed(format!("reason: more than {REASON_BYTES_MAX} bytes")));
+        return Err(malformed(format!("reason must not exceed {REASON_BYTES_MAX} bytes")));
     }
     Ok(reason)
 }
@@ -185,33 +185,44 @@ fn bounded(reason: String) -> Result<String, Problem> {
 /// The reason of a decision, which has one.
 pub(super) fn decision(reason: String) -> Result<String, Problem> {
     if reason.trim().is_empty() {
-        return Err(malformed("reason: a decision has one"));
+        return Err(malformed("reason is missing: a decision needs one"));
     }
     bounded(reason)
 }
 
-/// Keys of commands belong to the namespace of what they are about.
-fn key_namespace(found: &Found) -> Result<ConsumerNamespace, Problem> {
+/// A command's idempotency key belongs to the namespace of the execution that it is about.
+fn key_namespace(found: &OwnedExecution) -> Result<ConsumerNamespace, Problem> {
     ConsumerNamespace::new(found.namespace.as_str()).map_err(|_| {
-        Problem::new(Code::ReservedNamespace, "what is the server's own takes no idempotency key")
+        Problem::new(
+            Code::ReservedNamespace,
+            "a request about the server itself does not take an idempotency key",
+        )
     })
 }
 
-fn wanted(asked: &Asked, found: &Found, reason: String) -> Result<Wanted, Problem> {
-    let Decided { actor, reason, key } = decided(asked, found, reason)?;
-    Ok(Wanted { actor: Some(actor), reason, key })
+fn wanted(
+    asked: &ApiRequest,
+    found: &OwnedExecution,
+    reason: String,
+) -> Result<Attribution, Problem> {
+    let PersonDecision { actor, reason, key } = decided(asked, found, reason)?;
+    Ok(Attribution { actor: Some(actor), reason, key })
 }
 
-fn decided(asked: &Asked, found: &Found, reason: String) -> Result<Decided, Problem> {
+fn decided(
+    asked: &ApiRequest,
+    found: &OwnedExecution,
+    reason: String,
+) -> Result<PersonDecision, Problem> {
     let key = match asked.header(indelible_api::header::IDEMPOTENCY_KEY)? {
         None => None,
         Some(_) => asked.key(&key_namespace(found)?)?,
     };
-    Ok(Decided { actor: asked.caller.actor().clone(), reason, key })
+    Ok(PersonDecision { actor: asked.caller.actor().clone(), reason, key })
 }
 
 /// What was done, and whether it had been done before.
-pub(super) fn answer<T>(done: &Outcome<T>, body: &impl Serialize) -> Answer {
+pub(super) fn answer<T>(done: &Receipt<T>, body: &impl Serialize) -> Answer {
     let verdict = if done.prior { Verdict::PriorResult } else { Verdict::Fresh };
     Answer::ok(body).verdict(verdict)
 }

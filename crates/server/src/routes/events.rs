@@ -1,14 +1,14 @@
-//! The events of an execution as they happen: server-sent events, read from the journal. What is
-//! sent is durable, and a stream that breaks goes on where it was: the id of an event says which
-//! attempt it belongs to and its place in that attempt's journal.
+//! The events of an execution as they happen: server-sent events, read from the journal. Only
+//! durable events are sent. A stream that breaks can be resumed: the id of an event names its
+//! attempt and its place in that attempt's journal.
 //!
 //! ```text
 //! id: 1:4
 //! event: InvokeStarted
 //! data: {"v":2,"execution":"…@1","sequence":4,…}
 //! ```
-//! After the last one comes `event: over`, and the stream ends; whoever asks again behind that is
-//! answered 204.
+//! After the last event comes `event: over`, and the stream ends. A client that resumes after it
+//! gets 204.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,27 +22,27 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::answer::{Answer, Pieces};
 use crate::refusal::not_found;
-use crate::request::{Asked, malformed};
+use crate::request::{ApiRequest, malformed};
 use crate::state::State;
 
-/// How often a stream without events says that it is alive: proxies close what is silent, and a
+/// How often a stream without events sends a comment: proxies close silent connections, and a
 /// client that has gone is noticed.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// Events are read and sent in pieces of about this size: more is not in memory for a client that
-/// does not read.
+/// Events are read and sent in pieces of about this size, which bounds the memory that a client
+/// holds that does not read.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECE_EVENTS: usize = 256;
 
-/// What the id of the last message says: after it nothing comes.
+/// The id of the last message: nothing follows it.
 const OVER: &str = "over";
 
 /// Follows an execution.
-pub(super) async fn watch(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn watch(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let waiter = state.waiter()?;
     let (execution, _) = state.execution(&asked).await?;
     let last = asked.header("last-event-id")?.filter(|id| !id.is_empty());
-    // Before anything is read: what comes in between is not missed.
+    // Subscribed before the first read, so that no change in between is missed.
     let follow = state.engine.follow(&execution);
     let first = state.engine.execution(&execution).await;
     let first = first.map_err(|error| state.engine_error(&error))?;
@@ -50,16 +50,16 @@ pub(super) async fn watch(state: Arc<State>, asked: Asked) -> Result<Answer, Pro
         Some(OVER) => return Ok(Answer::empty(StatusCode::NO_CONTENT)),
         Some(id) => {
             let (key, sequence) = read_id(&execution, id)
-                .ok_or_else(|| malformed("last-event-id: not an id of this stream"))?;
+                .ok_or_else(|| malformed("last-event-id does not belong to this stream"))?;
             // What was never sent cannot be the last that was received.
             let Some(row) = &first else { return Err(not_found()) };
             if row.key < key || row.key == key && row.length <= sequence {
-                return Err(malformed("last-event-id: there is no such event"));
+                return Err(malformed("last-event-id names an event that does not exist"));
             }
-            Some(Place { key, next: sequence.saturating_add(1), ended: false })
+            Some(StreamPosition { key, next: sequence.saturating_add(1), ended: false })
         }
         None if first.is_some() => None,
-        // In memory alone: it has no events before its end.
+        // A volatile execution has no stored events before its end.
         None => return Err(not_found()),
     };
     let credential = asked.headers.get(http::header::AUTHORIZATION).cloned();
@@ -85,7 +85,7 @@ fn pieces(mut reader: Box<Reader>) -> Pieces {
 }
 
 /// Where a stream is.
-struct Place {
+struct StreamPosition {
     key: JournalKey,
     next: u64,
     /// The last event that was sent is the last there is.
@@ -93,7 +93,7 @@ struct Place {
 }
 
 /// What a stream does next.
-enum Next {
+enum StreamStep {
     Piece(Bytes),
     /// It says that there is no more.
     End,
@@ -113,8 +113,8 @@ struct Reader {
     execution: ExecutionId,
     follow: Follow,
     /// None: before the first event.
-    place: Option<Place>,
-    /// Looked at again when a piece has been read: a key that is revoked ends its streams.
+    place: Option<StreamPosition>,
+    /// Checked again after each read: a revoked key ends its streams.
     credential: Option<HeaderValue>,
     /// The last message was sent.
     over: bool,
@@ -129,20 +129,21 @@ impl Reader {
         }
         loop {
             let read = self.read().await;
-            // Only now: a key may be revoked while the read waits for its turn, and what happens after
-            // that is not shown.
+            // Checked after the read: the key may be revoked while the read waits for its turn, and
+            // must not see later events.
             let now = self.state.now();
             if self.state.access.authenticate(self.credential.as_ref(), now).is_err() {
                 return None;
             }
             match read {
-                Ok(Next::Piece(piece)) => return Some(piece),
-                Ok(Next::End) => return Some(self.end()),
-                Ok(Next::Wait) => {}
-                // The client asks again, and is told that it is gone.
-                Ok(Next::Gone) => return None,
+                Ok(StreamStep::Piece(piece)) => return Some(piece),
+                Ok(StreamStep::End) => return Some(self.end()),
+                Ok(StreamStep::Wait) => {}
+                // The client asks again, and then gets 404.
+                Ok(StreamStep::Gone) => return None,
                 Err(error) => {
-                    // The client is told nothing: it asks again, and then it is.
+                    // Headers are sent, so the error cannot be told now. The client asks again and
+                    // then gets it.
                     self.state.engine_error(&error);
                     return None;
                 }
@@ -156,9 +157,9 @@ impl Reader {
         }
     }
 
-    /// What there is to send now. It is read, and made into text, by a thread that is there for that,
-    /// when the stream has its turn: until then, and while the client takes it, none is held.
-    async fn read(&mut self) -> Result<Next, EngineError> {
+    /// What there is to send now. A reader thread reads it and makes it into text when the stream
+    /// has its turn; the stream holds no thread while it waits or while the client reads.
+    async fn read(&mut self) -> Result<StreamStep, EngineError> {
         let (execution, place) = (self.execution.clone(), self.place.take());
         let mut reading = self.state.engine.enter_lane(Lane::Streams).await?;
         let (place, next) = reading.run(move |reads| piece(reads, &execution, place)).await?;
@@ -172,18 +173,18 @@ impl Reader {
     }
 }
 
-/// The next piece of a stream that is at this place, and its place behind that.
+/// The next piece of a stream at this position, and the position after it.
 fn piece(
     reads: &Reads<'_>,
     execution: &ExecutionId,
-    place: Option<Place>,
-) -> Result<(Option<Place>, Next), EngineError> {
+    place: Option<StreamPosition>,
+) -> Result<(Option<StreamPosition>, StreamStep), EngineError> {
     let mut place = match place {
         Some(place) => place,
         None => match reads.attempt_after(execution, None)? {
-            Some(row) => Place { key: row.key, next: 0, ended: false },
-            // It was there when the stream began.
-            None => return Ok((None, Next::Gone)),
+            Some(row) => StreamPosition { key: row.key, next: 0, ended: false },
+            // It existed when the stream began.
+            None => return Ok((None, StreamStep::Gone)),
         },
     };
     let next = loop {
@@ -195,32 +196,32 @@ fn piece(
                 let (sequence, name) = (record.sequence.get(), record.event.name());
                 let head = format!("id: {attempts}:{sequence}\nevent: {name}\ndata: ");
                 text.extend_from_slice(head.as_bytes());
-                // It ends its line; an empty one ends the event.
+                // `write_line` ends its line; an empty line ends the event.
                 json::write_line(&place.key, record, &mut text);
                 text.push(b'\n');
             }
             place.next = page.next;
             place.ended = page.records.last().is_some_and(|record| is_last(&record.event));
-            // A client that does not read holds it: no larger than it is.
+            // A client that reads slowly holds this text, so it gets no spare capacity.
             text.shrink_to_fit();
-            break Next::Piece(text.into());
+            break StreamStep::Piece(text.into());
         }
-        // This journal has no more: another attempt follows, or it is the last.
+        // This journal has no more events: another attempt follows, or this was the last.
         if let Some(row) = reads.attempt_after(execution, Some(&place.key))? {
-            place = Place { key: row.key, next: 0, ended: false };
+            place = StreamPosition { key: row.key, next: 0, ended: false };
             continue;
         }
         let Some(row) = reads.execution(execution)? else {
-            // Retention has removed it. A client that may not have seen its end is not told that
-            // there is no more.
-            break if place.ended { Next::End } else { Next::Gone };
+            // Retention has deleted it. A client that may not have seen the last event must not be
+            // told that there is no more.
+            break if place.ended { StreamStep::End } else { StreamStep::Gone };
         };
         if row.key == place.key && row.length <= place.next && row.standing.is_terminal() {
-            break Next::End;
+            break StreamStep::End;
         }
-        // Only a later attempt is worth another look before something happens.
+        // Only a later attempt can have events already; otherwise wait for a change.
         if row.key <= place.key {
-            break Next::Wait;
+            break StreamStep::Wait;
         }
     };
     Ok((Some(place), next))

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::answer::Answer;
 use crate::refusal::not_found;
-use crate::request::{Asked, domain, malformed, state as state_of};
+use crate::request::{ApiRequest, domain, malformed, state as state_of};
 use crate::state::State;
 use crate::wire;
 
@@ -24,14 +24,14 @@ use crate::wire;
 const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// A page of executions.
-pub(super) async fn list(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn list(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let namespace = asked.namespace()?;
     let words = asked.query("state").into_iter().flat_map(|words| words.split(','));
     let function = asked.query("function").map(FunctionName::new).transpose();
     let filter = Filter {
         namespace: Some(domain(&namespace)),
         standings: words.filter_map(state_of).map(wire::standing).collect(),
-        function: function.map_err(|error| malformed(format!("function is none: {error}")))?,
+        function: function.map_err(|error| malformed(format!("function is invalid: {error}")))?,
         created_from: asked.time("created_from"),
         created_before: asked.time("created_before"),
         with_children: false,
@@ -46,7 +46,7 @@ pub(super) async fn list(state: Arc<State>, asked: Asked) -> Result<Answer, Prob
     let page = page.map_err(|error| state.engine_error(&error))?;
     if page.crowded {
         return Err(malformed(format!(
-            "id_prefix: more than {TREES_MAX} executions begin so; give more digits"
+            "id_prefix matches more than {TREES_MAX} executions; give more digits"
         )));
     }
     let answer = reading.run(move |_| {
@@ -58,7 +58,7 @@ pub(super) async fn list(state: Arc<State>, asked: Asked) -> Result<Answer, Prob
 }
 
 /// An execution, and what it waits for.
-pub(super) async fn detail(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn detail(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let (execution, found) = state.execution(&asked).await?;
     let view = state.engine.view(&execution).await;
     let view = view.map_err(|error| state.engine_error(&error))?.ok_or_else(not_found)?;
@@ -165,10 +165,12 @@ fn staged(wait: Wait, stage: Stage) -> Wait {
 }
 
 /// An execution's whole tree.
-pub(super) async fn tree(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn tree(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let (execution, found) = state.execution(&asked).await?;
     let after = asked.query("cursor").map(str::parse::<JournalKey>).transpose();
-    let after = after.map_err(|_| malformed("cursor: not one of this list"))?;
+    let after = after.map_err(|_| {
+        malformed("cursor was not issued for this list; leave it out to begin anew")
+    })?;
     let limit = asked.limit();
     let answer = state.read(Lane::Views, move |reads| {
         let page = reads.tree(execution.root(), after.as_ref(), limit)?;
@@ -180,16 +182,18 @@ pub(super) async fn tree(state: Arc<State>, asked: Asked) -> Result<Answer, Prob
 }
 
 /// The events of an execution.
-pub(super) async fn journal(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn journal(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let (execution, _) = state.execution(&asked).await?;
     let key = match asked.query("attempts") {
         Some(text) => {
             let attempts = text.parse::<Attempts>().ok();
             let key =
                 attempts.and_then(|attempts| JournalKey::new(execution.clone(), attempts).ok());
-            Some(
-                key.ok_or_else(|| malformed("attempts: as many as the execution is deep, as 1.2"))?,
-            )
+            Some(key.ok_or_else(|| {
+                malformed(
+                    "attempts must have one number for each level of the execution, such as 1.2",
+                )
+            })?)
         }
         None => None,
     };

@@ -7,35 +7,35 @@ use indelible_api::control::{Done, Ready};
 use indelible_api::{Code, Problem};
 
 use crate::answer::Answer;
-use crate::request::Asked;
+use crate::request::ApiRequest;
 use crate::state::State;
 
 /// The process answers.
-pub(super) async fn health(_: Arc<State>, _: Asked) -> Result<Answer, Problem> {
+pub(super) async fn health(_: Arc<State>, _: ApiRequest) -> Result<Answer, Problem> {
     Ok(Answer::ok(&Done {}))
 }
 
-/// The store can be written, and what was left to be done goes on: recovery begins with the engine.
+/// The store can be written, and recovery has begun, since it begins with the engine.
 ///
 /// Damage that was found does not make the server unready. All other requests are served, and no other
 /// server has these executions: a load balancer that took this one out would turn some failing requests
 /// into all of them. The operator sees the damage in the body, in the metrics and in the log.
-pub(super) async fn ready(state: Arc<State>, _: Asked) -> Result<Answer, Problem> {
+pub(super) async fn ready(state: Arc<State>, _: ApiRequest) -> Result<Answer, Problem> {
     if state.is_draining() {
-        return Err(Problem::new(Code::Stopping, "the server stops"));
+        return Err(Problem::new(Code::Stopping, "the server is stopping"));
     }
     if state.engine.store().poison().is_some() {
         return Err(Problem::new(Code::StoreStopped, "the store has stopped"));
     }
-    // What is accepted waits, and callers are told nothing before it goes on.
+    // Accepted commits wait for the backend, and their callers are not answered before it is back.
     if state.engine.store().pause().is_some() {
-        return Err(Problem::new(Code::StoreStopped, "the store is paused, and goes on by itself"));
+        return Err(Problem::new(Code::StoreStopped, "the store is paused and resumes by itself"));
     }
     Ok(Answer::ok(&Ready { damaged: state.engine.store().damage().places() > 0 }))
 }
 
 /// What the server does, for Prometheus.
-pub(super) async fn metrics(state: Arc<State>, _: Asked) -> Result<Answer, Problem> {
+pub(super) async fn metrics(state: Arc<State>, _: ApiRequest) -> Result<Answer, Problem> {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let text = state.metrics.render(&state);
     Ok(Answer::of(StatusCode::OK, HeaderValue::from_static(kind), text.into()))

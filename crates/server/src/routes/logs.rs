@@ -4,23 +4,24 @@ use std::sync::Arc;
 
 use indelible_api::log::Logs;
 use indelible_api::{Code, Problem};
+use tracing::error;
 
 use crate::answer::Answer;
-use crate::logs::Place;
-use crate::request::{Asked, malformed};
+use crate::logs::LogPosition;
+use crate::request::{ApiRequest, malformed};
 use crate::state::State;
 
 /// Lines of an execution and of what it called.
-pub(super) async fn logs(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn logs(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let (execution, _) = state.execution(&asked).await?;
-    let from = asked.query("from").map(str::parse::<Place>).transpose();
-    let from = from.map_err(|_| malformed("from: not a place that `next` has named"))?;
+    let from = asked.query("from").map(str::parse::<LogPosition>).transpose();
+    let from = from.map_err(|_| malformed("from must be a value that `next` returned"))?;
     let Some(logs) = state.logs.clone() else {
-        let next = from.unwrap_or(Place::FIRST).to_string();
+        let next = from.unwrap_or(LogPosition::FIRST).to_string();
         return Ok(Answer::ok(&Logs { lines: Vec::new(), next, more: false }));
     };
     let room = Arc::clone(&state.log_readers).acquire_owned().await;
-    let room = room.map_err(|_| Problem::new(Code::Stopping, "the server stops"))?;
+    let room = room.map_err(|_| Problem::new(Code::Stopping, "the server is stopping"))?;
     let lines_max = asked.limit();
     let read = tokio::task::spawn_blocking(move || {
         let _room = room;
@@ -31,6 +32,6 @@ pub(super) async fn logs(state: Arc<State>, asked: Asked) -> Result<Answer, Prob
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     };
-    state.trouble(&format!("what functions logged cannot be read: {why}"));
-    Err(Problem::new(Code::Internal, "the server's log says more"))
+    error!(error = why, "function logs cannot be read");
+    Err(Problem::new(Code::Internal, "an internal error occurred; see the server's log"))
 }

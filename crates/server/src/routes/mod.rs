@@ -28,18 +28,18 @@ use http::Method;
 use indelible_api::access::Role;
 use indelible_api::{Code, Problem};
 
-pub(crate) use self::backup::Cut;
+pub(crate) use self::backup::BackupCutOff;
 pub use self::table::ROUTES;
 pub(crate) use self::table::{LIMIT, WAIT_SECONDS};
 use crate::answer::Answer;
-use crate::request::Asked;
+use crate::request::ApiRequest;
 use crate::state::State;
 
-/// What comes of a request.
-pub(crate) type Answered = Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send>>;
+/// A handler's answer to a request.
+pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send>>;
 
-/// What does it.
-pub(crate) type Handler = fn(Arc<State>, Asked) -> Answered;
+/// Handles the requests of a route.
+pub(crate) type Handler = fn(Arc<State>, ApiRequest) -> HandlerFuture;
 
 /// A path and a method.
 pub struct Route {
@@ -51,27 +51,27 @@ pub struct Route {
     pub name: &'static str,
     /// What it does, in a line.
     pub summary: &'static str,
-    /// Who may.
-    pub needs: Needs,
+    /// Who may use it.
+    pub needs: RequiredAccess,
     /// What the query may say.
     pub query: &'static [Parameter],
-    /// Headers that it heeds beside everybody's.
+    /// Headers that it reads, beside those that every path reads.
     pub headers: &'static [Parameter],
     /// The body of the request.
     pub body: Body,
     /// The bodies of answers that are no problem.
-    pub answers: &'static [(u16, Shown)],
-    /// The problems that it can have, beside those that every path can.
+    pub answers: &'static [(u16, ResponseBody)],
+    /// The problems that it can answer with, beside those of every path.
     pub codes: &'static [Code],
     pub(crate) handler: Handler,
 }
 
 /// Who may use a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
-    /// Everybody.
+pub enum RequiredAccess {
+    /// No credential is needed.
     Nothing,
-    /// Everybody who has a credential.
+    /// Any good credential.
     Credential,
     /// A credential with one of these roles.
     Role(&'static [Role]),
@@ -132,7 +132,7 @@ pub enum Body {
 
 /// The body of an answer.
 #[derive(Debug, Clone, Copy)]
-pub enum Shown {
+pub enum ResponseBody {
     /// Nothing.
     Nothing,
     /// JSON of this shape.
@@ -151,7 +151,7 @@ pub enum Shown {
 pub type Schema = fn(&mut schemars::SchemaGenerator) -> schemars::Schema;
 
 impl Route {
-    /// Every problem that this path can have.
+    /// Every problem that this path can answer with.
     pub fn problems(&self) -> impl Iterator<Item = Code> {
         let everybody = [
             Code::MalformedRequest,
@@ -163,13 +163,13 @@ impl Route {
             Code::StoreStopped,
         ];
         let credential: &[_] = match self.needs {
-            Needs::Nothing => &[],
+            RequiredAccess::Nothing => &[],
             _ => &[Code::Unauthenticated, Code::Forbidden],
         };
         // Every path that needs a role reads stored rows.
         let stored: &[_] = match self.needs {
-            Needs::Role(_) => &[Code::Damaged],
-            Needs::Nothing | Needs::Credential => &[],
+            RequiredAccess::Role(_) => &[Code::Damaged],
+            RequiredAccess::Nothing | RequiredAccess::Credential => &[],
         };
         let body: &[_] = match self.body {
             Body::None => &[],

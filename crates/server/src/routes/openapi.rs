@@ -13,13 +13,13 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::table::ROUTES;
-use super::{Body, Form, Needs, Parameter, Route, Shown};
+use super::{Body, Form, Parameter, RequiredAccess, ResponseBody, Route};
 use crate::answer::Answer;
-use crate::request::Asked;
+use crate::request::ApiRequest;
 use crate::state::State;
 
 /// The document.
-pub(super) async fn serve(_: Arc<State>, _: Asked) -> Result<Answer, Problem> {
+pub(super) async fn serve(_: Arc<State>, _: ApiRequest) -> Result<Answer, Problem> {
     let kind = HeaderValue::from_static("application/json");
     Ok(Answer::of(StatusCode::OK, kind, text()))
 }
@@ -48,8 +48,8 @@ pub(crate) fn document() -> Value {
         "info": {
             "title": "Indelible",
             "version": env!("CARGO_PKG_VERSION"),
-            "summary": "Functions that crashes, retries and duplicate requests do not make happen \
-                        twice, or get lost.",
+            "summary": "Functions that run to the end exactly once, despite crashes, retries and \
+                 duplicate requests.",
             "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
         },
         "servers": [{ "url": "/" }],
@@ -96,11 +96,11 @@ fn operation(route: &Route, generator: &mut SchemaGenerator, problem: &Value) ->
         operation["requestBody"] = body;
     }
     match route.needs {
-        Needs::Nothing => operation["security"] = json!([]),
-        Needs::Credential => {}
-        Needs::Role(roles) => {
+        RequiredAccess::Nothing => operation["security"] = json!([]),
+        RequiredAccess::Credential => {}
+        RequiredAccess::Role(roles) => {
             let roles: Vec<_> = roles.iter().map(|role| role.as_str()).collect();
-            let text = format!("Needs the role {} (or admin).", roles.join(" or "));
+            let text = format!("Requires the role {} (or admin).", roles.join(" or "));
             operation["description"] = json!(text);
         }
     }
@@ -146,7 +146,7 @@ fn form(form: Form) -> Value {
         Form::Seconds(min, max) => json!({ "type": "number", "minimum": min, "maximum": max }),
         Form::Time => json!({ "type": "string", "format": "date-time" }),
         Form::States => {
-            let word = "(running|blocked|cancelling|held|completed|failed|cancelled)";
+            let word = "(running|blocked|cancelling|stuck|completed|failed|cancelled)";
             json!({ "type": "string", "pattern": format!("^{word}(,{word})*$") })
         }
         Form::IdPrefix => json!({
@@ -179,33 +179,33 @@ fn body(body: Body, generator: &mut SchemaGenerator) -> Option<Value> {
 fn responses(route: &Route, generator: &mut SchemaGenerator, problem: &Value) -> Value {
     let mut responses = Map::new();
     let verdict = json!({
-        "description": "What the request met.",
+        "description": "Why the request failed.",
         "schema": { "type": "string", "enum": ["Fresh", "InFlight", "PriorResult", "PriorError"] },
     });
     for (status, shown) in route.answers {
         let content = match shown {
-            Shown::Nothing => None,
-            Shown::Json(schema) => {
+            ResponseBody::Nothing => None,
+            ResponseBody::Json(schema) => {
                 Some(json!({ "application/json": { "schema": schema(generator) } }))
             }
-            Shown::Document => {
+            ResponseBody::Document => {
                 Some(json!({ "application/json": { "schema": { "type": "object" } } }))
             }
-            Shown::Events => {
+            ResponseBody::Events => {
                 Some(json!({ "text/event-stream": { "schema": { "type": "string" } } }))
             }
-            Shown::Bytes => Some(json!({
+            ResponseBody::Bytes => Some(json!({
                 "application/octet-stream": { "schema": { "type": "string", "format": "binary" } }
             })),
-            Shown::Text => Some(json!({
+            ResponseBody::Text => Some(json!({
                 "application/openmetrics-text": { "schema": { "type": "string" } }
             })),
         };
         let description = match status {
-            202 => "It goes on: where to ask is in `Location`.",
+            202 => "Still running: `Location` says where to ask again.",
             201 => "Made.",
-            204 => "There is no more.",
-            _ => "As asked.",
+            204 => "No content.",
+            _ => "Success.",
         };
         let mut response = json!({ "description": description });
         if let Some(content) = content {

@@ -6,15 +6,15 @@ use indelible_api::Problem;
 use indelible_api::control::{ConfirmClock, Done, RetentionClock};
 use indelible_idempotency::ConsumerNamespace;
 use indelible_journal::Timestamp;
-use indelible_runtime::Decided;
+use indelible_runtime::PersonDecision;
 
 use super::control::{answer, decision};
 use crate::answer::Answer;
-use crate::request::{Asked, SERVER_NAMESPACE, malformed};
+use crate::request::{ApiRequest, SERVER_NAMESPACE, malformed};
 use crate::state::State;
 
 /// The retention clock, beside the wall clock.
-pub(super) async fn clock(state: Arc<State>, _: Asked) -> Result<Answer, Problem> {
+pub(super) async fn clock(state: Arc<State>, _: ApiRequest) -> Result<Answer, Problem> {
     let now = state.engine.retention_time().await;
     let now = now.map_err(|error| state.engine_error(&error))?;
     Ok(Answer::ok(&RetentionClock {
@@ -25,13 +25,14 @@ pub(super) async fn clock(state: Arc<State>, _: Asked) -> Result<Answer, Problem
 }
 
 /// Sets the retention clock to the wall clock.
-pub(super) async fn confirm(state: Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+pub(super) async fn confirm(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let ConfirmClock { time, reason } = asked.json()?;
     let reason = decision(reason)?;
     let time = time.parse::<Timestamp>();
-    let time = time.map_err(|_| malformed("time: RFC 3339, with microseconds at the finest"))?;
+    let time =
+        time.map_err(|_| malformed("time must be as in RFC 3339, with at most microseconds"))?;
     let key = asked.key(&ConsumerNamespace::new(SERVER_NAMESPACE).expect("it is one"))?;
-    let decided = Decided { actor: asked.caller.actor().clone(), reason, key };
+    let decided = PersonDecision { actor: asked.caller.actor().clone(), reason, key };
     let done = state.engine.confirm_clock(time, decided).await;
     let done = done.map_err(|error| state.not_done(&error))?;
     Ok(answer(&done, &Done {}))

@@ -1,8 +1,8 @@
 //! Which paths there are.
 
 use http::Method;
-use indelible_api::access::{AuditPage, MadeToken, NewToken, Role, Token, Tokens, WhoAmI};
-use indelible_api::call::{GoesOn, Operation, Returned, Started};
+use indelible_api::access::{AuditPage, CreatedToken, NewToken, Role, Token, Tokens, WhoAmI};
+use indelible_api::call::{Operation, Returned, Started, StillRunning};
 use indelible_api::component::{Component, Components, Deployed, Functions};
 use indelible_api::control::{
     Cancelling, ConfirmClock, Delivered, Done, Ready, Reason, Resolve, RetentionClock,
@@ -12,17 +12,17 @@ use indelible_api::log::Logs;
 use indelible_api::{Code, header};
 use schemars::{JsonSchema, SchemaGenerator};
 
-use super::{Body, Form, Handler, Needs, Parameter, Route, Shown};
+use super::{Body, Form, Handler, Parameter, RequiredAccess, ResponseBody, Route};
 use super::{
     access, backup, call, component, control, events, execution, health, logs, openapi, retention,
 };
 
 /// Those who may see executions.
-const SEE: Needs = Needs::Role(&[Role::Call, Role::Operate]);
-const CALL: Needs = Needs::Role(&[Role::Call]);
-const OPERATE: Needs = Needs::Role(&[Role::Operate]);
-const DEPLOY: Needs = Needs::Role(&[Role::Deploy]);
-const ADMIN: Needs = Needs::Role(&[Role::Admin]);
+const SEE: RequiredAccess = RequiredAccess::Role(&[Role::Call, Role::Operate]);
+const CALL: RequiredAccess = RequiredAccess::Role(&[Role::Call]);
+const OPERATE: RequiredAccess = RequiredAccess::Role(&[Role::Operate]);
+const DEPLOY: RequiredAccess = RequiredAccess::Role(&[Role::Deploy]);
+const ADMIN: RequiredAccess = RequiredAccess::Role(&[Role::Admin]);
 
 /// The longest wait that a request may ask for, in seconds: shorter than what proxies allow.
 pub(crate) const WAIT_SECONDS_MAX: f64 = 300.0;
@@ -35,23 +35,26 @@ pub(crate) const LIMIT: u64 = 50;
 
 const NAMESPACE: Parameter = parameter(
     "namespace",
-    "In which namespace; the credential's only one, or `default`, unless said.",
+    "The namespace. By default the only one of the credential, otherwise `default`.",
     Form::Namespace,
 );
 const WAIT: Parameter = parameter(
     "wait",
-    "How long to wait for the outcome, in seconds; 30 unless said. When it is over, the \
-     answer is 202, with where to ask again.",
+    "How long to wait for the outcome, in seconds; 30 by default. After that the response is 202, \
+     and `Location` says where to ask again.",
     Form::Seconds(0.0, WAIT_SECONDS_MAX),
 );
 const CURSOR: Parameter =
-    parameter("cursor", "Where to go on: `next` of the page before.", Form::Text(1024));
-const LIMITED: Parameter =
-    parameter("limit", "The most rows of the page; 50 unless said.", Form::Number(1, LIMIT_MAX));
+    parameter("cursor", "Where to continue: `next` of the previous page.", Form::Text(1024));
+const LIMITED: Parameter = parameter(
+    "limit",
+    "The maximum number of rows on the page; 50 by default.",
+    Form::Number(1, LIMIT_MAX),
+);
 const KEY: Parameter = parameter(
     header::IDEMPOTENCY_KEY,
-    "The caller's key for this request: asking again with it has no second effect, and \
-     gives the same answer.",
+    "The caller's key for this request: repeating the request with it has no second effect and \
+     returns the same response.",
     Form::Text(255),
 );
 const OPERATION_ID: Parameter = parameter(
@@ -61,17 +64,18 @@ const OPERATION_ID: Parameter = parameter(
 );
 const IF_IN_FLIGHT: Parameter = parameter(
     header::IF_IN_FLIGHT,
-    "What to do if the operation goes on already: wait with it, unless said, or answer 409.",
+    "What to do if the operation is already running: wait for it (the default), or respond with \
+     409.",
     Form::Words(&["attach", "conflict"]),
 );
 const TRACE_PARENT: Parameter = parameter(
     header::TRACE_PARENT,
-    "The trace that the request belongs to (W3C); what makes no sense is ignored.",
+    "The trace that the request belongs to (W3C); a malformed value is ignored.",
     Form::Any,
 );
 const LAST_EVENT_ID: Parameter = parameter(
     "last-event-id",
-    "The id of the last event that was received: the stream goes on behind it.",
+    "The id of the last event that was received: the stream continues after it.",
     Form::Text(512),
 );
 
@@ -84,8 +88,8 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {
     generator.subschema_for::<T>()
 }
 
-const fn json<T: JsonSchema>() -> Shown {
-    Shown::Json(of::<T>)
+const fn json<T: JsonSchema>() -> ResponseBody {
+    ResponseBody::Json(of::<T>)
 }
 
 const STARTS: &[Code] = &[
@@ -145,7 +149,7 @@ impl Route {
         self
     }
 
-    const fn needs(mut self, needs: Needs) -> Self {
+    const fn needs(mut self, needs: RequiredAccess) -> Self {
         self.needs = needs;
         self
     }
@@ -165,7 +169,7 @@ impl Route {
         self
     }
 
-    const fn answers(mut self, answers: &'static [(u16, Shown)]) -> Self {
+    const fn answers(mut self, answers: &'static [(u16, ResponseBody)]) -> Self {
         self.answers = answers;
         self
     }
@@ -184,10 +188,10 @@ pub static ROUTES: &[Route] = &[
         .query(&[NAMESPACE, WAIT])
         .headers(&[KEY, OPERATION_ID, IF_IN_FLIGHT, TRACE_PARENT])
         .body(Body::AnyJson)
-        .answers(&[(200, json::<Returned>()), (202, json::<GoesOn>())])
+        .answers(&[(200, json::<Returned>()), (202, json::<StillRunning>())])
         .codes(CALLS),
     post("/v1/start/{component}/{function}", "start", does!(call::start))
-        .about("Start a function; the answer comes when the start is durable")
+        .about("Start a function; the response is sent when the start is durable")
         .needs(CALL)
         .query(&[NAMESPACE])
         .headers(&[KEY, OPERATION_ID, IF_IN_FLIGHT, TRACE_PARENT])
@@ -205,10 +209,10 @@ pub static ROUTES: &[Route] = &[
         "getOperationOutcome",
         does!(call::operation_outcome),
     )
-    .about("Wait for the outcome of an operation, also if its execution is not kept any more")
+    .about("Wait for the outcome of an operation, even if its execution is no longer kept")
     .needs(SEE)
     .query(&[NAMESPACE, WAIT])
-    .answers(&[(200, json::<Returned>()), (202, json::<GoesOn>())])
+    .answers(&[(200, json::<Returned>()), (202, json::<StillRunning>())])
     .codes(&[
         Code::NotFound,
         Code::Expired,
@@ -224,21 +228,22 @@ pub static ROUTES: &[Route] = &[
             NAMESPACE,
             parameter(
                 "state",
-                "Only those that stand like one of these, with commas between.",
+                "Only those in one of these states, separated by commas.",
                 Form::States,
             ),
             parameter("function", "Only those of this function.", Form::Text(255)),
             parameter(
                 "id_prefix",
-                "Only those whose id begins with these digits, each as its last attempt \
-                 stands.",
+                "Only those whose id begins with these digits, each with the state of its last \
+                 attempt.",
                 Form::IdPrefix,
             ),
             parameter("created_from", "Only those started at this time or later.", Form::Time),
             parameter("created_before", "Only those started before this time.", Form::Time),
             parameter(
                 "latest",
-                "Each once, as its last attempt stands; every attempt by itself unless said.",
+                "Each execution once, with the state of its last attempt; by default every attempt \
+                 is listed.",
                 Form::Flag,
             ),
             CURSOR,
@@ -254,7 +259,7 @@ pub static ROUTES: &[Route] = &[
         .about("Wait for the outcome of an execution")
         .needs(SEE)
         .query(&[WAIT])
-        .answers(&[(200, json::<Returned>()), (202, json::<GoesOn>())])
+        .answers(&[(200, json::<Returned>()), (202, json::<StillRunning>())])
         .codes(&[Code::NotFound, Code::FunctionFailed, Code::Cancelled, Code::Indeterminate]),
     get("/v1/executions/{execution}/tree", "getTree", does!(execution::tree))
         .about("An execution's whole tree: its root and everything that was called, all attempts")
@@ -268,7 +273,7 @@ pub static ROUTES: &[Route] = &[
         .query(&[
             parameter(
                 "attempts",
-                "Of this attempt, as `1` or `1.2`; the last one unless said.",
+                "Of this attempt, such as `1` or `1.2`; the last one by default.",
                 Form::Text(255),
             ),
             parameter(
@@ -284,7 +289,7 @@ pub static ROUTES: &[Route] = &[
         .about("The events of an execution as they happen (server-sent events)")
         .needs(SEE)
         .headers(&[LAST_EVENT_ID])
-        .answers(&[(200, Shown::Events), (204, Shown::Nothing)])
+        .answers(&[(200, ResponseBody::Events), (204, ResponseBody::Nothing)])
         .codes(&[Code::NotFound]),
     get("/v1/executions/{execution}/logs", "getLogs", does!(logs::logs))
         .about("What an execution and everything that it called have logged, oldest first")
@@ -292,7 +297,7 @@ pub static ROUTES: &[Route] = &[
         .query(&[
             parameter(
                 "from",
-                "Where to go on: `next` of the page before, now or later.",
+                "Where to continue: `next` of the previous page, now or later.",
                 Form::Text(64),
             ),
             LIMITED,
@@ -300,7 +305,7 @@ pub static ROUTES: &[Route] = &[
         .answers(&[(200, json::<Logs>())])
         .codes(&[Code::NotFound]),
     post("/v1/executions/{execution}/signals/{signal}", "signal", does!(control::signal))
-        .about("Send a signal; the answer comes when it is durable")
+        .about("Send a signal; the response is sent when it is durable")
         .needs(OPERATE)
         .headers(&[KEY])
         .body(Body::AnyJson)
@@ -320,62 +325,65 @@ pub static ROUTES: &[Route] = &[
         .answers(&[(200, json::<Cancelling>())])
         .codes(CONTROLS),
     post("/v1/executions/{execution}/release", "release", does!(control::release))
-        .about("Let a held execution go on")
+        .about("Let a stuck execution continue")
         .needs(OPERATE)
         .headers(&[KEY])
         .body(Body::OptionalJson(of::<Reason>))
         .answers(&[(200, json::<Done>())])
         .codes(CONTROLS),
     post("/v1/executions/{execution}/fail", "fail", does!(control::fail))
-        .about("End a held execution as failed")
+        .about("End a stuck execution as failed")
         .needs(OPERATE)
         .headers(&[KEY])
         .body(Body::OptionalJson(of::<Reason>))
         .answers(&[(200, json::<Done>())])
         .codes(CONTROLS),
     get("/v1/unresolved", "listUnresolved", does!(control::unresolved))
-        .about("Effects of which nobody knows whether they happened")
+        .about("Effects whose outcome is unknown")
         .needs(SEE)
         .query(&[NAMESPACE, CURSOR, LIMITED])
         .answers(&[(200, json::<UnresolvedEffects>())]),
     post("/v1/unresolved/{promise}/resolve", "resolve", does!(control::resolve))
-        .about("Say how an effect ended of which nobody knows whether it happened")
+        .about("Decide the outcome of an unresolved effect")
         .needs(OPERATE)
         .headers(&[KEY])
         .body(Body::Json(of::<Resolve>))
         .answers(&[(200, json::<Done>())])
         .codes(CONTROLS),
     get("/v1/components", "listComponents", does!(component::list))
-        .about("What is deployed")
-        .needs(Needs::Credential)
+        .about("Deployed components")
+        .needs(RequiredAccess::Credential)
         .answers(&[(200, json::<Components>())]),
     get("/v1/components/{component}", "getComponent", does!(component::get))
-        .about("A component: its versions, and what it can do")
-        .needs(Needs::Credential)
+        .about("A component: its versions and functions")
+        .needs(RequiredAccess::Credential)
         .answers(&[(200, json::<Component>())])
         .codes(&[Code::NoSuchComponent]),
     Route::new(Method::PUT, "/v1/components/{component}", "deploy", does!(component::deploy))
-        .about("Deploy a component, and make it the version that new calls take")
+        .about("Deploy a component and make it the version that new calls use")
         .needs(DEPLOY)
         .headers(&[KEY])
         .body(Body::Wasm)
         .answers(&[(200, json::<Deployed>())])
         .codes(&[Code::InvalidComponent, Code::Mismatch]),
     get("/v1/functions", "listFunctions", does!(component::functions))
-        .about("What can be called")
-        .needs(Needs::Credential)
+        .about("Functions that can be called")
+        .needs(RequiredAccess::Credential)
         .answers(&[(200, json::<Functions>())]),
     get("/v1/tokens", "listTokens", does!(access::list))
         .about("API keys, without their secrets")
         .needs(ADMIN)
         .answers(&[(200, json::<Tokens>())]),
     post("/v1/tokens", "createToken", does!(access::create))
-        .about("Make an API key; its secret is shown this once")
+        .about("Create an API key; its secret is shown only once")
         .needs(ADMIN)
         .body(Body::Json(of::<NewToken>))
-        .answers(&[(201, json::<MadeToken>())]),
+        .answers(&[(201, json::<CreatedToken>())]),
     Route::new(Method::DELETE, "/v1/tokens/{token}", "revokeToken", does!(access::revoke))
-        .about("Revoke an API key; again is the same, with or without an idempotency key")
+        .about(
+            "Revoke an API key; repeating it has no further effect, with or without an \
+             idempotency key",
+        )
         .needs(ADMIN)
         .answers(&[(200, json::<Token>())])
         .codes(&[Code::NotFound]),
@@ -383,44 +391,44 @@ pub static ROUTES: &[Route] = &[
         .about("Who did what, newest first")
         .needs(ADMIN)
         .query(&[
-            parameter("before", "Only what was before this time.", Form::Time),
+            parameter("before", "Only entries before this time.", Form::Time),
             CURSOR,
             LIMITED,
         ])
         .answers(&[(200, json::<AuditPage>())]),
     get("/v1/backup", "backup", does!(backup::backup))
-        .about("A copy of everything in the store, as it was at one moment")
+        .about("A consistent copy of everything in the store")
         .needs(ADMIN)
-        .answers(&[(200, Shown::Bytes)]),
+        .answers(&[(200, ResponseBody::Bytes)]),
     get("/v1/retention/clock", "getRetentionClock", does!(retention::clock))
         .about("The clock by which records and finished executions are deleted")
         .needs(ADMIN)
         .answers(&[(200, json::<RetentionClock>())]),
     post("/v1/retention/clock/confirm", "confirmRetentionClock", does!(retention::confirm))
-        .about("Say that the server's wall clock is right: the retention clock is set to it")
+        .about("Confirm that the server's wall clock is right: the retention clock is set to it")
         .needs(ADMIN)
         .headers(&[KEY])
         .body(Body::Json(of::<ConfirmClock>))
         .answers(&[(200, json::<Done>())])
         .codes(&[Code::WrongState, Code::Mismatch]),
     get("/v1/whoami", "whoAmI", does!(access::who))
-        .about("Who a credential stands for")
-        .needs(Needs::Credential)
+        .about("Whom the credential identifies")
+        .needs(RequiredAccess::Credential)
         .answers(&[(200, json::<WhoAmI>())]),
     get("/v1/health", "health", does!(health::health))
-        .about("Whether the process answers")
-        .needs(Needs::Nothing)
+        .about("Whether the process responds")
+        .needs(RequiredAccess::Nothing)
         .answers(&[(200, json::<Done>())]),
     get("/v1/ready", "ready", does!(health::ready))
-        .about("Whether the store can be written and what was left to be done goes on")
-        .needs(Needs::Nothing)
+        .about("Whether the store can be written and unfinished executions have been resumed")
+        .needs(RequiredAccess::Nothing)
         .answers(&[(200, json::<Ready>())]),
     get("/v1/openapi.json", "openapi", does!(openapi::serve))
         .about("This document")
-        .needs(Needs::Nothing)
-        .answers(&[(200, Shown::Document)]),
+        .needs(RequiredAccess::Nothing)
+        .answers(&[(200, ResponseBody::Document)]),
     get("/metrics", "metrics", does!(health::metrics))
-        .about("What the server does, for Prometheus")
-        .needs(Needs::Credential)
-        .answers(&[(200, Shown::Text)]),
+        .about("Metrics of the server, for Prometheus")
+        .needs(RequiredAccess::Credential)
+        .answers(&[(200, ResponseBody::Text)]),
 ];

@@ -1,8 +1,7 @@
-//! Tells a collector of executions that are over. Nothing waits for it, and nothing depends on it:
-//! what does not fit is dropped and counted, and what a collector does not take is given up.
-//!
-//! Journals are read from the store, accepted or durable: traces are exempt from D2, and whatever a
-//! crash takes back is told again with the same ids when it has happened again.
+//! Sends the spans of finished executions to a collector. No execution waits for it or depends on
+//! it: what does not fit is dropped and counted, and what the collector does not take is given up.
+//! Journals are read from the store, accepted or durable: traces are exempt from D2. An execution
+//! that a crash took back is exported again, with the same ids, when it has ended again.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -16,20 +15,21 @@ use indelible_records::journals;
 use indelible_store::{ReadError, Store};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::{info, warn};
 
 use super::otlp;
-use super::post::{Endpoint, EndpointError, Posted};
+use super::post::{Endpoint, EndpointError, PostOutcome};
 use super::spans::{Fold, STEPS_MAX, Span};
 
 /// How many rows of a journal are read at a time.
 const ROWS_MAX: usize = 64;
 
-/// How many failed attempts before the last are told of, the latest first: of a function that is
-/// retried without bound there may be any number.
+/// How many failed attempts before the last are exported, the latest first: a function that is
+/// retried without bound may have any number.
 const EARLIER_ATTEMPTS_MAX: u32 = 16;
 
-/// How many batches wait while one is sent, at most. Then nothing is read until one is out of the
-/// way, and the queue fills.
+/// How many batches wait while one is sent, at most. Past it no journal is read until a batch is
+/// done, and the queue fills.
 const BATCHES_MAX: usize = 4;
 
 /// The longest wait between two requests with the same batch.
@@ -82,7 +82,7 @@ impl Config {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// Nobody can listen there.
+    /// The endpoint is invalid.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
 }
@@ -95,21 +95,21 @@ pub struct Counters {
     pub spans_exported: u64,
     /// Spans that no collector took: given up or refused.
     pub spans_failed: u64,
-    /// Executions that nobody was told of, because too many waited.
+    /// Executions that were not exported, because too many waited.
     pub executions_dropped: u64,
     /// Executions whose journal could not be read.
     pub executions_unread: u64,
 }
 
-/// A bounded queue of executions that are over, and who tells a collector of them.
+/// A bounded queue of finished executions, and the task that exports them.
 #[derive(Debug)]
 pub struct Exporter {
     config: Config,
     endpoint: Endpoint,
     sender: mpsc::Sender<JournalKey>,
-    /// Until it is started.
+    /// `Some` until the exporter is started.
     receiver: Mutex<Option<mpsc::Receiver<JournalKey>>>,
-    /// Told when everything is out of the way, and nothing comes any more.
+    /// Resolves when the queue is closed and every batch is done.
     ending: Mutex<Option<oneshot::Receiver<()>>>,
     closing: Notify,
     counts: Counts,
@@ -124,8 +124,8 @@ struct Counts {
 }
 
 impl Exporter {
-    /// An exporter that queues, and sends when it is started: whoever opens an engine needs it
-    /// before there is a store to read.
+    /// An exporter that queues, and sends once it is started: the engine needs its observer before
+    /// there is a store to read from.
     pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
         let endpoint = Endpoint::parse(&config.endpoint)?;
         let (sender, receiver) = mpsc::channel(config.queue_max.get());
@@ -171,8 +171,8 @@ impl Exporter {
         }
     }
 
-    /// Takes nothing any more, and sends what is queued, for at most so long. The store must still
-    /// be open.
+    /// Closes the queue, and sends what is queued for at most this long. The store must still be
+    /// open.
     pub async fn close(&self, at_most: Duration) {
         self.closing.notify_one();
         let ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -227,17 +227,23 @@ impl Exporter {
         while waiting.len() >= at_least {
             let count = waiting.len().min(self.config.batch_spans_max.get());
             let batch: Vec<Span> = waiting.drain(..count).collect();
-            // It is there until this is dropped.
+            // The receiver lives until `batches` is dropped, so this cannot fail.
             let _ = batches.send(batch).await;
         }
     }
 
     async fn post_all(self: Arc<Self>, mut batches: mpsc::Receiver<Vec<Span>>) {
+        let mut works = true;
         while let Some(batch) = batches.recv().await {
             let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
             let body = Bytes::from(otlp::body(&self.config.service_name, &batch));
             drop(batch);
             let taken = self.post(&body).await;
+            match (std::mem::replace(&mut works, taken), taken) {
+                (true, false) => warn!("trace collector unavailable; dropping spans"),
+                (false, true) => info!("trace collector available again"),
+                _ => {}
+            }
             let counter = if taken { &self.counts.exported } else { &self.counts.failed };
             counter.fetch_add(count, Ordering::Relaxed);
         }
@@ -249,9 +255,9 @@ impl Exporter {
         for attempt in 1..=self.config.tries_max.max(1) {
             let posted = timeout(self.config.timeout, self.endpoint.post(body.clone())).await;
             let after = match posted {
-                Ok(Posted::Taken) => return true,
-                Ok(Posted::Refused) => return false,
-                Ok(Posted::Later(after)) => after,
+                Ok(PostOutcome::Taken) => return true,
+                Ok(PostOutcome::Refused) => return false,
+                Ok(PostOutcome::Later(after)) => after,
                 Err(_) => None,
             };
             if attempt < self.config.tries_max {
@@ -267,7 +273,7 @@ impl Exporter {
 fn read(store: &Store, key: &JournalKey, steps_max: usize) -> Result<Vec<Span>, ReadError> {
     let mut spans = read_one(store, key, steps_max)?;
     if spans.is_empty() {
-        // Nobody records its trace.
+        // Its trace is not sampled.
         return Ok(spans);
     }
     let (own, callers) = key.attempts().as_slice().split_last().expect("there is its own");

@@ -1,4 +1,4 @@
-//! OpenTelemetry traces: what executions did, under the span of whoever called.
+//! OpenTelemetry traces: what executions did, under the caller's span.
 //!
 //! Spans are made from journals when an execution is over, not while it runs. So a replay makes no
 //! second span, a span says what is recorded, and a crash loses at most what was not sent yet. The

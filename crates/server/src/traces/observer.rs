@@ -1,11 +1,12 @@
-//! Tells the exporter of executions that are over, and somebody else of everything.
+//! An observer that queues finished executions for the exporter, and passes everything on to
+//! another observer.
 
 use std::sync::Arc;
 
 use indelible_journal::{Failure, JournalKey};
 use indelible_records::executions::Standing;
 use indelible_runtime::UnresolvedEffect;
-use indelible_runtime::world::{LogLine, Observer, Then};
+use indelible_runtime::world::{AfterFailure, LogLine, Observer, Trouble};
 
 use super::Exporter;
 
@@ -22,8 +23,8 @@ impl Observer for TracingObserver {
         self.inner.logged(line);
     }
 
-    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: Then) {
-        // Its journal has no end yet. It is told of with the last attempt.
+    fn attempt_failed(&self, key: &JournalKey, failure: &Failure, then: AfterFailure) {
+        // Its journal has no end yet; it is exported with the last attempt.
         self.inner.attempt_failed(key, failure, then);
     }
 
@@ -32,15 +33,15 @@ impl Observer for TracingObserver {
         self.inner.ended(key, standing);
     }
 
-    fn held(&self, key: &JournalKey, why: &str) {
-        self.inner.held(key, why);
+    fn stuck(&self, key: &JournalKey, why: &str) {
+        self.inner.stuck(key, why);
     }
 
     fn unresolved(&self, effect: &UnresolvedEffect) {
         self.inner.unresolved(effect);
     }
 
-    fn trouble(&self, what: &str) {
-        self.inner.trouble(what);
+    fn trouble(&self, trouble: &Trouble<'_>) {
+        self.inner.trouble(trouble);
     }
 }

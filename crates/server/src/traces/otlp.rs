@@ -4,7 +4,7 @@
 use indelible_journal::Timestamp;
 use serde::Serialize;
 
-use super::spans::{Attribute, Kind, Occurrence, Span, Status, Value};
+use super::spans::{Attribute, Kind, Span, SpanEvent, Status, Value};
 
 /// Whose spans they are, within a service.
 const SCOPE: &str = "indelible";
@@ -118,7 +118,7 @@ fn span(span: &Span) -> SpanJson<'_> {
     }
 }
 
-fn event(event: &Occurrence) -> EventJson {
+fn event(event: &SpanEvent) -> EventJson {
     EventJson {
         time_unix_nano: nanos(event.at),
         name: event.name,

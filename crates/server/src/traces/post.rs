@@ -28,15 +28,15 @@ pub(super) struct Endpoint {
 
 /// Why something is no endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not where a collector listens: http://HOST[:PORT]/PATH is")]
+#[error("invalid collector address {0:?}: use http://HOST[:PORT]/PATH")]
 pub struct EndpointError(String);
 
 /// What came of a request.
 #[derive(Debug)]
-pub(super) enum Posted {
+pub(super) enum PostOutcome {
     /// The collector has it.
     Taken,
-    /// It may work later, and not before so long.
+    /// It may work later, but not before this time.
     Later(Option<Duration>),
     /// It would not work later either.
     Refused,
@@ -61,19 +61,19 @@ impl Endpoint {
 
     /// Sends a body. A connection of its own: batches are seconds apart, and one that stayed open
     /// might have been closed at the other end.
-    pub(super) async fn post(&self, body: Bytes) -> Posted {
-        let Some(response) = self.ask(body).await else { return Posted::Later(None) };
+    pub(super) async fn post(&self, body: Bytes) -> PostOutcome {
+        let Some(response) = self.ask(body).await else { return PostOutcome::Later(None) };
         let status = response.status();
         let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let after = after.and_then(|text| text.trim().parse().ok());
         let after = after.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX));
-        // It is read to its end, or the other side sees a connection that was cut.
+        // Read to its end, or the collector sees a connection that was cut.
         let _ = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         match status.as_u16() {
-            200..=299 => Posted::Taken,
+            200..=299 => PostOutcome::Taken,
             // Those that OTLP says to repeat, and no others.
-            429 | 502 | 503 | 504 => Posted::Later(after),
-            _ => Posted::Refused,
+            429 | 502 | 503 | 504 => PostOutcome::Later(after),
+            _ => PostOutcome::Refused,
         }
     }
 
@@ -81,7 +81,7 @@ impl Endpoint {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.ok()?;
         let _ = stream.set_nodelay(true);
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
-        // It ends with the last of the answer, or when that is dropped.
+        // The task ends with the answer, or when the answer is dropped.
         tokio::spawn(connection);
         let path = self.uri.path_and_query().map_or("/", |path| path.as_str());
         let request = Request::post(path)

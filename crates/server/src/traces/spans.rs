@@ -12,8 +12,8 @@ use indelible_journal::{
     SpanId, Started, Timestamp, TraceContext, TraceId,
 };
 
-/// The most steps of one execution that have spans, unless somebody says otherwise. An execution of
-/// a million steps is of no use to whoever looks at a trace, and too much for a collector at once.
+/// The default for how many steps of one execution have spans. A million spans are of no use to a
+/// reader of the trace, and too many for a collector at once.
 pub const STEPS_MAX: usize = 1_000;
 
 /// The most events of a span: what is retried for days repeats itself.
@@ -35,7 +35,7 @@ pub struct Span {
     pub flags: u8,
     /// What it is called.
     pub name: String,
-    /// Whether somebody else was asked.
+    /// Whether it is a request to another service.
     pub kind: Kind,
     /// When it began.
     pub start: Timestamp,
@@ -44,7 +44,7 @@ pub struct Span {
     /// What else is known.
     pub attributes: Vec<Attribute>,
     /// What happened in between.
-    pub events: Vec<Occurrence>,
+    pub events: Vec<SpanEvent>,
     /// How many more events there were than are listed.
     pub events_dropped: u32,
     /// Whether it went well.
@@ -56,7 +56,7 @@ pub struct Span {
 pub enum Kind {
     /// Something within.
     Internal,
-    /// A request to somebody else.
+    /// A request to another service.
     Client,
 }
 
@@ -74,7 +74,7 @@ pub enum Value {
 
 /// Something that happened within a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Occurrence {
+pub struct SpanEvent {
     /// What.
     pub name: &'static str,
     /// When.
@@ -100,15 +100,15 @@ pub struct Fold {
     execution: Option<Span>,
     ended: bool,
     steps: Vec<Span>,
-    /// The steps that are not over, by their number, as places in `steps`.
+    /// The open steps by number, as indexes into `steps`.
     open: BTreeMap<u32, usize>,
-    /// Since when the next child may be a signal that is waited for.
+    /// The signal that the guest waits for, and since when.
     signal_since: Option<(PromiseId, Timestamp)>,
     steps_dropped: i64,
     last: Timestamp,
 }
 
-/// The spans of a whole journal; none if nobody records its trace, or it has no end.
+/// The spans of a whole journal; none if its trace is not sampled, or it has no end.
 pub fn spans<'a>(
     key: &JournalKey,
     records: impl IntoIterator<Item = &'a Record>,
@@ -139,7 +139,7 @@ impl Fold {
         }
     }
 
-    /// The next record. False: nothing will come of it, because nobody records the trace.
+    /// Adds the next record. False: there will be no spans, because the trace is not sampled.
     pub fn add(&mut self, record: &Record) -> bool {
         let at = record.timestamp;
         self.last = self.last.max(at);
@@ -221,7 +221,7 @@ impl Fold {
                 };
             }
             Event::SignalReceived { promise_id, signal_name, .. } => {
-                // Without a wait it was there already.
+                // Without a wait, the signal had arrived before the guest asked.
                 let since = self.signal_since.take().filter(|(waits, _)| waits == promise_id);
                 let start = since.map_or(at, |(_, since)| since);
                 let attributes = vec![("indelible.signal", text(signal_name.as_str()))];
@@ -306,7 +306,7 @@ impl Fold {
     }
 }
 
-/// The span of an execution; none if nobody records its trace.
+/// The span of an execution; none if its trace is not sampled.
 fn begin(key: &JournalKey, started: &Started, at: Timestamp) -> Option<Span> {
     let context = TraceContext::of(started.trace_parent.as_ref()?)?;
     let attributes = vec![
@@ -331,8 +331,8 @@ fn begin(key: &JournalKey, started: &Started, at: Timestamp) -> Option<Span> {
     })
 }
 
-/// An outcome that is there. What a peer answers can be an error to whoever looks at a trace, though
-/// it is none to the function.
+/// Ends a step that has an outcome. A status of 400 or more is an error in the trace, though not to
+/// the function.
 fn answered(step: &mut Span, at: Timestamp, payload: &Payload) {
     end(step, at, "Ok", None);
     if payload.codec == Codec::HTTP
@@ -364,7 +364,7 @@ fn end(span: &mut Span, at: Timestamp, outcome: &str, error: Option<&str>) {
 
 fn occurs(span: &mut Span, name: &'static str, at: Timestamp, attributes: Vec<Attribute>) {
     if span.events.len() < EVENTS_MAX {
-        span.events.push(Occurrence { name, at, attributes });
+        span.events.push(SpanEvent { name, at, attributes });
     } else {
         span.events_dropped = span.events_dropped.saturating_add(1);
     }

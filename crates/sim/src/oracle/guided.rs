@@ -1,6 +1,6 @@
-//! The guided oracle: a tree is interpreted from its program, with its journals' answers to what
-//! was free to vary. Everything else is computed and compared: which calls are made, with which
-//! inputs, how often each is tried, what it returns.
+//! The guided oracle: it interprets the program of a tree, and takes from the journals what was
+//! free to vary. Everything else is computed and compared: which calls are made, with which inputs,
+//! how often each is tried, what it returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,16 @@ use indelible_journal::{
 };
 use serde_json::{Value, json};
 
-use super::interpret::{self, Came, End, Facts, Failure, Halt, Outcome, Ran, Wait};
+use super::interpret::{
+    self, AttemptResult, End, Facts, Failure, Halt, Outcome, Wait, WaitOutcome,
+};
 use super::recorded::{Child, Recorded, failure, value};
 use crate::agree::callee;
 use crate::ledger::{Ledger, Word};
-use crate::store::Stored;
+use crate::store::StoredJournal;
 
-/// How often each function of the guest is tried again, and whether it may be after it has begun
-/// something; none: there is no such function.
+/// How often each function of the guest is tried again, and whether also after it has begun a call
+/// or an effect. `None`: there is no such function.
 pub(super) fn policy(function: &str) -> Option<(u64, bool)> {
     match function {
         "main" => Some((0, false)),
@@ -27,27 +29,27 @@ pub(super) fn policy(function: &str) -> Option<(u64, bool)> {
     }
 }
 
-/// What a call of a function that nobody has comes to.
+/// The failure of a call of a function that the component does not have.
 pub(super) fn nobody(function: &str) -> Failure {
     let message = format!("the component has no function {function:?}");
     Failure { kind: "NotPerformed", message }
 }
 
-const NOT_BEGUN: &str = "it was cancelled before it began";
-const CALLER_ENDED: &str = "its caller has ended";
-const OUT_OF_TIME: &str = " (its time to clean up is over)";
+const NOT_BEGUN: &str = "the execution was cancelled before it began";
+const CALLER_ENDED: &str = "the caller has ended";
+const OUT_OF_TIME: &str = " (the time limit for cleaning up passed)";
 
 /// A tree whose journals are compared with its program.
 pub(super) struct Tree<'a> {
     journals: BTreeMap<&'a JournalKey, Recorded>,
     ledger: &'a Ledger,
-    /// How long cleaning up may take, if that can be measured.
+    /// How long cleaning up may take; `None` if the clock was set back.
     cleanup_max: Option<Micros>,
     seen: BTreeSet<JournalKey>,
 }
 
 /// What an attempt came to.
-enum Tried {
+enum AttemptOutcome {
     Over(Outcome),
     /// Another one follows.
     Again,
@@ -55,7 +57,7 @@ enum Tried {
 
 impl<'a> Tree<'a> {
     pub(super) fn read(
-        tree: &'a [Stored],
+        tree: &'a [StoredJournal],
         ledger: &'a Ledger,
         cleanup_max: Option<Micros>,
     ) -> Result<Self, String> {
@@ -93,11 +95,11 @@ impl<'a> Tree<'a> {
             let next = key.next_attempt().ok_or("attempts have run out")?;
             let there = self.journals.contains_key(&next);
             match tried {
-                Tried::Over(outcome) => {
+                AttemptOutcome::Over(outcome) => {
                     ensure!(!there, "{key:#} was not to be tried again");
                     return Ok(outcome);
                 }
-                Tried::Again => ensure!(there, "{key:#} was to be tried again"),
+                AttemptOutcome::Again => ensure!(there, "{key:#} was to be tried again"),
             }
             key = next;
         }
@@ -108,7 +110,7 @@ impl<'a> Tree<'a> {
         key: &JournalKey,
         function: &str,
         program: &Value,
-    ) -> Result<Tried, String> {
+    ) -> Result<AttemptOutcome, String> {
         self.seen.insert(key.clone());
         let recorded = self.journals.get(key).ok_or_else(|| format!("there is no {key:#}"))?;
         ensure!(recorded.function == function, "{key:#} runs {}", recorded.function);
@@ -124,7 +126,7 @@ impl<'a> Tree<'a> {
         let attempt = u64::from(key.attempts().own().get());
         let cut = matches!(&recorded.ending, Ending::Cancelled(why) if why.ends_with(OUT_OF_TIME));
         if self.is_abandoned(key, recorded) {
-            return Ok(Tried::Over(outcome(&recorded.ending)));
+            return Ok(AttemptOutcome::Over(outcome(&recorded.ending)));
         }
         let wrong = |wrong: String| format!("{key:#}: {wrong}");
         let judged = |cut| {
@@ -136,7 +138,7 @@ impl<'a> Tree<'a> {
             all_is_used(&ran, recorded)?;
             if cut {
                 self.time_was_over(recorded)?;
-                return Ok(Tried::Over(outcome(&recorded.ending)));
+                return Ok(AttemptOutcome::Over(outcome(&recorded.ending)));
             }
             judge(&ran, recorded, function, attempt)
         };
@@ -146,13 +148,14 @@ impl<'a> Tree<'a> {
         );
         let judgement = judged(cut);
         if judgement.is_err() && is_cancelled_unknown(recorded) {
-            // Such an end does not say whether its time was over.
+            // This ending does not say whether the time to clean up was over: try that, too.
             return judged(true).map_err(wrong);
         }
         judgement.map_err(wrong)
     }
 
-    /// Cleaning up may take as long as it may; by the clock, unless that was set back.
+    /// A guest is not cut before its time to clean up is over. Not checked if the clock was set
+    /// back.
     fn time_was_over(&self, recorded: &Recorded) -> Result<(), String> {
         let (Some((_, asked_at, _)), Some(cleanup_max)) = (&recorded.cancel, self.cleanup_max)
         else {
@@ -163,7 +166,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// What a call came to, if it is over or was ever begun.
+    /// What a call came to; `None` if it never began and never completed.
     fn call(&mut self, caller: &JournalKey, number: u32) -> Result<Option<Outcome>, String> {
         let recorded = &self.journals[caller];
         let Child::Call { function, input, scheduled_at, started, completed } =
@@ -202,7 +205,8 @@ impl<'a> Tree<'a> {
         Ok(Some(outcome))
     }
 
-    /// Signals and cancels come from somebody.
+    /// Every recorded signal and cancel was asked for: signals by a client, cancels by a client or
+    /// the parent.
     fn asked_for(&self, key: &JournalKey, recorded: &Recorded) -> Result<(), String> {
         let id = key.execution_id();
         for (place, (name, value)) in recorded.delivered.iter().enumerate() {
@@ -224,7 +228,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Whether somebody asked to cancel an execution for this reason: one who may, or its caller.
+    /// Whether a client or the parent asked to cancel this execution for this reason.
     fn may_be_cancelled(&self, key: &JournalKey, reason: &str) -> bool {
         let id = key.execution_id();
         let asked = self.ledger.cancels.iter().any(|cancel| {
@@ -239,8 +243,8 @@ impl<'a> Tree<'a> {
         asked || passed_on
     }
 
-    /// A next attempt that was cancelled before its time came. One that inherited a cancel may be
-    /// ended by another.
+    /// Whether this is a retry that was cancelled before it was due. The cancel that ends it may be
+    /// another than the one it inherited.
     fn is_abandoned(&self, key: &JournalKey, recorded: &Recorded) -> bool {
         let Ending::Cancelled(reason) = &recorded.ending else { return false };
         let next = key.attempts().own() > Attempt::FIRST;
@@ -248,8 +252,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// What is recorded is what the program did, and no more.
-fn all_is_used(ran: &Ran, recorded: &Recorded) -> Result<(), String> {
+/// The journal records what the program did, and no more.
+fn all_is_used(ran: &AttemptResult, recorded: &Recorded) -> Result<(), String> {
     let count = recorded.children.len();
     ensure!(
         ran.numbers as usize == count,
@@ -265,11 +269,17 @@ fn all_is_used(ran: &Ran, recorded: &Recorded) -> Result<(), String> {
 }
 
 /// Whether an attempt ended as the program does.
-fn judge(ran: &Ran, recorded: &Recorded, function: &str, attempt: u64) -> Result<Tried, String> {
+fn judge(
+    ran: &AttemptResult,
+    recorded: &Recorded,
+    function: &str,
+    attempt: u64,
+) -> Result<AttemptOutcome, String> {
     let ending = &recorded.ending;
     let asked = recorded.cancel.as_ref().map(|(.., reason)| reason.as_str()).unwrap_or_default();
     let holds = match &ran.halt {
-        // Nobody knows what it did, so it was not just cancelled (C-24).
+        // A call or effect during the clean-up is Indeterminate, so the execution does not end as
+        // Cancelled (C-24).
         Halt::End(End::Returned(_) | End::Failed(_))
             if ran.told && recorded.is_unknown_since_cancel() =>
         {
@@ -308,13 +318,13 @@ fn judge(ran: &Ran, recorded: &Recorded, function: &str, attempt: u64) -> Result
     let (retries, idem) = policy(function).unwrap_or_default();
     let safe = (idem || !recorded.effect_started()) && !recorded.is_unknown();
     if failed && attempt <= retries && safe {
-        return Ok(Tried::Again);
+        return Ok(AttemptOutcome::Again);
     }
-    Ok(Tried::Over(outcome(ending)))
+    Ok(AttemptOutcome::Over(outcome(ending)))
 }
 
-/// Whether an attempt came to nothing like this. If it had called something of which nobody knows
-/// whether it happened, nobody knows it of the attempt (C-32).
+/// Whether an attempt failed with this kind and text. If one of its calls or effects ended as
+/// Indeterminate, so does the attempt (C-32).
 fn has_failed(ending: &Ending, recorded: &Recorded, kind: &str, text: &str) -> bool {
     let Ending::Failed(error) = ending else { return false };
     let failure = failure(error);
@@ -326,17 +336,17 @@ fn is_cancelled(ending: &Ending, reason: &str) -> bool {
     matches!(ending, Ending::Cancelled(why) if why == reason)
 }
 
-/// Whether it was cancelled, and ended so that nobody knows what it did.
+/// Whether it was cancelled, and ended as Indeterminate.
 fn is_cancelled_unknown(recorded: &Recorded) -> bool {
     let Some((.., asked)) = &recorded.cancel else { return false };
     let why = if asked.is_empty() { String::new() } else { format!(" ({asked})") };
-    let begins = format!("it was cancelled{why}, and nobody knows");
+    let begins = format!("the execution was cancelled{why}, and nobody knows");
     recorded.is_unknown_since_cancel()
         && matches!(&recorded.ending, Ending::Failed(error)
             if error.kind == ErrorKind::Indeterminate && error.message.starts_with(&begins))
 }
 
-/// What a caller gets.
+/// An ending, as the caller gets it.
 pub(super) fn outcome(ending: &Ending) -> Outcome {
     match ending {
         Ending::Completed(payload) => Ok(value(payload)),
@@ -360,12 +370,13 @@ fn is_policy(request: &Value, method: &str, policy: &RetryPolicy) -> bool {
         && request["hold"] == json!(policy.on_unknown == OnUnknown::Hold)
 }
 
-/// The answers of one journal.
+/// Facts from the journal of one attempt.
 struct Guided<'a> {
     recorded: &'a Recorded,
     calls: &'a BTreeMap<u32, Outcome>,
     attempt: u64,
-    /// It was ended from outside: what is not recorded was not done any more.
+    /// Its time to clean up was over: the program may have stopped at any request that is not
+    /// recorded.
     cut: bool,
     told: bool,
 }
@@ -393,25 +404,29 @@ impl Guided<'_> {
         }
     }
 
-    /// Which of these was over first, and where.
+    /// Which of these ended first, and where in the journal.
     fn first(&self, of: &[u32]) -> Option<(u64, u32)> {
         of.iter().filter_map(|number| Some((self.recorded.resolved_at(*number)?, *number))).min()
     }
 
-    /// Where a wait was over, and what came of it.
-    fn came(&self, wait: &Wait) -> Result<Option<(u64, Came)>, Halt> {
-        let first = |of: &[u32]| self.first(of).map(|(at, number)| (at, Came::First(number)));
+    /// Where in the journal a wait was over, and what came of it.
+    fn came(&self, wait: &Wait) -> Result<Option<(u64, WaitOutcome)>, Halt> {
+        let first =
+            |of: &[u32]| self.first(of).map(|(at, number)| (at, WaitOutcome::First(number)));
         Ok(match wait {
-            Wait::One(number) => self.recorded.resolved_at(*number).map(|at| (at, Came::All)),
+            Wait::One(number) => {
+                self.recorded.resolved_at(*number).map(|at| (at, WaitOutcome::All))
+            }
             Wait::Any(numbers) => first(numbers),
             Wait::All(numbers) => {
                 let mut all = numbers.iter().map(|number| self.recorded.resolved_at(*number));
-                all.try_fold(0, |last, at| at.map(|at| last.max(at))).map(|at| (at, Came::All))
+                all.try_fold(0, |last, at| at.map(|at| last.max(at)))
+                    .map(|at| (at, WaitOutcome::All))
             }
             Wait::Signal { name, or, next } => {
                 let signal = match self.recorded.children.get(*next as usize) {
                     Some(Child::Signal { name: other, value, at }) if other == name => {
-                        Some((*at, Came::Signal(value.clone())))
+                        Some((*at, WaitOutcome::Signal(value.clone())))
                     }
                     _ => None,
                 };
@@ -426,15 +441,15 @@ impl Guided<'_> {
                 let first = self.first(rest);
                 match (recorded, first) {
                     (Some(number), Some((at, first))) if *number == first => {
-                        Some((at, Came::First(first)))
+                        Some((at, WaitOutcome::First(first)))
                     }
                     (Some(number), first) => {
                         let wrong =
                             format!("{number} was taken from {set}, and {first:?} was first");
                         return Err(Halt::Wrong(wrong));
                     }
-                    // Not taken: it may still have told of a cancel before this.
-                    (None, first) => first.map(|(at, number)| (at, Came::First(number))),
+                    // Not taken: but the wait may have delivered a cancel first.
+                    (None, first) => first.map(|(at, number)| (at, WaitOutcome::First(number))),
                 }
             }
         })
@@ -508,16 +523,16 @@ impl Facts for Guided<'_> {
     }
 
     /// A cancel is told at the first wait that was not over before it (C-22).
-    fn wait(&mut self, wait: &Wait) -> Result<Came, Halt> {
+    fn wait(&mut self, wait: &Wait) -> Result<WaitOutcome, Halt> {
         let came = self.came(wait)?;
         if let Some((requested_at, _, reason)) = &self.recorded.cancel
             && !self.told
             && came.as_ref().is_none_or(|(at, _)| at > requested_at)
         {
             self.told = true;
-            return Ok(Came::Cancelled(reason.clone()));
+            return Ok(WaitOutcome::Cancelled(reason.clone()));
         }
-        // A result that was there is not taken unless that is recorded.
+        // A result that was ready counts only if the journal records that it was taken.
         if let Wait::Next { set, taken, .. } = wait
             && self.recorded.taken.get(set).is_none_or(|all| all.len() <= *taken)
         {
@@ -529,7 +544,7 @@ impl Facts for Guided<'_> {
     fn outcome(&mut self, number: u32) -> Result<Outcome, Halt> {
         match self.recorded.children.get(number as usize) {
             Some(Child::Timer { .. }) => Ok(Ok(Value::Null)),
-            // What the wire did is compared with the journal elsewhere.
+            // `effects` compares the journal with the wire; here the journal is taken as given.
             Some(Child::Http { completed, .. }) => {
                 let outcome = completed.as_ref().map(|(_, outcome)| outcome.clone());
                 outcome.ok_or_else(|| Halt::Wrong(format!("effect {number} has no outcome")))

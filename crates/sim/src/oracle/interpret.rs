@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// How a call came out, as its caller sees it.
+/// How a call ended, as its caller sees it.
 pub(super) type Outcome = Result<Value, Failure>;
 
 /// A failure, as a program sees it.
@@ -29,8 +29,8 @@ pub(super) enum Wait {
         or: Vec<u32>,
         next: u32,
     },
-    /// The next result of a set: one of these, which were submitted and not taken, after so many
-    /// that were.
+    /// The next result of a join set: `rest` are submitted and not taken; `taken` counts the
+    /// others.
     Next {
         set: u32,
         rest: Vec<u32>,
@@ -40,12 +40,12 @@ pub(super) enum Wait {
 
 /// What came of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Came {
-    /// All of it, or the one.
+pub(super) enum WaitOutcome {
+    /// Everything that was waited for is there.
     All,
     /// This came first.
     First(u32),
-    /// The signal, with this.
+    /// The signal came, with this value.
     Signal(Value),
     /// A cancel, for this reason.
     Cancelled(String),
@@ -58,7 +58,7 @@ pub(super) enum Halt {
     End(End),
     /// The program was ended here, from outside.
     Cut,
-    /// What came of it is not to be known without guidance.
+    /// What happens next depends on something that is free to vary.
     Free,
     /// What happened is not what the program does.
     Wrong(String),
@@ -86,14 +86,14 @@ pub(super) trait Facts {
     fn submit(&mut self, set: u32, place: usize, number: u32) -> Result<(), Halt>;
     fn now(&mut self, number: u32) -> Result<Value, Halt>;
     fn random(&mut self, number: u32, length: u64) -> Result<Value, Halt>;
-    fn wait(&mut self, wait: &Wait) -> Result<Came, Halt>;
-    /// How something came out that is over.
+    fn wait(&mut self, wait: &Wait) -> Result<WaitOutcome, Halt>;
+    /// The outcome of something that has ended.
     fn outcome(&mut self, number: u32) -> Result<Outcome, Halt>;
 }
 
 /// What an attempt came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Ran {
+pub(super) struct AttemptResult {
     pub(super) halt: Halt,
     /// It was told of a cancel: what it did from then on is cleaning up.
     pub(super) told: bool,
@@ -104,7 +104,7 @@ pub(super) struct Ran {
 }
 
 /// Runs a program.
-pub(super) fn run(program: &Value, facts: &mut dyn Facts) -> Ran {
+pub(super) fn run(program: &Value, facts: &mut dyn Facts) -> AttemptResult {
     let mut run = Run {
         facts,
         slots: BTreeMap::new(),
@@ -127,7 +127,7 @@ pub(super) fn run(program: &Value, facts: &mut dyn Facts) -> Ran {
     }
     let sets = run.sets.iter();
     let sets = sets.map(|(set, own)| (*set, (own.members.len(), own.taken.len()))).collect();
-    Ran { halt, told, numbers: run.next, sets }
+    AttemptResult { halt, told, numbers: run.next, sets }
 }
 
 #[derive(Default)]
@@ -253,16 +253,16 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn wait(&mut self, wait: &Wait) -> Result<Came, Halt> {
+    fn wait(&mut self, wait: &Wait) -> Result<WaitOutcome, Halt> {
         match self.facts.wait(wait)? {
-            Came::Cancelled(reason) => Err(Halt::End(End::Cancelled(reason))),
+            WaitOutcome::Cancelled(reason) => Err(Halt::End(End::Cancelled(reason))),
             came => Ok(came),
         }
     }
 
     fn signal(&mut self, name: &str, or: Vec<u32>) -> Result<(), Halt> {
         let came = self.wait(&Wait::Signal { name: name.to_owned(), or, next: self.next })?;
-        if let Came::Signal(value) = came {
+        if let WaitOutcome::Signal(value) = came {
             self.next += 1;
             self.notes.push(json!({ "signal": value }));
             return Ok(());
@@ -270,8 +270,8 @@ impl Run<'_> {
         self.note_first(&came)
     }
 
-    fn note_first(&mut self, came: &Came) -> Result<(), Halt> {
-        let Came::First(number) = came else {
+    fn note_first(&mut self, came: &WaitOutcome) -> Result<(), Halt> {
+        let WaitOutcome::First(number) = came else {
             return Err(Halt::Wrong(format!("the first of several was {came:?}")));
         };
         let note = self.settled(*number)?;
@@ -303,7 +303,7 @@ impl Run<'_> {
         }
         let taken = self.sets.get(&set).map_or(0, |set| set.taken.len());
         match self.wait(&Wait::Next { set, rest, taken })? {
-            Came::First(number) => {
+            WaitOutcome::First(number) => {
                 self.sets.entry(set).or_default().taken.push(number);
                 Ok(Some(number))
             }

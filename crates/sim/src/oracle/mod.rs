@@ -15,26 +15,26 @@ use indelible_journal::{ExecutionId, Micros};
 use self::guided::{Tree, outcome};
 use crate::ledger::{Ledger, Word};
 use crate::program::Program;
-use crate::store::Stored;
+use crate::store::StoredJournal;
 
 /// How an outcome was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Judged {
+pub(crate) enum Judgement {
     /// Something was free to vary.
     Guided,
-    /// Nothing was.
+    /// Nothing was free to vary.
     Unguided,
 }
 
-/// Whether a tree is one that its program leads to. `cleanup_max`: how long cleaning up may take, if
-/// that can be measured.
+/// Whether its program can lead to this tree. `cleanup_max`: how long cleaning up may take; `None`
+/// if the clock was set back.
 pub(crate) fn check(
     program: &Program,
     root: &ExecutionId,
-    tree: &[Stored],
+    tree: &[StoredJournal],
     ledger: &Ledger,
     cleanup_max: Option<Micros>,
-) -> Result<Judged, String> {
+) -> Result<Judgement, String> {
     let tree = Tree::read(tree, ledger, cleanup_max)?;
     let computed = tree.root(root, program.function, &program.steps)?;
     for ending in ledger.endings.get(root).into_iter().flatten() {
@@ -46,14 +46,14 @@ pub(crate) fn check(
         .iter()
         .any(|cancel| cancel.id.root() == root.root() && cancel.word != Word::Refused);
     if cancelled {
-        return Ok(Judged::Guided);
+        return Ok(Judgement::Guided);
     }
     match unguided::outcome(program.function, &program.steps) {
-        None => Ok(Judged::Guided),
+        None => Ok(Judgement::Guided),
         Some(expected) => {
             let fits = unguided::fits(&expected, &computed);
             ensure!(fits, "it can only come to {expected:?}, and came to {computed:?}");
-            Ok(Judged::Unguided)
+            Ok(Judgement::Unguided)
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What the journal of an attempt says was free to vary, in the words of the interpreter; and
-//! whether it was free to vary like that: timers do not fire early, signals are read in order.
+//! What was free to vary in an attempt, read from its journal into the interpreter's terms. It must
+//! have varied within the rules: timers do not fire early, signals are read in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::interpret::{Failure, Outcome};
 
-/// Something that a program asked for, by its number.
+/// Something that a program asked for.
 #[derive(Debug)]
 pub(super) enum Child {
     Call {
@@ -21,7 +21,7 @@ pub(super) enum Child {
         input: Value,
         scheduled_at: u64,
         started: bool,
-        /// Where it was over, and how.
+        /// Where in the journal it completed, and how.
         completed: Option<(u64, Outcome)>,
     },
     Http {
@@ -29,7 +29,7 @@ pub(super) enum Child {
         url: String,
         policy: Arc<RetryPolicy>,
         started: bool,
-        /// Where it was over, and how.
+        /// Where in the journal it completed, and how.
         completed: Option<(u64, Outcome)>,
     },
     Timer {
@@ -46,27 +46,27 @@ pub(super) enum Child {
     },
 }
 
-/// What is recorded of an attempt. Places are sequences of its journal.
+/// What the journal records of an attempt. Places in it are sequence numbers.
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub(super) function: String,
     pub(super) input: Value,
     pub(super) children: Vec<Child>,
-    /// For each set, what was submitted, and what was taken, in order.
+    /// For each join set, the children that were submitted, in order.
     pub(super) submitted: BTreeMap<u32, Vec<u32>>,
     pub(super) taken: BTreeMap<u32, Vec<u32>>,
     /// Where a cancel was asked for, when, and why.
     pub(super) cancel: Option<(u64, Timestamp, String)>,
-    /// Names and values of the signals that came.
+    /// Names and values of the signals that were delivered.
     pub(super) delivered: Vec<(String, Value)>,
     pub(super) ending: Ending,
     pub(super) ended_at: Timestamp,
-    /// Whether it holds nothing that only a running guest brings about.
+    /// Whether the journal holds no event that needs a running guest.
     pub(super) never_ran: bool,
 }
 
-/// JSON as the interpreter has it; of an answer its status; what is neither is null, as the guest
-/// has it.
+/// A payload as the guest and the interpreter see it: JSON as it is, an HTTP answer as its status,
+/// anything else as null.
 pub(super) fn value(payload: &Payload) -> Value {
     if payload.codec == Codec::HTTP
         && let Ok(answer) = Response::decode(&payload.bytes)
@@ -107,8 +107,8 @@ fn number(promise: &PromiseId) -> u32 {
 }
 
 impl Recorded {
-    /// Reads a journal that has passed every rule and is over. `by_the_clock`: it was never set
-    /// back, so nothing is written that seems to come before its time.
+    /// Reads a journal that has passed every rule and is over. `by_the_clock`: the clock was never
+    /// set back, so no event may be stamped before it was due.
     pub(super) fn read(
         key: &JournalKey,
         records: &[Record],
@@ -167,7 +167,7 @@ impl Recorded {
         Ok(())
     }
 
-    /// What only a guest that runs brings about.
+    /// Takes an event that needs a running guest.
     fn guest(&mut self, event: &Event, at: u64) -> Result<(), String> {
         match event {
             Event::InvokeScheduled { kind: InvokeKind::Http, input, retry_policy, .. } => {
@@ -237,7 +237,7 @@ impl Recorded {
         self.children.get_mut(number(promise) as usize)
     }
 
-    /// The n-th that is read of a name is the n-th that came.
+    /// The n-th signal read of a name is the n-th that was delivered.
     fn received(&self, name: &str, value: &Value) -> Result<(), String> {
         let read = self
             .children
@@ -249,7 +249,7 @@ impl Recorded {
         Ok(())
     }
 
-    /// Where a call or a timer was over.
+    /// Where a call, effect or timer ended.
     pub(super) fn resolved_at(&self, number: u32) -> Option<u64> {
         match self.children.get(number as usize)? {
             Child::Call { completed, .. } | Child::Http { completed, .. } => {
@@ -260,12 +260,12 @@ impl Recorded {
         }
     }
 
-    /// Whether it had called something of which nobody knows whether it happened.
+    /// Whether a call or effect of it ended as Indeterminate.
     pub(super) fn is_unknown(&self) -> bool {
         self.is_unknown_since(0)
     }
 
-    /// Whether nobody knows that of something that was over after a cancel was asked for.
+    /// Whether one ended as Indeterminate after a cancel was asked for.
     pub(super) fn is_unknown_since_cancel(&self) -> bool {
         self.cancel.as_ref().is_some_and(|(at, ..)| self.is_unknown_since(*at))
     }
@@ -310,7 +310,8 @@ impl Times {
                 self.due.insert(number(promise_id), *retry_at);
             }
             Event::TimerFired { promise_id } | Event::InvokeStarted { promise_id, .. } => {
-                // What is cancelled before its next attempt is over in the moment it is started.
+                // A call that is cancelled before its next attempt is written as started and
+                // completed at once.
                 let over = matches!(next, Some(Event::InvokeCompleted { promise_id: other, .. })
                     if other == promise_id);
                 let due = self.due.remove(&number(promise_id));

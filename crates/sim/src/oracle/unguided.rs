@@ -1,18 +1,17 @@
-//! The unguided oracle: what a program comes to whatever happens, where nothing that is free to
-//! vary can change it: no race, no signal, no cancel. What is noted of time, randomness and panics
-//! stays open.
+//! The unguided oracle: the outcome of a program that has no race, signal or cancel, and so has the
+//! same outcome whatever happens. Values from the clock, randomness and panic texts match anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::guided::{nobody, policy};
-use super::interpret::{self, Came, End, Facts, Failure, Halt, Outcome, Wait};
+use super::interpret::{self, End, Facts, Failure, Halt, Outcome, Wait, WaitOutcome};
 
-/// Stands for whatever it was.
+/// Matches any value.
 const ANY: &str = "\u{0}whatever it was";
 
-/// The outcome of a program. None: it depends on something that is free to vary.
+/// The outcome of a program. `None`: it depends on something that is free to vary.
 pub(super) fn outcome(function: &str, program: &Value) -> Option<Outcome> {
     compute(function, program).ok()
 }
@@ -58,7 +57,8 @@ fn compute(function: &str, program: &Value) -> Result<Outcome, Halt> {
             Halt::End(End::Trapped(_)) => Failure { kind: "Trap", message: ANY.to_owned() },
             halt => return Err(halt),
         };
-        // Whether a call had begun that nobody waited for, and what came of it, only time tells.
+        // The program did not wait for some call: whether that call began, and how it ended,
+        // depends on timing.
         let left = plain.settled.len() < plain.calls.len();
         let matters = (attempt <= retries && !idem) || may_be_unknown(program);
         if left && matters {
@@ -74,7 +74,7 @@ fn compute(function: &str, program: &Value) -> Result<Outcome, Halt> {
     Err(Halt::Free)
 }
 
-/// Whether some call in a program may end so that nobody knows whether it happened.
+/// Whether some call in a program may end as Indeterminate.
 fn may_be_unknown(program: &Value) -> bool {
     let text = program.to_string();
     text.contains("\"unknown\"") || text.contains("\"http\"")
@@ -85,7 +85,7 @@ struct Unguided {
     calls: BTreeMap<u32, (String, Value)>,
     /// The calls that were waited for.
     settled: BTreeSet<u32>,
-    /// Of one of them nobody knows whether it happened.
+    /// Whether one of them ended as Indeterminate.
     unknown: bool,
 }
 
@@ -99,7 +99,7 @@ impl Facts for Unguided {
         Ok(())
     }
 
-    /// What becomes of a request only the wire tells.
+    /// The outcome of a request depends on the wire.
     fn http(&mut self, _number: u32, _request: &Value) -> Result<(), Halt> {
         Err(Halt::Free)
     }
@@ -124,9 +124,9 @@ impl Facts for Unguided {
         Ok(json!(ANY))
     }
 
-    fn wait(&mut self, wait: &Wait) -> Result<Came, Halt> {
+    fn wait(&mut self, wait: &Wait) -> Result<WaitOutcome, Halt> {
         match wait {
-            Wait::One(_) | Wait::All(_) => Ok(Came::All),
+            Wait::One(_) | Wait::All(_) => Ok(WaitOutcome::All),
             Wait::Any(_) | Wait::Signal { .. } | Wait::Next { .. } => Err(Halt::Free),
         }
     }

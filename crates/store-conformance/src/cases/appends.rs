@@ -19,9 +19,9 @@ const JOURNALS: u8 = 3;
 const LENGTH: u64 = 80;
 const WRITERS: u8 = 4;
 
-/// When many append to few journals, each at the length that it believes in, exactly one wins
-/// each length: no gap, no entry twice, in the order of positions. And what is durable is a
-/// prefix: whoever sees that a position is, finds everything up to it, whole, in the backend.
+/// Many writers append to few journals, each at the length that it last read; exactly one wins each
+/// length: no gap, no entry twice, in the order of positions. And what is durable is a prefix: once
+/// a reader sees that a position is durable, the backend has every batch up to it, whole.
 pub fn one_append_wins_each_length(subject: &mut dyn Subject, mut rng: Rng) {
     let open = Gated::open(subject, &TABLES, Bounds::DEFAULT);
     let (store, gate) = (&open.store, &*open.gate);
@@ -94,7 +94,7 @@ fn append(store: &Store, writer: u8, mut rng: Rng) -> Vec<Append> {
         };
         let entry = [&[journal][..], &length.to_be_bytes()].concat();
         let mut head = (*length + 1).to_be_bytes().to_vec();
-        // Rows go on after what they are compared by.
+        // The precondition compares a prefix of the row, so the row has more bytes after it.
         let more = rng.below(20);
         head.extend(rng.bytes(more));
         let mut batch = Batch::new();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use bytes::Bytes;
-use indelible_store::backend::{Backend, BackendSnapshot, KeyRange, Lookup, Presence, Wanted};
+use indelible_store::backend::{Backend, BackendSnapshot, KeyRange, Lookup, LookupKind, Presence};
 use indelible_store::{Direction, Row, Scan, Sequence, Table, Write};
 
 use crate::compare::{assert_same, assert_same_page, brief, dump_backend};
@@ -89,7 +89,7 @@ impl Groups {
     }
 }
 
-/// Ends the readers when it is dropped, also when a failure is why.
+/// Ends the readers when it is dropped, also by a panic.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -102,9 +102,9 @@ fn number(value: Option<&Bytes>) -> u64 {
     value.map_or(0, |value| u64::from_be_bytes(value[..8].try_into().unwrap()))
 }
 
-/// After any commits, deletes of keys that are not there among them, `get`, `contains` and
-/// snapshots agree with the model; a scan visits what is in its range, in order, and nothing more
-/// once the visitor breaks. A snapshot does not move when a commit comes after it.
+/// After any commits, also deletes of absent keys, `get`, `contains` and snapshots agree with the
+/// model; a scan visits what is in its range, in order, and nothing more once the visitor breaks. A
+/// snapshot does not change when a commit comes after it.
 pub fn backend_reads_agree_with_the_model(subject: &mut dyn Subject, mut rng: Rng) {
     let backend = subject.open(&TABLES);
     let (mut state, mut groups) = (State::default(), Groups::default());
@@ -121,7 +121,7 @@ pub fn backend_reads_agree_with_the_model(subject: &mut dyn Subject, mut rng: Rn
             let expected = state.get(table, &key);
             let what = format!("commit {commit}, {} {}", table.name(), brief(&key));
             let ask = |wanted| Lookup { table: &table, key: &key, wanted, found: None };
-            let mut asked = [ask(Wanted::Existence), ask(Wanted::Value)];
+            let mut asked = [ask(LookupKind::Existence), ask(LookupKind::Value)];
             backend.look_up(&mut asked).unwrap();
             let [exists_too, found] = asked.map(|lookup| lookup.found);
             assert!(
@@ -154,7 +154,7 @@ fn each_key_once(writes: &[Write]) -> Vec<Write> {
 
 fn check_scan(rng: &mut Rng, snapshot: &dyn BackendSnapshot, state: &State) {
     let (scan, keys) = generate::scan(rng, state);
-    // The pipeline asks for no range that is the wrong way round.
+    // The pipeline never asks for an inverted range.
     if !keys.can_contain_any() {
         return;
     }
@@ -166,7 +166,7 @@ fn check_scan(rng: &mut Rng, snapshot: &dyn BackendSnapshot, state: &State) {
     assert_same_page(&got, &expected, || generate::words(&scan, &keys));
 }
 
-/// The rows of a scan whose visitor breaks at the last of so many.
+/// The rows of a scan whose visitor breaks after `enough` rows.
 fn visited(
     snapshot: &dyn BackendSnapshot,
     table: &Table,
@@ -184,8 +184,8 @@ fn visited(
     rows
 }
 
-/// A commit that has returned is there when the backend is opened again, also where nobody closed
-/// it, as after a crash; and one after the other, nothing of the earlier ones is lost.
+/// A commit that has returned is there when the backend is opened again, even if it was dropped
+/// without a close, as in a crash. Over several rounds, no earlier commit is lost.
 pub fn commits_need_no_close(subject: &mut dyn Subject, mut rng: Rng) {
     let (mut state, mut groups) = (State::default(), Groups::default());
     for opened in 0..5 {

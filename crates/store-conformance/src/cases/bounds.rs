@@ -107,8 +107,8 @@ fn dump_few(open: &Gated) -> crate::model::State {
     }
 }
 
-/// While the disk is busy, exactly as many batches wait as may, by number and by bytes, and the
-/// next one is told so; when the disk has caught up there is as much room as before.
+/// While the disk is busy, exactly as many batches wait as the bounds allow, by number and by
+/// bytes, and the next one is refused; once the disk has caught up there is as much room as before.
 pub fn waiting_is_bounded_at_its_edges(subject: &mut dyn Subject, _rng: Rng) {
     const KIB: usize = 1024;
     // By number: no bytes to speak of, and a number that divides nothing evenly.

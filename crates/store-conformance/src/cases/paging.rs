@@ -85,7 +85,7 @@ fn check_pages(from: &impl Read, scan: &Scan, keys: &Keys, state: &State, bounds
     let mut next = scan.clone();
     loop {
         let page = from.scan(&next).unwrap().value;
-        // As many as asked for, or up to the row that takes it past the bytes.
+        // The page ends at the row limit, or at the row that exceeds the bytes.
         let mut bytes = 0;
         let fits = |(key, value): &&Row| {
             let fits = bytes <= bounds.scan_bytes_max;
@@ -105,8 +105,8 @@ fn check_pages(from: &impl Read, scan: &Scan, keys: &Keys, state: &State, bounds
     assert!(left.is_empty(), "{} rows never came", left.len());
 }
 
-/// Going on after a key never makes a range wider: a key from before it, as a forged or stale
-/// cursor may be, gives the rows of the range and no others; one from behind it gives none.
+/// Going on after a key never makes a range wider: a key before the range, as in a forged or stale
+/// cursor, gives the rows of the range and no others; a key after it gives none.
 pub fn a_scan_goes_on_within_its_range(subject: &mut dyn Subject, _rng: Rng) {
     let open = Gated::open(subject, &TABLES, Bounds::DEFAULT);
     let mut batch = Batch::new();
@@ -140,8 +140,8 @@ pub fn a_scan_goes_on_within_its_range(subject: &mut dyn Subject, _rng: Rng) {
     }
 }
 
-/// While other rows come and go between pages, also the one where a page ended, a row that stays
-/// is seen exactly once, and no row twice or out of order.
+/// Other rows come and go between pages, also the row where a page ended. A row that stays is seen
+/// exactly once, and no row twice or out of order.
 pub fn rows_that_stay_are_seen_once(subject: &mut dyn Subject, mut rng: Rng) {
     let open = Gated::open(subject, &TABLES, Bounds::DEFAULT);
     for size in PAGE_SIZES {

@@ -13,8 +13,8 @@ const OPERATIONS: usize = 400;
 /// While a commit is held, no more batches than this pile up behind it: far from any bound.
 const BEHIND_MAX: usize = 50;
 
-/// Whatever is done in whatever order, a store is what an obviously correct model is: what it
-/// accepts and refuses, what it shows, at which position, now, in snapshots taken earlier, with
+/// Under any operations in any order, a store agrees with an obviously correct model: in what it
+/// accepts and refuses, what it shows and at which position, now and in earlier snapshots, with
 /// commits held before or after the backend made them, and after it was closed and opened again.
 pub fn random_operations(subject: &mut dyn Subject, mut rng: Rng) {
     let mut run = Run::new(subject, &mut rng);
@@ -40,7 +40,7 @@ struct Run {
     bounds: Bounds,
     snapshots: Vec<(Snapshot, State)>,
     hold: Hold,
-    /// How many batches were accepted since a commit is held.
+    /// How many batches were accepted while a commit is held.
     behind: usize,
     /// Declared last: a snapshot keeps the backend open.
     open: Gated,
@@ -144,7 +144,7 @@ impl Run {
         self.behind = 0;
     }
 
-    /// Everything is durable: the backend alone is what the model is.
+    /// Makes everything durable: then the backend alone agrees with the model.
     fn settle(&mut self, rng: &mut Rng, context: &str) {
         self.set_hold(Hold::Nowhere);
         let last = self.model.position();

@@ -15,8 +15,8 @@ use crate::{Rng, Subject};
 const T: indelible_store::Table = TABLES[0];
 const U: indelible_store::Table = TABLES[1];
 
-/// A batch whose precondition is not met is refused with the first such one's index, what was
-/// found and the position of the state that refused; nothing has changed, and its room is free
+/// A batch with an unmet precondition is refused with the index of the first unmet one, the value
+/// found, and the position of the state that refused; nothing has changed, and its room is free
 /// again. That holds wherever the row is: in the backend, on its way there, or waiting.
 pub fn refusals_say_what_and_change_nothing(subject: &mut dyn Subject, mut rng: Rng) {
     let bounds = Bounds { waiting_batches_max: 8, ..Bounds::DEFAULT };
@@ -26,7 +26,8 @@ pub fn refusals_say_what_and_change_nothing(subject: &mut dyn Subject, mut rng: 
         assert_eq!(open.store.try_submit(batch.clone()).unwrap(), model.accept_batch(batch));
     };
 
-    // Keys named after where they were last written; all were something else below.
+    // Keys named after the layer where they were last written; each has another value in the layers
+    // below.
     let names = ["backend", "closing", "open", "gone_in_closing", "gone_in_open"];
     let mut batch = Batch::new();
     for name in names {
@@ -50,8 +51,8 @@ pub fn refusals_say_what_and_change_nothing(subject: &mut dyn Subject, mut rng: 
         for expect in unmet_by(found.as_ref()) {
             for index in [0, 1, 7] {
                 let mut batch = Batch::new();
-                // Met, as they are about the state before the batch; then the one that is not,
-                // and another that is not.
+                // First preconditions that are met, since they are about the state before the
+                // batch; then two that are not.
                 (0..index)
                     .for_each(|_| _ = batch.expect(T, "backend", Expect::Prefix("back".into())));
                 batch.expect(T, name, expect.clone());
@@ -78,9 +79,9 @@ pub fn refusals_say_what_and_change_nothing(subject: &mut dyn Subject, mut rng: 
     open.close();
 }
 
-/// What decides is the state when the batch is accepted: a row that changes between the look into
-/// the backend and the decision, and whose change is in the backend already by then, so that no
-/// layer knows of it, is not taken for what it was. However often that happens.
+/// The state at acceptance decides. Case: a row is read from the backend, then changes, and the
+/// change reaches the backend before the decision, so that no layer holds it any more. The decision
+/// must not use the stale value, however often this happens.
 pub fn a_stale_look_decides_nothing(subject: &mut dyn Subject, _rng: Rng) {
     let open = Gated::open(subject, &TABLES, Bounds::DEFAULT);
     let mut number = 0;
@@ -92,7 +93,7 @@ pub fn a_stale_look_decides_nothing(subject: &mut dyn Subject, _rng: Rng) {
     let mut first = Batch::new();
     let mut now = put(&mut first);
     open.store.try_submit(first).unwrap();
-    // Not more: after three looks the pipeline takes its lock for the next one.
+    // At most three: after three reads the pipeline takes its lock for the next one.
     for changes in 0..=3 {
         for met in [true, false] {
             open.settle();
@@ -122,7 +123,7 @@ pub fn a_stale_look_decides_nothing(subject: &mut dyn Subject, _rng: Rng) {
             let unused = open.gate.forget_after_gets();
             let what =
                 format!("{changes} changes, expected the {}", if met { "last" } else { "first" });
-            // A change that is kept in a layer is seen at once: no second look is needed.
+            // A change that a layer still holds is seen at once: no second read is needed.
             if open.gate.applied() == Sequence::MAX {
                 assert_eq!(unused, 0, "{what}: not looked at often enough");
             }
@@ -139,7 +140,7 @@ pub fn a_stale_look_decides_nothing(subject: &mut dyn Subject, _rng: Rng) {
     }
 }
 
-/// Each kind of expectation that such a key does not meet, some only just.
+/// Each kind of expectation that a key with this value does not meet, some only just.
 fn unmet_by(found: Option<&Bytes>) -> Vec<Expect> {
     match found {
         None => vec![

@@ -62,7 +62,7 @@ pub fn snapshots_show_one_position_each(subject: &mut dyn Subject, mut rng: Rng)
 
 type Log = Vec<(Position, Vec<Write>)>;
 
-/// What a thread came to; if it failed, its own words.
+/// The result of a thread; its panic goes on here.
 fn rethrown<T>(joined: thread::Result<T>) -> T {
     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -82,7 +82,7 @@ fn amount(value: &[u8]) -> u64 {
     u64::from_be_bytes(value.try_into().unwrap())
 }
 
-/// Moves money until it has done so often enough. Who loses a race looks again.
+/// Moves money a fixed number of times. A transfer that loses a race reads again.
 fn transfer(store: &Store, writer: usize, mut rng: Rng) -> Log {
     let accounts: Vec<_> = all_accounts().collect();
     let mut log = Log::new();
@@ -139,7 +139,7 @@ fn take_snapshots(store: &Store, writing: &AtomicBool) -> Vec<(Position, State)>
     taken
 }
 
-/// A point read, and what was accepted when it had ended.
+/// A point read, and the position accepted when it had ended.
 struct Get {
     account: (Table, Bytes),
     value: Option<Bytes>,
@@ -182,7 +182,7 @@ pub fn a_long_lived_snapshot_stays_as_it_is(subject: &mut dyn Subject, mut rng: 
         assert_eq!(open.store.submit_blocking(batch.clone()).unwrap(), model.accept_batch(batch));
         model.now().clone()
     };
-    // Half of it in the backend, then something on its way, then something that waits.
+    // Half of the batches in the backend, then some on their way, then some that wait.
     (0..150).for_each(|_| _ = submit(&churn(&mut rng)));
     open.settle();
     let rows = || open.gate.rows_of(&open.store);

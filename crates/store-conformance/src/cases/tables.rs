@@ -12,9 +12,9 @@ use crate::{Rng, Subject};
 const KEPT: Table = Table::new(1, "kept", Shape::Kept);
 const CHURNING: Table = Table::new(2, "churning", Shape::Churn);
 
-/// A table that a store was opened without is refused by name, to read and to write, as is the
-/// store's own to write, and nothing has changed. A table is known by its name: another one with
-/// the number of a known one is unknown too.
+/// A table that a store was opened without is refused by name, for reads and writes; the store's
+/// own table is refused for writes. Nothing has changed. A table is known by its name: another
+/// table with a known number is unknown, too.
 pub fn unknown_tables_are_refused(subject: &mut dyn Subject, _rng: Rng) {
     let open = Gated::open(subject, &[KEPT, CHURNING], Bounds::DEFAULT);
     let mut known = Batch::new();
@@ -71,7 +71,7 @@ pub fn tables_come_and_go(subject: &mut dyn Subject, _rng: Rng) {
         &[KEPT, CHURNING, added],
         &[CHURNING],
         &[],
-        // Each number of before belongs to another now.
+        // Each number now belongs to another table.
         &[added_elsewhere, kept_elsewhere, churning_elsewhere],
         &[KEPT, CHURNING, added],
     ];
@@ -85,7 +85,7 @@ pub fn tables_come_and_go(subject: &mut dyn Subject, _rng: Rng) {
             let got: Vec<_> = got.rows(*table).collect();
             assert_eq!(got, expected, "{table:?}, opened {opened} times before");
         }
-        // Without a table there is still a position to keep.
+        // An empty batch still has a position to keep.
         let mut batch = Batch::new();
         for table in tables {
             let words = format!("{} {opened}", table.name());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! LOCK      held by the process that has the folder open, and names it
-//! FORMAT    what this folder is: written first, "ready" once the engine's folder is whole
+//! FORMAT    what this folder is: written first, "ready" once fjall's folder is whole
 //! engine/   fjall's
 //! ```
 //!
@@ -15,17 +15,17 @@ use std::path::{Path, PathBuf};
 /// The version that is written. A folder with a higher one is refused.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// The last commit of this project that reads what has format 1: a folder, or a backup of one.
+/// The last commit of this project that reads format 1: a folder, or a backup of one.
 pub const LAST_TO_READ_FORMAT_1: &str = "98696c0";
 
-/// The engine, as the folder names it.
-pub const ENGINE_NAME: &str = "fjall 3";
+/// The backend, as the folder names it.
+pub const BACKEND_NAME: &str = "fjall 3";
 
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
 const FORMAT_NEW: &str = "FORMAT.new";
-const ENGINE: &str = "engine";
-const ENGINE_NEW: &str = "engine.new";
+const BACKEND: &str = "engine";
+const BACKEND_NEW: &str = "engine.new";
 
 /// Why a folder cannot be opened as a store. In every case nothing in it has changed.
 #[derive(Debug, thiserror::Error)]
@@ -50,12 +50,12 @@ pub enum FolderError {
         holder: String,
     },
     /// There is something else in it.
-    #[error("{} is not empty and not a data folder: it has no file {FORMAT}", path.display())]
+    #[error("{} is not empty and is not a data folder: it has no file {FORMAT}", path.display())]
     NotAStore {
         /// The folder.
         path: PathBuf,
     },
-    /// There is nothing there, and nothing was to be made.
+    /// The folder does not exist, and the caller did not want it made.
     #[error("there is no data folder at {}", path.display())]
     Missing {
         /// The folder.
@@ -63,7 +63,7 @@ pub enum FolderError {
     },
     /// A newer version of the program wrote it.
     #[error(
-        "the data folder {} has format {found}; this program reads up to {FORMAT_VERSION}",
+        "the data folder {} has format {found}; this program reads formats up to {FORMAT_VERSION}",
         path.display()
     )]
     Newer {
@@ -74,8 +74,8 @@ pub enum FolderError {
     },
     /// An earlier version of the program wrote it.
     #[error(
-        "the data folder {} has format {found}, and this program reads format {FORMAT_VERSION}. It is \
-         left as it is: of this program, commit {LAST_TO_READ_FORMAT_1} reads it",
+        "the data folder {} has format {found}, but this program reads format {FORMAT_VERSION}. \
+         The folder was not changed; use a build of commit {LAST_TO_READ_FORMAT_1} to read it",
         path.display()
     )]
     Older {
@@ -84,7 +84,7 @@ pub enum FolderError {
         /// Its version.
         found: u32,
     },
-    /// Its own file does not say what it is.
+    /// Its file `FORMAT` does not say what it is.
     #[error("the file {} is damaged: {what}", path.display())]
     Format {
         /// The file.
@@ -93,8 +93,8 @@ pub enum FolderError {
         what: String,
     },
     /// It was whole once, and now a part is gone.
-    #[error("the data folder {} is damaged: its folder {ENGINE} is missing", path.display())]
-    EngineMissing {
+    #[error("the data folder {} is damaged: its folder {BACKEND} is missing", path.display())]
+    BackendMissing {
         /// The folder.
         path: PathBuf,
     },
@@ -132,21 +132,22 @@ enum State {
 }
 
 impl Folder {
-    /// Takes a folder for this process. Where there is none yet, `engine` is asked to make an
-    /// engine's folder at a path; a crash at any moment leaves either none or a whole one.
+    /// Takes a folder for this process. Where there is none yet, `make_backend` makes the backend's
+    /// folder at a path; a crash at any moment leaves either none or a whole one.
     pub(crate) fn open<E: From<FolderError>>(
         path: &Path,
         create: Create,
-        make_engine: impl FnOnce(&Path) -> Result<(), E>,
+        make_backend: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<Self, E> {
         let folder = Self::lock(path, create)?;
         match folder.state()? {
             Some(State::Ready) => {
-                if !folder.engine().is_dir() {
-                    return Err(FolderError::EngineMissing { path: folder.path.clone() }.into());
+                if !folder.backend().is_dir() {
+                    return Err(FolderError::BackendMissing { path: folder.path.clone() }.into());
                 }
-                // Whoever made it ready may have been killed before that was for good. If it were
-                // taken back, the folder would be made anew, over whatever was committed since.
+                // The process that wrote "ready" may have been killed before its folder entry was
+                // durable. If a power loss took "ready" back, the next open would make the folder
+                // anew, over everything committed since. So it is made durable here.
                 folder.sync()?;
             }
             _ if create == Create::No => {
@@ -159,15 +160,15 @@ impl Folder {
                     }
                     folder.write_format(State::Creating)?;
                 }
-                folder.make(make_engine)?;
+                folder.make(make_backend)?;
             }
         }
         Ok(folder)
     }
 
-    /// Where the engine's files are.
-    pub(crate) fn engine(&self) -> PathBuf {
-        self.path.join(ENGINE)
+    /// Where the backend's files are.
+    pub(crate) fn backend(&self) -> PathBuf {
+        self.path.join(BACKEND)
     }
 
     fn lock(path: &Path, create: Create) -> Result<Self, FolderError> {
@@ -194,7 +195,7 @@ impl Folder {
             }
             Err(TryLockError::Error(source)) => return Err(failed("lock", &at)(source)),
         }
-        // For the next one's message; that it is locked is what counts.
+        // For the error message of another process; the lock itself is what counts.
         let name = format!("process {}\n", std::process::id());
         let write = |lock: &mut File| {
             lock.set_len(0)?;
@@ -231,17 +232,17 @@ impl Folder {
         match (version, lines.next(), lines.next(), lines.next()) {
             (2, Some("engine fjall 3"), Some("state ready"), None) => Ok(Some(State::Ready)),
             (2, Some("engine fjall 3"), Some("state creating"), None) => Ok(Some(State::Creating)),
-            _ => Err(damaged("it does not say which engine, and in what state")),
+            _ => Err(damaged("it does not name the storage backend and its state")),
         }
     }
 
     fn make<E: From<FolderError>>(
         &self,
-        make_engine: impl FnOnce(&Path) -> Result<(), E>,
+        make_backend: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<(), E> {
-        let new = self.path.join(ENGINE_NEW);
-        // What an interrupted creation left; nothing was ever accepted into it.
-        for stale in [&new, &self.engine()] {
+        let new = self.path.join(BACKEND_NEW);
+        // Left by an interrupted creation; no commit was ever accepted into it.
+        for stale in [&new, &self.backend()] {
             match fs::remove_dir_all(stale) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(failed("remove", stale)(error).into());
@@ -249,9 +250,9 @@ impl Folder {
                 _ => {}
             }
         }
-        make_engine(&new)?;
-        let engine = self.engine();
-        fs::rename(&new, &engine).map_err(failed("rename", &new))?;
+        make_backend(&new)?;
+        let backend = self.backend();
+        fs::rename(&new, &backend).map_err(failed("rename", &new))?;
         self.sync()?;
         self.write_format(State::Ready)?;
         Ok(())
@@ -281,14 +282,14 @@ impl Folder {
     }
 }
 
-/// Makes what is in a folder durable: that it is there, not what is in it.
+/// Makes the entries of a folder durable, not the files' content.
 pub(super) fn sync(folder: &Path) -> Result<(), FolderError> {
     let sync = || File::open(folder)?.sync_all();
     sync().map_err(failed("sync", folder))
 }
 
-/// Makes durable that a folder is there. Where we may not even list what it is in, somebody else
-/// made it.
+/// Makes a folder's entry in its parent durable. If this process may not list the parent, it did
+/// not make the folder either, so there is nothing to sync.
 fn sync_name(folder: &Path) -> Result<(), FolderError> {
     let Some(parent) = folder.parent() else { return Ok(()) };
     let here = parent.as_os_str().is_empty();
@@ -300,10 +301,10 @@ fn sync_name(folder: &Path) -> Result<(), FolderError> {
     }
 }
 
-/// Makes a folder, and all above it that are missing, for good when this returns.
+/// Makes a folder and its missing parents; durable when this returns.
 fn create(folder: &Path) -> Result<(), FolderError> {
     if folder.is_dir() {
-        // Whoever made it may have been killed before this was for good.
+        // The process that made it may have been killed before the entry was durable.
         return sync_name(folder);
     }
     if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -316,13 +317,13 @@ fn create(folder: &Path) -> Result<(), FolderError> {
     }
 }
 
-/// What is stored is in it as it is: nobody else may look into it.
+/// Makes one folder that only its owner may read, since rows are stored unencrypted.
 fn make_one(folder: &Path) -> Result<(), FolderError> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(folder) {
-        // Somebody else was quicker.
+        // Another process made it meanwhile.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         result => result.map_err(failed("create the folder", folder)),
     }
@@ -355,7 +356,7 @@ fn has_entries(path: &Path) -> Result<bool, FolderError> {
     entries().map_err(failed("list", path))
 }
 
-/// What a lock file says of who holds it. It may be empty for a moment.
+/// What a lock file says of its holder. It may be empty for a moment.
 fn holder(lock: &mut File) -> String {
     let mut text = String::new();
     let read = lock.seek(SeekFrom::Start(0)).and_then(|_| lock.take(200).read_to_string(&mut text));

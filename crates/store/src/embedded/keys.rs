@@ -1,8 +1,7 @@
 //! Keys as fjall takes them: it has no empty key, and a batch with one would end in a panic.
 //!
-//! Every key of zeros alone, the empty one among them, gets one zero more; all others stay as they
-//! are. Keys of zeros come before all others, so the order is the same, and no two keys become
-//! one.
+//! Every key of zeros alone, the empty one included, gets one zero more; all others stay as they
+//! are. Keys of zeros sort before all others, so the order is kept, and no two keys become one.
 
 use std::ops::Bound;
 

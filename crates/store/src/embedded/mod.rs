@@ -7,12 +7,12 @@
 //! - Its recovery cuts a journal at the first thing that it cannot read: `preflight` looks first.
 //! - It does not sync the folder in which it makes keyspaces: `open_database` does, before
 //!   anything can be accepted.
-//! - It trusts what it finds to be durable, and deletes what that replaced: `sync_folders` makes
-//!   it so, for a process that was killed may not have come to it.
+//! - It takes the files that it finds for durable, and deletes those that they replace:
+//!   `sync_folders` makes them durable, since a killed process may not have done so.
 //! - A crash while it creates a folder leaves one that it cannot open: `folder` creates aside.
-//! - A flush or compaction that ends makes everything visible that has a sequence number by then,
-//!   also a half of the batch that is being written, to snapshots from then on: ours are clones of
-//!   one that was taken between two commits.
+//! - When a flush or compaction ends, new snapshots see everything that has a sequence number, also
+//!   half of the batch that is being written: ours are clones of one that was taken between two
+//!   commits.
 //! - It has no empty key: `keys` gives it another.
 //! - Its journal checksums cover recompressed values: compression of the journal is off.
 #![expect(clippy::disallowed_methods, reason = "a backend is a shell: this one owns a folder")]
@@ -34,11 +34,11 @@ use fjall::{
 };
 
 use self::folder::Folder;
-pub use self::folder::{Create, ENGINE_NAME, FORMAT_VERSION, FolderError, LAST_TO_READ_FORMAT_1};
+pub use self::folder::{BACKEND_NAME, Create, FORMAT_VERSION, FolderError, LAST_TO_READ_FORMAT_1};
 use self::preflight::{PreflightError, Stage, TornTail};
+use self::tuning::CommitCost;
 pub use self::tuning::Options;
-use self::tuning::Room;
-use self::upkeep::{Kept, Upkeep};
+use self::upkeep::{Upkeep, UpkeepTable};
 use crate::backend::{
     Backend, BackendError, BackendSnapshot, Direction, KeyRange, Visit, caught, caught_reading,
     visit_rows,
@@ -52,14 +52,14 @@ use crate::table::{self, PIPELINE, Table, TableError};
 /// The row of the pipeline's own table that lists all tables this folder ever had.
 const TABLES_KEY: &[u8] = b"tables";
 
-/// How long a commit waits before it looks again whether the engine has caught up.
+/// How long a commit waits before it checks again whether fjall has caught up.
 const ROOM_POLL: Duration = Duration::from_millis(1);
 
 /// Why an embedded store cannot be opened. Nothing in the folder has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The folder is not one, or not ours, or not now.
+    /// The folder cannot be taken.
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// What is stored is damaged.
@@ -70,10 +70,10 @@ pub enum OpenError {
         /// What is wrong.
         what: String,
     },
-    /// The engine could not open it.
-    #[error("the storage engine cannot open {}: {source}", path.display())]
-    Engine {
-        /// The engine's folder.
+    /// fjall could not open it.
+    #[error("the storage backend cannot open {}: {source}", path.display())]
+    Backend {
+        /// fjall's folder.
         path: PathBuf,
         /// Why.
         source: BackendError,
@@ -113,11 +113,11 @@ pub struct EmbeddedBackend {
     _folder: Folder,
 }
 
-/// What opening a folder had to leave behind: the write that was under way when power was lost.
-/// Nobody was told that it was durable.
+/// What opening a folder cut off: the commit that was being written when power was lost. No caller
+/// was told that it was durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
-    /// The engine's journal.
+    /// fjall's journal.
     pub file: PathBuf,
     /// Where the last whole commit ends.
     pub at: u64,
@@ -140,7 +140,7 @@ impl EmbeddedBackend {
         let folder = Folder::open(path, options.create, |at| {
             open_database(at, &tables, options, Stage::Absent).map(drop)
         })?;
-        let path = folder.engine();
+        let path = folder.backend();
         let recovered = prepare(&path)?;
         let (database, keyspaces) = open_database(&path, &tables, options, Stage::Created)?;
         let committed = Mutex::new(database.snapshot());
@@ -151,7 +151,7 @@ impl EmbeddedBackend {
             if let Some(keyspace) = keyspaces[table.index()].clone() {
                 let strategy = Arc::new(tuning::compaction(table, options));
                 let idle_strategy = Arc::new(tuning::idle_compaction(table, options));
-                kept.push(Kept { keyspace, strategy, idle_strategy });
+                kept.push(UpkeepTable { keyspace, strategy, idle_strategy });
             }
         }
         let damage = Arc::<DamageLog>::default();
@@ -170,7 +170,7 @@ impl EmbeddedBackend {
         })
     }
 
-    /// What had to be left behind when the folder was opened.
+    /// What was cut off when the folder was opened.
     pub fn recovered(&self) -> Option<&Recovered> {
         self.recovered.as_ref()
     }
@@ -179,9 +179,9 @@ impl EmbeddedBackend {
         keyspace(&self.keyspaces, table)
     }
 
-    /// Makes the engine ready for a commit: memtables that are full are handed over to be written
-    /// out, and where the background is behind, this waits for it. fjall's own wait would not end
-    /// if the background has failed.
+    /// Makes fjall ready for a commit: full memtables are handed over to be flushed, and if the
+    /// background is behind, this waits for it. fjall's own wait would never end after a failure in
+    /// the background.
     fn make_room(&self, writes: &[Write]) -> Result<(), BackendError> {
         // The writes to a table are together, and only tables that are written to matter.
         for writes in writes.chunk_by(|a, b| a.table == b.table) {
@@ -194,12 +194,12 @@ impl EmbeddedBackend {
             }
             loop {
                 match tuning::room(keyspace) {
-                    Room::There => break,
-                    Room::Scarce(wait) => {
+                    CommitCost::There => break,
+                    CommitCost::Scarce(wait) => {
                         std::thread::sleep(wait);
                         break;
                     }
-                    Room::None => {
+                    CommitCost::None => {
                         self.check_background()?;
                         std::thread::sleep(ROOM_POLL);
                     }
@@ -214,12 +214,12 @@ impl EmbeddedBackend {
         if let Some(failure) = self.upkeep.failure() {
             return Err(BackendError::Stopped { what: failure });
         }
-        // It only asks: there is nothing to write out.
+        // Only asks whether fjall is poisoned: there is nothing to write out.
         self.database.persist(PersistMode::Buffer).map_err(|error| self.failed(error))
     }
 
-    /// Writes out what these keyspaces hold in memory, and waits for it. fjall's own wait would
-    /// not end if the background has failed.
+    /// Flushes the memtables of these keyspaces, and waits for it. fjall's own wait would never end
+    /// after a failure in the background.
     fn flush(&self, keyspaces: &[&Keyspace]) -> Result<(), BackendError> {
         for keyspace in keyspaces {
             keyspace.rotate_memtable().map_err(|error| self.failed(error))?;
@@ -232,7 +232,8 @@ impl EmbeddedBackend {
         Ok(())
     }
 
-    /// An error, with what can be said of the reason if the engine only says that it stopped.
+    /// Translates an error; if fjall only says that it is poisoned, adds what can be said of the
+    /// reason.
     fn failed(&self, error: fjall::Error) -> BackendError {
         match error {
             fjall::Error::Poisoned => {
@@ -241,17 +242,17 @@ impl EmbeddedBackend {
                         "{} MiB are free on its disk",
                         (disk.f_bavail * disk.f_frsize) >> 20
                     ),
-                    Err(error) => format!("its disk cannot be asked for free space: {error}"),
+                    Err(error) => format!("the free space of its disk cannot be read: {error}"),
                 };
                 let what = format!("flushing or compacting in the background failed; {free}");
                 BackendError::Stopped { what }
             }
-            error => engine_error("write to the storage engine", error),
+            error => backend_error("write to the storage backend", error),
         }
     }
 }
 
-/// Looks at the engine's files before the engine does, and cuts off a torn write.
+/// Checks fjall's files before fjall opens them, and cuts off a torn write.
 fn prepare(path: &Path) -> Result<Option<Recovered>, OpenError> {
     let damaged = |path: &Path, what: String| OpenError::Damaged { path: path.to_path_buf(), what };
     let report = preflight::examine(path).map_err(|error| match error {
@@ -259,8 +260,8 @@ fn prepare(path: &Path) -> Result<Option<Recovered>, OpenError> {
         PreflightError::Damaged(damage) => damaged(path, damage.to_string()),
     })?;
     if report.stage != Stage::Created {
-        // A folder that is ready has an engine that was whole.
-        return Err(damaged(path, "the engine's files are missing".to_owned()));
+        // A folder that is "ready" had all of fjall's files.
+        return Err(damaged(path, "the backend's files are missing".to_owned()));
     }
     sync_folders(path)?;
     let Some(torn) = report.torn else { return Ok(None) };
@@ -269,8 +270,9 @@ fn prepare(path: &Path) -> Result<Option<Recovered>, OpenError> {
     Ok(Some(Recovered { file, at, bytes }))
 }
 
-/// Makes durable which files there are. A process that was killed may have replaced one and not
-/// synced that; the engine deletes what is replaced when it opens, and both must not get lost.
+/// Makes durable which files there are. A killed process may have replaced a file without syncing
+/// the folder; fjall deletes the old file when it opens, and a power loss must not then take the
+/// new one too.
 fn sync_folders(path: &Path) -> Result<(), FolderError> {
     let keyspaces = path.join("keyspaces");
     let list = || -> io::Result<Vec<PathBuf>> {
@@ -284,8 +286,8 @@ fn sync_folders(path: &Path) -> Result<(), FolderError> {
     folder::sync(path)
 }
 
-/// How much a folder takes on disk, with everything in it. An engine that has it open may remove files
-/// meanwhile, a journal that was flushed or a table that was merged: they count nothing.
+/// How much a folder takes on disk, with everything in it. A running backend may remove files
+/// meanwhile, a flushed journal or a merged table: they count nothing.
 pub fn folder_bytes(path: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(path)? {
@@ -301,7 +303,7 @@ fn entry_bytes(entry: &std::fs::DirEntry) -> io::Result<u64> {
     use std::os::unix::fs::MetadataExt as _;
     let found = entry.metadata()?;
     let within = if found.is_dir() { folder_bytes(&entry.path())? } else { 0 };
-    // Journals are as long as they may get, and only take what was written.
+    // Counted in blocks: journals are preallocated sparse files.
     Ok(found.blocks() * 512 + within)
 }
 
@@ -344,8 +346,8 @@ fn open_database(
         let keyspace = open_caught(path, || database.keyspace(table.name(), create))?;
         keyspaces[table.index()] = Some(keyspace);
     }
-    // fjall syncs what is in a keyspace's folder, but not that the folder is there. Without its
-    // folder a keyspace would be passed over when the journal is replayed, in silence.
+    // fjall syncs the files in a keyspace's folder, but not the folder's entry. If that were lost,
+    // replaying the journal would silently skip the keyspace.
     for folder in [path.join("keyspaces"), path.to_path_buf()] {
         folder::sync(&folder)?;
     }
@@ -353,10 +355,10 @@ fn open_database(
     Ok((database, keyspaces.into()))
 }
 
-/// Something that opening the engine's folder takes.
+/// Runs one step of opening fjall's folder.
 fn open_caught<T>(path: &Path, work: impl FnOnce() -> fjall::Result<T>) -> Result<T, OpenError> {
-    caught(|| work().map_err(|error| engine_error("open the storage engine", error)))
-        .map_err(|source| OpenError::Engine { path: path.to_path_buf(), source })
+    caught(|| work().map_err(|error| backend_error("open the storage backend", error)))
+        .map_err(|source| OpenError::Backend { path: path.to_path_buf(), source })
 }
 
 /// The names of all tables that were ever opened in this folder.
@@ -412,8 +414,8 @@ impl Backend for EmbeddedBackend {
         }))
     }
 
-    /// The sequence is in the pipeline's own row: one writer has the folder's lock, and a commit
-    /// that fails is never repeated.
+    /// The sequence is not needed: it is in the pipeline's own row, one writer has the folder's
+    /// lock, and a commit that fails is never repeated.
     fn commit(&self, _sequence: Sequence, writes: Vec<Write>) -> Result<(), BackendError> {
         self.make_room(&writes)?;
         let batch = OwnedWriteBatch::with_capacity(self.database.clone(), writes.len());
@@ -447,7 +449,7 @@ impl Backend for EmbeddedBackend {
     }
 
     fn close(&self) -> Result<(), BackendError> {
-        // What is flushed need not be replayed when the folder is opened again.
+        // Flushed rows need not be replayed when the folder is opened again.
         self.flush(&self.keyspaces.iter().flatten().collect::<Vec<_>>())?;
         self.database.persist(PersistMode::SyncAll).map_err(|error| self.failed(error))
     }
@@ -485,10 +487,10 @@ impl BackendSnapshot for EmbeddedSnapshot {
     }
 }
 
-/// What a read failed with. A file that is too short, or whose parts do not decode, is damage; so is
-/// a sector that the disk, or a file system with checksums, cannot give any more.
+/// Translates an error of a read. A file that is too short, or whose parts do not decode, is
+/// damage; so is a sector that the disk, or a file system with checksums, can no longer give.
 fn reading(error: fjall::Error) -> BackendError {
-    match engine_error("read from the storage engine", error) {
+    match backend_error("read from the storage backend", error) {
         BackendError::Io { source, .. } if is_damage(&source) => {
             BackendError::Damaged { what: source.to_string() }
         }
@@ -502,7 +504,7 @@ fn is_damage(error: &io::Error) -> bool {
 }
 
 /// fjall's errors in our words: what the system said, or what is damaged.
-fn engine_error(doing: &'static str, error: fjall::Error) -> BackendError {
+fn backend_error(doing: &'static str, error: fjall::Error) -> BackendError {
     match error {
         fjall::Error::Io(source) | fjall::Error::Storage(LsmError::Io(source)) => {
             BackendError::Io { doing, source }

@@ -27,7 +27,8 @@ const JOURNALS_BYTES_MAX: u64 = 64 * MIB;
 /// commits have to wait for, so there should be few; what is in memory has to be replayed after a
 /// crash, so it should not be much.
 const MEMTABLE_BYTES_KEPT: u64 = 64 * MIB;
-/// Rows that come and go are written out earlier: what compaction drops, no scan walks over.
+/// Tables whose rows come and go are flushed earlier: scans need not walk over deletes that
+/// compaction has dropped.
 const MEMTABLE_BYTES_CHURN: u64 = 32 * MIB;
 
 /// What is read from disk at once: a few rows of a journal, or one row that changes often.
@@ -52,7 +53,7 @@ const SLOWDOWN: Duration = Duration::from_micros(500);
 const FRESH_FILES: u8 = 4;
 const LEVEL_RATIO: f32 = 10.0;
 
-/// What fjall's own strategy has to find before it does anything. It never does.
+/// Thresholds that fjall's own compaction never reaches, so that it does nothing.
 const NEVER_RUNS: u8 = u8::MAX;
 const NEVER_BYTES: u64 = 1 << 40;
 
@@ -122,12 +123,12 @@ pub(super) fn keyspace(table: &Table) -> KeyspaceCreateOptions {
     };
     let never = Leveled::default().with_l0_threshold(NEVER_RUNS);
     KeyspaceCreateOptions::default()
-        // Rotated by us: fjall would ask its worker at every commit, and when the queue of the
-        // worker is full, that is the end of it.
+        // Rotated by us: fjall would ask its worker at every commit, and stops for good when the
+        // worker's queue is full.
         .max_memtable_size(u64::MAX)
         .compaction_strategy(Arc::new(never.with_table_target_size(NEVER_BYTES)))
         .data_block_size_policy(BlockSizePolicy::all(block))
-        // A row is found by its hash within a block, and few have to be read to get to it.
+        // Finds a row in a block by its hash, with few rows to read on the way.
         .data_block_hash_ratio_policy(HashRatioPolicy::all(HASH_BYTES_PER_ROW))
         .data_block_restart_interval_policy(RestartIntervalPolicy::all(RESTART_INTERVAL))
         // A whole index for each file, in memory: about 4 MiB for each GiB of rows. In parts,
@@ -139,30 +140,30 @@ pub(super) fn keyspace(table: &Table) -> KeyspaceCreateOptions {
         .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(
             BloomConstructionPolicy::BitsPerKey(FILTER_BITS_PER_ROW),
         )))
-        // Whoever asks for a row that is there need not ask a filter first.
+        // Readers of these tables ask for rows that exist, so a filter would only cost time.
         .expect_point_read_hits(matches!(table.shape(), Shape::Kept | Shape::Large))
 }
 
 /// What a commit to a table has to do first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum CommitCost {
     /// Nothing.
     There,
     /// Wait so long.
     Scarce(Duration),
-    /// Wait until it is different.
+    /// Wait until the background has caught up.
     None,
 }
 
 /// How far the background is behind with a table.
-pub(super) fn room(keyspace: &Keyspace) -> Room {
+pub(super) fn room(keyspace: &Keyspace) -> CommitCost {
     let runs = keyspace.tree.l0_run_count();
     if keyspace.sealed_memtable_count() >= SEALED_MEMTABLES_MAX || runs >= FRESH_RUNS_MAX {
-        Room::None
+        CommitCost::None
     } else if runs > FRESH_RUNS_MANY {
         let over = u32::try_from(runs - FRESH_RUNS_MANY).unwrap_or(u32::MAX);
-        Room::Scarce(SLOWDOWN.saturating_mul(over))
+        CommitCost::Scarce(SLOWDOWN.saturating_mul(over))
     } else {
-        Room::There
+        CommitCost::There
     }
 }

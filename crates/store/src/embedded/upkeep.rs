@@ -1,9 +1,9 @@
 //! Upkeep: a thread of ours that sorts what was flushed into place (compaction).
 //!
-//! fjall has workers that would do it, and they have two faults. With one worker a flush waits for
-//! a compaction of seconds, and commits wait for the flush; with several, one of them turns in a
-//! loop, on a core of its own, as long as another compacts. So fjall's worker is left with the
-//! flushes: its own strategy never finds anything to do (`tuning`), and ours runs here.
+//! fjall's own workers have two faults. With one worker a flush waits for a compaction of seconds,
+//! and commits wait for the flush; with several, one of them spins on a core of its own as long as
+//! another compacts. So fjall's one worker only flushes: its own strategy never finds anything to
+//! do (`tuning`), and ours runs here.
 //!
 //! When nothing was committed for a while it goes further: what is in memory is written out, and
 //! the newest files are sorted in. Reads are quicker then, and so is opening after a crash.
@@ -29,7 +29,7 @@ const IDLE_MEMTABLE_BYTES_MIN: u64 = 1 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A table, and how it is to be sorted.
-pub(super) struct Kept {
+pub(super) struct UpkeepTable {
     pub(super) keyspace: Keyspace,
     pub(super) strategy: Arc<Leveled>,
     pub(super) idle_strategy: Arc<Leveled>,
@@ -37,7 +37,7 @@ pub(super) struct Kept {
 
 /// The thread. It ends when this is dropped.
 pub(super) struct Upkeep {
-    /// Asks for something to be done; none when it is to end. One question is as good as many.
+    /// Asks the thread to work; `None` ends it. Several requests count as one.
     asks: Option<SyncSender<()>>,
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
@@ -55,7 +55,7 @@ impl Upkeep {
     /// Starts it; what it finds damaged is noted.
     pub(super) fn start(
         database: Database,
-        tables: Vec<Kept>,
+        tables: Vec<UpkeepTable>,
         damage: Arc<DamageLog>,
     ) -> std::io::Result<Self> {
         let control = Arc::new(Control::default());
@@ -72,7 +72,7 @@ impl Upkeep {
 
     /// Says that something was flushed, or will be.
     pub(super) fn ask(&self) {
-        // Full: it is asked already. Without a receiver: it has failed, and says so.
+        // Full: it was asked already. Disconnected: the thread has failed, and `failure` says why.
         _ = self.asks.as_ref().map(|asks| asks.try_send(()));
     }
 
@@ -99,7 +99,13 @@ impl Drop for Upkeep {
 }
 
 impl Control {
-    fn run(&self, database: &Database, tables: &[Kept], asked: &Receiver<()>, damage: &DamageLog) {
+    fn run(
+        &self,
+        database: &Database,
+        tables: &[UpkeepTable],
+        asked: &Receiver<()>,
+        damage: &DamageLog,
+    ) {
         // A folder that was just opened may have much in memory.
         let mut is_tidy = false;
         while let Some(is_idle) = self.wait(asked, is_tidy) {
@@ -122,8 +128,8 @@ impl Control {
         }
     }
 
-    /// Waits to be asked, or, unless everything is tidy, until nothing is committed any more: whether
-    /// it is idle. None: it is to end.
+    /// Waits for a request, or, unless everything is tidy, until commits cease. Returns whether the
+    /// store is idle; `None`: the thread is to end.
     fn wait(&self, asked: &Receiver<()>, mut is_tidy: bool) -> Option<bool> {
         loop {
             match asked.recv_timeout(IDLE) {
@@ -143,9 +149,9 @@ impl Control {
     fn tidy(
         &self,
         database: &Database,
-        tables: &[Kept],
+        tables: &[UpkeepTable],
         asked: &Receiver<()>,
-        strategy: impl Fn(&Kept) -> &Arc<Leveled>,
+        strategy: impl Fn(&UpkeepTable) -> &Arc<Leveled>,
     ) -> Result<(), BackendError> {
         loop {
             let mut worked = false;
@@ -161,18 +167,18 @@ impl Control {
             if tables.iter().all(|table| table.keyspace.sealed_memtable_count() == 0) {
                 return Ok(());
             }
-            // To be asked, or to be stopped, is a reason to look at once.
+            // A request or the stop ends this wait early.
             _ = asked.recv_timeout(LOOK_AGAIN);
         }
     }
 }
 
 /// Hands over what is in memory, where it is worth a file.
-fn flush_rest(tables: &[Kept]) -> Result<(), BackendError> {
-    for Kept { keyspace, .. } in tables {
+fn flush_rest(tables: &[UpkeepTable]) -> Result<(), BackendError> {
+    for UpkeepTable { keyspace, .. } in tables {
         if keyspace.tree.active_memtable().size() >= IDLE_MEMTABLE_BYTES_MIN {
             let rotated = keyspace.rotate_memtable();
-            rotated.map_err(|error| super::engine_error("write out what is in memory", error))?;
+            rotated.map_err(|error| super::backend_error("write out what is in memory", error))?;
         }
     }
     Ok(())
@@ -189,13 +195,13 @@ fn compact(
     let before = files();
     let watermark = database.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
     tree.compact(Arc::clone(strategy) as _, watermark).map_err(
-        |error| match super::engine_error("compact tables", error.into()) {
+        |error| match super::backend_error("compact tables", error.into()) {
             BackendError::Damaged { what } => {
                 BackendError::Damaged { what: format!("table {:?}: {what}", keyspace.name()) }
             }
             error => error,
         },
     )?;
-    // What is flushed meanwhile changes them too; then it looks once more for nothing.
+    // A flush meanwhile changes them too; then the caller looks once more for nothing.
     Ok(files() != before)
 }

@@ -15,8 +15,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future. `drive` does something that may end the wait, or says that it cannot: then
-/// somebody else will.
+/// Waits for a future. `drive` does some of the work that the future waits for; `false` means that
+/// it has none to do, and another thread will wake this one.
 pub(super) fn block_on_driving<F: Future>(future: F, mut drive: impl FnMut() -> bool) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -25,7 +25,7 @@ pub(super) fn block_on_driving<F: Future>(future: F, mut drive: impl FnMut() -> 
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
             Poll::Pending if drive() => {}
-            // A permit that came before the park makes it return at once.
+            // A wake-up before the park makes it return at once.
             Poll::Pending => thread::park(),
         }
     }

@@ -1,9 +1,9 @@
-//! `Kept`: groups that are durable and not in the backend's rows yet. They stay in the overlay until
+//! `KeptLayers`: groups that are durable and not in the backend's rows yet. They stay in the overlay until
 //! the backend has applied them.
 //!
-//! A layer that is kept never changes: snapshots share it, and two of them become one by a merge
-//! that the writer makes outside the lock. Over a backend that applies in its commit a group is kept
-//! for no longer than the writer holds the lock.
+//! A kept layer never changes: snapshots share it, and the writer merges two of them outside the
+//! lock. Over a backend that applies in its commit, a group is kept only while the writer holds the
+//! lock.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use super::layer::{Change, Layer};
 use crate::position::Sequence;
 use crate::table::Table;
 
-/// How many layers are kept, so that a read looks in few maps. Beyond that the two neighbours with
-/// the fewest bytes are merged: with four, each row is copied about as often as the fourth root of
-/// the number of groups that a backend is behind.
+/// The most layers, so that a read looks in few maps. Beyond that the two neighbours with the
+/// fewest bytes are merged: with four, each row is copied about as often as the fourth root of the
+/// number of groups that a backend is behind.
 const KEPT_LAYERS_MAX: usize = 4;
 
 /// The layers that are kept, the oldest first.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Kept(Vec<KeptLayer>);
+pub(super) struct KeptLayers(Vec<KeptLayer>);
 
-/// The changes of one or more groups, and the last of these: when the backend has applied it, the
-/// layer goes.
+/// The changes of one or more groups, and the last group's sequence: when the backend has applied
+/// that group, the layer goes.
 pub(super) type KeptLayer = (Arc<Layer>, Sequence);
 
-impl Kept {
+impl KeptLayers {
     pub(super) fn bytes(&self) -> usize {
         self.newest_first().map(|layer| layer.bytes).sum()
     }
@@ -90,7 +90,7 @@ mod tests {
     /// change; a layer goes when its last group is applied, and not before (D10).
     #[test]
     fn kept_groups_become_few_layers() {
-        let mut kept = Kept::default();
+        let mut kept = KeptLayers::default();
         for number in 1..=100 {
             kept.push(group(number), Sequence::new(number));
             kept.merge();

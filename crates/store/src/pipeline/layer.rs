@@ -17,7 +17,7 @@ pub(crate) type Change = Option<Bytes>;
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     change: Change,
-    /// A delete of a key that is not on disk when this group gets there.
+    /// A delete of a key that will not be on disk when this group is committed.
     is_nothing: bool,
 }
 
@@ -62,8 +62,8 @@ impl Layer {
         }
         all.batches += newer.batches;
         all.writes += newer.writes;
-        // Also of rows that were overwritten: a batch is one allocation, which stays as long as any of
-        // its rows is here.
+        // Overwritten rows count too: a batch is one allocation, which stays as long as any of its
+        // rows is here.
         all.bytes += newer.bytes;
         all
     }

@@ -22,9 +22,9 @@
 //!   layer <= `accepted`;
 //! - a group leaves exactly the state at its last position: nothing moves between groups.
 //!
-//! So what was read from the rows before the lock was taken still holds under the lock, unless
-//! `retired` has changed in between: a key that is in no layer now was written by no group since,
-//! and the rows had everything that had been retired when they were read.
+//! So a row that was read before the lock was taken still holds under the lock, unless `retired`
+//! has changed in between: a key that is in no layer was written by no group since the read, and
+//! the rows had every group that was retired before the read.
 
 pub(crate) mod blocking;
 mod kept;
@@ -48,14 +48,14 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, TryAcquireError};
 
-use self::kept::Kept;
+use self::kept::KeptLayers;
 use self::layer::Layer;
 pub use self::outcome::Durable;
 use self::outcome::{Outcome, Patience};
 pub use self::pause::PauseTime;
 use self::pause::{MachineTime, NoTime, PauseState};
 pub use self::read::Snapshot;
-use crate::backend::{Backend, BackendError, Lookup, Wanted};
+use crate::backend::{Backend, BackendError, Lookup, LookupKind};
 use crate::batch::{Batch, Condition, Write};
 use crate::bounds::{Bounds, OutOfBounds};
 use crate::damage::DamageLog;
@@ -67,10 +67,11 @@ use crate::table::{self, PIPELINE, TABLES_MAX, Table, TableError};
 /// The row of the pipeline's own table that each group writes: its last position, and its sequence.
 pub(crate) const POSITION_KEY: &[u8] = b"position";
 
-/// How often preconditions are read, and a snapshot opened, outside the lock before it is done under
-/// it. Each miss means that a whole commit group was retired meanwhile: a batch of many misses more
-/// often, and keeps others waiting longer then. Over a backend whose rows follow later, groups are
-/// retired when it has applied some, about once a second: misses are rare where reads are slow.
+/// How often preconditions are read, or a snapshot is opened, outside the lock before it is done
+/// under the lock. Each miss means that a commit group was retired meanwhile. A batch with many
+/// preconditions misses more often, and then keeps other callers waiting longer. Over a backend
+/// whose rows follow later, groups are retired about once a second, so misses are rare where reads
+/// are slow.
 const UNLOCKED_READS_MAX: usize = 3;
 
 /// Why a store cannot start over a backend.
@@ -103,30 +104,31 @@ pub struct Store {
 /// What handles, snapshots and the writer share.
 struct Shared {
     backend: Arc<dyn Backend>,
-    /// The names of the tables that the store was opened with, by slot: another table with the
-    /// number of one of them is not that one.
+    /// The names of the tables that the store was opened with, by number. They tell apart two
+    /// tables with the same number.
     names: [Option<&'static str>; TABLES_MAX as usize],
     list: Vec<Table>,
     bounds: Bounds,
     /// Permits are bytes; a batch takes at least so many that exactly `waiting_batches_max` fit.
-    /// Fair: who came first gets room first.
+    /// The semaphore is fair: first come, first served.
     room: Semaphore,
     batch_permits_min: u32,
-    /// All there are: the largest batch takes them although some were lost in rounding.
+    /// All permits. The largest batch is clamped to them, since rounding lost some.
     batch_permits_max: u32,
     state: Mutex<State>,
     /// The writer waits here for something to do.
     work: Condvar,
     /// As in `State`; read without the lock.
     retired: AtomicU64,
-    /// Told once, when the store stops.
+    /// Notified once, when the store stops.
     stopped: Notify,
-    /// Told when a pause has lasted so long that callers are told.
+    /// Notified when a pause has lasted so long that callers are told.
     overdue: Notify,
     /// The time of pauses.
     time: Arc<dyn PauseTime>,
     damage: Arc<DamageLog>,
-    /// In place of the writer's thread, if the store is driven by hand: locked while a caller does.
+    /// Set in a store that is driven by hand, which has no writer's thread: locked while a caller
+    /// steps it.
     hand: Option<Mutex<()>>,
 }
 
@@ -140,14 +142,14 @@ struct State {
     open_outcome: Arc<Outcome>,
     open_permits: usize,
     closing: Option<Closing>,
-    kept: Kept,
-    /// How often groups have left the overlay.
+    kept: KeptLayers,
+    /// Counts the times at which groups left the overlay.
     retired: u64,
     /// Why the closing group does not become durable.
     pause: Option<PauseState>,
     poison: Option<Poison>,
     closed: bool,
-    /// What is counted. The rest of it is looked up when it is asked for.
+    /// The counters. The other fields are filled in when they are asked for.
     readings: Readings,
 }
 
@@ -182,8 +184,8 @@ pub struct Readings {
     pub paused: bool,
 }
 
-/// What the rows had when they were read: for each precondition of a batch, then for each of its
-/// deletes, of which only matters whether there was something, or may have been.
+/// What the rows had when they were read: a value for each precondition of a batch, then one for
+/// each of its deletes, of which only matters whether the key had, or may have had, a value.
 type Fetched = SmallVec<[Option<Bytes>; 12]>;
 
 struct Owner {
@@ -220,11 +222,11 @@ impl Store {
         Ok(store)
     }
 
-    /// Starts a pipeline without its writer's thread: nothing becomes durable unless somebody
-    /// calls [`step`](Self::step). For simulations, where the seed decides when the disk does
-    /// anything, and tests. Whoever waits for room or for the disk on their own thread drives it
-    /// meanwhile, instead of waiting for ever; and what was accepted is committed at the end, as
-    /// ever.
+    /// Starts a pipeline without its writer's thread: nothing becomes durable unless a caller calls
+    /// [`step`](Self::step). For simulations, where the seed decides when the disk does anything,
+    /// and for tests. A caller that blocks its thread, waiting for room or for the disk, steps the
+    /// store itself instead of waiting for ever. What was accepted is committed when the store is
+    /// closed, as ever.
     pub fn start_by_hand(
         backend: Arc<dyn Backend>,
         tables: &[Table],
@@ -281,7 +283,7 @@ impl Store {
                 open_outcome: Arc::default(),
                 open_permits: 0,
                 closing: None,
-                kept: Kept::default(),
+                kept: KeptLayers::default(),
                 retired: 0,
                 pause: None,
                 poison: None,
@@ -299,9 +301,9 @@ impl Store {
         Ok(Self { shared, owner: Arc::new(owner) })
     }
 
-    /// Accepts a batch, or refuses it at once. Waits for room, never for the disk; where there is no
-    /// room because the store is paused, as long as [`Bounds::pause_told_after`] allows. The batch is
-    /// durable when [`durable`](Self::durable) says so of the position.
+    /// Accepts a batch, or refuses it at once. Waits for room, never for the disk; if a pause is
+    /// why there is no room, for at most [`Bounds::pause_told_after`]. The batch is durable when
+    /// [`durable`](Self::durable) says so of the position.
     ///
     /// If the future is dropped before it is done, nothing has changed.
     pub async fn submit(&self, batch: Batch) -> Result<Position, SubmitError> {
@@ -396,13 +398,13 @@ impl Store {
         self.shared.lock().pause.as_ref().map(|paused| paused.pause.clone())
     }
 
-    /// Waits for something until a pause has lasted so long that callers are told. The pause is looked
-    /// at only if there is something to wait for.
+    /// Waits for a future until a pause has lasted so long that callers are told. The pause is
+    /// checked only while the future is pending.
     pub async fn unless_overdue<F: Future>(&self, what: F) -> Result<F::Output, Pause> {
         let overdue = |state: &State| {
             state.pause.as_ref().filter(|paused| paused.overdue).map(|paused| paused.pause.clone())
         };
-        let mut overdue = pin!(self.told(&self.shared.overdue, overdue));
+        let mut overdue = pin!(self.wait_for(&self.shared.overdue, overdue));
         let mut what = pin!(what);
         poll_fn(|context| match what.as_mut().poll(context) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
@@ -414,11 +416,11 @@ impl Store {
     /// Resolves when the store stops: the process should end then, as nothing it accepts can
     /// become durable any more.
     pub async fn stopped(&self) -> Poison {
-        self.told(&self.shared.stopped, |state| state.poison.clone()).await
+        self.wait_for(&self.shared.stopped, |state| state.poison.clone()).await
     }
 
-    /// Waits until the state has something that is told of.
-    async fn told<T>(&self, news: &Notify, look: impl Fn(&State) -> Option<T>) -> T {
+    /// Waits until `look` finds something in the state.
+    async fn wait_for<T>(&self, news: &Notify, look: impl Fn(&State) -> Option<T>) -> T {
         loop {
             // Registered before the look, so that what happens in between is not missed.
             let told = news.notified();
@@ -496,12 +498,13 @@ impl Owner {
     fn close(&self) {
         let closed = std::mem::replace(&mut self.shared.lock().closed, true);
         self.shared.work.notify_all();
-        // Those who wait for room would wait for ever.
+        // Callers that wait for room would wait for ever.
         self.shared.room.close();
         self.shared.time.interrupt();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer {
-            // It catches its own panics; if one got through, the state says what is durable.
+            // The writer catches its own panics; if one got through, the state says what is
+            // durable.
             _ = writer.join();
         }
         if !closed && self.shared.hand.is_some() {
@@ -519,7 +522,7 @@ impl Drop for Owner {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that holds the lock can panic half-way through a change.
+        // No code can panic half-way through a change under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -531,13 +534,13 @@ impl Shared {
         if self.knows(table) { Ok(()) } else { Err(ReadError::UnknownTable(table.name())) }
     }
 
-    /// Checks what can be checked without looking at any row; the room that a batch takes.
+    /// Checks what needs no look at rows, and returns the permits that a batch takes.
     fn check(&self, batch: &Batch) -> Result<u32, SubmitError> {
         batch.check(&self.bounds)?;
         let tables = batch.writes().iter().map(|write| &write.table);
         let tables = tables.chain(batch.conditions().iter().map(|condition| &condition.table));
         for table in tables {
-            // The pipeline's own table is nobody's to write.
+            // No caller may write the pipeline's own table.
             if !self.knows(table) || table.index() == PIPELINE.index() {
                 return Err(SubmitError::UnknownTable(table.name()));
             }
@@ -546,9 +549,10 @@ impl Shared {
         Ok(permits.clamp(self.batch_permits_min, self.batch_permits_max))
     }
 
-    /// Decides on a batch that has room: refused, or in the open layer. Without room the store has
-    /// stopped, or is closed. The room of a batch that is not accepted is given back, outside the lock;
-    /// that of others when the writer takes them.
+    /// Decides on a batch that has its permits: it is refused, or goes into the open layer. `None`
+    /// permits: the store has stopped, or is closed. The permits of a batch that is not accepted
+    /// are given back here, outside the lock; those of an accepted batch when the writer takes its
+    /// group.
     fn accept(
         &self,
         mut batch: Batch,
@@ -559,22 +563,22 @@ impl Shared {
         let keep_room = |_: &Position| std::mem::forget(room);
         batch.pack();
         loop {
-            // What the backend has may have to be read from disk, and no other caller should wait for
-            // that: it is fetched before the lock is taken. Under the lock, a key that is in no layer
-            // is as it was fetched still, unless a group has left the overlay since the fetch began.
+            // The backend may have to read from disk, and no other caller should wait for that: so
+            // rows are fetched before the lock is taken. Under the lock, a key that is in no layer
+            // is still as fetched, unless a group has left the overlay since the fetch began.
             for _ in 0..UNLOCKED_READS_MAX {
                 let retired = self.retired.load(Ordering::Acquire);
                 let fetched = self.fetch(&batch, patience);
                 let state = self.lock();
-                // A store that is over says so, whether its backend can be read or not.
+                // A stopped or closed store says so, whether or not its backend can be read.
                 let fetched = fetched.or_else(|error| state.check_open().and(Err(error)))?;
                 if state.retired == retired || fetched.is_empty() {
                     return self.decide(state, batch, permits, &fetched).inspect(keep_room);
                 }
             }
             let state = self.lock();
-            // All callers wait for these reads, so there are no others: the backend is told of every
-            // delete, also of what it does not have.
+            // All callers wait for these reads, so only preconditions are read. Deletes are not
+            // looked up: the backend is told of every one, also of keys that it does not have.
             let fetched = self.look_up(conditions(&batch));
             let away = fetched.as_ref().is_err_and(SubmitError::is_pause);
             if away && patience == Patience::Endless && self.hand.is_none() {
@@ -587,10 +591,10 @@ impl Shared {
         }
     }
 
-    /// What the rows have for the keys that a batch asks about, in one call. Endless patience reads
+    /// The rows of the keys that a batch asks about, in one call. With endless patience it retries
     /// until the backend can be reached; not in a store by hand, in which no time passes.
     fn fetch(&self, batch: &Batch, patience: Patience) -> Result<Fetched, SubmitError> {
-        let wanted = Wanted::Existence;
+        let wanted = LookupKind::Existence;
         let mut tries = 0;
         loop {
             let deletes = batch.deletes();
@@ -660,8 +664,8 @@ impl Shared {
                 }));
             }
         }
-        // When the group of this batch gets there, the disk has what it has now, and the changes of
-        // the kept layers and the closing one.
+        // When this batch's group is committed, the disk will have what it has now, plus the
+        // changes of the kept layers and the closing one.
         let deletes = batch.deletes().zip(deletes);
         let on_disk: SmallVec<[bool; 8]> = deletes
             .map(|(write, fetched)| {
@@ -672,10 +676,10 @@ impl Shared {
         state.accepted = position;
         state.open_permits += permits;
         let wake = state.open.is_empty() && state.closing.is_none();
-        // A snapshot that has the layer keeps it as it is: this copies it then, once.
+        // If a snapshot shares the layer, this copies it, once.
         Arc::make_mut(&mut state.open).apply(batch.into_writes(), &on_disk);
         drop(state);
-        // While a commit runs the writer looks again by itself when it is done.
+        // While a commit runs no wake-up is needed: the writer looks again when it is done.
         if wake {
             self.work.notify_one();
         }
@@ -689,7 +693,7 @@ impl State {
         self.open.get(table, key).or_else(|| self.taken(table, key))
     }
 
-    /// What is on its way into the rows for a key.
+    /// What the closing and kept layers say about a key.
     fn taken(&self, table: &Table, key: &[u8]) -> Option<&Option<Bytes>> {
         let closing = self.closing.as_ref().and_then(|closing| closing.layer.get(table, key));
         closing.or_else(|| self.kept.get(table, key))
@@ -710,7 +714,7 @@ impl State {
 
 /// The lookups of a batch's preconditions.
 fn conditions(batch: &Batch) -> impl Iterator<Item = Lookup<'_>> {
-    let wanted = Wanted::Value;
+    let wanted = LookupKind::Value;
     batch.conditions().iter().map(move |Condition { table, key, .. }| Lookup {
         table,
         key,

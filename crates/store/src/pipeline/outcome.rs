@@ -1,4 +1,4 @@
-//! `Outcome`: how one commit group ended, for everybody who waits for it.
+//! `Outcome`: how one commit group ended, for every caller that waits for it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use super::Shared;
 use crate::error::{Lost, Pause};
 
-/// Shared by all who wait for a group; set once.
+/// Shared by all waits for a group; set once.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome(Mutex<Waiting>);
 
@@ -22,11 +22,11 @@ struct Waiting {
 
 impl Outcome {
     fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
-        // Nothing below panics half-way: what a panicking thread left is whole.
+        // No code can panic half-way through a change under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says how the group ended, and wakes everybody.
+    /// Sets how the group ended, and wakes every waiting task.
     pub(crate) fn end(&self, result: Result<(), Lost>) {
         self.change(|waiting| {
             waiting.ended = Some(result);
@@ -34,8 +34,8 @@ impl Outcome {
         });
     }
 
-    /// Tells callers of a pause; none: it is over. Those that wait through pauses look for nothing,
-    /// and stay in the list.
+    /// Tells callers of a pause; `None`: it is over. A wait with endless patience is woken, finds
+    /// nothing, and stays in the list.
     pub(crate) fn set_overdue(&self, pause: Option<Pause>) {
         self.change(|waiting| {
             waiting.overdue = pause;
@@ -43,10 +43,10 @@ impl Outcome {
         });
     }
 
-    /// Makes a change, and wakes whom it concerns.
+    /// Makes a change, and wakes the tasks that it returns.
     fn change(&self, change: impl FnOnce(&mut Waiting) -> Vec<Waker>) {
         let wakers = change(&mut self.lock());
-        // Outside the lock: those who wake look at once.
+        // Outside the lock, which the woken tasks take at once.
         wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -58,7 +58,7 @@ impl Outcome {
 #[must_use = "a position is not durable until this says so"]
 pub struct Durable {
     wait: Wait,
-    /// The store, if nobody but those who wait makes it work.
+    /// The store, if it is driven by hand: a blocking wait then steps it.
     driven: Option<Arc<Shared>>,
     patience: Patience,
 }

@@ -13,8 +13,8 @@ const DELAY_MIN: Duration = Duration::from_millis(10);
 /// The longest wait between two tries: a backend that is back is found within a second.
 const DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// How often a store that is being closed tries before it gives up what is not durable. No caller
-/// was told of it.
+/// How often a closing store tries before it gives up what is not durable. No caller was told that
+/// it is durable.
 pub(super) const CLOSING_TRIES_MAX: u32 = 5;
 
 /// How long to wait after so many failed tries.
@@ -32,7 +32,7 @@ pub(super) struct PauseState {
     pub(super) tries: u32,
     /// Tries since the store is being closed.
     pub(super) closing_tries: u32,
-    /// Callers that wait are told.
+    /// The pause has lasted so long that waiting callers are told.
     pub(super) overdue: bool,
 }
 

@@ -112,7 +112,7 @@ impl Snapshot {
         let ranges = self.layers.iter();
         let ranges =
             ranges.map(|layer| layer.range(&scan.table, &scan.range, direction).peekable());
-        let mut overlay = Merged { direction, newest_first: ranges.collect() }.peekable();
+        let mut overlay = MergedLayers { direction, newest_first: ranges.collect() }.peekable();
         let scanned = self.backend.scan(&scan.table, &scan.range, direction, &mut |key, value| {
             // Changes that come before this row, and the one that replaces it.
             let comes_first =
@@ -126,7 +126,7 @@ impl Snapshot {
             page.take(&key, &Some(value))
         });
         scanned.map_err(|source| {
-            // Behind the last row that was read, or from the start of the range.
+            // Damage is reported after the last row that was read, or at the start of the range.
             let key = page.page.rows.last().map(|(key, _)| key.clone()).unwrap_or_else(|| {
                 match &scan.range.0 {
                     Bound::Included(key) | Bound::Excluded(key) => key.clone(),
@@ -143,7 +143,7 @@ impl Snapshot {
 
     fn check(&self, table: &Table) -> Result<(), ReadError> {
         self.shared.known_for_read(table)?;
-        // What a stopped store accepted last is lost: nobody may see it any more.
+        // What a stopped store accepted last is lost: no reader may see it any more.
         self.shared.lock().check_readable()
     }
 }
@@ -165,17 +165,18 @@ impl Shared {
             }
             state.accepted
         };
-        // The backend may have gone on meanwhile: what it shows is durable, so the position still
-        // says enough.
+        // The backend may have applied later groups meanwhile. What it shows is durable, so this
+        // position is still enough.
         let value = self.backend.get(table, key);
         let value = value.map_err(|source| self.unread(table, key, source))?;
         Ok(Seen { value, position })
     }
 
-    /// The layers over a snapshot of the rows. The rows are opened first, and nothing may be retired
-    /// between that and the look at the layers. Then the rows show every group that is in no layer;
-    /// and what else they show was taken by then, so it is in a layer, and within the position.
-    /// (With the layers first, the rows could show a group that was accepted after the position.)
+    /// The layers over a snapshot of the rows. The order matters: (1) open the rows; (2) look at
+    /// the layers, under the lock; (3) start again if a group was retired in between. Then the rows
+    /// show every group that is in no layer, and any other group that they show was taken before,
+    /// so it is in a layer and within the position. With the layers first, the rows could show a
+    /// group that was accepted after the position.
     pub(super) fn snapshot(self: &Arc<Self>) -> Result<Snapshot, ReadError> {
         for _ in 0..UNLOCKED_READS_MAX {
             let retired = self.retired.load(Ordering::Acquire);
@@ -213,7 +214,7 @@ impl Shared {
 struct Collect {
     page: Page,
     rows_max: usize,
-    /// How many more bytes it takes; none once it is past them.
+    /// How many more bytes it takes; `None` once it is past them.
     bytes: Option<usize>,
 }
 
@@ -232,12 +233,12 @@ impl Collect {
 }
 
 /// All layers as one: of a key that is in several, the newest change.
-struct Merged<'a> {
+struct MergedLayers<'a> {
     direction: Direction,
     newest_first: SmallVec<[Peekable<Changes<'a>>; 2]>,
 }
 
-impl<'a> Iterator for Merged<'a> {
+impl<'a> Iterator for MergedLayers<'a> {
     type Item = (&'a Bytes, &'a Change);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -199,7 +199,7 @@ fn a_snapshot_stays_as_it_is() {
     assert_eq!(store.scan(&Scan::all(T, 10)).unwrap().value.rows.len(), 2);
 }
 
-/// When there is no room, callers wait and nothing is dropped; who only tries is told.
+/// When there is no room, `submit` waits and drops nothing; `try_submit` says so.
 #[test]
 fn callers_wait_for_room() {
     let (backend, commits) = Gated::new();
@@ -228,8 +228,8 @@ fn callers_wait_for_room() {
     assert_eq!(store.scan(&Scan::all(T, 10)).unwrap().value.rows.len(), 4);
 }
 
-/// A failed commit stops the store: whoever waits is told, every later call says why, and what was
-/// not durable is not shown any more.
+/// A failed commit stops the store: waiting callers are told, every later call says why, and what
+/// was not durable is not shown any more.
 #[test]
 fn a_failed_commit_poisons_the_store() {
     for (gate, words) in
@@ -301,7 +301,7 @@ fn closing_commits_what_was_accepted() {
     assert_eq!(again.durable_now(), last);
 }
 
-/// A table that the store was opened without, and the pipeline's own, are nobody's to write.
+/// No batch may write a table that the store was opened without, or the pipeline's own.
 #[test]
 fn unknown_tables_are_refused() {
     let (backend, _commits) = Gated::new();
@@ -344,8 +344,8 @@ fn the_largest_batch_goes_through() {
     assert!(matches!(store.scan(&scan), Err(ReadError::OutOfBounds(_))));
 }
 
-/// A backend that a whole group reaches whenever it is asked for a key: what was read before that
-/// does not count. It counts who asks while nobody else gets anything.
+/// A backend that commits a whole group whenever it is asked for a key, so that the read is out of
+/// date. It counts the reads that are made under the store's lock.
 #[derive(Default)]
 struct Restless {
     memory: MemoryBackend,
@@ -400,8 +400,8 @@ impl Backend for Restless {
     }
 }
 
-/// A batch that is overtaken again and again is decided on at last, while everybody waits: then
-/// nothing is read but what it demands, and what it deletes is gone.
+/// A batch that is overtaken again and again is at last decided under the lock: then only its
+/// preconditions are read, and its deletes still take effect.
 #[test]
 fn who_is_overtaken_keeps_others_waiting_for_little() {
     let backend = Arc::new(Restless::default());
@@ -505,7 +505,7 @@ fn a_store_by_hand_does_nothing_by_itself() {
     assert_eq!(shown(&commits.try_recv().unwrap()), ["a=2"]);
 }
 
-/// Whoever waits on the only thread there is drives the store: for room, and for the disk.
+/// A caller that waits on the only thread drives the store: for room, and for the disk.
 #[test]
 fn whoever_waits_drives_a_store_by_hand() {
     let (backend, _commits) = Gated::new();

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tracing::{debug, debug_span, info, warn};
 
 use super::kept::KeptLayer;
 use super::outcome::Outcome;
@@ -42,8 +43,8 @@ pub(super) fn run(shared: &Shared) {
 }
 
 impl Shared {
-    /// What the writer does next, by hand. False: nothing is left to do, or the store has stopped, or
-    /// has a writer of its own.
+    /// The writer's next step, by hand. False: there is nothing to do, or the store has stopped, or
+    /// it has a writer's thread.
     pub(super) fn step_by_hand(&self) -> bool {
         let Some(hand) = &self.hand else { return false };
         // One at a time, as there is one writer.
@@ -51,8 +52,8 @@ impl Shared {
         !matches!(self.step(), Step::Idle)
     }
 
-    /// Takes what is accepted, or tries to commit what was taken. Two halves, so that a caller that
-    /// drives the store can let others go on between them, as they do while a disk is at work.
+    /// Takes what is accepted, or tries to commit what was taken. Two halves, so that a simulation
+    /// can run other work between them, as happens while a disk is busy.
     fn step(&self) -> Step {
         let mut state = self.lock();
         if state.poison.is_some() {
@@ -75,6 +76,9 @@ impl Shared {
         };
         let is_paused = state.pause.is_some();
         drop(state);
+        let Closing { layer, last, .. } = &group;
+        let (batches, bytes, position) = (layer.batches, layer.bytes, last.number());
+        let _within = debug_span!("commit", batches, bytes, position).entered();
         match caught(|| self.commit(&group, is_paused)) {
             Ok((made, applied)) => self.made_durable(&group, made, applied),
             Err(error) if error.pauses() => return self.paused(error),
@@ -92,7 +96,7 @@ impl Shared {
         !state.open.is_empty() && state.poison.is_none()
     }
 
-    /// Closes the backend; that of a store that has stopped is left as it is.
+    /// Closes the backend, unless the store has stopped.
     pub(super) fn close_backend(&self) {
         if self.lock().poison.is_none()
             && let Err(error) = caught(|| self.backend.close())
@@ -101,8 +105,8 @@ impl Shared {
         }
     }
 
-    /// Commits a group, unless an earlier try has: in a pause the backend is asked for it first. How
-    /// many writes it was made of, and how far the rows are then.
+    /// Commits a group. In a pause an earlier try may have arrived, so the backend is asked for the
+    /// group first. Returns how many writes were made, and the last group in the rows.
     fn commit(&self, group: &Closing, is_paused: bool) -> Result<(usize, Sequence), BackendError> {
         self.make_room_to_keep(group)?;
         let writes = self.backend_writes(group);
@@ -122,8 +126,8 @@ impl Shared {
         Ok((made, self.backend.applied()))
     }
 
-    /// Makes sure that a group may be kept until the backend has applied it. One may if nothing else
-    /// is kept, so that it can be larger than the bound.
+    /// Makes room to keep a group until the backend has applied it. A group larger than the bound
+    /// fits if nothing else is kept.
     fn make_room_to_keep(&self, group: &Closing) -> Result<(), BackendError> {
         let max = self.bounds.kept_bytes_max;
         let fits = |kept: usize| kept == 0 || kept + group.layer.bytes <= max;
@@ -138,7 +142,7 @@ impl Shared {
         if fits(kept) {
             return Ok(());
         }
-        let what = format!("its rows are {kept} bytes behind what it has committed");
+        let what = format!("the backend's rows are {kept} bytes behind its commits");
         Err(BackendError::Unavailable { what })
     }
 
@@ -176,18 +180,23 @@ impl Shared {
             let gone = self.retire_applied(&mut state, applied);
             (gone, state.pause.take(), Arc::clone(&state.open_outcome))
         };
-        if pause.is_some_and(|pause| pause.overdue) {
-            open_outcome.set_overdue(None);
+        debug!(writes = made, "commit is durable");
+        if let Some(PauseState { tries, overdue, .. }) = pause {
+            info!(tries, "store resumed after a pause");
+            if overdue {
+                open_outcome.set_overdue(None);
+            }
         }
         group.outcome.end(Ok(()));
-        // Without the lock: only the writer changes what is kept.
+        // Merged without the lock: only the writer changes the kept layers.
         let mut kept = self.lock().kept.clone();
         if kept.merge() {
             self.lock().kept = kept;
         }
     }
 
-    /// Takes from the overlay what the rows have. The caller drops it outside the lock.
+    /// Takes the layers that the rows have from the overlay. The caller drops them outside the
+    /// lock.
     fn retire_applied(&self, state: &mut State, applied: Sequence) -> Vec<KeptLayer> {
         let gone = state.kept.take_applied(applied);
         if !gone.is_empty() {
@@ -206,6 +215,9 @@ impl Shared {
         let paused = state.pause.get_or_insert_with(|| PauseState::new(pause.clone(), now));
         paused.pause = pause.clone();
         paused.tries += 1;
+        if paused.tries == 1 {
+            warn!(error = %pause.cause, "store paused; retrying");
+        }
         paused.closing_tries += u32::from(is_closing);
         if paused.closing_tries >= CLOSING_TRIES_MAX {
             drop(state);
@@ -227,7 +239,7 @@ impl Shared {
         Step::Paused(delay)
     }
 
-    /// Stops for good: everything that is not durable is lost, and everybody is told.
+    /// Stops for good: everything that is not durable is lost, and every waiting caller is told.
     fn poison(&self, cause: Arc<BackendError>) {
         let (poison, outcomes) = {
             let mut state = self.lock();
@@ -245,7 +257,7 @@ impl Shared {
 }
 
 impl State {
-    /// Where callers wait for what is not durable.
+    /// The outcomes of the groups that are not durable.
     fn outcomes(&self) -> Vec<Arc<Outcome>> {
         let closing = self.closing.iter().map(|closing| &closing.outcome);
         closing.chain([&self.open_outcome]).cloned().collect()

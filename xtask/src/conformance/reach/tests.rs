@@ -14,7 +14,7 @@ fn modules(files: &[(&str, &str)]) -> Modules {
     modules::modules(&sources.collect::<Vec<_>>()).unwrap()
 }
 
-/// Checks of which files of a workspace with these sources nothing is reached.
+/// Checks which files of a workspace with these sources are not reached at all.
 #[track_caller]
 fn check(main: &str, others: &[(&str, &str)], expected: &[&str]) {
     let files = [&[(MAIN, main)], others].concat();
@@ -96,7 +96,7 @@ fn test_code_reaches_nothing() {
     check("fn main() {} mod x; #[cfg(test)] mod tests;", &others, &others.map(|(path, _)| path));
 }
 
-/// Between any two items is a line that belongs to the second.
+/// A line between two items belongs to the second.
 #[test]
 fn an_item_is_reached_when_it_is_named() {
     check_lines(

@@ -23,51 +23,51 @@ const COLUMNS: [Column; 5] = [
     Column::left(""),
 ];
 
-/// The calls of each execution, by who called them: a number, and which attempt.
-type Children<'a> = BTreeMap<Option<Place>, BTreeMap<(u32, u32), &'a Execution>>;
+/// The children of each execution by their caller, in the order of their numbers and attempts.
+type Children<'a> = BTreeMap<Option<BranchPosition>, BTreeMap<(u32, u32), &'a Execution>>;
 
-/// Where an execution stands: its path, and the attempts down to it.
-type Place = (Vec<u32>, Vec<u32>);
+/// An execution's position in the tree: its path, and the attempts down to it.
+type BranchPosition = (Vec<u32>, Vec<u32>);
 
-/// The tree below `top`, which is the first of its executions.
+/// The tree of these executions; those whose caller is not among them are at the top.
 pub(super) fn lines(executions: &[Execution], now: Timestamp, screen: Screen) -> Vec<String> {
-    let places: BTreeMap<Place, &Execution> =
+    let places: BTreeMap<BranchPosition, &Execution> =
         executions.iter().filter_map(|one| Some((place(one)?, one))).collect();
     let mut children: Children<'_> = BTreeMap::new();
     for ((path, attempts), execution) in &places {
         let own = (path.last().copied().unwrap_or(0), attempts.last().copied().unwrap_or(1));
-        // Whose caller is not here stands at the top.
+        // An execution whose caller is not among these is at the top.
         let caller = caller(path, attempts).filter(|caller| places.contains_key(caller));
         children.entry(caller).or_default().insert(own, execution);
     }
     let mut rows = Vec::new();
-    let mut drawing = Drawing { children: &children, now, rows: &mut rows };
+    let mut drawing = BranchDrawing { children: &children, now, rows: &mut rows };
     drawing.below(None, "", false);
     columns::lines(&COLUMNS, &rows, screen)
 }
 
-fn place(execution: &Execution) -> Option<Place> {
+fn place(execution: &Execution) -> Option<BranchPosition> {
     let key = format!("{}@{}", execution.execution_id, execution.attempts);
     let key: JournalKey = key.parse().ok()?;
     let attempts = key.attempts().as_slice().iter().map(|attempt| attempt.get()).collect();
     Some((key.execution_id().path().to_vec(), attempts))
 }
 
-fn caller(path: &[u32], attempts: &[u32]) -> Option<Place> {
+fn caller(path: &[u32], attempts: &[u32]) -> Option<BranchPosition> {
     let (_, path) = path.split_last()?;
     let (_, attempts) = attempts.split_last()?;
     Some((path.to_vec(), attempts.to_vec()))
 }
 
-struct Drawing<'a> {
+struct BranchDrawing<'a> {
     children: &'a Children<'a>,
     now: Timestamp,
     rows: &'a mut Vec<[Cell; 5]>,
 }
 
-impl Drawing<'_> {
-    /// What was called from here; `stem` is what stands before its branches.
-    fn below(&mut self, caller: Option<&Place>, stem: &str, faint: bool) {
+impl BranchDrawing<'_> {
+    /// Draws the calls of `caller`; `stem` is drawn before their branches.
+    fn below(&mut self, caller: Option<&BranchPosition>, stem: &str, faint: bool) {
         let Some(called) = self.children.get(&caller.cloned()) else { return };
         for ((number, attempt), execution) in called {
             let last = called.range((*number, *attempt)..).nth(1).is_none();
@@ -122,8 +122,8 @@ mod tests {
         lines(executions, "2026-03-14T09:30:00Z".parse().unwrap(), screen)
     }
 
-    /// Children stand below whoever called them, in their order; earlier attempts with what they
-    /// had called.
+    /// Children are drawn below their caller, in order; an earlier attempt is drawn with its own
+    /// calls.
     #[test]
     fn a_tree_of_calls() {
         use State::{Blocked, Completed, Failed};
@@ -156,7 +156,7 @@ mod tests {
         assert!(painted[4].starts_with("├─ reserve"), "{painted:#?}");
     }
 
-    /// What a server must not send does no harm.
+    /// Nonsense from a server does no harm.
     #[test]
     fn nonsense_is_left_out() {
         let odd = call(".x", "1.1", "\u{1b}[2J", State::Running);

@@ -1,4 +1,4 @@
-//! Lines that are drawn over what was drawn before, on a terminal, until somebody presses Ctrl-C.
+//! Lines on a terminal that are redrawn in place, until the user presses Ctrl-C.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, Write};
@@ -10,20 +10,20 @@ use crate::failure::{Exit, Failure, quiet};
 use crate::screen::{Screen, Tone};
 use crate::text::width;
 
-/// How often something is drawn again.
+/// The time between two frames.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
-/// The lines of a terminal that does not say how many it has.
+/// The height of a terminal that does not report one.
 const ROWS_DEFAULT: usize = 24;
 
-/// What is on the terminal.
+/// What is drawn on the terminal.
 #[derive(Default)]
 pub(super) struct Frame {
-    /// How many lines of it are ours, above the cursor.
+    /// How many lines above the cursor belong to the last frame.
     drawn: usize,
 }
 
 impl Frame {
-    /// Draws these lines over the last ones; at most as many as the terminal has.
+    /// Draws these lines over the last frame, cut to the terminal's height.
     pub(super) fn draw(
         &mut self,
         mut lines: Vec<String>,
@@ -36,7 +36,7 @@ impl Frame {
         self.write(&lines, screen, out)
     }
 
-    /// Draws these lines over the last ones, all of them: nothing follows.
+    /// Draws these lines over the last frame, uncut: no frame follows.
     pub(super) fn end(
         &mut self,
         lines: &[String],
@@ -52,7 +52,7 @@ impl Frame {
         screen: Screen,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
-        // All at once: a terminal that shows a half is one that flickers.
+        // One write: a half-drawn frame would flicker.
         let mut text = String::new();
         if self.drawn > 0 {
             text = format!("\u{1b}[{}A\r", self.drawn);
@@ -68,7 +68,7 @@ impl Frame {
     }
 }
 
-/// Takes away what does not fit above the line of the cursor, and says so.
+/// Removes the lines that do not fit above the cursor's line, and says so.
 fn fit(lines: &mut Vec<String>, screen: Screen, rows: usize) {
     let room = rows.saturating_sub(1).max(1);
     let mut taken = 0;
@@ -86,12 +86,12 @@ fn fit(lines: &mut Vec<String>, screen: Screen, rows: usize) {
     lines.push(screen.paint(Tone::Faint, &format!("… {more} more lines")));
 }
 
-/// How many lines of the terminal a line takes.
+/// How many rows of the terminal a line takes.
 fn height(line: &str, screen: Screen) -> usize {
     width(&unpainted(line)).div_ceil(screen.columns.max(1)).max(1)
 }
 
-/// Without colours.
+/// The line without colours.
 fn unpainted(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;
@@ -105,7 +105,7 @@ fn unpainted(line: &str) -> String {
     text
 }
 
-/// The terminal as it is now: people change its size.
+/// The screen with the terminal's present size, which may have changed.
 pub(super) fn resized(screen: Screen) -> Screen {
     let terminal = terminal_size::terminal_size_of(io::stdout());
     let columns = terminal.map(|(width, _)| usize::from(width.0)).filter(|columns| *columns > 0);
@@ -115,16 +115,16 @@ pub(super) fn resized(screen: Screen) -> Screen {
     }
 }
 
-/// Whatever can be redrawn is for people.
+/// Refuses to redraw where stdout is no terminal.
 pub(super) fn needs_terminal(screen: Screen) -> Result<(), Failure> {
     match screen.is_terminal {
         true => Ok(()),
-        false => Err(Failure::new("--watch draws on a terminal, and standard output is none")
-            .hint("leave --watch out; a program takes --json, and asks again")),
+        false => Err(Failure::new("--watch needs a terminal, and standard output is not one")
+            .hint("leave --watch out; in a program, use --json and poll")),
     }
 }
 
-/// Somebody pressed Ctrl-C: what was drawn stays, and there is nothing to say.
+/// The user pressed Ctrl-C: the last frame stays, and no error is printed.
 pub(super) fn interrupted() -> Failure {
     Failure::many(Vec::new()).exit(Exit::Interrupted)
 }
@@ -153,7 +153,7 @@ mod tests {
         Screen { colours: true, ..Screen::new(Some(columns), None) }
     }
 
-    /// A frame begins where the last one began, however often its lines wrapped.
+    /// A frame begins where the last one began, however many of its lines wrapped.
     #[test]
     fn frames_stand_on_each_other() {
         let screen = screen(40);
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(frame.drawn, 1);
     }
 
-    /// What is higher than the terminal is cut, since nobody could draw over it again.
+    /// A frame higher than the terminal is cut: lines that scrolled off cannot be drawn over.
     #[test]
     fn a_frame_fits_the_terminal() {
         let lines = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(wide, ["… 2 more lines"]);
     }
 
-    /// A painted line is as wide as it looks.
+    /// A painted line is as wide as its visible text.
     #[test]
     fn colours_take_no_room() {
         assert_eq!(unpainted("a\u{1b}[31mb\u{1b}[0mc"), "abc");

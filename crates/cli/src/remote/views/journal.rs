@@ -22,7 +22,7 @@ const PAGE: u32 = 500;
 #[derive(Args)]
 pub(crate) struct Journal {
     /// Which execution of a server: its id, the beginning of one, or `last`
-    // Optional for the sake of the subcommands alone: without one of them it has to be there.
+    // Optional only for the sake of the subcommands: without one of them it is required.
     #[arg(required = true, value_parser = target)]
     execution: Option<Target>,
     /// Of which attempt, from the root down: 2, or 1.2 for a child; the last, unless said
@@ -39,13 +39,13 @@ pub(crate) struct Journal {
 }
 
 fn attempts(text: &str) -> Result<Attempts, String> {
-    text.parse().map_err(|_| "attempts are numbers with dots between, as 1.2".to_owned())
+    text.parse().map_err(|_| "give attempts as numbers with dots between, such as 1.2".to_owned())
 }
 
 impl Journal {
     pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<(), Failure> {
         let Some(execution) = &self.execution else {
-            return Err(Failure::new("name an execution"));
+            return Err(Failure::new("give an execution"));
         };
         let remote = self.connection.connect()?;
         let id = remote.find(execution)?;
@@ -85,8 +85,8 @@ impl Journal {
     }
 }
 
-/// An event of a kind that this version does not know.
+/// The error for an event of a kind that this version does not know.
 pub(super) fn unreadable(error: &ParseError) -> Failure {
-    Failure::new(format!("an event of the server cannot be read: {error}"))
-        .hint("the server may be newer than this `indelible`: take the same version")
+    Failure::new(format!("an event from the server cannot be read: {error}"))
+        .hint("the server may be newer than this `indelible`: use the same version")
 }

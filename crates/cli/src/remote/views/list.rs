@@ -1,4 +1,4 @@
-//! Executions as a table. Pure: what is listed and what time it is come in.
+//! Executions as a table. Pure: the executions and the time are passed in.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use crate::text::{duration, plain};
 const DIGITS: usize = 8;
 /// A name is at most 255 bytes.
 const NAME_WIDTH_MAX: usize = 255;
-/// Why something is held can be long; `indelible show` has all of it.
+/// The reason why an execution is stuck can be long; `indelible show` prints all of it.
 const WHY_WIDTH_MAX: usize = 200;
 
 const COLUMNS: [Column; 7] = [
@@ -28,7 +28,7 @@ const COLUMNS: [Column; 7] = [
     Column::left("why").or_narrow(10),
 ];
 
-/// A row for each, in their order.
+/// A row for each execution, in the order given.
 pub(super) fn lines(executions: &[Execution], now: Timestamp, screen: Screen) -> Vec<String> {
     let digits = digits(executions);
     let rows: Vec<[Cell; 7]> = executions.iter().map(|one| row(one, digits, now)).collect();
@@ -50,12 +50,12 @@ fn row(execution: &Execution, digits: usize, now: Timestamp) -> [Cell; 7] {
         }),
         Cell::toned(
             Tone::Warn,
-            execution.held.as_deref().map_or_else(String::new, |why| plain(why, WHY_WIDTH_MAX)),
+            execution.stuck.as_deref().map_or_else(String::new, |why| plain(why, WHY_WIDTH_MAX)),
         ),
     ]
 }
 
-/// How long it took, or has been going.
+/// How long the execution took, or has been going.
 pub(super) fn took(execution: &Execution, now: Timestamp) -> String {
     let until = match execution.state.is_over() {
         true => told(&execution.updated_at),
@@ -63,7 +63,7 @@ pub(super) fn took(execution: &Execution, now: Timestamp) -> String {
     };
     match (told(&execution.created_at), until) {
         (Some(from), Some(until)) => {
-            // Of what goes on, nobody needs to know it to the microsecond.
+            // For an execution that goes on, seconds are precise enough.
             let micros = until.saturating_since(from).get();
             let whole = if execution.state.is_over() { 1 } else { 1_000_000 };
             duration(micros / whole * whole)
@@ -72,7 +72,7 @@ pub(super) fn took(execution: &Execution, now: Timestamp) -> String {
     }
 }
 
-/// So many that no two of them look the same.
+/// How many digits tell all ids apart.
 fn digits(executions: &[Execution]) -> usize {
     let ids: HashSet<&str> = executions.iter().map(|one| one.execution_id.as_str()).collect();
     let longest = ids.iter().map(|id| id.len()).max().unwrap_or(0);
@@ -102,7 +102,7 @@ pub(super) mod tests {
             updated_at: "2026-03-14T09:26:53.012500Z".to_owned(),
             attempts: "1".to_owned(),
             events: 7,
-            held: None,
+            stuck: None,
         }
     }
 
@@ -110,19 +110,19 @@ pub(super) mod tests {
         lines(executions, NOW.parse().unwrap(), Screen::new(terminal, None))
     }
 
-    /// What is over says how long it took, what goes on for how long, and what is held why.
+    /// A finished execution shows how long it took, an open one for how long, a stuck one why.
     #[test]
     fn a_row_says_how_it_stands() {
-        let held = Execution {
-            held: Some("its journal does not fit: \u{1b}[2J".to_owned()),
-            ..execution("02", "order", State::Held)
+        let stuck = Execution {
+            stuck: Some("its journal does not fit: \u{1b}[2J".to_owned()),
+            ..execution("02", "order", State::Stuck)
         };
-        let all = [held, execution("01", "支払い", State::Completed)];
+        let all = [stuck, execution("01", "支払い", State::Completed)];
         assert_eq!(
             shown(&all, None),
             [
                 "id        function  state        started    took  why",
-                "02000000  order     held       3 min ago   3m07s  its journal does not fit: \u{fffd}[2J",
+                "02000000  order     stuck      3 min ago   3m07s  its journal does not fit: \u{fffd}[2J",
                 "01000000  支払い    completed  3 min ago  12.5ms",
             ]
         );
@@ -131,7 +131,7 @@ pub(super) mod tests {
         }
     }
 
-    /// As many digits as tell the ids apart, and the same for all.
+    /// All ids have the same number of digits, enough to tell them apart.
     #[test]
     fn ids_are_told_apart() {
         let ids = ["0123456789aa", "0123456789ab", "ff"];
@@ -141,7 +141,7 @@ pub(super) mod tests {
         assert!(shown[3].starts_with("ff0000000000  f"), "{shown:#?}");
     }
 
-    /// A server that tells nonsense breaks nothing.
+    /// Nonsense from a server is shown as it is, and breaks nothing.
     #[test]
     fn nonsense_is_shown_as_it_is() {
         let odd = Execution {

@@ -1,10 +1,10 @@
-//! Commands that look: at many executions, at one, at its tree, at its journal.
+//! Commands that only look: at many executions, at one, at its tree, at its journal.
 //!
-//! - `ps`, `show`, `tree`, `journal`: the commands. They fetch; what they fetch is drawn by what is
-//!   pure: `list`, `page` (with `waits` and `steps`), `branches`.
-//! - `story`: the steps of an execution, from its events. `frame`, `silence`: drawing and
-//!   asking again and again.
-//! - `state`, `time`: words for how things stand, and when.
+//! - `ps`, `show`, `tree`, `journal`: the commands, which fetch. Pure modules draw: `list`, `page`
+//!   (with `waits` and `steps`), `branches`.
+//! - `story`: the steps of an execution, from its events. `frame`, `silence`: redrawing and asking
+//!   again.
+//! - `state`, `time`: states and times in words.
 
 mod branches;
 mod frame;
@@ -34,7 +34,6 @@ pub(crate) use self::tree::Tree;
 use crate::failure::{Failure, quiet};
 use crate::print;
 
-/// What time it is here.
 fn now() -> Timestamp {
     System.now()
 }
@@ -44,7 +43,7 @@ fn print(lines: &[String], out: &mut impl Write) -> Result<(), Failure> {
     quiet(written).map_err(|error| Failure::output(&error))
 }
 
-/// One object, over several lines.
+/// Prints one object over several lines.
 fn print_json(document: &impl Serialize, out: &mut impl Write) -> Result<(), Failure> {
     quiet(print::pretty(document, out)).map_err(|error| Failure::output(&error))
 }

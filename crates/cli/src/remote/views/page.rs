@@ -1,4 +1,4 @@
-//! The page about one execution. Pure: what is known of it and what time it is come in.
+//! The page about one execution. Pure: the execution and the time are passed in.
 
 use indelible_client::api::call::Payload;
 use indelible_client::api::execution::{Detail, State, UnresolvedEffect};
@@ -25,14 +25,14 @@ const VERSION_DIGITS: usize = 8;
 /// An id is at most this wide: 64 digits, and a path.
 const ID_WIDTH_MAX: usize = 400;
 
-/// What is known of an execution.
+/// Everything that a page shows of an execution.
 pub(super) struct Subject {
     pub(super) detail: Detail,
-    /// What has happened to it; none if it has no journal to read.
+    /// Its steps; none if it has no journal to read.
     pub(super) story: Option<Story>,
-    /// Which attempts at it came before, and how they ended: the last few.
+    /// The last earlier attempts, and how each ended.
     pub(super) earlier: Vec<(String, String)>,
-    /// Requests of what it called that wait for a person.
+    /// Requests of its calls that are held for a person.
     pub(super) below: Vec<UnresolvedEffect>,
 }
 
@@ -50,8 +50,8 @@ pub(super) fn lines(subject: &Subject, now: Timestamp, screen: Screen) -> Vec<St
         };
         waiting.extend(texts.into_iter().map(paint));
     }
-    // What runs, and is cancelled, may have something in flight that it does not wait for.
-    let blocked = matches!(detail.execution.state, State::Blocked | State::Held);
+    // An execution that runs or is cancelled may have calls in flight without waiting for them.
+    let blocked = matches!(detail.execution.state, State::Blocked | State::Stuck);
     lines.extend(labelled(if blocked { "waits" } else { "in flight" }, &waiting, screen));
     if let Some(story) = &subject.story {
         let timeline = story.timeline(detail.execution.state.is_over(), now);
@@ -61,7 +61,7 @@ pub(super) fn lines(subject: &Subject, now: Timestamp, screen: Screen) -> Vec<St
     lines
 }
 
-/// Who it is, how it stands, what it was given and what came of it.
+/// Its name, its state, its input and its result.
 fn head(subject: &Subject, now: Timestamp, screen: Screen) -> Vec<String> {
     let detail = &subject.detail;
     let execution = &detail.execution;
@@ -101,22 +101,25 @@ fn head(subject: &Subject, now: Timestamp, screen: Screen) -> Vec<String> {
         let text = paragraph(&text, screen);
         rows.push(("error", text.iter().map(|line| screen.paint(bad, line)).collect()));
     }
-    if let Some(why) = &execution.held {
+    if let Some(why) = &execution.stuck {
         let id = name(&execution.execution_id);
         let mut lines = paragraph(why, screen);
         lines.iter_mut().for_each(|line| *line = screen.paint(Tone::Warn, line));
-        lines.push(format!("indelible release {id} lets it go on, indelible fail {id} ends it"));
-        rows.push(("held", lines));
+        lines.push(format!(
+            "`indelible release {id}` lets it continue, `indelible fail {id}` ends \
+             it"
+        ));
+        rows.push(("stuck", lines));
     }
     rows.iter().flat_map(|(label, values)| labelled(label, values, screen)).collect()
 }
 
-/// How wide a value may be.
+/// How many columns a value may take.
 fn room(screen: Screen) -> usize {
     screen.columns.saturating_sub(LABEL).max(1)
 }
 
-/// What a function was given or returned: JSON, or bytes of which only the size is told.
+/// An input or a result: JSON, or bytes of which only the size is shown.
 fn value(json: Option<&RawValue>, other: Option<&Payload>, screen: Screen) -> Vec<String> {
     match (json, other) {
         (Some(json), _) => folded(json.get(), room(screen), VALUE_LINES_MAX),
@@ -128,7 +131,7 @@ fn value(json: Option<&RawValue>, other: Option<&Payload>, screen: Screen) -> Ve
     }
 }
 
-/// A text of several lines, each broken between words, and not too many of them.
+/// A text of several lines, each broken between words, cut to a bounded number of lines.
 fn paragraph(text: &str, screen: Screen) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines().flat_map(|line| broken(line, room(screen))) {
@@ -142,7 +145,7 @@ fn paragraph(text: &str, screen: Screen) -> Vec<String> {
     lines
 }
 
-/// A line in as many as it takes, broken between words; a word that is too long stays whole.
+/// Breaks a line between words; a word that is too long stays whole.
 fn broken(line: &str, wide: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in line.split(' ') {
@@ -157,7 +160,7 @@ fn broken(line: &str, wide: usize) -> Vec<String> {
     lines
 }
 
-/// A text in lines that are full, and `…` if there is more.
+/// Fills lines with a text, and ends with `…` if there is more.
 fn folded(text: &str, wide: usize, lines_max: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -166,7 +169,7 @@ fn folded(text: &str, wide: usize, lines_max: usize) -> Vec<String> {
         c if rewrites(c) => '\u{fffd}',
         c => c,
     });
-    // Even of characters without width there are only so many.
+    // Characters without width would never fill a line, so their number is bounded too.
     let mut left = 4 * wide * lines_max;
     for c in chars {
         line.push(c);
@@ -203,7 +206,7 @@ pub(super) struct Document<'a> {
     detail: &'a Detail,
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<Vec<Step>>,
-    /// How many are left out between the first and the last of them.
+    /// How many steps are left out between the first and the last.
     steps_left_out: u64,
 }
 
@@ -252,13 +255,13 @@ mod tests {
         lines(subject, "2026-03-14T09:30:00Z".parse().unwrap(), screen).join("\n")
     }
 
-    /// Everything that a page can say, and nothing that moves a cursor.
+    /// A page shows everything it can, and nothing that moves the cursor.
     #[test]
     fn a_page() {
         let mut all = subject(Execution {
             attempts: "1.2".to_owned(),
-            held: Some("it diverged\u{1b}[2J\nhere".to_owned()),
-            ..execution("9c4f1a2b", "order\u{202e}", State::Held)
+            stuck: Some("it diverged\u{1b}[2J\nhere".to_owned()),
+            ..execution("9c4f1a2b", "order\u{202e}", State::Stuck)
         });
         all.detail.execution.execution_id.push_str(".3");
         all.detail.parent_id = Some("9c4f1a2b".repeat(8));
@@ -277,7 +280,7 @@ mod tests {
             "\
 function   order\u{fffd}
 execution  9c4f1a2b00000000000000000000000000000000000000000000000000000000.3
-state      held
+state      stuck
 started    2026-03-14T09:26:53Z, 3 min ago
 so far     3m07s
 attempt    1.2
@@ -293,14 +296,14 @@ error      Trap: unreachable
              at b
              at c
            …
-held       it diverged\u{fffd}[2J
+stuck      it diverged\u{fffd}[2J
            here
-           indelible release 9c4f1a2b.3 lets it go on, indelible fail 9c4f1a2b.3 ends it
+           `indelible release 9c4f1a2b.3` lets it continue, `indelible fail 9c4f1a2b.3` ends it
 waits      for signal `go`, since 2 min ago"
         );
     }
 
-    /// What it waits for is one thing, what it has in flight while it runs another.
+    /// An execution that runs has calls in flight; it does not wait for them.
     #[test]
     fn what_runs_does_not_wait() {
         let mut runs = subject(execution("9c4f1a2b", "order", State::Running));
@@ -311,7 +314,7 @@ waits      for signal `go`, since 2 min ago"
         assert!(page.ends_with("\n           and for 2 more"), "{page}");
     }
 
-    /// On a narrow terminal values are cut, and only what is to be copied is not.
+    /// On a narrow terminal values are cut, but commands to copy are not.
     #[test]
     fn a_narrow_terminal() {
         let mut wide = subject(execution("9c4f1a2b", &"日本".repeat(60), State::Blocked));
@@ -331,7 +334,7 @@ waits      for signal `go`, since 2 min ago"
         assert!(long[1].contains("indelible resolve 9c4f1a2b"), "{page}");
     }
 
-    /// Lines are full, not too many, and whoever reads them knows whether there is more.
+    /// Lines are full and bounded in number, and `…` shows that there is more.
     #[test]
     fn texts_are_folded() {
         let check = |text: &str, wide, max, expected: &[&str]| {

@@ -19,19 +19,19 @@ use crate::print::VERSION;
 use crate::remote::{Connection, Remote};
 use crate::screen::{Screen, Tone};
 
-/// How many a page of the server has at most.
+/// The most executions on a page of the server.
 const PAGE_MAX: u32 = 500;
 
-/// How many are drawn again and again: more than a terminal has lines, and one page.
+/// How many executions are redrawn: more than a terminal has lines, and still one page.
 const WATCHED_MAX: u32 = 300;
 
 const HELP: &str = "\
-States: running, blocked (it waits for something), cancelling, held (a person has to look), completed,
+States: running, blocked (it waits for something), cancelling, stuck (a person has to look), completed,
 failed, cancelled. `indelible show` takes the id as it is printed, and says more.
 
 Examples:
   indelible ps
-  indelible ps --state failed,held --since 1d
+  indelible ps --state failed,stuck --since 1d
   indelible ps --function order --watch
   indelible ps --json --limit 1000 | jq -r '.executions[].execution_id'";
 
@@ -67,14 +67,12 @@ pub(crate) struct Ps {
 fn function(text: &str) -> Result<String, String> {
     match text.rsplit_once('/') {
         None => Ok(text.to_owned()),
-        Some((_, name)) => {
-            Err(format!("executions know the name of the function alone: --function {name}"))
-        }
+        Some((_, name)) => Err(format!("leave the component out: --function {name}")),
     }
 }
 
 /// What was found.
-struct Found {
+struct ExecutionPage {
     executions: Vec<Execution>,
     /// Whether there are more than were asked for.
     more: bool,
@@ -97,39 +95,45 @@ impl Ps {
             return self.watch(&remote, screen, out);
         }
         let remote = self.connection.connect()?;
-        let Found { executions, more } = remote.run(self.find(&remote, now(), self.limit))?;
+        let ExecutionPage { executions, more } =
+            remote.run(self.find(&remote, now(), self.limit))?;
         if self.json {
             print_json(&Document { v: VERSION, executions: &executions, more }, out)?;
         } else if !executions.is_empty() {
             print(&list::lines(&executions, now(), screen), out)?;
         }
         if let Some(note) = self.note(executions.len(), more) {
-            // Behind the table that it is about.
+            // The note comes after the table that it is about.
             _ = out.flush();
             _ = writeln!(io::stderr(), "{note}");
         }
         Ok(())
     }
 
-    async fn find(&self, remote: &Remote, now: Timestamp, limit: u32) -> Result<Found, Error> {
+    async fn find(
+        &self,
+        remote: &Remote,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<ExecutionPage, Error> {
         let wanted = limit as usize;
-        // One more, to know whether there are more.
+        // One more than wanted, to know whether there are more.
         let page = limit.saturating_add(1).min(PAGE_MAX);
         let mut pages = remote.client.executions(&self.filter(now))?.limit(page);
         let mut executions: Vec<Execution> = Vec::new();
         while executions.len() <= wanted
             && let Some(page) = pages.next().await?
         {
-            // It may be short, or empty, although more follow.
+            // A page may be short, or empty, although more follow.
             executions.extend(page.executions);
         }
         let more = executions.len() > wanted;
         executions.truncate(wanted);
-        Ok(Found { executions, more })
+        Ok(ExecutionPage { executions, more })
     }
 
     fn filter(&self, now: Timestamp) -> Filter {
-        // Its last attempt says how an execution stands; one that it followed does not.
+        // Earlier attempts are left out: the last one has the execution's state.
         let mut filter = Filter::all().latest_only();
         for state in &self.state {
             filter = filter.state(*state);
@@ -153,15 +157,15 @@ impl Ps {
             || self.before.is_some()
     }
 
-    /// What the table does not say.
+    /// What the table does not show: that it is empty or cut.
     fn note(&self, count: usize, more: bool) -> Option<String> {
         match (count, more) {
-            (0, _) if self.is_filtered() => {
-                Some("nothing here\nhint: `indelible ps` without a filter lists all".to_owned())
-            }
+            (0, _) if self.is_filtered() => Some(
+                "no executions match\nhint: `indelible ps` without a filter lists all".to_owned(),
+            ),
             (0, _) => Some(
-                "nothing here\nhint: `indelible call FUNCTION` makes an execution; --namespace \
-                 names another namespace"
+                "there are no executions yet\nhint: start one with `indelible call FUNCTION`, or \
+                 choose another namespace with --namespace"
                     .to_owned(),
             ),
             (_, true) => Some(format!(
@@ -172,7 +176,7 @@ impl Ps {
         }
     }
 
-    /// Draws the list again and again. A server that is gone for a while is waited for.
+    /// Redraws the list. If the server is away for a while, it is waited for.
     fn watch(&self, remote: &Remote, screen: Screen, out: &mut impl Write) -> Result<(), Failure> {
         let followed =
             remote.wait(first(tokio::signal::ctrl_c(), self.follow(remote, screen, out)));
@@ -184,7 +188,7 @@ impl Ps {
 
     async fn follow(&self, remote: &Remote, screen: Screen, out: &mut impl Write) -> Failure {
         let mut frame = Frame::default();
-        let mut found = Found { executions: Vec::new(), more: false };
+        let mut found = ExecutionPage { executions: Vec::new(), more: false };
         let mut silence = Silence::default();
         let limit = self.limit.min(WATCHED_MAX);
         loop {
@@ -201,9 +205,9 @@ impl Ps {
         }
     }
 
-    fn drawn(&self, found: &Found, silence: &Silence, screen: Screen) -> Vec<String> {
+    fn drawn(&self, found: &ExecutionPage, silence: &Silence, screen: Screen) -> Vec<String> {
         let mut lines = match found.executions.is_empty() {
-            true => vec!["nothing here".to_owned()],
+            true => vec!["no executions".to_owned()],
             false => list::lines(&found.executions, now(), screen),
         };
         if found.more {

@@ -24,7 +24,7 @@ use crate::screen::Screen;
 const PAGE: u32 = 500;
 /// How many earlier attempts are told of.
 const EARLIER_MAX: usize = 3;
-/// After an event, more may follow at once: they are drawn together.
+/// How long to wait for further events after one, to draw them together.
 const TOGETHER: Duration = Duration::from_millis(100);
 
 const HELP: &str = "\
@@ -79,13 +79,13 @@ impl Show {
     }
 }
 
-/// The execution, and its story up to the very event at which it was looked at.
+/// The execution, and its steps up to the event that its state includes.
 async fn subject(remote: &Remote, id: &str) -> Result<Subject, Failure> {
     let explained = |error: Error| error.explain(&remote.at);
     let detail = remote.client.execution(id).await.map_err(explained)?;
     let (events, attempts) = (detail.execution.events, detail.execution.attempts.as_str());
     let mut story: Option<Story> = None;
-    // What is volatile has no journal to read.
+    // A volatile execution has no journal to read.
     if events > 0 {
         let mut pages = remote.client.journal(id, Some(attempts)).map_err(explained)?.limit(PAGE);
         while story.as_ref().is_none_or(|story| story.events < events)
@@ -103,8 +103,9 @@ async fn subject(remote: &Remote, id: &str) -> Result<Subject, Failure> {
     Ok(Subject { detail, story, earlier, below })
 }
 
-/// Requests of what it called that wait for a person, as far as one page of them goes: whoever waits
-/// for a call wants to know. Whoever may not see them is shown the rest all the same.
+/// Requests held for a person in calls of this execution, as far as one page of unresolved effects
+/// goes; only if it waits for a call. A caller that may not list them is shown the rest of the
+/// page.
 async fn below(remote: &Remote, detail: &Detail) -> Vec<UnresolvedEffect> {
     let calls =
         detail.waits_for.iter().any(|wait| matches!(wait.kind, WaitKind::Call | WaitKind::JoinSet));
@@ -118,8 +119,8 @@ async fn below(remote: &Remote, detail: &Detail) -> Vec<UnresolvedEffect> {
     held.filter(|effect| effect.execution_id.starts_with(&called)).collect()
 }
 
-/// How the attempts before this one ended. A child's are in the journal of its caller, and shown
-/// there; of a root, each has a journal, whose last event says it.
+/// How the attempts before this one ended. A child's attempts are in its caller's journal, and
+/// shown there; each attempt of a root has its own journal, whose last event says it.
 async fn earlier(remote: &Remote, now: &Execution) -> Result<Vec<(String, String)>, Error> {
     let id = now.execution_id.as_str();
     if id.contains('.') || now.attempts == "1" {
@@ -162,7 +163,7 @@ fn watch(remote: &Remote, id: &str, screen: Screen, out: &mut impl Write) -> Res
     }
 }
 
-/// Draws it whenever something has happened, and every second: bars grow.
+/// Draws the page after each event, and every second, because bars grow.
 async fn follow(
     remote: &Remote,
     id: &str,
@@ -180,7 +181,7 @@ async fn follow(
     loop {
         if let Some(detail) = silence.ask(remote, remote.client.execution(id)).await? {
             if detail.execution.attempts != subject.detail.execution.attempts {
-                // Told when the server can; the page does not depend on it.
+                // Waits a bounded time: the page can do without earlier attempts.
                 let found = timeout(ANSWER, earlier(remote, &detail.execution)).await;
                 subject.earlier = found.ok().and_then(Result::ok).unwrap_or_default();
             }
@@ -199,13 +200,13 @@ async fn follow(
     }
 }
 
-/// Whether it is over and all of it is drawn.
+/// Whether the execution is over and all its steps are drawn.
 fn is_told(detail: &Detail, story: Option<&Story>, streams: bool) -> bool {
     let told = story.is_some_and(|story| story.events >= detail.execution.events);
     detail.execution.state.is_over() && (told || !streams)
 }
 
-/// Takes events until nothing comes for a moment, for a second at most. Whether there may be more.
+/// Takes events until none comes for a moment, for a second at most. Returns whether more may come.
 async fn listen(
     events: &mut Watch,
     story: &mut Option<Story>,
@@ -226,7 +227,7 @@ async fn listen(
                 *story = take(story.take(), event.data.get())?;
                 until = end.min(Instant::now() + TOGETHER);
             }
-            // It goes on trying when it is asked again.
+            // The stream reconnects when it is polled again.
             First::One(Some(Err(Error::Transport(_)))) => {}
             First::One(Some(Err(error))) => return Err(error.explain(&remote.at)),
         }

@@ -1,4 +1,4 @@
-//! Asking a server again and again: one that does not answer is waited for, and that is drawn.
+//! Asking a server again and again: while it does not answer, the view says so and waits.
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::remote::Remote;
 use crate::remote::errors::Explained as _;
 use crate::screen::{Screen, Tone};
 
-/// For how long an answer is waited for before it is said that there is none.
+/// How long to wait for an answer before the view says that there is none.
 pub(super) const ANSWER: Duration = Duration::from_secs(2);
 
-/// Since when there is no answer.
+/// Since when the server has not answered.
 #[derive(Default)]
 pub(super) struct Silence(Option<Timestamp>);
 
 impl Silence {
-    /// Asks, for a moment. None: there is no answer, and what was known before stays.
+    /// Asks, and waits for [`ANSWER`] at most. None: no answer, and the view stays as it is.
     pub(super) async fn ask<T>(
         &mut self,
         remote: &Remote,
@@ -41,8 +41,9 @@ impl Silence {
         }
     }
 
-    /// What is drawn below the rest.
+    /// The line below the view.
     pub(super) fn line(&self, screen: Screen) -> Option<String> {
-        self.0.map(|since| screen.paint(Tone::Warn, &format!("no answer since {}", second(since))))
+        self.0
+            .map(|since| screen.paint(Tone::Warn, &format!("no response since {}", second(since))))
     }
 }

@@ -1,27 +1,27 @@
-//! How executions stand: the words, and the colours that go with them.
+//! The states of executions in words, and their colours.
 
 use indelible_client::api::execution::State;
 
 use crate::screen::Tone;
 
-/// Every state, in the order of a life.
+/// Every state, in the order of an execution's life.
 const STATES: [State; 7] = [
     State::Running,
     State::Blocked,
     State::Cancelling,
-    State::Held,
+    State::Stuck,
     State::Completed,
     State::Failed,
     State::Cancelled,
 ];
 
-/// Its word, as the API has it.
+/// The state's word in the API.
 pub(super) const fn word(state: State) -> &'static str {
     match state {
         State::Running => "running",
         State::Blocked => "blocked",
         State::Cancelling => "cancelling",
-        State::Held => "held",
+        State::Stuck => "stuck",
         State::Completed => "completed",
         State::Failed => "failed",
         State::Cancelled => "cancelled",
@@ -31,7 +31,7 @@ pub(super) const fn word(state: State) -> &'static str {
 pub(super) const fn tone(state: State) -> Tone {
     match state {
         State::Running | State::Blocked => Tone::Busy,
-        State::Cancelling | State::Held => Tone::Warn,
+        State::Cancelling | State::Stuck => Tone::Warn,
         State::Completed => Tone::Good,
         State::Failed => Tone::Bad,
         State::Cancelled => Tone::Faint,
@@ -41,7 +41,7 @@ pub(super) const fn tone(state: State) -> Tone {
 /// For clap: a state by its word.
 pub(super) fn state(text: &str) -> Result<State, String> {
     let found = STATES.into_iter().find(|state| word(*state) == text);
-    found.ok_or_else(|| format!("a state is one of {}", STATES.map(word).join(", ")))
+    found.ok_or_else(|| format!("unknown state: use one of {}", STATES.map(word).join(", ")))
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use crate::remote::target::name;
 use crate::screen::{Screen, Tone};
 use crate::text::{cut, duration, offset, pad, plain, width, wrap};
 
-/// How wide a name may be where nobody counts columns.
+/// The widest name where the output has no terminal to fit.
 const NAME_WIDTH_MAX: usize = 80;
-/// A name is never cut shorter.
+/// On a terminal a name is never cut shorter.
 const NAME_WIDTH_MIN: usize = 12;
-/// A bar that is shorter says nothing.
+/// A shorter bar shows nothing.
 const CELLS_MIN: usize = 8;
 /// Names are cut for the sake of bars of this length, not for longer ones.
 const CELLS_WANTED: usize = 12;
@@ -23,14 +23,14 @@ const CELLS_WANTED: usize = 12;
 /// One row, before it is laid out.
 struct Row<'a> {
     span: &'a Span,
-    /// When it began, what it is, the id of what it called, how often, and how it ended.
+    /// When it began, its name, the id of its call, the number of attempts, and how it ended.
     cells: [String; 5],
     tone: Tone,
-    /// Why it was tried again, and how it failed.
+    /// Why it was retried, and how it failed.
     below: Vec<(Tone, String)>,
 }
 
-/// The rows, an axis above them and what the marks mean below.
+/// The rows, with an axis above and a legend below.
 pub(super) fn lines(timeline: &Timeline, execution: &str, screen: Screen) -> Vec<String> {
     let mut rows: Vec<Row<'_>> =
         timeline.rows.iter().map(|span| row(span, timeline.total_us)).collect();
@@ -64,7 +64,7 @@ pub(super) fn lines(timeline: &Timeline, execution: &str, screen: Screen) -> Vec
     lines
 }
 
-/// How wide everything is. What is 0 is left out.
+/// The widths of all columns. A column of width 0 is left out.
 struct Layout {
     began: usize,
     name: usize,
@@ -74,8 +74,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// In a pipe there is room for all of a name. On a terminal names and bars share what the others
-    /// leave; where that is too little, the times go first, then the ends of names, then the bars.
+    /// In a pipe names are whole. On a terminal names and bars share the columns that the others
+    /// leave; if those are too few, times are left out first, then ends of names, then bars.
     fn of(rows: &mut [Row<'_>], screen: Screen) -> Self {
         let widest = |rows: &[Row<'_>], cell: usize| {
             rows.iter().map(|row| width(&row.cells[cell])).max().unwrap_or(0)
@@ -104,7 +104,7 @@ impl Layout {
         layout
     }
 
-    /// What stands before the bars.
+    /// The columns before the bars.
     fn left(&self) -> usize {
         let column = |width: usize| if width == 0 { 0 } else { width + 2 };
         column(self.began) + self.name + column(self.id) + column(self.attempts)
@@ -132,7 +132,7 @@ impl Layout {
         }
     }
 
-    /// A line below the names.
+    /// A line below a row, indented like its name.
     fn below(&self, text: &str, screen: Screen) -> String {
         let indent = if self.began == 0 { 0 } else { self.began + 2 };
         let text = format!("{:indent$}{text}", "");
@@ -164,7 +164,7 @@ fn row(span: &Span, total: u64) -> Row<'_> {
     let reasons = span.note.reasons.iter();
     let mut below: Vec<(Tone, String)> =
         reasons.map(|(attempt, why)| (Tone::Faint, format!("attempt {attempt}: {why}"))).collect();
-    // The page has the execution's own error at its head.
+    // The page shows the execution's own error at its head.
     if let Some(message) = &span.note.message
         && span.kind != Kind::Execution
         && !message.is_empty()
@@ -231,7 +231,7 @@ struct Retry {
     reason: String,
 }
 
-/// The same for a program; the execution's own row is not among them.
+/// The steps for a program, without the execution's own row.
 pub(super) fn document(timeline: &Timeline) -> Vec<Step> {
     let steps = timeline.rows.iter().filter(|span| span.kind != Kind::Execution);
     let step = |span: &Span| Step {
@@ -326,7 +326,7 @@ mod tests {
         lines(&spans.finish(total), &id(), screen)
     }
 
-    /// One of every kind, and of every end.
+    /// A step of every kind, with every end.
     fn everything() -> Vec<(u64, Event)> {
         let (call, http) = (InvokeKind::Function, InvokeKind::Http);
         let ok = || Outcome::Ok(Payload::json("1"));
@@ -377,7 +377,7 @@ mod tests {
         ]
     }
 
-    /// Every kind of step and every end, with what is said below it.
+    /// Every kind of step and every end is shown, with its notes below.
     #[test]
     fn rows_say_what_and_how() {
         let shown = drawn(&everything(), 1_000, Screen::new(None, None));
@@ -401,7 +401,7 @@ mod tests {
 +0.000920s  signal go                                                            ─>  … 80us
 
 █ running   ─ waiting   ░ scheduled   · before a retry   > not ended
-? nobody can know whether it happened   ⊘ cancelled
+? outcome unknown   ⊘ cancelled
 ");
     }
 
@@ -432,7 +432,7 @@ POST https://mail.example/                             ██   ? 40us Indetermi
         );
     }
 
-    /// Of many steps the first and the last are shown, and how many are between.
+    /// Of many steps the first and the last are shown, and how many were left out.
     #[test]
     fn a_long_execution_is_shown_by_its_ends() {
         let mut events = Vec::new();
@@ -450,7 +450,7 @@ POST https://mail.example/                             ██   ? 40us Indetermi
         assert!(shown[43].contains("9c4f1a2b.5020 "), "{}", shown[43]);
     }
 
-    /// One that has done nothing yet is a row.
+    /// An execution that has done nothing yet is one row.
     #[test]
     fn nothing_yet() {
         let shown = drawn(&[], 0, Screen::new(None, None));

@@ -1,5 +1,4 @@
-//! What has happened to an execution so far, from its events, in memory that does not grow with
-//! their number. Pure.
+//! The steps of an execution so far, from its events, in bounded memory. Pure.
 
 use indelible_journal::json::{self, ParseError};
 use indelible_journal::{Event, JournalKey, Record, Timestamp};
@@ -7,7 +6,7 @@ use indelible_journal::{Event, JournalKey, Record, Timestamp};
 use crate::journal::kept::Bound;
 use crate::journal::spans::{Spans, Timeline};
 
-/// Of a long execution, so many of the first and of the last steps are shown.
+/// Of a long execution, the first and the last so many steps are shown.
 const STEPS_AT_EACH_END: usize = 40;
 
 /// The steps of one attempt.
@@ -16,12 +15,12 @@ pub(super) struct Story {
     began: Timestamp,
     last: Timestamp,
     spans: Spans,
-    /// How many events it is made of.
+    /// How many events have been taken.
     pub(super) events: u64,
 }
 
 impl Story {
-    /// Takes the next event. A new attempt begins a new story.
+    /// Takes the next event. An event that starts another attempt begins a new story.
     pub(super) fn take(story: Option<Self>, key: JournalKey, record: &Record) -> Option<Self> {
         let mut story = match (story, &record.event) {
             (_, Event::ExecutionStarted(started)) => {
@@ -31,7 +30,7 @@ impl Story {
                 Self { key, began, last, spans, events: 0 }
             }
             (Some(story), _) if story.key == key => story,
-            // Without a beginning it cannot be told.
+            // Without the first event there is no story to continue.
             (story, _) => return story,
         };
         story.last = story.last.max(record.timestamp);
@@ -40,14 +39,14 @@ impl Story {
         Some(story)
     }
 
-    /// The steps until its last event or, if it goes on, until now.
+    /// The steps up to its last event or, if it goes on, up to now.
     pub(super) fn timeline(&self, is_over: bool, now: Timestamp) -> Timeline {
         let until = if is_over { self.last } else { self.last.max(now) };
         self.spans.clone().finish(until.saturating_since(self.began).get())
     }
 }
 
-/// An event as a server tells it.
+/// An event as a server sends it.
 pub(super) fn event(text: &str) -> Result<(JournalKey, Record), ParseError> {
     json::parse_line(text)
 }

@@ -1,4 +1,4 @@
-//! Times for people: how long ago, how long until, and the times that they name.
+//! Times for people: how long ago, how long until, and times as people write them.
 
 use indelible_journal::{Micros, Timestamp};
 
@@ -8,7 +8,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 const WEEK: u64 = 7 * DAY;
 
-/// A time that somebody names: itself, or so long before now.
+/// A time as a user writes it: absolute, or so long before now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     At(Timestamp),
@@ -31,12 +31,12 @@ pub(crate) fn when(text: &str) -> Result<When, String> {
     };
     match number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)) {
         Some(micros) if unit > 0 => Ok(When::Ago(Micros::new(micros))),
-        _ => Err("a time is so long ago, as 45s, 30m, 2h or 7d, or as 2026-03-14T09:26:53Z".into()),
+        _ => Err("give a time as an age (45s, 30m, 2h or 7d) or as 2026-03-14T09:26:53Z".into()),
     }
 }
 
 impl When {
-    /// The time that is meant.
+    /// The absolute time.
     pub(crate) fn time(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(time) => time,
@@ -48,7 +48,7 @@ impl When {
     }
 }
 
-/// A time that a server told.
+/// A time as a server writes it.
 pub(crate) fn told(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
@@ -72,7 +72,7 @@ fn roughly(micros: u64) -> String {
     }
 }
 
-/// How long ago that was. Clocks differ: what is yet to come is now.
+/// How long ago a time was. Clocks differ: a time in the future counts as now.
 pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
     match now.saturating_since(time).get() {
         0..SECOND => "just now".to_owned(),
@@ -80,7 +80,7 @@ pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// How long it takes until then.
+/// How long it is until a time.
 pub(crate) fn until(time: Timestamp, now: Timestamp) -> String {
     match time.saturating_since(now).get() {
         0..SECOND => "now".to_owned(),
@@ -96,7 +96,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// How long ago, in one unit, or the time itself; anything else is refused.
+    /// A duration in one unit or an absolute time is read; anything else is refused.
     #[test]
     fn times_that_people_name() {
         let ago = |micros| Ok(When::Ago(Micros::new(micros)));
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(when("999999w").unwrap().time(now), Timestamp::EPOCH);
     }
 
-    /// Cut, not rounded, and never before now or after it.
+    /// Durations are cut, not rounded, and never negative.
     #[test]
     fn how_long_ago_and_until() {
         let now = time("2026-03-14T09:26:53.5Z");

@@ -13,9 +13,9 @@ use crate::remote::target::{Target, target};
 use crate::remote::{Connection, Remote};
 use crate::screen::Screen;
 
-/// How many are asked for at a time.
+/// How many executions are asked for at a time.
 const PAGE: u32 = 500;
-/// Nobody reads more branches than this.
+/// A longer tree is no longer readable.
 const DRAWN_MAX: usize = 2_000;
 
 const HELP: &str = "\
@@ -68,13 +68,13 @@ impl Tree {
     }
 }
 
-/// Everything at or below an execution, in the order of ids. It has to be there.
+/// Passes each execution at or below `id`, in the order of ids. Fails if `id` is unknown.
 fn each(
     remote: &Remote,
     id: &str,
     mut take: impl FnMut(Execution) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    // A tree is asked for by any of its executions, also by one that is not there.
+    // The server returns the tree even if this execution is not in it, so check that first.
     remote.run(remote.client.execution(id))?;
     let pages = remote.client.tree(id).map_err(|error| error.explain(&remote.at))?;
     let mut pages = pages.limit(PAGE);
@@ -89,7 +89,7 @@ fn each(
     Ok(())
 }
 
-/// One object; its executions are written as they come, one a line.
+/// Prints one object; its executions are written as they arrive, one a line.
 fn json(remote: &Remote, id: &str, out: &mut impl Write) -> Result<(), Failure> {
     let mut first = true;
     part(format!("{{\"v\": {VERSION}, \"executions\": ["), out)?;

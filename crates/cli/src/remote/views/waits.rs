@@ -12,14 +12,14 @@ use crate::text::plain;
 const LISTED_MAX: usize = 10;
 /// A label is at most 160 bytes, a name 255.
 const LABEL_WIDTH_MAX: usize = 255;
-/// Why nobody knows: a sentence.
+/// The widest reason why an outcome is unknown.
 const WHY_WIDTH_MAX: usize = 500;
 
 /// A line, and how it is shown.
 pub(super) struct Line {
     pub(super) tone: Option<Tone>,
     pub(super) text: String,
-    /// Whether it is a command, which is not cut: somebody is to copy it.
+    /// Whether it is a command. Commands are not cut, because the reader copies them.
     pub(super) command: bool,
 }
 
@@ -29,7 +29,7 @@ impl Line {
     }
 }
 
-/// A line or more for each.
+/// One or more lines for each wait.
 pub(super) fn lines(detail: &Detail, now: Timestamp) -> Vec<Line> {
     let since = detail.waits_since.as_deref().and_then(told);
     let shown = detail.waits_for.iter().take(LISTED_MAX);
@@ -40,7 +40,7 @@ pub(super) fn lines(detail: &Detail, now: Timestamp) -> Vec<Line> {
     lines
 }
 
-/// What it waits for further down: requests of what it called that a person has to decide about.
+/// What the execution waits for further down: requests of its calls that are held for a person.
 pub(super) fn below(effects: &[UnresolvedEffect], now: Timestamp) -> Vec<Line> {
     let mut lines = Vec::new();
     for effect in effects.iter().take(LISTED_MAX) {
@@ -82,7 +82,7 @@ fn one(wait: &Wait, guest: Option<Timestamp>, now: Timestamp) -> Vec<Line> {
             let due = due.map_or_else(String::new, |(until, at)| format!(", due {until} ({at})"));
             vec![Line::new(format!("for a timer{}{due}", ago(since)))]
         }
-        // What has not begun has no promise of its own yet: it is this execution's next attempt.
+        // A call without a promise has not begun: it is this execution's own next attempt.
         WaitKind::Call if promise.is_none() => {
             let due = due.map_or_else(String::new, |(until, at)| format!(", due {until} ({at})"));
             let attempt = attempt.map_or_else(String::new, |attempt| format!(" {attempt}"));
@@ -113,9 +113,11 @@ fn one(wait: &Wait, guest: Option<Timestamp>, now: Timestamp) -> Vec<Line> {
                 .why
                 .as_deref()
                 .map_or_else(String::new, |why| format!(": {}", plain(why, WHY_WIDTH_MAX)));
-            lines.push(Line::new(format!("nobody knows whether it happened{why}")));
+            lines.push(Line::new(format!("its outcome is unknown{why}")));
             if let (true, Some(promise)) = (held, promise) {
-                lines.push(Line::new("look at the other side, and say how it ended:".to_owned()));
+                lines.push(Line::new(
+                    "check the other service, then record how it ended:".to_owned(),
+                ));
                 let ways = "happened|did-not-happen|run-again --reason TEXT";
                 let text = format!("  indelible resolve {} {ways}", name(&promise));
                 lines.push(Line { command: true, ..Line::new(text) });
@@ -153,7 +155,7 @@ pub(super) mod tests {
         Some(text.to_owned())
     }
 
-    /// Who waits for a call is told that a person is asked further down, and how to answer.
+    /// A wait for a call shows the held request further down, and the command to resolve it.
     #[test]
     fn what_is_called_waits_for_a_person() {
         let id = "ab".repeat(32);
@@ -172,14 +174,14 @@ pub(super) mod tests {
             texts,
             [
                 "abababab.0 waits for a person: POST http://x/ship, attempt 1, since 10 min ago",
-                "nobody knows whether it happened: the connection broke",
-                "look at the other side, and say how it ended:",
+                "its outcome is unknown: the connection broke",
+                "check the other service, then record how it ended:",
                 "  indelible resolve abababab.0.2 happened|did-not-happen|run-again --reason TEXT",
             ]
         );
     }
 
-    /// Each kind of wait says what it is for, since when, and when it goes on.
+    /// Each kind of wait shows what for, since when, and when it ends.
     #[test]
     fn every_wait_has_words() {
         let signal = Wait { label: text("decision"), ..wait(WaitKind::Signal) };
@@ -230,8 +232,8 @@ pub(super) mod tests {
             said(&held),
             [
                 "for a person: POST https://bank/charges, attempt 3",
-                "nobody knows whether it happened: it\u{fffd}",
-                "look at the other side, and say how it ended:",
+                "its outcome is unknown: it\u{fffd}",
+                "check the other service, then record how it ended:",
                 "  indelible resolve abababab.3 happened|did-not-happen|run-again --reason TEXT",
             ]
         );
@@ -240,7 +242,7 @@ pub(super) mod tests {
             said(&asked),
             [
                 "for its reconciler: POST https://bank/charges, attempt 3",
-                "nobody knows whether it happened: it\u{fffd}",
+                "its outcome is unknown: it\u{fffd}",
             ]
         );
     }

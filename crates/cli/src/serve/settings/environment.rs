@@ -1,4 +1,4 @@
-//! What the environment says. It is given: nothing here looks at the process.
+//! The settings in environment variables. Pure: the variables are passed in.
 
 use std::ffi::OsString;
 
@@ -7,14 +7,14 @@ use super::layers::Layer;
 use super::value::Value;
 use crate::nearest::nearest;
 
-/// Names the file.
+/// The variable that names the configuration file.
 pub(super) const CONFIG: &str = "INDELIBLE_CONFIG";
 
-/// Variables of commands that speak to a server.
+/// Variables for the commands that talk to a server.
 const OF_CLIENTS: [&str; 4] =
     ["INDELIBLE_URL", "INDELIBLE_TOKEN", "INDELIBLE_CONTEXT", "INDELIBLE_NAMESPACE"];
 
-/// What variables say, and warnings of those that are nearly right. An empty one is as good as none.
+/// The settings in these variables, and warnings about misspelt names. Empty means not set.
 pub(super) fn read(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> (Layer, Vec<String>) {
@@ -29,7 +29,7 @@ pub(super) fn read(
     (layer, warnings)
 }
 
-/// Only of a name that is nearly right: other programs may use the prefix as they like.
+/// Warns only if the name is nearly one of ours: other programs may use the prefix.
 fn warning(name: &str) -> Option<String> {
     if name == CONFIG || OF_CLIENTS.contains(&name) {
         return None;
@@ -37,7 +37,7 @@ fn warning(name: &str) -> Option<String> {
     let known = KEYS.iter().map(|key| key.variable).chain([CONFIG]);
     let known = known.filter_map(|known| known.strip_prefix(PREFIX));
     let meant = nearest(name.strip_prefix(PREFIX)?, known)?;
-    Some(format!("{name} is set, and means nothing; did you mean {PREFIX}{meant}?"))
+    Some(format!("{name} is set but unknown; did you mean {PREFIX}{meant}?"))
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
         read(variables.iter().map(|(name, value)| ((*name).into(), (*value).into())))
     }
 
-    /// What is known is taken, what is empty or somebody else's is not looked at.
+    /// Known variables are read; empty ones and those of other programs are ignored.
     #[test]
     fn variables_are_read() {
         let (layer, warnings) = of(&[
@@ -62,14 +62,14 @@ mod tests {
         assert!(warnings.is_empty(), "{warnings:?}");
     }
 
-    /// A name that is nearly right is told, with what may be meant; names of clients, of tests and of
-    /// others are no mistakes.
+    /// A misspelt name gives a warning with the right one; names of clients, of tests and of other
+    /// programs give none.
     #[test]
     fn names_that_are_nearly_right_are_told() {
         let warnings = |name: &str| of(&[(name, "x")]).1;
         assert_eq!(
             warnings("INDELIBLE_LISTN"),
-            ["INDELIBLE_LISTN is set, and means nothing; did you mean INDELIBLE_LISTEN?"]
+            ["INDELIBLE_LISTN is set but unknown; did you mean INDELIBLE_LISTEN?"]
         );
         for (name, meant) in [
             ("INDELIBLE_HOSTNAMES", "INDELIBLE_HOST_NAMES"),

@@ -1,5 +1,4 @@
-//! What the file says. Its text is given: nothing here looks at the world. Paths are counted from the
-//! folder that the file is in.
+//! The settings in a file. Pure: the text is passed in. Paths are relative to the file's folder.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,8 +15,8 @@ use super::value::{Kind, Value};
 use crate::nearest::nearest;
 use crate::run::egress::secret_source;
 
-/// The file: two tables whose keys it chooses itself, and the rest, whose keys are looked at one by
-/// one so that all mistakes are told at once.
+/// The file: two tables with free keys, and the rest, whose keys are checked one by one so that all
+/// mistakes are reported at once.
 #[derive(Deserialize)]
 struct File {
     #[serde(default)]
@@ -28,12 +27,12 @@ struct File {
     keys: Table,
 }
 
-/// Takes a key that is wrong, what is wrong with it, and what to do.
+/// Takes a wrong key, the mistake, and a hint.
 pub(super) type Tell<'a> = &'a mut dyn FnMut(&str, &str, &str);
 
 const ALL_KEYS: &str = "docs/guides/configuration.md lists all keys; --print-config shows them";
 
-/// Reads a file of this name.
+/// Reads the text of a file of this name.
 pub(super) fn read(text: &str, name: &Path) -> Result<(Layer, Reach), Vec<Problem>> {
     let problem = |what, hint: &str| Problem { what, hint: hint.to_owned(), of_flags: false };
     let File { components, secrets, keys } = toml::from_str(text).map_err(|error| {
@@ -67,18 +66,18 @@ fn layer(top: Table, folder: &Path, tell: Tell<'_>) -> Layer {
             }
             (Some(key), value) => layer.push((key.name, Value::Toml(value))),
             (None, _) if TABLES.contains(&name.as_str()) => {
-                tell(&name, "it is a table", &format!("write it as [{name}]"));
+                tell(&name, "it must be a table", &format!("write it as [{name}]"));
             }
             (None, _) => {
                 let meant = meant(&name).map(|meant| format!("did you mean `{meant}`?"));
-                tell(&name, "there is no such key", meant.as_deref().unwrap_or(ALL_KEYS));
+                tell(&name, "unknown key", meant.as_deref().unwrap_or(ALL_KEYS));
             }
         }
     }
     layer
 }
 
-/// What may be meant by an unknown key: one of a table, written without it, or one that is near.
+/// The key that an unknown one may mean: one written without its table, or a similar one.
 fn meant(name: &str) -> Option<&'static str> {
     let names = || KEYS.iter().map(|key| key.name);
     let without_table = names().find(|known| known.ends_with(&format!(".{name}")));
@@ -93,10 +92,11 @@ fn sources(table: Table, folder: &Path, tell: Tell<'_>) -> BTreeMap<String, Secr
         let source = match value.as_str().and_then(|source| secret_source(&name, source).ok()) {
             Some(SecretSource::File(path)) => SecretSource::File(folder.join(path)),
             Some(source) => source,
-            // What was given may be the secret itself: it is not shown.
+            // The given text may be the secret itself, so it is not shown.
             None => {
-                let what = "it does not say where the secret is";
-                let hint = "\"env:VARIABLE\" or \"file:PATH\"; the secret itself cannot stand here";
+                let what = "the source of the secret is missing";
+                let hint = "use \"env:VARIABLE\" or \"file:PATH\"; the secret itself cannot be \
+                     written here";
                 tell(&format!("secrets.{}", quoted(&name)), what, hint);
                 continue;
             }
@@ -137,8 +137,7 @@ OTHER = \"file:run/other\"
         read(text, Path::new("conf/indelible.toml"))
     }
 
-    /// Paths are counted from the folder of the file, unless they begin at the root; everything else
-    /// is as it is written.
+    /// Relative paths are those of the file's folder; everything else is as written.
     #[test]
     fn a_file_is_read() {
         let (mut layer, reach) = parsed(GOOD).unwrap();
@@ -165,12 +164,12 @@ OTHER = \"file:run/other\"
         assert!(parsed("").unwrap().0.is_empty());
     }
 
-    /// Whatever is wrong is told with its key, a nearly right name with the right one, and nothing of
-    /// what may be a secret.
+    /// A mistake is reported with its key, a misspelt key with the right one, and no text that may
+    /// be a secret is shown.
     #[test]
     fn a_file_is_read_strictly() {
         for (from, to, says, hint) in [
-            ("listen", "listn", "listn: there is no such key", "did you mean `listen`?"),
+            ("listen", "listn", "listn: unknown key", "did you mean `listen`?"),
             ("[tls]\ncert", "[tls]\ncrt", "tls.crt: there is no", "did you mean `tls.cert`?"),
             ("[retention]", "[retentions]", "retentions: there is no", "did you mean `retention`?"),
             ("[tls]\n", "cert = \"x\"\n[tls]\n", "cert: there is no", "did you mean `tls.cert`?"),
@@ -213,7 +212,7 @@ OTHER = \"file:run/other\"
         assert_eq!(said, [table("retention"), table("tls")]);
     }
 
-    /// What is no TOML is told with line and column, in characters; a key that is there twice too.
+    /// A syntax error or a repeated key is reported with line and column, in characters.
     #[test]
     fn where_it_is_no_toml() {
         let at = |text: &str| parsed(text).unwrap_err().remove(0).what;

@@ -1,44 +1,44 @@
-//! From what the file, the environment and the flags say to what holds, and to whether that makes
-//! sense together. Nothing here looks at the world.
+//! Combines what the file, the environment and the flags say, and checks that the result makes
+//! sense. Pure.
 
 use std::collections::BTreeMap;
 
 use super::keys::{KEYS, Key};
 use super::value::Value;
 
-/// Where a value is from.
+/// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Origin {
     Default,
-    /// The file, as it was named.
+    /// The file, by the name that was given.
     File(String),
     Environment,
     Flag,
 }
 
-/// What one source says, by the names of keys.
+/// The values that one source sets, by the names of keys.
 pub(crate) type Layer = Vec<(&'static str, Value)>;
 
-/// What holds for every key that is set, by the key's name.
+/// The effective value of every key that is set, by the key's name.
 pub(super) type Holds = BTreeMap<&'static str, Given>;
 
-/// A value that holds, and where it is from.
+/// An effective value, and where it comes from.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) value: Value,
     origin: Origin,
-    /// As a person would look for it.
+    /// The source, in words by which a person finds it.
     pub(super) source: String,
     /// What the key is called in messages.
     pub(super) called: String,
 }
 
-/// Something that is wrong, and what to do.
+/// A mistake, and a hint.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) what: String,
     pub(super) hint: String,
-    /// A flag is wrong: the process ends as it does for arguments that make no sense.
+    /// The mistake is in a flag: the exit code is that of arguments that make no sense.
     pub(super) of_flags: bool,
 }
 
@@ -60,7 +60,7 @@ impl Origin {
     }
 }
 
-/// What holds when later layers go before earlier ones.
+/// The effective values: a later layer goes before an earlier one.
 pub(super) fn settle(layers: [(Origin, Layer); 3]) -> Result<Holds, Vec<Problem>> {
     let default = |key: &'static Key| Some((key.name, Value::Text(key.default?.into())));
     let defaults = (Origin::Default, KEYS.iter().filter_map(default).collect());
@@ -70,14 +70,14 @@ pub(super) fn settle(layers: [(Origin, Layer); 3]) -> Result<Holds, Vec<Problem>
             let key = Key::named(name);
             let (source, called) = (origin.source(key), origin.called(key));
             let (noun, hint) = key.kind.words();
-            // Also what a later layer sets again: a mistake is one, whoever hides it.
+            // Values that a later layer overrides are checked too: a hidden mistake is one.
             match key.kind.read(value) {
                 Ok(value) => {
                     let origin = origin.clone();
                     holds.insert(name, Given { value, origin, source, called });
                 }
                 Err(written) => problems.push(Problem {
-                    what: format!("{called}: {written} is no {noun}"),
+                    what: format!("{called}: {written} is not a valid {noun}"),
                     hint: hint.to_owned(),
                     of_flags: origin == Origin::Flag,
                 }),
@@ -87,14 +87,14 @@ pub(super) fn settle(layers: [(Origin, Layer); 3]) -> Result<Holds, Vec<Problem>
     if problems.is_empty() {
         problems = contradictions(&holds);
     }
-    // Without a key no tokens are verified, by whatever algorithm.
+    // Without a session key no tokens are verified, so the algorithm means nothing.
     if !holds.contains_key("sessions.key") {
         holds.remove("sessions.algorithm");
     }
     if problems.is_empty() { Ok(holds) } else { Err(problems) }
 }
 
-/// Keys that need another.
+/// Keys, and the key that each of them needs.
 const NEEDS: [(&str, &str); 7] = [
     ("tls.cert", "tls.key"),
     ("tls.key", "tls.cert"),
@@ -105,7 +105,7 @@ const NEEDS: [(&str, &str); 7] = [
     ("sessions.issuer", "sessions.key"),
 ];
 
-/// What makes no sense together, whichever layers it is from.
+/// Keys that contradict each other, in whichever layers they are set.
 fn contradictions(holds: &Holds) -> Vec<Problem> {
     let off = Value::Toml(false.into());
     let set = |name: &str| holds.get(name).filter(|given| given.origin != Origin::Default);
@@ -126,7 +126,7 @@ fn contradictions(holds: &Holds) -> Vec<Problem> {
         problems.push(Problem {
             what: format!("{} needs {needed_is}, {because}", given.called),
             hint: format!(
-                "{} on the command line, {} in the environment, or {needs} = {} in the file",
+                "set {} on the command line, {} in the environment, or {needs} = {} in the file",
                 needed.flag(),
                 needed.variable,
                 if needs == "keys" { "true" } else { "…" },
@@ -139,7 +139,7 @@ fn contradictions(holds: &Holds) -> Vec<Problem> {
     {
         problems.push(Problem {
             what: format!("{} and {} contradict each other", proxy.called, cert.called),
-            hint: "TLS is added by a proxy or by the server: take one of the two away".to_owned(),
+            hint: "either a proxy or the server adds TLS: remove one of the two".to_owned(),
             of_flags: [proxy, cert].iter().any(|given| given.origin == Origin::Flag),
         });
     }
@@ -172,8 +172,8 @@ mod tests {
         settled(file_says, environment, flags).unwrap_err()
     }
 
-    /// Flags before the environment, that before the file, and the defaults last; a list is replaced,
-    /// not added to.
+    /// Flags go before the environment, the environment before the file, defaults last; a list is
+    /// replaced, not added to.
     #[test]
     fn later_layers_go_first() {
         let listen = |port: u16| ("listen", text(&format!("127.0.0.1:{port}")));
@@ -196,8 +196,8 @@ mod tests {
         assert_eq!(holds["listen"].source, "indelible.toml");
     }
 
-    /// A mistake is told with its key and where it was made, all of them at once, also where a later
-    /// layer hides it.
+    /// All mistakes are reported at once, each with its key and source, also where a later layer
+    /// hides it.
     #[test]
     fn mistakes_are_told_where_they_are() {
         let said = refused(
@@ -216,8 +216,7 @@ mod tests {
         );
     }
 
-    /// What needs something else, or excludes it, does so over all layers, and is told in the words
-    /// of where it was said.
+    /// Rules between keys hold over all layers, and a message names each key as its source does.
     #[test]
     fn rules_hold_over_all_layers() {
         let one = |key: &'static str, value: &str| vec![(key, text(value))];

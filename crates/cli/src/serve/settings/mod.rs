@@ -1,10 +1,10 @@
-//! What `indelible serve` is told, in rising precedence: built-in defaults, a file, the environment,
-//! flags. The reading and the rules are pure; [`load`] is the one place that looks at the world.
+//! The configuration of `indelible serve`, in rising precedence: built-in defaults, a file, the
+//! environment, flags. Reading and rules are pure; only [`load`] does I/O.
 //!
-//! - `keys`: every key there is. `value`: what one can be set to. `layers`: which source goes before
-//!   which, and what makes no sense together.
-//! - `file`, `environment`: what these two say. `reach`: what components may reach, which only the
-//!   file says.
+//! - `keys`: every key. `value`: the kinds of values. `layers`: which source goes before which, and
+//!   which keys contradict each other.
+//! - `file`, `environment`: the settings in these two. `reach`: what components may reach, which
+//!   only the file sets.
 //! - `print`: the configuration as it stands.
 #![expect(clippy::disallowed_methods, reason = "it reads the file that was named")]
 
@@ -31,16 +31,15 @@ use self::value::Window;
 pub(super) use self::value::{Algorithm, Value};
 use crate::failure::{Exit, Failure};
 
-/// What holds. Keys are asked for by their names in the file.
+/// The effective configuration. Keys are named as in the file.
 #[derive(Debug)]
 pub(super) struct Settings {
     holds: Holds,
     pub(super) reach: Reach,
-    /// The file that was read.
     file: Option<String>,
 }
 
-/// What the sources come to: a file's name and text, the environment and the flags.
+/// Combines a file's name and text, the environment and the flags.
 fn settings(
     file: Option<(PathBuf, String)>,
     environment: Layer,
@@ -56,7 +55,7 @@ fn settings(
     Ok(Settings { holds, reach, file: name })
 }
 
-/// Why there is no configuration. What the arguments say wrong ends as clap's own refusals do.
+/// The error for a wrong configuration. A wrong flag has the exit code of clap's own refusals.
 fn refused(problems: Vec<Problem>) -> Failure {
     let of_flags = problems.iter().any(|problem| problem.of_flags);
     let (mut errors, mut hints) = (Vec::new(), Vec::new());
@@ -70,8 +69,7 @@ fn refused(problems: Vec<Problem>) -> Failure {
     if of_flags { failure.exit(Exit::Usage) } else { failure }
 }
 
-/// Reads the environment and the file, and puts everything together. With it, what is odd and no
-/// mistake.
+/// Reads the environment and the file, and combines everything. Also returns warnings.
 pub(super) fn load(
     config: Option<&Path>,
     flags: Layer,
@@ -85,7 +83,7 @@ pub(super) fn load(
         Ok(text) => Ok((path.into(), text)),
         Err(error) => {
             let what = format!("{named_by}: cannot read {}: {error}", path.display());
-            let hint = "it names the configuration file, which is TOML".to_owned();
+            let hint = "give the path of a configuration file in TOML".to_owned();
             Err(vec![Problem { what, hint, of_flags: config.is_some() }])
         }
     };
@@ -124,7 +122,7 @@ impl Settings {
         Retention { completed, failed, cancelled }
     }
 
-    /// What a key that is set is called where it was set, for messages.
+    /// The name of a key in messages, by where it was set. The key must be set.
     pub(super) fn called(&self, key: &str) -> &str {
         &self.holds[key].called
     }
@@ -166,7 +164,7 @@ mod tests {
         assert_eq!(tables.collect::<BTreeSet<_>>(), TABLES.into());
     }
 
-    /// The file that the guide shows can be read, and says what the guide says.
+    /// The example file of the guide can be read, and has the values that the guide says.
     #[test]
     fn the_guides_file_is_one() {
         let guide = include_str!("../../../../../docs/guides/configuration.md");
@@ -181,7 +179,7 @@ mod tests {
         assert!(!read.reach.components.is_empty() && !read.reach.secrets.is_empty());
     }
 
-    /// What the arguments say wrong is told apart from what others do.
+    /// A mistake in a flag is told apart from other mistakes.
     #[test]
     fn whose_mistake_it_is() {
         let failure = |flags: Layer, environment: Layer| {
@@ -196,7 +194,7 @@ mod tests {
             "error: INDELIBLE_LISTEN: \"x\" is no address\n\
              hint: an IP address and a port, as 127.0.0.1:7070 or [::1]:7070\n"
         );
-        // Several mistakes are told at once, and what to do about each kind of them.
+        // Several mistakes are reported at once, with a hint for each kind.
         let wrong = |key| (key, Value::Text("x".into()));
         let flags = ["listen", "retention.failed", "retention.completed"].map(wrong).into();
         let told = failure(flags, vec![]).to_string();

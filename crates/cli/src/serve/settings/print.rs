@@ -1,5 +1,5 @@
-//! The configuration as it stands, for people and for programs: as a file that says the same, and as
-//! JSON. Secrets are shown by where they are, never by what they are.
+//! The effective configuration, for people and for programs: as an equivalent file, and as JSON.
+//! For a secret, only its place is shown.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,11 +14,11 @@ use super::Settings;
 use super::keys::KEYS;
 use super::value::Value;
 
-/// A line of the file: the names of its tables and its own, its value unless it is not set, and where
-/// that is from.
+/// A line of the file: its tables and its key, the value unless it is not set, and the value's
+/// source.
 type Line<'a> = (Vec<&'a str>, Option<Toml>, String);
 
-/// Paths are written from the root on, so that they mean the same elsewhere.
+/// Paths are absolute, so that they mean the same elsewhere.
 fn lines(settings: &Settings) -> Vec<Line<'_>> {
     let shown = |path: &Path| absolute(path).unwrap_or_else(|_| path.into()).display().to_string();
     let mut lines = Vec::new();
@@ -44,7 +44,7 @@ fn lines(settings: &Settings) -> Vec<Line<'_>> {
         let place = match source {
             SecretSource::Environment(variable) => format!("env:{variable}"),
             SecretSource::File(path) => format!("file:{}", shown(path)),
-            // No file says this, and nothing shows it.
+            // No file can set this, and the value is not shown.
             SecretSource::Value(_) => "env:".to_owned(),
         };
         add(vec!["secrets", name], place.into());
@@ -52,7 +52,7 @@ fn lines(settings: &Settings) -> Vec<Line<'_>> {
     lines
 }
 
-/// As TOML: read as a file, wherever that is, it says the same.
+/// As TOML: an equivalent file, wherever it is saved.
 pub(in crate::serve) fn toml(settings: &Settings) -> String {
     let (mut out, mut open) = (String::new(), Vec::new());
     for (mut path, value, source) in lines(settings) {
@@ -62,7 +62,7 @@ pub(in crate::serve) fn toml(settings: &Settings) -> String {
             let _ = write!(out, "\n[{}]\n", table.join("."));
             open = path;
         }
-        // What stands in a comment does not end it.
+        // A control character in the source could end the comment.
         let source = source.replace(char::is_control, "?");
         let _ = match value {
             None => writeln!(out, "# {name} is not set"),
@@ -72,7 +72,7 @@ pub(in crate::serve) fn toml(settings: &Settings) -> String {
     out
 }
 
-/// As JSON: the values as the file has them, and where each is from.
+/// As JSON: the values as in the file, and the source of each.
 pub(in crate::serve) fn json(settings: &Settings) -> String {
     let mut config = json!({ "components": {}, "secrets": {} });
     for (path, value, _) in lines(settings) {
@@ -140,7 +140,7 @@ API_KEY = \"env:SHOP_API_KEY\"
         serde_json::from_str::<serde_json::Value>(&json(settings)).unwrap()["config"].take()
     }
 
-    /// What is printed, read as a file that is elsewhere, gives the same, to the last path.
+    /// The printed file, read from another folder, gives the same values and paths.
     #[test]
     fn what_is_printed_reads_back() {
         for file in [FILE, "", "[secrets]\nA = \"\"\n"] {
@@ -158,7 +158,7 @@ API_KEY = \"env:SHOP_API_KEY\"
         }
     }
 
-    /// Each value says where it is from, and secrets where they are.
+    /// Each value shows its source, and each secret its place.
     #[test]
     fn where_each_value_is_from() {
         let printed = toml(&of(FILE, "/here/conf/indelible.toml"));

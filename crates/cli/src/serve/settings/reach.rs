@@ -1,4 +1,4 @@
-//! What components may reach, and where their secrets are: `[components.NAME]` and `[secrets]`.
+//! What components may reach, and where secrets are: `[components.NAME]` and `[secrets]`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::print::quoted;
 use crate::failure::Failure;
 use crate::run::egress::{networks, proxies, unable};
 
-/// What the file says of components and secrets, checked.
+/// The tables for components and secrets, checked.
 #[derive(Debug, Default)]
 pub(crate) struct Reach {
     /// By name.
@@ -25,16 +25,16 @@ pub(crate) struct Reach {
 pub(super) struct Component {
     /// Hosts that it may send requests to.
     pub(super) hosts: Vec<String>,
-    /// Addresses that are not public, but may be reached.
+    /// Addresses that are not public and may be reached.
     pub(super) networks: Vec<String>,
-    /// It may send without TLS.
+    /// Whether it may send without TLS.
     pub(super) plain_http: bool,
     /// Secrets that it may send to those hosts.
     pub(super) secrets: Vec<String>,
 }
 
 impl Component {
-    /// What the HTTP client is told; or which key is wrong, and why.
+    /// The grant for the HTTP client; or the wrong key, and why.
     pub(super) fn grant(&self) -> Result<Grant, (&'static str, String)> {
         let hosts = self.hosts.iter().map(|host| host.parse::<HostPattern>());
         let hosts = hosts.collect::<Result<_, _>>().map_err(|why| ("hosts", why.to_string()))?;
@@ -50,7 +50,7 @@ impl Component {
 }
 
 impl Reach {
-    /// Tells of hosts and networks that are none, and of secrets that are not under `[secrets]`.
+    /// Reports invalid hosts and networks, and secrets that are missing under `[secrets]`.
     pub(super) fn check(&self, tell: Tell<'_>) {
         for (name, component) in &self.components {
             let at = |key: &str| format!("components.{}.{key}", quoted(name));
@@ -58,18 +58,18 @@ impl Reach {
                 tell(
                     &at(key),
                     &why,
-                    "as api.example.com; networks as 10.1.0.0/16, loopback or private",
+                    "write hosts as api.example.com, networks as 10.1.0.0/16, loopback or private",
                 );
             }
             for own in component.secrets.iter().filter(|own| !self.secrets.contains_key(*own)) {
                 let what = format!("{own} is not under [secrets]");
-                let hint = format!("under [secrets]: {} = \"env:VARIABLE\"", quoted(own));
+                let hint = format!("add it under [secrets]: {} = \"env:VARIABLE\"", quoted(own));
                 tell(&at("secrets"), &what, &hint);
             }
         }
     }
 
-    /// A client that does what is allowed; unless something is said, nothing.
+    /// A client that allows what the file says; nothing by default.
     pub(crate) fn client(&self, proxy_from_environment: bool) -> Result<Client, Failure> {
         let may_send = self.components.values().any(|component| !component.hosts.is_empty());
         let how = "proxy_from_environment = true, or --proxy-from-environment,";
@@ -79,7 +79,12 @@ impl Reach {
             grants.insert(name, component.grant().expect("it was checked when the file was read"));
         }
         let config = Config { grants, secrets: self.secrets.clone(), proxies, ..Config::default() };
-        Client::start(config)
-            .map_err(|error| unable(&error, "[secrets] in the configuration file says where it is"))
+        Client::start(config).map_err(|error| {
+            unable(
+                &error,
+                "set its source under [secrets] in the configuration \
+                 file",
+            )
+        })
     }
 }

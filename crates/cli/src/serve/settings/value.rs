@@ -1,5 +1,5 @@
-//! What a key can be set to: the kinds of values, and how each is read. A value stays as TOML has it,
-//! in its normal form; serde makes types of it for whoever asks.
+//! The kinds of values that a key can have, and how each is read. A value stays TOML in its normal
+//! form; the settings deserialize it when a key is read.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use toml::Value as Toml;
 
 use super::print::written;
+use crate::log::{Filter, Format};
 
 /// A value: as it was written, or after [`Kind::read`] in its normal form.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,10 +30,12 @@ pub(super) enum Kind {
     Text,
     Algorithm,
     Window,
+    Filter,
+    Format,
 }
 
 impl Kind {
-    /// The normal form of a value; what was written if that is no value of this kind.
+    /// The normal form of a value, or what was written if it is not of this kind.
     pub(super) fn read(self, value: Value) -> Result<Value, String> {
         let toml = match (self, value) {
             (Self::Path, Value::Text(path)) if !path.is_empty() => return Ok(Value::Text(path)),
@@ -51,11 +54,13 @@ impl Kind {
             Self::Text => normal::<String>(&toml),
             Self::Algorithm => normal::<Algorithm>(&toml),
             Self::Window => normal::<Window>(&toml),
+            Self::Filter => normal::<Filter>(&toml),
+            Self::Format => normal::<Format>(&toml),
         };
         normal.filter(|_| full).map(Value::Toml).ok_or_else(|| written(&toml))
     }
 
-    /// What the file would say: the environment has no switches and no lists.
+    /// The TOML that the file would have: the environment and flags have no switches and no lists.
     fn text_as_toml(self, text: String) -> Toml {
         match self {
             Self::Switch => text.parse().map_or(Toml::String(text), Toml::Boolean),
@@ -65,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// What such a value is called, and what to write.
+    /// The noun for such a value, and what to write.
     pub(super) const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Address => {
@@ -81,6 +86,12 @@ impl Kind {
                 "a number and a unit, as 45s, 90m, 12h, 30d or 8w; or forever; 1s is the \
                  shortest; in the file in quotes",
             ),
+            Self::Filter => (
+                "log filter",
+                "off, error, warn, info, debug or trace, and the same for targets, as \
+                 info,indelible_store=debug",
+            ),
+            Self::Format => ("log format", "one of text, json"),
         }
     }
 }
@@ -122,13 +133,13 @@ impl TryFrom<String> for Window {
             let number = text.strip_suffix(*unit).filter(|number| !number.starts_with('+'))?;
             number.parse::<u64>().ok()?.checked_mul(*seconds)?.checked_mul(1_000_000)
         });
-        // What is over has to be there for a while, for callers who ask how it ended.
-        let micros = micros.filter(|micros| *micros > 0).ok_or("it is no duration")?;
+        // Zero is refused: callers must be able to ask for a while how an execution ended.
+        let micros = micros.filter(|micros| *micros > 0).ok_or("it is not a duration")?;
         Ok(Self(Some(Micros::new(micros))))
     }
 }
 
-/// In the largest unit that is exact.
+/// Uses the largest unit that is exact.
 impl From<Window> for String {
     fn from(window: Window) -> Self {
         let Some(micros) = window.0 else { return FOREVER.to_owned() };
@@ -176,8 +187,8 @@ mod tests {
         assert!(window("300000000000w").is_err(), "it does not fit");
     }
 
-    /// What is no value of its kind is told as it was written; the environment's texts are taken for
-    /// what the file would say.
+    /// A value that is not of its kind is reported as it was written; texts of the environment are
+    /// read as the file would have them.
     #[test]
     fn values_are_of_their_kind() {
         let text = |kind: Kind, text: &str| kind.read(Value::Text(text.into()));
@@ -191,6 +202,8 @@ mod tests {
         assert_eq!(toml(Kind::Names, "a".into()), no("\"a\""));
         assert_eq!(toml(Kind::Names, vec![1].into()), no("[1]"));
         assert_eq!(text(Kind::Algorithm, "none"), no("\"none\""));
+        assert_eq!(text(Kind::Filter, "inof"), no("\"inof\""));
+        assert_eq!(text(Kind::Format, "xml"), no("\"xml\""));
         assert_eq!(text(Kind::Path, ""), no("\"\""));
         assert_eq!(text(Kind::Text, ""), no("\"\""));
         assert_eq!(toml(Kind::Window, 7.into()), no("7"));

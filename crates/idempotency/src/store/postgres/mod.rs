@@ -30,7 +30,7 @@ const MIGRATION_FILE: &str = "sql/postgres.sql";
 /// SQLSTATEs by which PostgreSQL asks for the transaction to be run again.
 const SERIALIZATION_FAILURE: &str = "40001";
 const DEADLOCK_DETECTED: &str = "40P01";
-/// What is not possible outside a transaction.
+/// The SQLSTATE of a statement that needs a transaction and has none.
 const NO_ACTIVE_SQL_TRANSACTION: &str = "25P01";
 
 /// Makes stores on PostgreSQL connections of sqlx.
@@ -88,7 +88,7 @@ fn retryable(error: &sqlx::Error) -> bool {
 fn lock_number(namespace: &str, key: &str) -> i64 {
     let mut hash = Sha256::new();
     hash.update(namespace.as_bytes());
-    // No namespace has it, so that the two are kept apart.
+    // A zero byte occurs in no namespace, so it separates the two.
     hash.update([0]);
     hash.update(key.as_bytes());
     let digest: [u8; 32] = hash.finalize().into();
@@ -122,8 +122,8 @@ fn recorded(row: &PgRow, first: usize) -> Result<Recorded, sqlx::Error> {
     })
 }
 
-/// A time, in milliseconds since 1970, out of PostgreSQL's microseconds since 2000. Times without
-/// end, which an operator may have set, are the longest numbers there.
+/// A time in milliseconds since 1970, from PostgreSQL's microseconds since 2000. An infinite time,
+/// which an operator may have set, is the largest or smallest number there.
 fn millis_at(row: &PgRow, column: usize) -> Result<Option<i64>, sqlx::Error> {
     const MILLIS_1970_TO_2000: i64 = 946_684_800_000;
     let value = row.try_get_raw(column)?;

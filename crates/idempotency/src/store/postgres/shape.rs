@@ -79,17 +79,18 @@ pub(super) async fn check(
     let mut problems = Vec::new();
     match found.try_get("kind")? {
         "r" | "p" => {}
-        _ => problems.push("it is no table".to_owned()),
+        _ => problems.push("it is not a table".to_owned()),
     }
     match found.try_get("persistence")? {
         "p" => {}
-        // A crash empties the one, the end of a session the other, and every key is fresh again.
+        // A crash empties an unlogged table, the end of a session a temporary one, and then every
+        // key is fresh again.
         "u" => problems.push("it is unlogged: a crash of the database empties it".to_owned()),
         _ => problems.push("it is temporary".to_owned()),
     }
     match found.try_get("encoding")? {
         "UTF8" => {}
-        // Text that it cannot hold would abort the caller's transaction.
+        // Text that another encoding cannot hold would abort the caller's transaction.
         other => problems.push(format!("its database is encoded in {other}, not in UTF8")),
     }
     let rows = sqlx::query(TABLE_COLUMNS).bind(oid).fetch_all(&mut *connection).await?;
@@ -106,7 +107,7 @@ pub(super) async fn check(
     problems.extend(columns_problems(&columns));
     let unique = sqlx::query(UNIQUE).bind(oid).fetch_one(&mut *connection).await?;
     if !unique.try_get::<bool, _>("there")? {
-        problems.push("no unique index is on namespace and key_value alone".to_owned());
+        problems.push("it has no unique index on namespace and key_value alone".to_owned());
     }
     if problems.is_empty() {
         Ok(())
@@ -140,13 +141,16 @@ fn columns_problems(columns: &[Column<'_>]) -> Vec<String> {
             problems.push(format!("the column {name} may not be null"));
         }
         if !column.deterministic {
-            problems.push(format!("the column {name} takes different texts for equal"));
+            problems.push(format!("the column {name} compares different texts as equal"));
         }
     }
     for column in columns {
         let ours = COLUMNS.iter().any(|(name, ..)| *name == column.name);
         if !ours && column.not_null && !column.has_value {
-            problems.push(format!("the column {} must have a value, and gets none", column.name));
+            problems.push(format!(
+                "the column {} requires a value, but nothing is written to it",
+                column.name
+            ));
         }
     }
     problems

@@ -24,8 +24,8 @@ pub(super) struct Statements {
 /// with each other. Two keys that share a number are at worst told to come back.
 const LOCK: &str = "pg_try_advisory_xact_lock({n} # ('{table}'::regclass::oid::bigint << 32))";
 
-/// The token of a row's owner: random, from the client, and with it the transaction that said so,
-/// for [`Statements::is_seen`].
+/// The token of a row's owner: a random part from the client, and the id of the transaction that
+/// made it, for [`Statements::is_seen`].
 const OWNER: &str = "{n}::text || '-' || pg_current_xact_id()::text";
 
 impl Statements {
@@ -63,24 +63,25 @@ fn fill(sql: &str, place: &str, fragment: &str) -> String {
 /// One round trip, whatever it finds, and no waiting for others (I-13).
 ///
 /// An insert that meets another transaction's uncommitted row would wait for that transaction to
-/// end, and giving up the wait would abort the caller's. So whoever inserts or changes a row holds
-/// the key's advisory lock until the end of its transaction, and *tries* to get it first: without
-/// it, and without a row to be seen, somebody else is about to insert one.
+/// end, and giving up the wait would abort the caller's. So every transaction that inserts or
+/// changes a row first *tries* to get the key's advisory lock, and holds it until it ends. Three
+/// cases:
 ///
-/// - A row that is to be seen needs no lock: replays hold nothing.
-/// - With the lock, nobody else has an uncommitted row under this key, so the insert does not wait.
-///   A row may have been committed since this statement's snapshot was taken: the insert then does
-///   nothing (READ COMMITTED), or fails as a serialization failure (REPEATABLE READ, SERIALIZABLE).
-///   Locks are released after a commit is to be seen.
-/// - So no row at all means that somebody is at it, or was until a moment ago: whoever looks again
-///   knows which.
+/// - A row is visible: no lock is needed, so replays hold nothing.
+/// - No row is visible, and this transaction gets the lock: no other transaction has an uncommitted
+///   row under this key, so the insert does not wait. A row may have been committed since this
+///   statement's snapshot was taken: the insert then does nothing (READ COMMITTED), or fails as a
+///   serialization failure (REPEATABLE READ, SERIALIZABLE). Locks are released after a commit is
+///   visible.
+/// - No row is visible and none was inserted: another transaction holds the key, or did until a
+///   moment ago. Running the statement again tells which.
 ///
 /// Whether a lease has lapsed is judged as of the transaction's beginning: by a later clock, a row
-/// that was ended since the snapshot was taken would look lapsed. A new lease runs from when it is
-/// given (`clock_timestamp`).
+/// that was ended since the snapshot was taken would look lapsed. A new lease runs from the moment
+/// at which it is given (`clock_timestamp`).
 ///
-/// Few expressions, and times as they are: PostgreSQL prepares each expression anew for every
-/// execution, which is most of what this statement costs.
+/// The statement has few expressions, and returns times unconverted: PostgreSQL prepares each
+/// expression anew for every execution, which is most of this statement's cost.
 const BEGIN: &str = r#"
 WITH fresh AS (
     INSERT INTO {table} (namespace, key_value, request_hash, status, request_payload,
@@ -101,8 +102,8 @@ FROM {table}
 WHERE namespace = $1 AND key_value = $2
 "#;
 
-/// Without the lock somebody else is taking over, or the owner is ending it after all (C-34): nobody
-/// waits for them.
+/// If the lock is not free, another transaction is taking over, or the owner is ending the attempt
+/// after all (C-34): this statement does not wait for it.
 const TAKE_OVER: &str = r#"
 UPDATE {table}
 SET owner = {owner $7}, owners = owners + 1,
@@ -113,9 +114,9 @@ WHERE namespace = $1 AND key_value = $2 AND request_hash = $3
 RETURNING owner
 "#;
 
-/// The owner's token is what permits it, not the lease: late is fine, superseded is not. No indexed
-/// column changes, so that the row is updated in place. Without the lock a take-over is under way:
-/// an update would wait for it, and two late owners could wait for each other.
+/// The owner's token permits it, not the lease: a late owner may end it, a superseded one may not.
+/// No indexed column changes, so the row is updated in place. If the lock is not free, a take-over
+/// is under way: an update would wait for it, and two late owners could wait for each other.
 const COMMIT: &str = r#"
 UPDATE {table} SET status = 'committed', result_payload = $5, ended_at = clock_timestamp()
 WHERE namespace = $1 AND key_value = $2 AND owner = $3 AND status = 'in_progress' AND {lock $4}
@@ -136,9 +137,9 @@ UPDATE {table} SET lease_until = clock_timestamp() + $5 * interval '1 millisecon
 WHERE namespace = $1 AND key_value = $2 AND owner = $3 AND status = 'in_progress' AND {lock $4}
 "#;
 
-/// Whether the transaction of a token is over for this snapshot, or is this one. Above READ
-/// COMMITTED a row that was begun, or taken over, after the snapshot is not to be seen, and that it
-/// is absent, or another's, proves nothing.
+/// Whether the transaction of a token has ended for this snapshot, or is this one. Above READ
+/// COMMITTED a row that was begun, or taken over, after the snapshot is not visible; that the row
+/// is absent, or another owner's, then proves nothing.
 const IS_SEEN: &str = r#"
 SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_snapshot())
     OR coalesce($1::text::xid8 = pg_current_xact_id_if_assigned(), false) AS seen
@@ -151,11 +152,12 @@ FROM {table}
 WHERE namespace = $1 AND key_value = $2
 "#;
 
-/// Rows that another transaction has are left for the next time. What took longer than its window is
-/// replayed for a window more: its callers were told to come back (C-3). `statement_timestamp` does
-/// not change within the statement, so that the index finds what has expired. The rows are chosen
-/// once (MATERIALIZED): a plan that chose again for each row would delete more than it was told. By
-/// key, not by `ctid`: in a partitioned table that is not unique.
+/// Rows that another transaction has locked are left for the next time. A row that took longer than
+/// its window is replayed for another window: its callers were told to come back (C-3).
+/// `statement_timestamp` does not change within the statement, so that the index finds expired
+/// rows. The rows are chosen once (MATERIALIZED): a plan that chose again for each row would delete
+/// more than `LIMIT` allows. They are deleted by key, not by `ctid`, which is not unique in a
+/// partitioned table.
 const PURGE: &str = r#"
 WITH gone AS MATERIALIZED (
     SELECT namespace, key_value FROM {table}
@@ -169,6 +171,7 @@ DELETE FROM {table} AS row USING gone
 WHERE row.namespace = gone.namespace AND row.key_value = gone.key_value
 "#;
 
-/// PostgreSQL has no function that tells; this statement is refused (25P01) outside a transaction,
-/// and within one takes the weakest lock there is, which every read of the table takes too.
+/// PostgreSQL has no function that tells whether a transaction is active. This statement is refused
+/// (25P01) outside one, and within one takes the weakest lock, which every read of the table takes
+/// too.
 const IN_TRANSACTION: &str = "LOCK TABLE {table} IN ACCESS SHARE MODE";

@@ -103,8 +103,8 @@ fn owner(row: &SqliteRow) -> Result<OwnerToken, ClientError> {
 impl Client for SqliteClient {
     type Connection = SqliteConnection;
 
-    /// What sqlx knows: SQLite has no statement that tells. A transaction that was opened by a
-    /// statement of one's own, and not by sqlx's `begin`, is not taken for one.
+    /// Asks sqlx, since SQLite has no statement that tells. A transaction that was opened by a
+    /// plain statement, and not by sqlx's `begin`, is not noticed.
     async fn is_in_transaction(
         &self,
         connection: &mut SqliteConnection,
@@ -112,8 +112,8 @@ impl Client for SqliteClient {
         Ok(connection.is_in_transaction())
     }
 
-    /// What returns rows and changes something is read to its end (`fetch_all`): outside a
-    /// transaction the end is the commit, and an error of it must not be lost.
+    /// A statement that returns rows and changes something is read to its end (`fetch_all`):
+    /// outside a transaction the end is the commit, and its error must not be lost.
     async fn begin(
         &self,
         connection: &mut SqliteConnection,
@@ -191,7 +191,8 @@ impl Client for SqliteClient {
         Ok(query.execute(connection).await.map_err(failed)?.rows_affected() > 0)
     }
 
-    /// An old snapshot cannot write, so that whoever finds nothing to end has seen everything.
+    /// Always: SQLite refuses writes on an old snapshot, so a transaction that finds nothing to end
+    /// has seen every committed row.
     async fn is_seen(
         &self,
         _connection: &mut SqliteConnection,
@@ -233,7 +234,7 @@ impl Client for SqliteClient {
         Ok(query.execute(connection).await.map_err(failed)?.rows_affected())
     }
 
-    /// Within a transaction nothing new is to be seen.
+    /// Never waits: within a transaction no new rows become visible.
     async fn pause(
         &self,
         _connection: &mut SqliteConnection,

@@ -71,7 +71,7 @@ pub(super) async fn check(
     let query = sqlx::query(UNIQUE).bind(table.table()).bind(schema);
     let unique = query.fetch_one(&mut *connection).await.map_err(failed)?;
     if !unique.try_get::<bool, _>("there").map_err(failed)? {
-        let problem = "no unique index is on namespace and key_value alone, byte by byte";
+        let problem = "it has no unique index on namespace and key_value alone, byte by byte";
         problems.push(problem.to_owned());
     }
     if problems.is_empty() {
@@ -109,7 +109,10 @@ fn columns_problems(columns: &[Column<'_>]) -> Vec<String> {
     for column in columns {
         let ours = COLUMNS.iter().any(|(name, ..)| *name == column.name);
         if !ours && column.not_null && !column.has_value {
-            problems.push(format!("the column {} must have a value, and gets none", column.name));
+            problems.push(format!(
+                "the column {} requires a value, but nothing is written to it",
+                column.name
+            ));
         }
     }
     problems

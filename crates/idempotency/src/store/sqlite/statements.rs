@@ -50,8 +50,8 @@ FROM {table}
 WHERE namespace = ?1 AND key_value = ?2
 ";
 
-/// SQLite has one writer at a time: whoever inserts has seen every committed row, and nobody else's
-/// is uncommitted. Outside a transaction a row may have come since it was looked for.
+/// SQLite has one writer at a time: the transaction that inserts has seen every committed row, and
+/// no other has an uncommitted one. Outside a transaction a row may have come since `FIND`.
 const INSERT: &str = "
 INSERT INTO {table} (namespace, key_value, request_hash, status, request_payload,
                      owner, owners, lease_until, created_at, expires_at)
@@ -98,8 +98,8 @@ FROM {table}
 WHERE namespace = ?1 AND key_value = ?2
 ";
 
-/// What took longer than its window is replayed for a window more: its callers were told to come
-/// back (C-3).
+/// A row that took longer than its window is replayed for another window: its callers were told to
+/// come back (C-3).
 const PURGE: &str = "
 DELETE FROM {table}
 WHERE (namespace, key_value) IN (

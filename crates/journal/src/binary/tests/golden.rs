@@ -1,5 +1,5 @@
 //! Rows that were written once and must be read for ever (D12). A change that breaks these tests
-//! breaks everybody's journals: it belongs into a new version, beside this one.
+//! breaks the journals of every deployed server: it belongs in a new version, beside this one.
 
 use super::*;
 use crate::event::{Limits, Started};

@@ -1,5 +1,5 @@
-//! Rows that nobody writes, by hand: each is refused, with where and why. What no hand thinks of
-//! is in `fuzz.rs`.
+//! Rows that the encoder never writes, made by hand: each is refused, with where and why. Random
+//! ones are in `fuzz.rs`.
 
 use super::*;
 use crate::binary::number::tag;
@@ -32,8 +32,8 @@ fn versions() {
     }
     assert_eq!(
         decoded(&[2]).unwrap_err().to_string(),
-        "the row has format version 2, and this build reads version 1: it was written by a newer \
-         Indelible, or it is no journal"
+        "the row has format version 2, but this build reads version 1: a newer Indelible wrote \
+         it, or it is not a journal"
     );
     assert_eq!(decoded(&[]), Err(DecodeError::Truncated { offset: 0 }));
 }

@@ -15,35 +15,36 @@ impl Journal {
         join_set: &JoinSetId,
         promise: &PromiseId,
     ) -> Check {
-        require!(guest == Guest::Active, J49, "a blocked execution submits nothing");
+        require!(guest == Guest::Active, J49, "a blocked execution cannot submit");
         let Some((number, set)) = self.join_set(join_set) else {
             refuse!(JS1, "the join set {join_set:#} was never created");
         };
         require!(
             set.taken.is_empty(),
             JS2,
-            "results were taken from {join_set:#} already: it is closed"
+            "{join_set:#} is closed: results were already taken from it"
         );
-        // One more, and its rest could not be waited for, alone or beside a signal.
+        // With one more member, a wait for the rest of the set, alone or beside a signal, would
+        // have too many.
         require!(
             set.members.len() < WAIT_MEMBERS_MAX - 1,
             J82,
-            "the join set {join_set:#} has {} members already",
+            "the join set {join_set:#} already has {} members",
             set.members.len()
         );
         let Some(invoke) = self.invoke(promise) else {
             refuse!(
                 C26,
                 "{promise:#} is {}, not a call: it could never be taken out",
-                self.child(promise).map_or("not there", Child::noun)
+                self.child(promise).map_or("missing", Child::noun)
             );
         };
         require!(
             invoke.join_set() != Some(number),
             C21,
-            "{promise:#} is in the join set {join_set:#} already"
+            "{promise:#} is already in the join set {join_set:#}"
         );
-        require!(invoke.membership.is_none(), JS7, "{promise:#} is in another join set already");
+        require!(invoke.membership.is_none(), JS7, "{promise:#} is already in another join set");
         Ok(())
     }
 
@@ -56,7 +57,7 @@ impl Journal {
         promise: &PromiseId,
         result: &Outcome,
     ) -> Check {
-        require!(guest == Guest::Active, J50, "a blocked execution takes no results");
+        require!(guest == Guest::Active, J50, "a blocked execution cannot take results");
         let number = self.join_set(join_set).map(|(number, _)| number);
         let member =
             self.invoke(promise).filter(|invoke| number.is_some() && invoke.join_set() == number);
@@ -66,11 +67,11 @@ impl Journal {
         let Some(completed) = invoke.result() else {
             refuse!(JS4, "{promise:#} has not completed");
         };
-        require!(!invoke.is_taken(), JS5, "the result of {promise:#} was taken already");
+        require!(!invoke.is_taken(), JS5, "the result of {promise:#} was already taken");
         require!(
             completed == result,
             C20,
-            "{promise:#} completed with another result than the one taken"
+            "{promise:#} completed with a result other than the one taken"
         );
         Ok(())
     }

@@ -27,9 +27,9 @@ impl Journal {
     /// J-43, CF-1, C-19.
     pub(super) fn check_timer_fired(&self, promise: &PromiseId, timestamp: Timestamp) -> Check {
         let Some(Child::Timer(timer)) = self.child(promise) else {
-            refuse!(CF1, "{promise:#} is no timer that was scheduled");
+            refuse!(CF1, "{promise:#} is not a scheduled timer");
         };
-        require!(timer.fired_at.is_none(), C19, "the timer {promise:#} has fired already");
+        require!(timer.fired_at.is_none(), C19, "the timer {promise:#} has already fired");
         require!(
             timestamp >= timer.fire_at,
             C19,
@@ -42,7 +42,7 @@ impl Journal {
     /// J-44.
     pub(super) fn check_signal_delivered(&self, name: &SignalName, id: DeliveryId) -> Check {
         let next = self.signals.next_delivery(name);
-        require!(id == next, J44, "delivery {id} of `{name}`: {next} is next");
+        require!(id == next, J44, "delivery {id} of `{name}` is out of order: {next} is next");
         Ok(())
     }
 
@@ -57,12 +57,12 @@ impl Journal {
         self.check_may_receive(promise, name)?;
         self.check_next(promise)?;
         let next = self.signals.next_receipt(name);
-        require!(id >= next, CF3, "delivery {id} of `{name}` was consumed already");
+        require!(id >= next, CF3, "delivery {id} of `{name}` was already consumed");
         let delivered = self.signals.next_delivery(name);
         require!(id < delivered, CF2, "delivery {id} of `{name}` has not arrived");
         require!(id == next, J45, "delivery {id} of `{name}` is not the oldest, {next} is");
         let oldest = self.signals.oldest(name).map(|index| &self.deliveries[index].payload);
-        require!(oldest == Some(payload), CF2, "delivery {id} of `{name}` carried something else");
+        require!(oldest == Some(payload), CF2, "delivery {id} of `{name}` carried another payload");
         Ok(())
     }
 
@@ -84,7 +84,7 @@ impl Journal {
         require!(
             self.resolved_in_wait() == 0,
             C16,
-            "something else than the signal `{name}` has ended the wait already"
+            "the wait was already ended by something other than the signal `{name}`"
         );
         Ok(())
     }
@@ -93,9 +93,12 @@ impl Journal {
     pub(super) fn check_awaiting(&self, waiting_on: &WaitSet, kind: &AwaitKind) -> Check {
         match &self.status {
             Some(Status::Cancelling) => {
-                refuse!(C22, "an execution that is cancelling stays so until it ends");
+                refuse!(
+                    C22,
+                    "an execution that is cancelling cannot change its state until it ends"
+                );
             }
-            Some(Status::Blocked { .. }) => refuse!(J46, "the execution waits already"),
+            Some(Status::Blocked { .. }) => refuse!(J46, "the execution is already waiting"),
             _ => {}
         }
         self.check_waited(waiting_on, kind)?;
@@ -107,7 +110,7 @@ impl Journal {
         }
     }
 
-    /// What is waited for, whatever the status: CF-4, C-26, C-37.
+    /// The members of a wait, whatever the status: CF-4, C-26, C-37.
     pub(in crate::journal) fn check_waited(&self, waiting_on: &WaitSet, kind: &AwaitKind) -> Check {
         require!(
             waiting_on.execution_id() == self.key.execution_id(),
@@ -129,7 +132,7 @@ impl Journal {
             }
             AwaitKind::Any | AwaitKind::All => {
                 let rest = waiting_on.join_set().map(|set| self.rest_count(&set));
-                require!(rest.unwrap_or(count) > 0, C26, "waiting for nothing never ends");
+                require!(rest.unwrap_or(count) > 0, C26, "a wait without promises would never end");
                 None
             }
             AwaitKind::Signal { name, promise_id } => {
@@ -164,7 +167,8 @@ impl Journal {
         self.check_members(listed.unwrap_or_default(), slot)
     }
 
-    /// C-26: each of these is, or can be, resolved; the slot is where a signal would be received.
+    /// C-26: each of these is, or can be, resolved; `slot` is the number that a received signal
+    /// would take.
     fn check_members(&self, numbers: &[u32], slot: Option<u32>) -> Check {
         for number in numbers {
             let child = self.child_at(*number);
@@ -173,23 +177,23 @@ impl Journal {
                 C26,
                 "{:#} can never resolve: it is {}",
                 self.key.execution_id().child(*number),
-                child.map_or("not there", Child::noun)
+                child.map_or("missing", Child::noun)
             );
         }
         Ok(())
     }
 
-    /// How many members of a join set were not taken; none of what is no join set.
+    /// How many members of a join set were not taken; 0 if it is no join set.
     fn rest_count(&self, join_set: &JoinSetId) -> usize {
         self.join_set(join_set).map_or(0, |(_, set)| set.rest_count())
     }
 
-    /// J-78: a signal that is there is consumed at once.
+    /// J-78: a buffered signal is consumed at once.
     fn check_not_buffered(&self, name: &SignalName) -> Check {
         require!(
             self.signals.oldest(name).is_none(),
             J78,
-            "a delivery of `{name}` is buffered: it is received, not waited for"
+            "a delivery of `{name}` is buffered: it must be received, not waited for"
         );
         Ok(())
     }
@@ -197,8 +201,8 @@ impl Journal {
     /// J-47: blocked, and satisfied (J-33). Not while cancelling: that lasts until the end (C-22).
     pub(super) fn check_resumed(&self) -> Check {
         let blocked = matches!(self.status, Some(Status::Blocked { .. }));
-        require!(blocked, J47, "the execution does not wait");
-        require!(self.is_wait_satisfied(), J47, "what it waits for is not there yet");
+        require!(blocked, J47, "the execution is not waiting");
+        require!(self.is_wait_satisfied(), J47, "nothing that it waits for has arrived");
         Ok(())
     }
 }

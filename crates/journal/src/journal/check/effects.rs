@@ -28,7 +28,7 @@ impl Journal {
         require!(
             due == Some(attempt),
             C18,
-            "attempt {attempt} of {promise:#} is out of turn: {}",
+            "attempt {attempt} of {promise:#} is out of order: {}",
             due.map_or("there are no more".to_owned(), |due| format!("attempt {due} is due"))
         );
         Ok(())
@@ -42,10 +42,13 @@ impl Journal {
                 refuse!(SE2, "{promise:#} was never started");
             }
             Some(Phase::Completed { .. }) => {
-                refuse!(J41, "{promise:#} has completed already");
+                refuse!(J41, "{promise:#} has already completed");
             }
             Some(Phase::Retrying(failed, _)) => {
-                refuse!(C18, "attempt {failed} of {promise:#} is over, none is in flight");
+                refuse!(
+                    C18,
+                    "attempt {failed} of {promise:#} has ended, and no other is in flight"
+                );
             }
             Some(Phase::Started(running, _)) => {
                 require!(
@@ -73,10 +76,10 @@ impl Journal {
             Phase::Scheduled => refuse!(SE3, "{promise:#} was never started"),
             Phase::Completed { .. } => refuse!(SE4, "{promise:#} has completed"),
             Phase::Retrying(last, _) if failed <= *last => {
-                refuse!(C18, "attempt {failed} of {promise:#} is over already");
+                refuse!(C18, "attempt {failed} of {promise:#} has already ended");
             }
             Phase::Started(running, _) if failed < *running => {
-                refuse!(C18, "attempt {failed} of {promise:#} is over already");
+                refuse!(C18, "attempt {failed} of {promise:#} has already ended");
             }
             Phase::Retrying(last, _) => {
                 refuse!(SE3, "attempt {failed} of {promise:#} never started: {last} did");
@@ -96,8 +99,8 @@ impl Journal {
     }
 }
 
-/// Why a call may not be tried again; none if it may. Another attempt never does twice what happens
-/// once: where the outcome of the last one is unknown, there is none unless that is safe (V-24).
+/// Why a call may not be tried again; none if it may. If the outcome of the last attempt is
+/// unknown, another may follow only if doing it twice is safe (V-24).
 pub(in crate::journal) fn retry_refusal(
     kind: InvokeKind,
     policy: &RetryPolicy,
@@ -110,25 +113,26 @@ pub(in crate::journal) fn retry_refusal(
     let persist_function = function && policy.class.durability == Durability::Persist;
     let left = match policy.bound {
         RetryBound::Bounded(most) if cause.counts() => retries_counted < most,
-        // So that the count cannot wrap. At one retry a second that is 136 years.
+        // This keeps the count from wrapping. At one retry a second that is 136 years.
         _ => retries_counted < u32::MAX,
     };
     let (rule, reason) = match (cause, error) {
         _ if !left => (Rule::SE5, "it has been retried as often as its policy allows"),
-        (RetryCause::EngineLost | RetryCause::ReconciledNotDone, _) if persist_function => {
-            (Rule::C41, "a persist function is never unknown: its own journal goes on")
-        }
+        (RetryCause::EngineLost | RetryCause::ReconciledNotDone, _) if persist_function => (
+            Rule::C41,
+            "the outcome of a persist function is never unknown: its own journal continues",
+        ),
         (RetryCause::EngineLost, _) if !idem => {
-            (Rule::C29, "nobody knows whether it happened, and doing it again is not safe")
+            (Rule::C29, "its outcome is unknown, and repeating it is not safe")
         }
         (RetryCause::ReconciledNotDone, _) if policy.reconciler.is_none() => {
-            (Rule::C29, "it has no reconciler that could have said so")
+            (Rule::C29, "it has no reconciler that could have reported this")
         }
         (RetryCause::Failed, ErrorKind::Indeterminate) if function || !idem => {
             (Rule::C29, "an attempt that is Indeterminate has not failed")
         }
         (RetryCause::Failed, ErrorKind::Timeout) if !function && !idem => {
-            (Rule::C29, "nobody knows whether it happened in time, and doing it again is not safe")
+            (Rule::C29, "it is unknown whether it happened in time, and repeating it is not safe")
         }
         (RetryCause::Failed, ErrorKind::UserError | ErrorKind::Cancelled) if function => {
             (Rule::C28, "what a function returned is its outcome, not a failed attempt")

@@ -19,7 +19,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// The refusal of the event that would have taken this place.
+    /// The violation of the event that would have had this sequence.
     pub(super) fn at(self, length: u64) -> Violation {
         Violation { rule: self.rule, sequence: Sequence::new(length), reason: self.reason }
     }
@@ -27,7 +27,7 @@ impl Refusal {
 
 pub(super) type Check = Result<(), Refusal>;
 
-/// Refuses.
+/// Returns a refusal.
 macro_rules! refuse {
     ($rule:ident, $($reason:tt)+) => {
         return Err(crate::journal::check::Refusal {
@@ -47,7 +47,7 @@ macro_rules! require {
 }
 use {refuse, require};
 
-/// Whether the guest could do something now.
+/// Whether the guest can do something now.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Guest {
     /// Running, or cleaning up: whatever is legal when Running is legal when Cancelling (C-22).
@@ -61,12 +61,12 @@ impl Journal {
         require!(
             sequence.get() == self.length,
             S1,
-            "the event says sequence {sequence}, but it would be number {}",
+            "the event has sequence {sequence}, but {} is next",
             self.length
         );
         let Some(status) = &self.status else {
             let Event::ExecutionStarted(started) = event else {
-                refuse!(S2, "a journal begins with ExecutionStarted, not {}", event.name());
+                refuse!(S2, "a journal must begin with ExecutionStarted, not {}", event.name());
             };
             return self.check_started(started);
         };
@@ -88,7 +88,7 @@ impl Journal {
             _ => Guest::Active,
         };
         match event {
-            Event::ExecutionStarted(_) => refuse!(J35, "the execution has started already"),
+            Event::ExecutionStarted(_) => refuse!(J35, "the execution has already started"),
             Event::ExecutionCompleted { .. } => Self::check_completed(guest),
             // C-23: the runtime may impose a failure on a blocked execution too.
             Event::ExecutionFailed { .. } => Ok(()),
@@ -135,9 +135,9 @@ impl Journal {
         }
     }
 
-    /// A new child (J-39): the guest is active, and it is the next one (J-2).
+    /// J-39: a new child is allocated while the guest is active, and is the next one (J-2).
     fn check_child(&self, guest: Guest, promise: &PromiseId) -> Check {
-        require!(guest == Guest::Active, J39, "a blocked execution makes no calls");
+        require!(guest == Guest::Active, J39, "a blocked execution cannot make calls");
         self.check_next(promise)
     }
 
@@ -158,7 +158,7 @@ impl Journal {
         require!(
             self.children.len() < u32::MAX as usize,
             J82,
-            "the execution has as many children as there are numbers"
+            "the execution has no child numbers left"
         );
         require!(
             promise.number_in(self.key.execution_id()) == Some(self.next_child()),

@@ -4,11 +4,10 @@ use std::fmt;
 
 use super::super::setup::{CORE_INSTANCES_MAX, MEMORIES_MAX, TABLES_MAX};
 
-/// Something that a component may have so much of and no more.
+/// A part of a component whose amount is bounded.
 ///
-/// These bounds are on what can be told from the bytes in less time than they took to arrive. What
-/// compiling code costs cannot be: that is what [`CompileLimits`](crate::guest::CompileLimits) are
-/// for.
+/// These bounds are on what can be told from the bytes in less time than they took to arrive. The
+/// cost of compiling cannot be told: [`CompileLimits`](crate::guest::CompileLimits) bound that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// Components within each other, the outermost included.
@@ -23,7 +22,7 @@ pub enum Bound {
     TypeDepth,
     /// Components and core modules that are imported, exported or aliased instead of instantiated
     /// where they are defined.
-    Passed,
+    PassedItem,
     /// Instances of components, each counted as often as it is made.
     Instances,
     /// Instances of core modules, each counted as often as it is made.
@@ -55,8 +54,8 @@ pub enum Bound {
 const COUNTED: usize = Bound::FunctionBytes as usize + 1;
 
 impl Bound {
-    /// How much is allowed. In brackets is what was found in guests in Rust, JavaScript (the engine
-    /// that every such guest contains) and Python, whichever has most.
+    /// How much is allowed. In brackets is the most that was found in guests in Rust, JavaScript
+    /// (the engine that every such guest contains) and Python.
     #[expect(clippy::match_same_arms, reason = "each number has its own reason")]
     pub const fn max(self) -> u64 {
         match self {
@@ -64,17 +63,17 @@ impl Bound {
             Self::Depth => 4,
             // (2)
             Self::Components => 50,
-            // Each is instantiated once by what compilers make (38).
+            // Compilers' output instantiates each once (38).
             Self::Modules => CORE_INSTANCES_MAX as u64,
-            // What is read of it can take fifty times as much memory (81 KB).
+            // Once read, it can take fifty times as much memory (81 KB).
             Self::OwnBytes => 1 << 20,
-            // wasmparser's own bound on types that it has read (1).
+            // wasmparser's own bound on the types that it reads (1).
             Self::TypeDepth => 100,
             // Otherwise instances multiply without nesting (0).
-            Self::Passed => 0,
+            Self::PassedItem => 0,
             // (1)
             Self::Instances => 100,
-            // What the pool gives to one guest (38, 1, 2).
+            // As many as the pool gives to one guest (38, 1, 2).
             Self::CoreInstances => CORE_INSTANCES_MAX as u64,
             Self::Memories => MEMORIES_MAX as u64,
             Self::Tables => TABLES_MAX as u64,
@@ -86,7 +85,7 @@ impl Bound {
             Self::Items => 20_000,
             // Types are compared, laid out and copied part by part (2,083).
             Self::Types => 50_000,
-            // What is read of it can take fifty times as much memory (233 KB).
+            // Once read, it can take fifty times as much memory (233 KB).
             Self::ModuleBytes => 2 << 20,
             // (20,295)
             Self::ModuleItems => 200_000,
@@ -99,7 +98,7 @@ impl Bound {
         }
     }
 
-    /// What is bounded, as people say it.
+    /// The name of what is bounded, for people.
     const fn what(self) -> &'static str {
         match self {
             Self::Depth => "levels of components within each other",
@@ -107,7 +106,7 @@ impl Bound {
             Self::Modules => "core modules",
             Self::OwnBytes => "bytes of types, imports, exports, aliases and instances",
             Self::TypeDepth => "types within types",
-            Self::Passed => "components or core modules that it imports, exports or aliases",
+            Self::PassedItem => "components or core modules that it imports, exports or aliases",
             Self::Instances => "instances of components",
             Self::CoreInstances => "instances of core modules",
             Self::Memories => "memories",
@@ -134,9 +133,9 @@ impl Bound {
                 "build with optimisation (`--release`), or deploy the functions as several components"
             }
             Self::TableElements | Self::Tables | Self::Memories => {
-                "guests have one memory and one table of their own; `indelible build` makes such"
+                "a guest has one memory and one table: build it with `indelible build`"
             }
-            _ => "deploy what `indelible build` makes, or compose it of fewer components",
+            _ => "build it with `indelible build`, or compose it of fewer components",
         }
     }
 
@@ -154,7 +153,7 @@ impl Bound {
 /// A component has more of something than is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Excess {
-    /// Of what.
+    /// The bound that is exceeded.
     pub bound: Bound,
     /// How much was found until counting ended: it may have more.
     pub found: u64,
@@ -169,7 +168,7 @@ impl fmt::Display for Excess {
     }
 }
 
-/// How much there is of each thing.
+/// The amount of each part.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally([u64; COUNTED]);
 
@@ -178,14 +177,14 @@ impl Tally {
         self.0[bound as usize]
     }
 
-    /// Counts more, unless that is too much.
+    /// Adds to an amount, and refuses too much.
     pub(super) fn add(&mut self, bound: Bound, more: u64) -> Result<(), Excess> {
         let count = &mut self.0[bound as usize];
         *count = count.saturating_add(more);
         bound.check(*count)
     }
 
-    /// Counts all that another has.
+    /// Adds the amounts of an instance.
     pub(super) fn add_all(&mut self, other: &Self) -> Result<(), Excess> {
         for bound in [
             Bound::Instances,

@@ -1,12 +1,13 @@
-//! What a component is made of, read before it is validated or compiled: its imports and exports,
-//! and whether what it asks of the compiler is within bounds.
+//! Reads what a component is made of, before it is validated or compiled: its imports and exports,
+//! and whether its demands on the compiler are within bounds.
 //!
-//! Reading costs time and memory in proportion to the bytes, whatever they are. Validating does not:
-//! a component of a few kilobytes can name types of a million parts, or have itself instantiated a
-//! million times. So the bounds are on what the bytes come to, and not on the bytes alone.
+//! Reading costs time and memory in proportion to the bytes, whatever they are. Validating does
+//! not: a component of a few kilobytes can name types of a million parts, or have itself
+//! instantiated a million times. So the bounds are on what the bytes expand to, and not on the
+//! bytes alone.
 //!
 //! Nothing is validated here. An index that leads nowhere counts as nothing: wasmtime refuses the
-//! component at that place, before it compiles any of it.
+//! component at that point, before it compiles any of it.
 
 mod bound;
 mod module;
@@ -38,7 +39,7 @@ pub(super) struct Inspected<'a> {
 pub(super) enum Fault {
     /// The bytes are malformed.
     Malformed(String),
-    /// It is not within a bound.
+    /// It exceeds a bound.
     Excess(Excess),
 }
 
@@ -73,13 +74,13 @@ struct Reading<'a> {
     scopes: Scopes<'a>,
     /// The core module that is being read, within the innermost of them.
     module: Option<Module>,
-    /// What is counted once, however often it is instantiated.
+    /// Amounts that are counted once, however often a component is instantiated.
     whole: Tally,
     table_elements_max: u64,
 }
 
 impl<'a> Reading<'a> {
-    /// Takes the next part. When that ends the outermost component, here it is.
+    /// Takes the next part of the component; returns the outermost scope at its end.
     fn payload(&mut self, payload: Payload<'a>) -> Result<Option<Scope<'a>>, Fault> {
         match payload {
             Payload::Version { encoding: Encoding::Component, .. } => {
@@ -102,7 +103,7 @@ impl<'a> Reading<'a> {
         Ok(None)
     }
 
-    /// Closes what is being read, and enters it into what contains it.
+    /// Ends the innermost module or component, and adds it to the one around it.
     fn end(&mut self) -> Option<Scope<'a>> {
         if let Some(module) = self.module.take() {
             self.scopes.own.modules.push(module.instance);
@@ -177,7 +178,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Counts the bytes of a section before it is read: what is read of it is larger.
+/// Counts the bytes of a section before it is read: in memory it is larger.
 fn count<T>(whole: &mut Tally, section: &SectionLimited<'_, T>) -> Result<(), Excess> {
     whole.add(Bound::OwnBytes, section.range().len() as u64)
 }

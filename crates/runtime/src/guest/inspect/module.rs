@@ -1,5 +1,5 @@
-//! Core modules: how much they have of everything. Their code is not looked into: what it costs to
-//! compile cannot be told from its bytes, and is bounded where it is compiled.
+//! Core modules: the amounts of their parts. Their code is not inspected: the cost of compiling it
+//! cannot be told from its bytes, and is bounded where it is compiled.
 
 use wasmparser::{CompositeInnerType, ElementItems, Payload, SectionLimited};
 
@@ -9,12 +9,12 @@ use super::bound::{Bound, Excess, Tally};
 /// A core module that is being read.
 #[derive(Debug, Default)]
 pub(super) struct Module {
-    /// What each instance of it comes to.
+    /// What each instance of it adds.
     pub(super) instance: Tally,
 }
 
 impl Module {
-    /// Takes the next section. What does not depend on how often it is instantiated is counted in
+    /// Takes the next section. Amounts that do not depend on the number of instances are counted in
     /// `whole`.
     pub(super) fn payload(
         &mut self,
@@ -82,7 +82,7 @@ impl Module {
     }
 }
 
-/// Counts a section of which each entry costs more than its bytes.
+/// Counts a section whose entries cost more than their bytes.
 fn count<T>(whole: &mut Tally, section: &SectionLimited<'_, T>) -> Result<(), Excess> {
     whole.add(Bound::ModuleBytes, section.range().len() as u64)?;
     whole.add(Bound::ModuleItems, u64::from(section.count()))

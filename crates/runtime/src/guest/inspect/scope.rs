@@ -1,5 +1,5 @@
-//! Names and indexes of a component: what they lead to, and what it comes to when every reference
-//! is followed.
+//! Names and indexes of a component: the items that they lead to, and the amounts when every
+//! reference is followed.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use super::bound::{Bound, Excess, Tally};
 #[derive(Debug, Clone)]
 pub(in super::super) struct Item<'a> {
     pub(in super::super) kind: Kind,
-    /// Whether it is a type of resources.
+    /// Whether it is a resource type.
     pub(in super::super) is_resource: bool,
     /// How many parts its type has, each counted as often as it is named.
     size: u64,
@@ -33,12 +33,12 @@ impl<'a> Item<'a> {
         Self { is_resource: true, ..Self::plain(Kind::Type) }
     }
 
-    /// Something that has no parts.
+    /// An item without parts.
     fn plain(kind: Kind) -> Self {
         Self::new(kind, 1, BTreeMap::new())
     }
 
-    /// The same, as something else: a function of a type, an instance of one.
+    /// The same item with another kind: a function or an instance of this type.
     fn with_kind(mut self, kind: Kind) -> Self {
         self.kind = kind;
         self
@@ -51,9 +51,9 @@ pub(super) struct Scope<'a> {
     types: Vec<Item<'a>>,
     functions: Vec<Item<'a>>,
     instances: Vec<Item<'a>>,
-    /// Components that are defined here, and what each instance of one comes to.
+    /// Components that are defined here, and what each instance of one adds.
     pub(super) components: Vec<(Item<'a>, Tally)>,
-    /// What each instance of a module that is defined here comes to.
+    /// What each instance of a module that is defined here adds.
     pub(super) modules: Vec<Tally>,
     pub(super) imports: Vec<(&'a str, Item<'a>)>,
     pub(super) exports: BTreeMap<&'a str, Item<'a>>,
@@ -73,8 +73,8 @@ impl<'a> Scope<'a> {
         found.cloned().unwrap_or_else(|| Item::plain(kind))
     }
 
-    /// Gives something the next index of its kind. A component or a module that had an index
-    /// anywhere but where it is defined could be instantiated again and again without nesting.
+    /// Gives an item the next index of its kind. Components and modules get one only where they are
+    /// defined: with others they could be instantiated again and again without nesting.
     fn push(&mut self, item: Item<'a>) -> Result<(), Excess> {
         self.tally.add(Bound::Items, 1)?;
         self.tally.add(Bound::Types, item.size)?;
@@ -82,7 +82,7 @@ impl<'a> Scope<'a> {
             Kind::Type => self.types.push(item),
             Kind::Func => self.functions.push(item),
             Kind::Instance => self.instances.push(item),
-            Kind::Component | Kind::Module => self.tally.add(Bound::Passed, 1)?,
+            Kind::Component | Kind::Module => self.tally.add(Bound::PassedItem, 1)?,
             Kind::Value => {}
         }
         Ok(())
@@ -105,7 +105,7 @@ impl<'a> Scope<'a> {
                     let size = self.get(arg.kind, arg.index).size;
                     self.tally.add(Bound::Types, size)?;
                     if matches!(arg.kind, Kind::Component | Kind::Module) {
-                        self.tally.add(Bound::Passed, 1)?;
+                        self.tally.add(Bound::PassedItem, 1)?;
                     }
                 }
                 match self.components.get(*component_index as usize) {
@@ -123,7 +123,7 @@ impl<'a> Scope<'a> {
                 };
                 let exports: BTreeMap<_, _> = exports.iter().map(export).collect();
                 if exports.values().any(|e| matches!(e.kind, Kind::Component | Kind::Module)) {
-                    self.tally.add(Bound::Passed, 1)?;
+                    self.tally.add(Bound::PassedItem, 1)?;
                 }
                 Rc::new(exports)
             }
@@ -162,7 +162,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The scopes that something is in.
+/// The scopes around the part that is being read, and its own.
 #[derive(Debug, Default)]
 pub(super) struct Scopes<'a> {
     /// From the outermost. The first is around the component as a whole, and empty.
@@ -171,7 +171,7 @@ pub(super) struct Scopes<'a> {
 }
 
 impl<'a> Scopes<'a> {
-    /// How many scopes the own one is within, itself included.
+    /// How many scopes there are, the own one included.
     pub(super) fn depth(&self) -> usize {
         self.outer.len()
     }
@@ -263,7 +263,7 @@ impl<'a> Scopes<'a> {
         Ok(Item::new(Kind::Type, parts.saturating_add(1), BTreeMap::new()))
     }
 
-    /// The type of a component or an instance. How deep it is was bounded before it was read.
+    /// The type of a component or an instance. Its depth was checked before it was read.
     fn declared_within(
         &mut self,
         declarations: impl Iterator<Item = ComponentTypeDeclaration<'a>>,
@@ -319,7 +319,7 @@ fn as_component_declaration(
     }
 }
 
-/// How many parts a type of values has within.
+/// How many parts are within a value type.
 fn defined(scope: &Scope<'_>, ty: &ComponentDefinedType<'_>) -> u64 {
     use ComponentDefinedType as Defined;
     let sum = |types: &mut dyn Iterator<Item = &ComponentValType>| {
@@ -333,7 +333,7 @@ fn defined(scope: &Scope<'_>, ty: &ComponentDefinedType<'_>) -> u64 {
         Defined::Tuple(types) => sum(&mut types.iter()),
         Defined::Flags(names) | Defined::Enum(names) => names.len() as u64,
         Defined::List(ty) | Defined::Option(ty) => scope.value(ty),
-        // As many parts as elements: a short type that is long when it is laid out.
+        // A short type that is long when it is laid out: each element counts.
         Defined::FixedLengthList(ty, length) => scope.value(ty).saturating_mul(u64::from(*length)),
         Defined::Map(key, value) => scope.value(key).saturating_add(scope.value(value)),
         Defined::Result { ok, err } => sum(&mut ok.iter().chain(err)),
@@ -341,7 +341,7 @@ fn defined(scope: &Scope<'_>, ty: &ComponentDefinedType<'_>) -> u64 {
     }
 }
 
-/// Refuses types within types within types, before any is read: reading them is recursive, and a
+/// Refuses types that are nested too deep, before any is read: reading them is recursive, and a
 /// stack that overflows takes the process with it. Each level needs the two bytes that are counted
 /// here, which occur elsewhere too, but not by the hundred.
 pub(super) fn check_type_depth(section: &[u8]) -> Result<(), Excess> {

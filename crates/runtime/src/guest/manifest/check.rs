@@ -1,4 +1,4 @@
-//! What a manifest must be, whether a guest gave it or it was stored.
+//! The rules of a manifest, whether a guest gave it or it was stored.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::{FunctionSpec, Manifest, ManifestError};
 /// How many functions a component may have.
 const FUNCTIONS_MAX: usize = 1_000;
 
-/// How long a function's name may be, in bytes: with a component's name before it, it must still
-/// be a name.
+/// How long a function's name may be, in bytes: with a component's name before it, it must still be
+/// a valid name.
 const NAME_BYTES_MAX: usize = 128;
 
 /// How long a description may be, in bytes: a page of text.
@@ -22,13 +22,14 @@ const DESCRIPTION_BYTES_MAX: usize = 4 * 1024;
 /// How long a schema may be, in bytes.
 const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 
-/// How long all of it may be, in bytes: it is kept in memory for each version that is in use.
+/// How long a whole manifest may be, in bytes: it is kept in memory for each version that is in
+/// use.
 const MANIFEST_BYTES_MAX: usize = 4 << 20;
 
-/// The longest time in a policy. Nobody waits for ten years; a wrong unit looks like it.
+/// The longest time in a policy: a longer one is more likely a wrong unit than meant.
 const TIME_MAX: Micros = Micros::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// Checks what a guest said of itself.
+/// Checks a guest's description of itself.
 pub(in super::super) fn check(functions: Vec<wire::Function>) -> Result<Manifest, ManifestError> {
     if functions.len() > FUNCTIONS_MAX {
         return Err(ManifestError::TooMany { count: functions.len(), max: FUNCTIONS_MAX });
@@ -108,7 +109,7 @@ pub(super) fn spec(
     }
 }
 
-/// A name that reads the same in an URL, in a shell and in a path of names.
+/// A name that reads the same in a URL, in a shell and in a path of names.
 pub(super) fn name(name: &str) -> Result<FunctionName, ManifestError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let problem = if name.len() > NAME_BYTES_MAX {
@@ -131,15 +132,15 @@ pub(in super::super) fn check_policy(policy: &RetryPolicy) -> Result<(), String>
         return Err(format!("its backoff grows from {base} to {cap}: the cap is below the base"));
     }
     if base == Micros::ZERO && policy.bound == RetryBound::Unbounded {
-        return Err("it is tried again without bound and without a wait in between".into());
+        return Err("its retries have neither a limit nor a delay".into());
     }
     if policy.deadline == Some(Micros::ZERO) {
-        return Err("its deadline is over when it starts".into());
+        return Err("its deadline must be above zero".into());
     }
     let settle = policy.reconciler.as_ref().map(|reconciler| reconciler.settle);
     match [Some(cap), policy.deadline, settle].into_iter().flatten().find(|time| *time > TIME_MAX) {
         Some(time) => {
-            Err(format!("{time} in its retry policy is too long; times are microseconds"))
+            Err(format!("{time} in its retry policy is too long; times are in microseconds"))
         }
         None => Ok(()),
     }

@@ -24,7 +24,7 @@ pub struct FunctionSpec {
     pub name: FunctionName,
     /// For people; may be empty.
     pub description: String,
-    /// What it declares about other attempts. All its calls share it.
+    /// Its retry policy, which all its calls share.
     pub retry_policy: Arc<RetryPolicy>,
     /// A JSON schema of its input: JSON text.
     pub input_schema: Option<Arc<str>>,
@@ -49,7 +49,7 @@ impl Manifest {
         stored::write(self)
     }
 
-    /// What [`Manifest::to_json`] wrote, by this version of Indelible or an earlier one. It is
+    /// Reads what [`Manifest::to_json`] of this version of Indelible or an earlier one wrote. It is
     /// checked as if it were new.
     pub fn from_json(json: &[u8]) -> Result<Self, ManifestError> {
         Self::from_stored(manifests::decode(json).map_err(ManifestError::Stored)?)
@@ -64,10 +64,10 @@ impl Manifest {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// There is nothing to call.
+    /// It has no functions.
     #[error("it has no functions")]
     Empty,
-    /// There are too many.
+    /// It has too many functions.
     #[error("it has {count} functions; at most {max} are allowed")]
     TooMany {
         /// How many.
@@ -75,18 +75,18 @@ pub enum ManifestError {
         /// How many there may be.
         max: usize,
     },
-    /// Together they are too long.
-    #[error("its functions are described in {bytes} bytes; at most {max} are allowed")]
+    /// The functions together are too long.
+    #[error("the description of its functions has {bytes} bytes; at most {max} are allowed")]
     TooLong {
         /// How long.
         bytes: usize,
         /// How long they may be.
         max: usize,
     },
-    /// A name stands for two functions.
+    /// Two functions have the same name.
     #[error("two of its functions are named `{0}`")]
     Duplicate(FunctionName),
-    /// A name is not one. The name is shown cut and escaped.
+    /// A function's name is invalid. It is shown cut and escaped.
     #[error("`{name}` cannot be the name of a function: {problem}")]
     Name {
         /// The name.
@@ -94,7 +94,7 @@ pub enum ManifestError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Something about a function makes no sense.
+    /// A function's description is invalid.
     #[error("function `{function}`: {problem}")]
     Function {
         /// Which function.
@@ -102,7 +102,7 @@ pub enum ManifestError {
         /// What is wrong with it.
         problem: String,
     },
-    /// What was stored cannot be read.
+    /// The stored manifest cannot be read.
     #[error("the stored manifest cannot be read: {0}")]
     Stored(String),
 }

@@ -55,7 +55,7 @@ fn spec(stored: Function) -> Result<FunctionSpec, ManifestError> {
 mod tests {
     use super::*;
 
-    /// As the first version wrote it. This must be read for ever.
+    /// As the first version wrote it. Every later version must read this.
     const V1: &str = r#"{"version":1,"functions":[{"name":"charge","description":"","persist":true,"idem":false,"retries_max":3,"backoff_base_us":1000000,"backoff_cap_us":60000000,"deadline_us":null,"input_schema":null,"output_schema":null},{"name":"order","description":"Takes an order.","persist":true,"idem":true,"retries_max":null,"backoff_base_us":5,"backoff_cap_us":50,"deadline_us":500,"input_schema":"{\"type\": \"object\"}","output_schema":"true"}]}"#;
 
     #[test]

@@ -1,5 +1,5 @@
-//! Session tokens: signed JSON Web Tokens, for people. They are made elsewhere, by whoever has the
-//! key; the server is told how to verify them.
+//! Session tokens: signed JSON Web Tokens, for people. An identity provider makes them with its
+//! key; the server is configured with how to verify them.
 
 mod public_key;
 mod ring;
@@ -21,11 +21,11 @@ pub const SESSION_TOKEN_BYTES_MAX: usize = 8 << 10;
 /// The longest `sub`, in characters.
 pub const SUBJECT_CHARS_MAX: usize = 128;
 
-/// The shortest secret of HS256, in bytes: as long as the hash. A shorter one can be found by
-/// trying, by anybody who has seen one token.
+/// The shortest secret of HS256, in bytes: as long as the hash. A shorter secret could be guessed
+/// from one token, offline.
 pub const SECRET_BYTES_MIN: usize = 32;
 
-/// How far the clock of whoever makes tokens may be from ours, in seconds.
+/// How far the issuer's clock may be from ours, in seconds.
 pub const LEEWAY_SECONDS: u64 = 30;
 
 /// The last second of the year 9999, the last one that has a date in RFC 3339. An `exp` past it is no
@@ -37,7 +37,7 @@ const SECONDS_MAX: f64 = 253_402_300_799.0;
 /// as a credential (RFC 8725, section 3.11).
 const TYPES: [&str; 2] = ["JWT", "at+jwt"];
 
-/// How session tokens are signed: said here alone, never by a token.
+/// How session tokens are signed. The configuration decides; the header of a token does not.
 pub enum SessionAlgorithm {
     /// HMAC with SHA-256, by a secret of at least [`SECRET_BYTES_MIN`] bytes.
     Hs256(Vec<u8>),
@@ -68,20 +68,20 @@ impl fmt::Debug for SessionAlgorithm {
     }
 }
 
-/// Why session tokens cannot be verified so.
+/// Why session tokens cannot be verified with this configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionKeysError {
     /// The secret is too short.
-    #[error("the secret of HS256 has {0} bytes; {SECRET_BYTES_MIN} are the least")]
+    #[error("the HS256 secret has {0} bytes; at least {SECRET_BYTES_MIN} are needed")]
     ShortSecret(usize),
     /// The PEM has no public key for the algorithm.
-    #[error("there is no public key for {0} in the PEM text")]
+    #[error("the PEM text has no public key for {0}")]
     PublicKey(&'static str),
-    /// There must be one.
+    /// An audience is required.
     #[error("the audience of session tokens is empty")]
     NoAudience,
-    /// Better none than this.
+    /// An issuer was given, and is empty.
     #[error("the issuer of session tokens is empty")]
     NoIssuer,
 }
@@ -100,7 +100,7 @@ impl fmt::Debug for SessionKeys {
     }
 }
 
-/// What a token says. Others than these are none of our business.
+/// The claims that are read. All others are ignored.
 #[derive(Deserialize)]
 struct Claims {
     sub: String,
@@ -108,8 +108,8 @@ struct Claims {
     exp: f64,
     #[serde(default, deserialize_with = "present")]
     nbf: Option<f64>,
-    /// One text (RFC 7519, section 4.1.1), whether or not an issuer is demanded. The library, which
-    /// compares it, would take a list that has the issuer among others.
+    /// A single string (RFC 7519, section 4.1.1), also when no issuer is required. The library
+    /// compares it too, but would accept a list that contains the issuer.
     #[serde(default, deserialize_with = "present")]
     #[expect(dead_code, reason = "it is read so that what is no text is refused")]
     iss: Option<String>,
@@ -123,7 +123,8 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Op
 }
 
 impl SessionKeys {
-    /// Tokens that are signed so, for this audience, by this issuer, if one is given.
+    /// Accepts tokens that are signed with this algorithm for this audience, and by this issuer if
+    /// one is given.
     pub fn new(
         algorithm: &SessionAlgorithm,
         audience: &str,
@@ -168,14 +169,14 @@ impl SessionKeys {
         Ok(Self { algorithm, key, validation })
     }
 
-    /// Whom a presented token stands for. Whatever is the matter with it, the answer is none: who
-    /// tries tokens learns nothing from it.
+    /// The caller that a presented token stands for. Every defect gives the same `None`, so that
+    /// guessing tokens reveals nothing.
     pub fn check(&self, presented: &str, now: Timestamp) -> Option<Caller> {
         if presented.len() > SESSION_TOKEN_BYTES_MAX {
             return None;
         }
         let token = jsonwebtoken::decode::<Claims>(presented, &self.key, &self.validation).ok()?;
-        // What a token calls critical has to be understood, and we understand no extension.
+        // A token's critical extensions must be understood, and we understand none.
         if token.header.crit.is_some() || !token.header.typ.is_none_or(|typ| is_ours(&typ)) {
             return None;
         }
@@ -199,7 +200,7 @@ fn is_ours(typ: &str) -> bool {
     TYPES.iter().any(|own| own.eq_ignore_ascii_case(rest))
 }
 
-/// Whether a token has begun and not ended, give or take [`LEEWAY_SECONDS`].
+/// Whether a token is valid now, give or take [`LEEWAY_SECONDS`].
 fn is_now(claims: &Claims, now: Timestamp) -> bool {
     // Exact to the microsecond for some 280 years.
     let now = now.as_micros() as f64 / 1e6;

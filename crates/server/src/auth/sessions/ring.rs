@@ -17,8 +17,8 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     jwk_utils: JwkUtils::new_unimplemented(),
 };
 
-/// Makes ring the provider of this process. If somebody else was first, theirs stays: a provider
-/// says whether a signature is good, whichever it is.
+/// Makes ring the provider of this process. A provider that other code installed before stays: any
+/// provider can tell whether a signature is good.
 pub(super) fn install() {
     _ = PROVIDER.install_default();
 }
@@ -30,8 +30,8 @@ fn signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>> {
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
     let bytes = key.as_bytes();
     let public = |verification| Box::new(Public::new(*algorithm, verification, bytes));
-    // Both must fit: a key of another family would be read as something that it is not, such as
-    // the public key of somebody who signs, as a secret that everybody knows.
+    // Both must fit: a key of another family would be misread, for instance an issuer's public key
+    // as an HMAC secret, which an attacker knows.
     match (algorithm, key.family()) {
         (Algorithm::HS256, AlgorithmFamily::Hmac) => {
             Ok(Box::new(Hs256(hmac::Key::new(hmac::HMAC_SHA256, bytes))))

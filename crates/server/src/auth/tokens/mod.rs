@@ -8,12 +8,12 @@ mod secret;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use indelible_api::access::{MadeToken, NewToken, Role, Token};
+use indelible_api::access::{CreatedToken, NewToken, Role, Token};
 use indelible_journal::Timestamp;
 use indelible_records::tokens::{self, Token as Key, is_token_name};
 pub use indelible_records::tokens::{TOKEN_NAME_CHARS_MAX, TokenId, TokenIdError};
 use indelible_records::truths::Truth;
-use indelible_records::{audit, audit::About};
+use indelible_records::{audit, audit::AuditSubject};
 use indelible_runtime::Actor;
 use indelible_store::{Lost, Position, ReadError, Store, SubmitError};
 use subtle::Choice;
@@ -34,25 +34,25 @@ const PAGE_ROWS: usize = 256;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// Its name is none.
-    #[error("the name of an API key is 1 to {TOKEN_NAME_CHARS_MAX} visible ASCII characters")]
+    /// Its name is invalid.
+    #[error("invalid name of an API key: use 1 to {TOKEN_NAME_CHARS_MAX} visible ASCII characters")]
     Name,
-    /// Its roles and namespaces cannot be.
+    /// Its roles and namespaces are invalid.
     #[error(transparent)]
     Grant(#[from] GrantError),
-    /// When it ends cannot be read.
-    #[error("expires_at is not a time in RFC 3339, with microseconds at the finest")]
+    /// Its time of expiry cannot be read.
+    #[error("expires_at must be a time as in RFC 3339, with at most microseconds")]
     ExpiresAt,
-    /// It would never be good.
-    #[error("expires_at is not in the future")]
+    /// Its time of expiry has passed.
+    #[error("expires_at must be in the future")]
     Expired,
-    /// There are as many as there may be, and all of them are good.
-    #[error("there are {0} API keys, and no more can be: revoke one that is not needed")]
+    /// As many as allowed exist, and none has expired or was revoked.
+    #[error("there are {0} API keys, which is the limit; revoke one that is no longer needed")]
     TooMany(usize),
     /// The store could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The store did not take it.
+    /// The store refused the batch.
     #[error(transparent)]
     Submit(#[from] SubmitError),
     /// The store stopped before it was durable.
@@ -62,13 +62,13 @@ pub enum TokenError {
 
 /// A key in memory, and the position of its last change.
 #[derive(Debug, Clone)]
-struct Held {
+struct CachedToken {
     key: Key,
     caller: Caller,
     position: Position,
 }
 
-impl Held {
+impl CachedToken {
     fn new(key: Key, grant: Grant, position: Position) -> Self {
         let caller = Caller::new(Actor::new(&format!("client:{}", key.name)), grant);
         Self { key, caller, position }
@@ -78,7 +78,7 @@ impl Held {
     fn read(id: TokenId, key: Key, position: Position) -> Result<Self, ReadError> {
         let role = |word: &String| Role::ALL.into_iter().find(|role| role.as_str() == word);
         let roles: Option<Vec<_>> = key.roles.iter().map(role).collect();
-        let roles = roles.ok_or_else(|| tokens::damaged(id, "a role is none"))?;
+        let roles = roles.ok_or_else(|| tokens::damaged(id, "unknown role"))?;
         let grant = Grant::new(&roles, &key.namespaces);
         let grant = grant.map_err(|error| tokens::damaged(id, error.to_string()))?;
         Ok(Self::new(key, grant, position))
@@ -98,35 +98,41 @@ fn shown(id: TokenId, key: &Key, grant: &Grant) -> Token {
     }
 }
 
-/// Since when a key is good no longer, if it is not.
+/// Since when a key has been expired or revoked; `None` if it is good.
 fn over_since(key: &Key, now: Timestamp) -> Option<Timestamp> {
     let expired = key.expires_at.filter(|end| *end <= now);
     key.revoked_at.into_iter().chain(expired).min()
 }
 
-/// The entry of the audit record about something that is no execution.
+/// An audit entry about something other than an execution.
 pub(crate) fn audited(
     at: Timestamp,
     actor: &Actor,
     action: &str,
     subject: &dyn std::fmt::Display,
 ) -> audit::Entry {
-    audit::Entry::new(at, random(), actor.as_str(), action, About::Subject(subject.to_string()))
+    audit::Entry::new(
+        at,
+        random(),
+        actor.as_str(),
+        action,
+        AuditSubject::Subject(subject.to_string()),
+    )
 }
 
 /// All keys, as they were read or changed last.
 #[derive(Debug, Default)]
-struct Known {
+struct TokenCache {
     version: u64,
-    keys: BTreeMap<TokenId, Held>,
+    keys: BTreeMap<TokenId, CachedToken>,
 }
 
 /// All API keys of a store.
 pub struct Tokens {
     store: Store,
     tokens_max: usize,
-    known: RwLock<Known>,
-    /// One change at a time: what there is is looked at, then changed.
+    known: RwLock<TokenCache>,
+    /// Serialises changes: each reads the cache, then changes it.
     changing: tokio::sync::Mutex<()>,
 }
 
@@ -165,7 +171,7 @@ impl Tokens {
         Ok(true)
     }
 
-    fn load(&self) -> Result<Known, TokenError> {
+    fn load(&self) -> Result<TokenCache, TokenError> {
         let snapshot = self.store.snapshot()?;
         let version = Truth::Tokens.version(&snapshot)?;
         let mut keys = BTreeMap::new();
@@ -175,29 +181,29 @@ impl Tokens {
             let Some((id, _)) = page.value.last() else { break };
             last = Some(*id);
             for (id, key) in page.value {
-                let held = self.store.damage().noted(Held::read(id, key, page.position))?;
+                let held = self.store.damage().noted(CachedToken::read(id, key, page.position))?;
                 keys.insert(id, held);
             }
         }
-        Ok(Known { version, keys })
+        Ok(TokenCache { version, keys })
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
+    fn read(&self) -> RwLockReadGuard<'_, TokenCache> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+    fn write(&self) -> RwLockWriteGuard<'_, TokenCache> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a key, durable when this returns (C-38: with its audit entry). Its secret is in what
-    /// is returned and nowhere else, so a key whose answer is lost is of no use to anybody.
+    /// Makes a key, durable when this returns (C-38: with its audit entry). Its secret is in the
+    /// returned value and nowhere else, so a key whose answer is lost can never be used.
     pub async fn create(
         &self,
         new: &NewToken,
         now: Timestamp,
         actor: &Actor,
-    ) -> Result<MadeToken, TokenError> {
+    ) -> Result<CreatedToken, TokenError> {
         if !is_token_name(&new.name) {
             return Err(TokenError::Name);
         }
@@ -232,11 +238,11 @@ impl Tokens {
             }
         };
         self.store.durable(position).await?;
-        Ok(MadeToken { token, secret })
+        Ok(CreatedToken { token, secret })
     }
 
-    /// Makes a key, or changes it, because of what memory says. None: the store said otherwise, and
-    /// now memory says the same.
+    /// Makes or changes a key, on condition that the cache is as new as the store. `None`: another
+    /// process had changed the keys; the cache is reloaded, and the caller decides again.
     async fn put(
         &self,
         id: TokenId,
@@ -246,8 +252,8 @@ impl Tokens {
         entry: &audit::Entry,
     ) -> Result<Option<Position>, TokenError> {
         let version = self.read().version;
-        // Once it is accepted nothing waits until memory says the same, so that a caller who gives
-        // up in between does no harm.
+        // Between the acceptance of the commit and the change of the cache there is no `await`: a
+        // caller that drops this future cannot leave the cache behind the store.
         match tokens::put(&self.store, version, (id, key), gone, entry).await {
             Ok(position) => {
                 let mut known = self.write();
@@ -255,7 +261,7 @@ impl Tokens {
                 if let Some(gone) = gone {
                     known.keys.remove(&gone);
                 }
-                known.keys.insert(id, Held::new(key.clone(), grant.clone(), position));
+                known.keys.insert(id, CachedToken::new(key.clone(), grant.clone(), position));
                 Ok(Some(position))
             }
             Err(error) if Truth::Tokens.is_behind(&error) && self.refresh()? => Ok(None),
@@ -263,8 +269,8 @@ impl Tokens {
         }
     }
 
-    /// Which key has to go so that there is room for one more: the one that has been over for
-    /// longest. Otherwise those who renew their keys could one day make no more.
+    /// The key to delete to make room for one more: the one that has been over for longest. Without
+    /// this, clients that renew their keys would one day be refused.
     fn room(&self, now: Timestamp) -> Result<Option<TokenId>, TokenError> {
         let keys = &self.read().keys;
         if keys.len() < self.tokens_max {
@@ -286,7 +292,7 @@ impl Tokens {
             let _one = self.changing.lock().await;
             loop {
                 let held = self.read().keys.get(&id).cloned();
-                let Some(Held { mut key, caller, position }) = held else {
+                let Some(CachedToken { mut key, caller, position }) = held else {
                     if self.refresh()? {
                         continue;
                     }
@@ -303,7 +309,7 @@ impl Tokens {
                 }
             }
         };
-        // Of a revocation that was there already too: it may not be on disk yet (D2).
+        // Also for a revocation by an earlier request: it may not be on disk yet (D2).
         self.store.durable(position).await?;
         Ok(Some(token))
     }
@@ -315,9 +321,9 @@ impl Tokens {
             let mut all: Vec<_> = keys.iter().collect();
             all.sort_by_key(|(id, held)| (held.key.created_at, **id));
             let shown =
-                |(id, held): &(&TokenId, &Held)| shown(**id, &held.key, held.caller.grant());
+                |(id, held): &(&TokenId, &CachedToken)| shown(**id, &held.key, held.caller.grant());
             let tokens = all.iter().map(shown).collect();
-            // A key that made room for another went at the position of that one.
+            // A key that was deleted to make room went at the position of the key that replaced it.
             (tokens, keys.values().map(|held| held.position).max())
         };
         if let Some(position) = position {
@@ -326,19 +332,19 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Whom a presented key stands for. Unknown, wrong, revoked and expired are one answer, by one
-    /// path: it hashes once and compares once, whatever is the matter.
+    /// The caller that a presented key stands for. Unknown, wrong, revoked and expired keys take
+    /// one path to one answer: one hash, one comparison.
     pub fn check(&self, presented: &str, now: Timestamp) -> Option<Caller> {
         let (id, hash) = secret::parse(presented)?;
         let known = self.read();
         let held = known.keys.get(&id);
-        let kept = held.map_or(SecretHash::NOBODYS, |held| SecretHash(held.key.secret_sha256));
+        let kept = held.map_or(SecretHash::UNMATCHABLE, |held| SecretHash(held.key.secret_sha256));
         let good = held.is_some_and(|held| self.is_good(held, now));
         let passes = kept.matches(&hash) & Choice::from(u8::from(good));
         held.filter(|_| bool::from(passes)).map(|held| held.caller.clone())
     }
 
-    fn is_good(&self, held: &Held, now: Timestamp) -> bool {
+    fn is_good(&self, held: &CachedToken, now: Timestamp) -> bool {
         let expired = held.key.expires_at.is_some_and(|end| end <= now);
         // A revocation counts when it is durable: a refusal shows it, and a crash must not take
         // back what was shown (D2).

@@ -7,28 +7,28 @@ use indelible_records::tokens::TokenId;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
-/// What every API key begins with: it tells them from session tokens, and lets those who look for
-/// leaked secrets find them.
+/// What every API key begins with: it distinguishes API keys from session tokens, and lets secret
+/// scanners find leaked ones.
 pub const KEY_PREFIX: &str = "ind_";
 
 const SECRET_BYTES: usize = 32;
 /// Its secret as base64url without padding.
 const SECRET_CHARS: usize = 43;
 
-/// What is kept of a secret: its SHA-256. A secret has 256 random bits, so nobody finds it by
-/// trying, and a slow hash would only slow every request.
+/// What is stored of a secret: its SHA-256. A secret has 256 random bits and cannot be guessed, so
+/// a slow hash would only slow every request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct SecretHash(pub(super) [u8; 32]);
 
 impl SecretHash {
-    /// No secret is known that has this one: stands in where an id is not known.
-    pub(super) const NOBODYS: Self = Self([0; 32]);
+    /// Stands in for the hash of an unknown id. No known secret has this hash.
+    pub(super) const UNMATCHABLE: Self = Self([0; 32]);
 
     fn of(secret: &str) -> Self {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
 
-    /// In a time that does not depend on where they differ.
+    /// Compares in constant time.
     pub(super) fn matches(&self, other: &Self) -> Choice {
         self.0.ct_eq(&other.0)
     }
@@ -60,7 +60,7 @@ pub(super) fn parse(presented: &str) -> Option<(TokenId, SecretHash)> {
 #[expect(clippy::disallowed_methods, reason = "secrets come from the system's randomness alone")]
 pub(super) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // A key that somebody could guess is worse than none: better to stop.
+    // An attacker could guess a key made without randomness: better to stop.
     getrandom::fill(&mut bytes).expect("the system has no randomness to give");
     bytes
 }
@@ -101,7 +101,7 @@ mod tests {
     fn hashes() {
         let (_, hash) = mint(TokenId::from_bytes(random()));
         assert!(bool::from(hash.matches(&hash)));
-        assert!(!bool::from(hash.matches(&SecretHash::NOBODYS)));
+        assert!(!bool::from(hash.matches(&SecretHash::UNMATCHABLE)));
         assert_eq!(format!("{hash:?}"), "SecretHash(…)");
     }
 }

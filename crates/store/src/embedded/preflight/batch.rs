@@ -1,9 +1,9 @@
-//! One batch in a journal file as the engine writes it: a start marker (tag, number of items,
-//! sequence number), the items, and an end marker (tag, checksum of the items' bytes, trailer).
+//! One batch in a journal file as fjall writes it: a start marker (tag, number of items, sequence
+//! number), the items, and an end marker (tag, checksum of the items' bytes, trailer).
 //!
-//! Stricter than the engine where our writer is: values are never compressed, keyspaces are never
-//! cleared, a batch has an item, and sequence numbers rise. It is also strict where the engine
-//! would panic: empty keys, and values that point into a blob file.
+//! Stricter than fjall where our writer is: values are never compressed, keyspaces are never
+//! cleared, a batch has an item, and sequence numbers rise. Also strict where fjall would panic:
+//! empty keys, and values that point into a blob file.
 
 use std::io;
 
@@ -26,11 +26,11 @@ const KEY_LENGTH_AT: u64 = 1 + 1 + 1 + 8;
 /// The smallest batch: one item, with a key of one byte and no value.
 pub(super) const BATCH_BYTES_MIN: u64 = START_BYTES + ITEM_BYTES + 1 + END_BYTES;
 
-/// How far a sequence number may be from the one before. Flushes and compactions take some too,
-/// but a server does not live to see so many between two commits: it is a broken number.
+/// How far a sequence number may be from the one before. Flushes and compactions take some too, but
+/// never so many between two commits: a larger step is a broken number.
 pub(super) const SEQNO_STEP_MAX: u64 = 1 << 32;
 
-/// The engine keeps the highest bit for itself.
+/// fjall reserves the highest bit.
 const SEQNO_END: u64 = 1 << 63;
 
 /// A whole batch whose checksum is right.
@@ -49,25 +49,25 @@ pub(super) struct Failure {
     pub(super) from: u64,
     /// The place after the field; for a checksum, after the batch.
     pub(super) to: u64,
-    pub(super) wrong: Wrong,
+    pub(super) wrong: BatchFault,
 }
 
 /// What is wrong with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Wrong {
+pub(super) enum BatchFault {
     #[error("the file ends within a batch")]
     Ends,
-    #[error("{0:#04x} stands where a batch starts")]
+    #[error("found {0:#04x} where a batch must start")]
     NotAStart(u8),
-    #[error("{0:#04x} stands where an item starts")]
+    #[error("found {0:#04x} where an item must start")]
     NotAnItem(u8),
-    #[error("{0:#04x} stands where a batch of {1} items ends")]
+    #[error("found {0:#04x} where a batch of {1} items must end")]
     NotAnEnd(u8, u32),
     #[error("a batch has no items")]
     NoItems,
     #[error("a batch has sequence number {seqno} after {after}")]
     Seqno { seqno: u64, after: u64 },
-    #[error("a batch has sequence number {0}, which the engine never gives")]
+    #[error("a batch has sequence number {0}, which the storage backend never assigns")]
     SeqnoTooLarge(u64),
     #[error("an item is of kind {0}, which is never written")]
     Kind(u8),
@@ -90,7 +90,7 @@ pub(super) enum Wrong {
     },
 }
 
-/// Who wants to know what reading a batch came across.
+/// Is told what reading a batch comes across.
 pub(super) trait Watch {
     /// These bytes were read to find the way through the batch.
     fn field(&mut self, _from: u64, _to: u64) {}
@@ -102,7 +102,7 @@ pub(super) trait Watch {
     fn keyspace(&mut self, _id: u64) {}
 }
 
-/// Nobody.
+/// Ignores it all.
 impl Watch for () {}
 
 /// Reads the batch at `at`, which follows the one with sequence number `after`.
@@ -117,29 +117,29 @@ pub(super) fn read(
     let start = source.bytes(at, START_BYTES as usize)?;
     watch.field(at, at + 1);
     match start.first() {
-        None => return fail(at, 1, Wrong::Ends),
+        None => return fail(at, 1, BatchFault::Ends),
         Some(&byte) if byte != START => {
-            return fail(at, 1, Wrong::NotAStart(byte));
+            return fail(at, 1, BatchFault::NotAStart(byte));
         }
         Some(_) => {}
     }
     watch.field(at, at + START_BYTES);
     let Some((_, fields)) = start.split_first_chunk::<1>() else {
-        return fail(at, START_BYTES, Wrong::Ends);
+        return fail(at, START_BYTES, BatchFault::Ends);
     };
     let (Some(count), Some(seqno)) = (u32_at(fields, 0), u64_at(fields, 4)) else {
-        return fail(at, START_BYTES, Wrong::Ends);
+        return fail(at, START_BYTES, BatchFault::Ends);
     };
     if count == 0 {
-        return fail(at, START_BYTES, Wrong::NoItems);
+        return fail(at, START_BYTES, BatchFault::NoItems);
     }
     if seqno >= SEQNO_END {
-        return fail(at, START_BYTES, Wrong::SeqnoTooLarge(seqno));
+        return fail(at, START_BYTES, BatchFault::SeqnoTooLarge(seqno));
     }
     if let Some(after) = after
         && (seqno <= after || seqno - after > SEQNO_STEP_MAX)
     {
-        return fail(at, START_BYTES, Wrong::Seqno { seqno, after });
+        return fail(at, START_BYTES, BatchFault::Seqno { seqno, after });
     }
 
     let mut place = at + START_BYTES;
@@ -153,24 +153,28 @@ pub(super) fn read(
     let end = source.bytes(place, END_BYTES as usize)?;
     watch.field(place, place + 1);
     match end.first() {
-        None => return fail(place, 1, Wrong::Ends),
+        None => return fail(place, 1, BatchFault::Ends),
         Some(&END) => {}
-        Some(&byte) => return fail(place, 1, Wrong::NotAnEnd(byte, count)),
+        Some(&byte) => return fail(place, 1, BatchFault::NotAnEnd(byte, count)),
     }
     watch.field(place, place + END_BYTES);
     let (Some(expected), Some(trailer)) = (u64_at(end, 1), end.get(9..)) else {
-        return fail(place, END_BYTES, Wrong::Ends);
+        return fail(place, END_BYTES, BatchFault::Ends);
     };
     if (end.len() as u64) < END_BYTES {
-        return fail(place, END_BYTES, Wrong::Ends);
+        return fail(place, END_BYTES, BatchFault::Ends);
     }
     if trailer != TRAILER {
-        return fail(place, END_BYTES, Wrong::Trailer);
+        return fail(place, END_BYTES, BatchFault::Trailer);
     }
     let end = place + END_BYTES;
     let found = source.hash(at + START_BYTES, place)?.digest();
     if found != expected {
-        return Ok(Err(Failure { from: at, to: end, wrong: Wrong::Checksum { found, expected } }));
+        return Ok(Err(Failure {
+            from: at,
+            to: end,
+            wrong: BatchFault::Checksum { found, expected },
+        }));
     }
     Ok(Ok(Batch { end, seqno, items: count }))
 }
@@ -183,9 +187,9 @@ fn item(source: &mut Source, at: u64, watch: &mut impl Watch) -> io::Result<Resu
     let header = source.bytes(at, ITEM_BYTES as usize)?;
     watch.field(at, at + 1);
     match header.first() {
-        None => return fail(1, Wrong::Ends),
+        None => return fail(1, BatchFault::Ends),
         Some(&ITEM) => {}
-        Some(&byte) => return fail(1, Wrong::NotAnItem(byte)),
+        Some(&byte) => return fail(1, BatchFault::NotAnItem(byte)),
     }
     watch.field(at, at + ITEM_BYTES);
     let (Some(&kind), Some(&compression), Some(keyspace), Some(key), Some(value), Some(stored)) = (
@@ -196,29 +200,29 @@ fn item(source: &mut Source, at: u64, watch: &mut impl Watch) -> io::Result<Resu
         u32_at(header, 13),
         u32_at(header, 17),
     ) else {
-        return fail(ITEM_BYTES, Wrong::Ends);
+        return fail(ITEM_BYTES, BatchFault::Ends);
     };
     let removal = match kind {
         0 => false,
         1 | 2 => true,
-        kind => return fail(ITEM_BYTES, Wrong::Kind(kind)),
+        kind => return fail(ITEM_BYTES, BatchFault::Kind(kind)),
     };
     if compression != 0 {
-        return fail(ITEM_BYTES, Wrong::Compressed(compression));
+        return fail(ITEM_BYTES, BatchFault::Compressed(compression));
     }
     if key == 0 {
-        return fail(ITEM_BYTES, Wrong::NoKey);
+        return fail(ITEM_BYTES, BatchFault::NoKey);
     }
     if value != stored {
-        return fail(ITEM_BYTES, Wrong::Lengths(value, stored));
+        return fail(ITEM_BYTES, BatchFault::Lengths(value, stored));
     }
     if removal && value != 0 {
-        return fail(ITEM_BYTES, Wrong::RemovalWithValue(value));
+        return fail(ITEM_BYTES, BatchFault::RemovalWithValue(value));
     }
     let value_at = at + ITEM_BYTES + u64::from(key);
     let end = value_at + u64::from(value);
     if end > len {
-        return fail(end - at, Wrong::Ends);
+        return fail(end - at, BatchFault::Ends);
     }
     watch.item(at);
     watch.value(value_at, end);
@@ -226,10 +230,10 @@ fn item(source: &mut Source, at: u64, watch: &mut impl Watch) -> io::Result<Resu
     Ok(Ok(end))
 }
 
-/// Whether the batch at `at`, whose tag at `place` is wrong, would be whole if that tag were right,
-/// or if one bit were other than it is in the length of a key that led there, of the item at
-/// `item`. No other single bit leads to a place where no tag is: the length of a value is there
-/// twice.
+/// Whether the batch at `at`, whose tag at `place` is wrong, would be whole after one repair:
+/// either that tag is set right, or one bit is changed in the length of the key of the item at
+/// `item`, which led to `place`. No other single bit can lead to a place without a tag, since the
+/// length of a value is stored twice.
 pub(super) fn misled(
     source: &mut Source,
     at: u64,
@@ -256,8 +260,8 @@ pub(super) fn misled(
 /// The largest batch in which a single changed bit is looked for: the time grows with the square.
 const MEND_BYTES_MAX: u64 = 8 * 1024;
 
-/// Whether the batch `from..to`, with a wrong checksum, would be right if one bit of it were
-/// other than it is. By chance that is as good as impossible.
+/// Whether the batch `from..to`, with a wrong checksum, would be right with one bit changed. That
+/// this happens by chance is as good as impossible.
 pub(super) fn one_bit_off(
     source: &mut Source,
     from: u64,
@@ -285,8 +289,8 @@ pub(super) fn one_bit_off(
     Ok(false)
 }
 
-/// Whether the data before `end` closes with an end marker, so that whoever wrote it had come to
-/// the end of a batch.
+/// Whether the data before `end` closes with an end marker, so that fjall had written a batch to
+/// its end.
 pub(super) fn ends_with_end_marker(source: &mut Source, end: u64) -> io::Result<bool> {
     let Some(at) = end.checked_sub(END_BYTES) else { return Ok(false) };
     let marker = source.bytes(at, END_BYTES as usize)?;

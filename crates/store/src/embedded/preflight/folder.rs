@@ -1,5 +1,5 @@
-//! What lies in the engine's folder: its version marker, its journals by number, its keyspaces.
-#![expect(clippy::disallowed_methods, reason = "the engine's files are read before the engine")]
+//! What lies in fjall's folder: its version marker, its journals by number, its keyspaces.
+#![expect(clippy::disallowed_methods, reason = "the backend's files are read before the engine")]
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -33,7 +33,7 @@ pub(super) fn names(folder: &Path) -> Result<Vec<OsString>, PreflightError> {
 pub(super) enum Marker {
     Right,
     Missing,
-    Wrong,
+    BatchFault,
 }
 
 /// Looks at the version marker.
@@ -41,14 +41,14 @@ pub(super) fn marker(folder: &Path) -> Result<Marker, PreflightError> {
     let path = folder.join(VERSION);
     match fs::read(&path) {
         Ok(bytes) if bytes == VERSION_BYTES => Ok(Marker::Right),
-        Ok(_) => Ok(Marker::Wrong),
+        Ok(_) => Ok(Marker::BatchFault),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Marker::Missing),
         Err(source) => Err(PreflightError::Io { path, source }),
     }
 }
 
-/// The journals, oldest first. The engine numbers them one after another and deletes the oldest
-/// first, so one that is missing in between is lost.
+/// The journals, oldest first. fjall numbers them one after another and deletes the oldest first,
+/// so a gap means that a journal was lost.
 pub(super) fn journals(folder: &Path) -> Result<Vec<(u64, PathBuf)>, PreflightError> {
     let mut journals = Vec::new();
     for name in names(folder)? {
@@ -82,7 +82,7 @@ pub(super) fn keyspaces(folder: &Path) -> Result<BTreeSet<u64>, PreflightError> 
     for name in names(&folder)? {
         let path = folder.join(&name);
         if path.is_file() {
-            // The engine passes over it, too.
+            // fjall ignores it, too.
             continue;
         }
         let Some(id) = name.to_str().and_then(|name| name.parse::<u64>().ok()) else {
@@ -95,15 +95,15 @@ pub(super) fn keyspaces(folder: &Path) -> Result<BTreeSet<u64>, PreflightError> 
             complete.insert(id);
         }
     }
-    // It is made before any other. Without it the engine makes a new one, in which no keyspace is
-    // known, and deletes them all.
+    // Keyspace 0 is made before any other. Without it fjall makes a new one, which lists no
+    // keyspaces, and deletes all the others.
     if let Some(other) = other
         && !complete.contains(&tree::META)
     {
         return Err(damaged(
             &folder.join(tree::META.to_string()),
             None,
-            &format!("the list of keyspaces is missing, and there is {}", other.display()),
+            &format!("the list of keyspaces is missing, but {} exists", other.display()),
         ));
     }
     Ok(complete)

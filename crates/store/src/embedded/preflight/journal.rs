@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::batch::{self, Watch};
 use super::source::Source;
-use super::tear::{self, Tail, Verdict};
+use super::tear::{self, Tail, TailKind};
 use super::{JournalFile, PreflightError};
 
 /// How the batches of a file end.
@@ -61,8 +61,8 @@ pub(super) fn read(
     }
     let tail = Tail { at, end, after: progress.after, failure };
     let ending = match tear::judge(path, &mut source, tail).map_err(io)? {
-        Verdict::Torn => Ending::Torn(end),
-        Verdict::Damaged(offset, what) => Ending::Damaged(offset, what),
+        TailKind::Torn => Ending::Torn(end),
+        TailKind::Damaged(offset, what) => Ending::Damaged(offset, what),
     };
     Ok((file, ending))
 }
@@ -70,7 +70,7 @@ pub(super) fn read(
 /// The keyspaces of the batch that is being read.
 #[derive(Default)]
 struct Keyspaces {
-    /// The last one seen: mostly the next one's too, so that the set is seldom asked.
+    /// The last one seen: mostly that of the next item too, which saves a lookup in the set.
     last: Option<u64>,
     seen: BTreeSet<u64>,
 }

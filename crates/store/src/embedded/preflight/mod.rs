@@ -1,22 +1,22 @@
-//! A look at the engine's folder before the engine opens it.
+//! A check of fjall's folder before fjall opens it.
 //!
-//! The engine (fjall) forgives too much for a store that must not lose what it acknowledged: it
-//! ends a journal at the first entry that it cannot read and cuts off all that follows, it makes
-//! a new journal if none is there, and it deletes keyspaces that it takes for unfinished. And it
-//! forgives too little: a write that power loss cut short can keep it from opening, or make it
-//! allocate what a broken length says. So [`examine`] reads the folder first and tells the two
-//! apart: damage is an error, and a torn write is something to [`cut`] off.
+//! fjall forgives too much for a store that must not lose what it acknowledged: it ends a journal
+//! at the first entry that it cannot read and cuts off all that follows, it makes a new journal if
+//! none is there, and it deletes keyspaces that it takes for unfinished. And it forgives too
+//! little: a write that power loss cut short can keep it from opening, or make it allocate what a
+//! broken length says. So [`examine`] reads the folder first and tells the two apart: damage is an
+//! error, and a torn write is something to [`cut`] off.
 //!
-//! It relies on how our writer uses the engine. There is one writer; each commit is one batch,
-//! synced before the next begins; journals are not compressed; keyspaces are never cleared nor
-//! deleted. The engine syncs a journal before it makes the next one, and it makes the next one
-//! only after 64 000 000 bytes.
+//! It relies on how our writer uses fjall. There is one writer; each commit is one batch, synced
+//! before the next begins; journals are not compressed; keyspaces are never cleared nor deleted.
+//! fjall syncs a journal before it makes the next one, and it makes the next one only after 64 000
+//! 000 bytes.
 //!
-//! So only the newest journal can end in a torn write, with one exception: if a commit *fails*
-//! (the disk is full, or a sync returns an error), the engine takes no more commits, but its
-//! workers go on and may still make the next journal. Then the torn write is in the last but one,
-//! and the newest is blank. A blank one may be of any length: it may have been cut off between
-//! being created and being given its size.
+//! So only the newest journal can end in a torn write, with one exception: if a commit *fails* (the
+//! disk is full, or a sync returns an error), fjall takes no more commits, but its workers may
+//! still make the next journal. Then the torn write is in the last but one, and the newest is
+//! blank. A blank journal may have any length: power may be lost between its creation and the
+//! setting of its size.
 
 mod batch;
 mod folder;
@@ -34,10 +34,10 @@ use self::folder::Marker;
 use self::journal::{Ending, Progress};
 pub(crate) use self::unfinished::cut;
 
-/// The engine makes a new journal when the last one is longer than this.
+/// fjall makes a new journal when the last one is longer than this.
 const SEALED_BYTES_MIN: u64 = 64_000_000;
 
-/// What is in the engine's folder.
+/// What is in fjall's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Report {
     /// How far its creation came.
@@ -48,13 +48,13 @@ pub(crate) struct Report {
     pub(crate) torn: Option<TornTail>,
 }
 
-/// How far the creation of an engine's folder came.
+/// How far the creation of fjall's folder came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Nothing of the engine is there. It will create it.
+    /// None of fjall's files are there. fjall will create them.
     Absent,
-    /// The first start was interrupted. Nothing is in there yet, but the engine can neither open
-    /// nor create it.
+    /// The first start was interrupted. Nothing is stored yet, but fjall can neither open nor
+    /// create the folder.
     Unfinished,
     /// It is there.
     Created,
@@ -90,7 +90,7 @@ pub(crate) struct TornTail {
     pub(crate) blank: Vec<PathBuf>,
 }
 
-/// Why the engine must not open the folder.
+/// Why fjall must not open the folder.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PreflightError {
     /// It could not be read.
@@ -126,7 +126,7 @@ fn damaged(path: &Path, offset: Option<u64>, what: &str) -> PreflightError {
     Damage { path: path.to_path_buf(), offset, what: what.to_owned() }.into()
 }
 
-/// Reads the engine's folder, and changes nothing.
+/// Reads fjall's folder, and changes nothing.
 pub(crate) fn examine(folder: &Path) -> Result<Report, PreflightError> {
     let found = folder::journals(folder)?;
     let marker = folder::marker(folder)?;
@@ -138,7 +138,7 @@ pub(crate) fn examine(folder: &Path) -> Result<Report, PreflightError> {
     }
 
     if journals.is_empty() {
-        // The first is made before the marker. Without one the engine starts a new one.
+        // The first journal is made before the marker. Without any, fjall would start a new one.
         return Err(damaged(folder, None, "it has no journal"));
     }
     let keyspaces_path = folder.join(folder::KEYSPACES);
@@ -148,14 +148,14 @@ pub(crate) fn examine(folder: &Path) -> Result<Report, PreflightError> {
     let keyspaces = folder::keyspaces(folder)?;
     let fresh = blank && matches!(found.as_slice(), [(0, _)]);
     if !fresh && !keyspaces.contains(&tree::META) {
-        // The engine makes it right after the marker, and before anything is written.
+        // fjall makes it right after the marker, and before anything is written.
         let path = keyspaces_path.join(tree::META.to_string());
         return Err(damaged(&path, None, "the list of keyspaces is missing"));
     }
     if let Some(missing) = progress.keyspaces.difference(&keyspaces).next() {
-        // The engine passes over items of keyspaces that it does not find.
+        // fjall ignores items of keyspaces that it does not find.
         let path = keyspaces_path.join(missing.to_string());
-        return Err(damaged(&path, None, "it is missing, and a journal has items of it"));
+        return Err(damaged(&path, None, "it is missing, but a journal has items for it"));
     }
     Ok(Report { stage: Stage::Created, journals, torn })
 }
@@ -173,7 +173,8 @@ fn read_journals(found: &[(u64, PathBuf)]) -> Result<Journals, PreflightError> {
             return Err(damaged(path, Some(offset), &what));
         }
         if let Some(torn) = &mut torn {
-            // Whoever wrote this had seen the write before it succeed.
+            // fjall wrote this journal's data only after the write before it had succeeded, so that
+            // write cannot be torn.
             if file.batches > 0 || !matches!(ending, Ending::Clean) {
                 return Err(damaged(
                     &torn.path,
@@ -189,7 +190,7 @@ fn read_journals(found: &[(u64, PathBuf)]) -> Result<Journals, PreflightError> {
             return Err(damaged(
                 path,
                 Some(file.bytes),
-                "its batches end here, but the engine would not have begun the next journal yet",
+                "its batches end here, but the backend would not have begun the next journal yet",
             ));
         }
         journals.push(file);

@@ -1,6 +1,6 @@
 //! A journal file, read through a window of fixed size: whatever lengths the file claims, this is
 //! all the memory that reading it takes.
-#![expect(clippy::disallowed_methods, reason = "the engine's files are read before the engine")]
+#![expect(clippy::disallowed_methods, reason = "the backend's files are read before the engine")]
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -26,7 +26,7 @@ pub(super) struct Source {
     window: Vec<u8>,
     /// Where in the file the window starts.
     window_at: u64,
-    /// A byte that reads as another, and by which bits.
+    /// A byte that reads as changed, and in which bits: to try a repair.
     changed: Option<(u64, u8)>,
 }
 
@@ -105,7 +105,7 @@ impl Source {
         Ok(())
     }
 
-    /// The checksum that the engine keeps for a run of bytes.
+    /// The checksum that fjall keeps for a run of bytes.
     pub(super) fn hash(&mut self, from: u64, to: u64) -> io::Result<Xxh3> {
         let mut hasher = Xxh3::new();
         self.pieces(from, to, |_, piece| hasher.update(piece))?;

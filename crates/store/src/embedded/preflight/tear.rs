@@ -1,12 +1,13 @@
 //! Whether data after the last whole batch of a journal can be a write that power loss cut short.
-//! If it can, it was never acknowledged and may go; if not, it is damage, and nothing may.
+//! If so, it was never acknowledged and may be cut off; if not, it is damage, and nothing may be
+//! cut.
 //!
-//! A disk keeps or loses a write by sectors, and where the engine writes next there were zeros
-//! before. So what a write lost reads as zeros, up to the edge of a sector or the end of the file,
-//! and what it kept reads as it was written. The engine writes a batch of more than a few kilobytes
-//! in several writes, each from the start of some item or of the end marker; where one ends within
-//! a sector, the disk may have the sector as it was between the two. A torn batch is one that fails
-//! *because of* zeros:
+//! A disk keeps or loses a write by sectors, and there were zeros where fjall writes next. So the
+//! lost part of a write reads as zeros, up to the edge of a sector or the end of the file, and the
+//! kept part reads as it was written. fjall writes a batch of more than a few kilobytes in several
+//! writes, each from the start of some item or of the end marker; where one ends within a sector,
+//! the disk may have the sector as it was between the two. A torn batch is one that fails *because
+//! of* zeros:
 //!
 //! - a field that leads through the batch touches a sector that is all zeros (as far as the batch
 //!   has part in the sector), or lies behind the last data of the file; or
@@ -20,7 +21,7 @@
 //! - Anything follows a batch that is broken and yet ends with its end marker.
 //! - The data ends with an end marker, and no sector is lost: the batch was written to its end,
 //!   and one of its lengths is wrong.
-//! - The batch would be whole if one bit were other than it is, or one tag.
+//! - The batch would be whole with one bit changed, or one tag.
 //!
 //! What cannot be told apart: a changed bit in a key or value of the *last* batch, if a value of
 //! that batch has a whole sector of zeros of its own and the batch is too large to try every bit.
@@ -30,7 +31,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use super::batch::{self, BATCH_BYTES_MIN, Batch, Failure, Watch, Wrong};
+use super::batch::{self, BATCH_BYTES_MIN, Batch, BatchFault, Failure, Watch};
 use super::source::{Source, WINDOW, all_zero};
 
 /// What a disk writes whole or not at all. Larger units are multiples of it.
@@ -42,14 +43,14 @@ const SEARCH_BYTES_MAX: u64 = 4 << 30;
 
 /// What the data after the last whole batch is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum TailKind {
     /// A write that did not reach the disk as a whole.
     Torn,
     /// Something else: where, and what.
     Damaged(u64, String),
 }
 
-/// A place after the last whole batch, where data is that is none.
+/// Data after the last whole batch that is not a batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tail {
     /// Where the last whole batch ends.
@@ -63,34 +64,36 @@ pub(super) struct Tail {
 }
 
 /// Judges a tail.
-pub(super) fn judge(path: &Path, source: &mut Source, tail: Tail) -> io::Result<Verdict> {
+pub(super) fn judge(path: &Path, source: &mut Source, tail: Tail) -> io::Result<TailKind> {
     let Tail { at, after, failure, .. } = tail;
     let trail = Trail::follow(source, tail)?;
     if !trail.torn {
-        let whole = matches!(failure.wrong, Wrong::Checksum { .. });
+        let whole = matches!(failure.wrong, BatchFault::Checksum { .. });
         let what = if whole && failure.to < tail.end {
             format!("{}, and more data follows it", failure.wrong)
         } else {
             format!("{}, and no part of it is missing", failure.wrong)
         };
-        return Ok(Verdict::Damaged(failure.from, what));
+        return Ok(TailKind::Damaged(failure.from, what));
     }
-    let no_tag =
-        matches!(failure.wrong, Wrong::NotAStart(_) | Wrong::NotAnItem(_) | Wrong::NotAnEnd(..));
+    let no_tag = matches!(
+        failure.wrong,
+        BatchFault::NotAStart(_) | BatchFault::NotAnItem(_) | BatchFault::NotAnEnd(..)
+    );
     if no_tag && batch::misled(source, at, after, trail.last_item, failure.from)? {
         let what = format!("{}, and the rest of the batch is whole", failure.wrong);
-        return Ok(Verdict::Damaged(failure.from, what));
+        return Ok(TailKind::Damaged(failure.from, what));
     }
     Ok(match follower(path, source, tail, &trail.values)? {
-        Follower::None => Verdict::Torn,
-        Follower::At(found, seqno) => Verdict::Damaged(
+        Follower::None => TailKind::Torn,
+        Follower::At(found, seqno) => TailKind::Damaged(
             failure.from,
             format!(
                 "{}, but a whole batch, with sequence number {seqno}, follows at byte {found}",
                 failure.wrong
             ),
         ),
-        Follower::Unknown => Verdict::Damaged(
+        Follower::Unknown => TailKind::Damaged(
             failure.from,
             format!("{}, and what follows looks too much like batches to tell", failure.wrong),
         ),
@@ -115,7 +118,7 @@ impl Trail {
         let again = batch::read(source, at, after, &mut walk)?;
         debug_assert_eq!(again, Err(failure));
         let Walk { touched, values, last_item, .. } = walk;
-        let torn = if let Wrong::Checksum { found, expected } = failure.wrong {
+        let torn = if let BatchFault::Checksum { found, expected } = failure.wrong {
             failure.to >= end
                 && holes.touch(at, failure.to)
                 && !batch::one_bit_off(source, at, failure.to, found, expected)?
@@ -137,7 +140,7 @@ struct Walk<'a> {
 
 /// Whether a write that should begin here left only zeros in its first sector.
 fn lost_write(source: &mut Source, end: u64, failure: Failure) -> io::Result<bool> {
-    if !matches!(failure.wrong, Wrong::NotAnItem(0) | Wrong::NotAnEnd(0, _)) {
+    if !matches!(failure.wrong, BatchFault::NotAnItem(0) | BatchFault::NotAnEnd(0, _)) {
         return Ok(false);
     }
     let edge = ((failure.from / SECTOR + 1) * SECTOR).min(end);
@@ -195,10 +198,10 @@ enum Follower {
 
 /// Looks for a whole batch after the start of a broken one.
 ///
-/// A value may hold a copy of batches, of a journal that somebody keeps in a payload. Such a copy
-/// is not taken for a batch if it lies within a value of the broken batch *and* does not go on to
-/// the end of the data: the rest of the value, or the end marker, follows it. Both are asked for,
-/// because a wrong length in the broken batch can make real batches look like its value.
+/// A value may hold a copy of batches: a client may keep a journal in a payload. Such a copy is not
+/// taken for a batch if it lies within a value of the broken batch *and* does not reach the end of
+/// the data: the rest of the value, or the end marker, follows it. Both are required, because a
+/// wrong length in the broken batch can make real batches look like its value.
 fn follower(
     path: &Path,
     source: &mut Source,
@@ -222,11 +225,11 @@ fn follower(
                 spent += (WINDOW as u64).max(chain_end - start);
                 place = chain_end;
             }
-            // That a batch starts here was plausible until after its first item's header.
+            // It looked like a batch until after its first item's header, so reading it cost time.
             Err(failure) if failure.from > start + BATCH_BYTES_MIN / 2 => {
                 spent += (WINDOW as u64).max(failure.to - start);
             }
-            Err(Failure { to, wrong: Wrong::Checksum { .. }, .. }) => {
+            Err(Failure { to, wrong: BatchFault::Checksum { .. }, .. }) => {
                 spent += (WINDOW as u64).max(to - start);
             }
             Err(_) => {}

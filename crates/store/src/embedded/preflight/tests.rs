@@ -1,5 +1,5 @@
-//! Folders as the engine writes them, and the same with something wrong.
-#![expect(clippy::disallowed_methods, reason = "the engine's files are made and broken")]
+//! Folders as fjall writes them, and the same with something wrong.
+#![expect(clippy::disallowed_methods, reason = "the backend's files are made and broken")]
 
 mod engine;
 mod flips;
@@ -17,9 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Damage, PreflightError, Report, TornTail, cut, examine};
 
-#[path = "../../../../journal/tests/support/prng.rs"]
-mod prng;
-use prng::Prng;
+use indelible_test_support::Prng;
 
 /// Opens a folder as the store does.
 fn open(folder: &Path) -> (Database, Keyspace) {
@@ -38,7 +36,7 @@ fn commit(database: &Database, rows: &Keyspace, items: &[(&[u8], &[u8])]) {
     batch.commit().unwrap();
 }
 
-/// A batch in the engine's format, with items of the first keyspace.
+/// A batch in fjall's format, with items of the first keyspace.
 fn batch(seqno: u64, items: &[(&[u8], &[u8])]) -> Vec<u8> {
     let mut body = Vec::new();
     for (key, value) in items {
@@ -67,7 +65,7 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
     (0..len).map(|_| random.byte().max(1)).collect()
 }
 
-/// A folder made by the engine, whose journal a test writes.
+/// A folder made by fjall, whose journal a test writes.
 struct Folder {
     folder: TempDir,
 }

@@ -1,15 +1,15 @@
 //! The folder of one keyspace: an LSM tree, whose `current` file names the version file that
 //! lists its tables.
 //!
-//! The engine takes a folder without `current` for one whose creation was interrupted, and
-//! deletes or replaces it; it does not look at the checksum of the version file that `current`
-//! holds; it deletes every table that the version file does not list; and it takes a folder of
-//! blob files that is missing for an empty one. So all of that is checked here.
+//! fjall takes a folder without `current` for one whose creation was interrupted, and deletes or
+//! replaces it; it does not check the checksum of the version file that `current` holds; it deletes
+//! every table that the version file does not list; and it takes a missing folder of blob files for
+//! an empty one. So all of that is checked here.
 //!
-//! Not checked here: what is in the tables, but for those of keyspace 0, which say which keyspaces
-//! there are and are small. Each block of a table has a checksum that the engine checks whenever
-//! it reads the block.
-#![expect(clippy::disallowed_methods, reason = "the engine's files are read before the engine")]
+//! Not checked here: the content of tables, except those of keyspace 0, which list the keyspaces
+//! and are small. Each block of a table has a checksum that fjall checks whenever it reads the
+//! block.
+#![expect(clippy::disallowed_methods, reason = "the backend's files are read before the engine")]
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::source::Source;
 use super::{PreflightError, damaged};
 
-/// The keyspace in which the engine keeps which keyspaces there are.
+/// The keyspace in which fjall lists the keyspaces.
 pub(super) const META: u64 = 0;
 
 const CURRENT: &str = "current";
@@ -78,18 +78,14 @@ fn untouched(folder: &Path) -> Result<bool, PreflightError> {
     for name in [TABLES, BLOBS] {
         let inner = folder.join(name);
         if !super::folder::names(&inner)?.is_empty() {
-            return Err(damaged(&folder.join(CURRENT), None, "it is missing, and there is data"));
+            return Err(damaged(&folder.join(CURRENT), None, "it is missing, but there is data"));
         }
     }
     for name in super::folder::names(folder)? {
         // The first version is written before `current`; a later one only if there is one.
         let version = name.to_str().and_then(|name| name.strip_prefix('v'));
         if version.is_some_and(|version| version != "0") {
-            return Err(damaged(
-                &folder.join(CURRENT),
-                None,
-                "it is missing, and versions are not",
-            ));
+            return Err(damaged(&folder.join(CURRENT), None, "it is missing, but versions exist"));
         }
     }
     Ok(false)
@@ -100,7 +96,7 @@ fn present(path: &Path) -> Result<(), PreflightError> {
         Ok(found) if found.is_file() && found.len() > 0 => Ok(()),
         Ok(_) => Err(damaged(path, None, "it is empty, or not a file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(damaged(path, None, "it is missing, and the current version lists it"))
+            Err(damaged(path, None, "it is missing, but the current version lists it"))
         }
         Err(source) => Err(PreflightError::Io { path: path.to_path_buf(), source }),
     }
@@ -122,7 +118,7 @@ struct Files {
 
 impl Files {
     /// A version file has named sections, a table of contents, and a trailer that says where that
-    /// is. Its checksum is right when this is called: what does not parse is another format.
+    /// is. The caller has checked its checksum, so a file that does not parse has another format.
     fn parse(file: &[u8]) -> Option<Self> {
         let mut files = Self::default();
 

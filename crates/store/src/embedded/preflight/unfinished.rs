@@ -1,6 +1,6 @@
 //! What was begun and never finished: a torn write, which is cut off, and a first start that was
 //! interrupted. Only here is anything changed.
-#![expect(clippy::disallowed_methods, reason = "the engine's files are mended before the engine")]
+#![expect(clippy::disallowed_methods, reason = "the backend's files are mended before the engine")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -26,8 +26,8 @@ pub(crate) fn cut(torn: &TornTail) -> io::Result<()> {
     file.sync_all()
 }
 
-/// How far creation came in a folder whose version marker is not right. The engine writes the
-/// marker after the first journal and the folder of keyspaces, and before anything is in them.
+/// How far creation came in a folder whose version marker is not right. fjall writes the marker
+/// after the first journal and the folder of keyspaces, and before anything is in them.
 pub(super) fn stage(
     folder: &Path,
     marker: &Marker,
@@ -37,10 +37,10 @@ pub(super) fn stage(
     let path = folder.join(VERSION);
     let first_only = matches!(journals, [] | [(0, _)]) && blank;
     if !first_only || !names(&folder.join(KEYSPACES))?.is_empty() {
-        // Without the marker, the engine would create everything anew beside what is there.
+        // Without the marker, fjall would create everything anew beside what is there.
         let what = match marker {
-            Marker::Missing => "it is missing, and there is data",
-            Marker::Right | Marker::Wrong => "it is not a version that this build knows",
+            Marker::Missing => "it is missing, but there is data",
+            Marker::Right | Marker::BatchFault => "it is not a version that this build knows",
         };
         return Err(damaged(&path, None, what));
     }

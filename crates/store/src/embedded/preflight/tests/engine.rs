@@ -1,9 +1,10 @@
-//! Against the engine itself: what it writes is read, and what is cut off it can open.
+//! Against fjall itself: the checks read what fjall writes, and fjall opens what is left after a
+//! cut.
 
 use super::*;
 use crate::embedded::preflight::{SEALED_BYTES_MIN, Stage};
 
-/// What the engine wrote is read batch by batch, before and after it opens the folder again.
+/// What fjall wrote is read batch by batch, before and after fjall opens the folder again.
 #[test]
 fn what_the_engine_wrote_is_clean() {
     let folder = tempfile::tempdir().unwrap();
@@ -28,7 +29,7 @@ fn what_the_engine_wrote_is_clean() {
     }
 }
 
-/// The batches that the tests make by hand are the engine's.
+/// The batches that the tests make by hand are in fjall's format.
 #[test]
 fn the_engine_reads_batches_made_by_hand() {
     let folder = Folder::new();
@@ -79,7 +80,7 @@ fn after_the_cut_the_engine_has_all_before() {
     }
 }
 
-/// The engine rotates journals by itself; what is in the older ones counts, and a bit there too.
+/// fjall rotates journals by itself; batches in the older ones count, and damage there too.
 #[test]
 fn several_journals() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,8 +119,8 @@ fn several_journals() {
     let found = damage(examine(folder.path()));
     assert!(found.what.contains("torn") && found.what.contains("has data"), "{found}");
 
-    // The last batches of an older one are gone as if they had never been, so many that the
-    // engine would not have begun the next. It may begin it late, when the machine is busy.
+    // An older journal lost its last batches, so many that fjall would not have begun the next one.
+    // It may begin it late, when the machine is busy.
     let mut last = used;
     while last as u64 > SEALED_BYTES_MIN {
         last -= batch(1, &[(&[0; 8], &value)]).len();

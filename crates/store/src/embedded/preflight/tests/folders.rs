@@ -115,7 +115,7 @@ fn what_is_changed() {
     }
 }
 
-/// What a crash leaves in the middle of making a keyspace is no damage, and the engine opens it.
+/// What a crash leaves in the middle of making a keyspace is no damage, and fjall opens it.
 #[test]
 fn a_keyspace_that_was_never_finished() {
     let folder = flushed();
@@ -134,7 +134,7 @@ fn a_keyspace_that_was_never_finished() {
     assert_eq!(open(folder.path()).1.len().unwrap(), 2);
 }
 
-/// Names that the engine would panic at, or that hide a journal.
+/// Names that fjall would panic at, or that hide a journal.
 #[test]
 fn strange_names() {
     for name in ["x.jnl", "00.jnl", "1.JNL", "keyspaces/x"] {

@@ -19,7 +19,7 @@ fn a_value_that_holds_a_journal() {
     assert_eq!(folder.torn(&bytes).at, first.len() as u64);
     assert_eq!(folder.torn(&whole[..whole.len() - 5]).at, first.len() as u64);
 
-    // The data ends with the copy. Nobody can tell that these are not batches, so they stay.
+    // The data ends with the copy. It cannot be told from real batches, so it stays.
     let end = first.len() + 13 + 21 + 6 + 900 + copy.len();
     let found = folder.damage(&whole[..end]);
     assert!(!found.what.is_empty());

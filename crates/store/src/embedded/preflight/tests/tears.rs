@@ -91,8 +91,8 @@ fn some_sectors() {
     }
 }
 
-/// The engine writes a large batch in several writes, and the disk may have the sector where two of
-/// them meet as it was between them, whatever else arrived.
+/// fjall writes a large batch in several writes, and the disk may have the sector where two of them
+/// meet as it was between them, whatever else arrived.
 #[test]
 fn between_two_writes() {
     let folder = Folder::new();
@@ -104,7 +104,7 @@ fn between_two_writes() {
         for start in starts.into_iter().chain([end]).map(|start| first.len() + start) {
             let mut bytes = [first.clone(), last()].concat();
             let edge = start.next_multiple_of(SECTOR).min(bytes.len());
-            // One bit, as far as anybody can tell, if all that is lost is a tag.
+            // If only a tag is lost, it looks like one changed bit.
             if bytes[start + 1..edge.max(start + 1)].iter().all(|byte| *byte == 0) {
                 continue;
             }

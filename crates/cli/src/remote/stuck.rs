@@ -1,0 +1,78 @@
+//! `indelible release` and `indelible fail`: for executions that are stuck, which do not go on by
+//! themselves.
+
+use std::io::Write;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::confirm::{Confirmation, confirm};
+use super::decision::{Decision, NoConfirmation};
+use super::errors::short;
+use crate::failure::Failure;
+use crate::print;
+
+const RELEASE: &str = "\
+An execution is stuck when going on could be wrong: its journal does not fit its code, or it brought
+the server down. `indelible show` says why. Released, it tries again; what is still wrong holds it
+again.
+
+Examples:
+  indelible ps --state stuck
+  indelible release 9c4f1a2b --reason 'the disk is mended'";
+
+const FAIL: &str = "\
+Ends an execution that is stuck, and with it what it called. It does not clean up: its code is not
+run again.
+
+Examples:
+  indelible ps --state stuck
+  indelible fail 9c4f1a2b --reason 'refunded by hand'";
+
+/// Let an execution that is stuck go on
+#[derive(Args)]
+#[command(after_long_help = RELEASE)]
+pub(crate) struct Release {
+    #[command(flatten)]
+    decision: Decision<NoConfirmation>,
+}
+
+/// End an execution that is stuck, as failed
+#[derive(Args)]
+#[command(after_long_help = FAIL)]
+pub(crate) struct Fail {
+    #[command(flatten)]
+    decision: Decision<Confirmation>,
+}
+
+#[derive(Serialize)]
+struct DecisionReceipt<'a> {
+    execution_id: &'a str,
+}
+
+impl Release {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
+        let Decision { reason, json, .. } = &self.decision;
+        let (remote, id) = self.decision.find()?;
+        remote.run(remote.client.release(&id, reason))?;
+        said(&id, "continues", *json, out)
+    }
+}
+
+impl Fail {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
+        let Decision { reason, sure, json, .. } = &self.decision;
+        let (remote, id) = self.decision.find()?;
+        confirm(sure, || Ok(format!("end {} as failed?", remote.describe(&id)?)))?;
+        remote.run(remote.client.fail(&id, reason))?;
+        said(&id, "ends as failed", *json, out)
+    }
+}
+
+fn said(id: &str, what: &str, json: bool, out: &mut impl Write) -> Result<(), Failure> {
+    let words = format!(
+        "execution {0} {what}\nhint: see its progress with `indelible show {0}`",
+        short(id)
+    );
+    print::done(DecisionReceipt { execution_id: id }, &words, json, out)
+}

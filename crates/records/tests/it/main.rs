@@ -1,0 +1,9 @@
+//! The rows of everything that is stored: what they say, which belong together, and which go.
+
+mod backup;
+mod beginning;
+mod fixture;
+mod retention;
+mod rows;
+mod slots;
+mod support;

@@ -1,0 +1,3 @@
+//! That the generated bindings are those of the interface.
+
+mod bindings;

@@ -1,0 +1,3 @@
+//! Simulations, run as a test.
+
+mod seeds;
