@@ -62,7 +62,8 @@ fn problems(path: &str, text: &str) -> Vec<String> {
 /// The comment of a line: what follows the first `//` that no string literal holds. A literal over
 /// several lines is taken for code, which at worst finds a word too many.
 fn comment(line: &str) -> Option<&str> {
-    let is_quoted = |at: usize| line[..at].matches('"').count() % 2 == 1;
+    let quotes = |text: &str| text.matches('"').count() - text.matches("\\\"").count();
+    let is_quoted = |at: usize| quotes(&line[..at]) % 2 == 1;
     let (at, _) = line.match_indices("//").find(|(at, _)| !is_quoted(*at))?;
     Some(&line[at..])
 }

@@ -11,7 +11,7 @@ fn charge(card: &str, cents: u64) -> Result<String, Error> {
     Ok(format!("{card}-{cents}"))
 }
 
-/// Takes an order: charges the card, and waits a minute for somebody to say stop.
+/// Takes an order: charges the card, and waits a minute for the signal `stop`.
 #[function]
 fn order(card: &str, cents: u64) -> Result<String, Error> {
     let receipt = charge::call(card, cents).wait()?;

@@ -2,7 +2,7 @@
 
 use indelible_sdk::prelude::*;
 
-/// What somebody wants to spend.
+/// What an employee wants to spend.
 #[derive(Debug, Serialize, Deserialize)]
 struct Expense {
     who: String,

@@ -29,7 +29,7 @@ fn addresses() {
     }
 }
 
-/// A token is not sent in the open, unless somebody insists.
+/// A token is not sent in the open, unless the caller insists.
 #[test]
 fn tokens_in_the_open() {
     let with = |address: &str| Client::builder(address).token("secret-7");
@@ -60,7 +60,7 @@ fn tokens_are_secrets() {
     assert!(shown.contains("eu") && !shown.contains("secret-7"), "{shown}");
 }
 
-/// Options that make no sense are refused; C-3: nobody repeats for longer than servers remember.
+/// Options that make no sense are refused; C-3: no client repeats for longer than servers remember.
 #[test]
 fn options() {
     let builder = || Client::builder("http://[::1]");

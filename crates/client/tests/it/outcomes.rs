@@ -153,7 +153,7 @@ async fn a_failure_says_what_the_request_met() {
             assert_eq!((told, named.as_deref()), (Some(verdict), Some(operation)), "{failure:?}");
         }
     }
-    // Of an execution that others started, nobody here knows.
+    // The client knows nothing of an execution that another one started.
     let peer = Peer::start(vec![problem(&function())]).await;
     let error = peer.client().attach::<u8>(EXECUTION).outcome().await.unwrap_err();
     let CallError::Function(failed) = error else { panic!("{error:?}") };

@@ -165,10 +165,10 @@ async fn retry_after_counts() {
     assert_eq!(peer.seen().len(), 1);
 }
 
-/// Where nobody listens, nothing arrived, and the error says so.
+/// Nothing arrives at a port without a listener, and the error says so.
 #[tokio::test]
 async fn nobody_listens() {
-    // Bound, so that nobody else is given the port; it does not listen.
+    // Bound, so that no other socket is given the port; it does not listen.
     let bound = TcpSocket::new_v4().unwrap();
     bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = bound.local_addr().unwrap();
@@ -183,7 +183,7 @@ async fn nobody_listens() {
 /// certainly did not arrive.
 #[tokio::test]
 async fn the_last_attempt_does_not_speak_for_the_first() {
-    // Keeps the port when nobody listens on it any more.
+    // Keeps the port when its listener is gone.
     let kept = TcpSocket::new_v4().unwrap();
     kept.set_reuseaddr(true).unwrap();
     kept.bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -94,7 +94,7 @@ impl Peer {
     }
 }
 
-/// Retries that nobody has to wait for.
+/// Retries without a wait that a test would notice.
 pub(crate) fn quick() -> Retries {
     Retries {
         total: Duration::from_secs(600),
