@@ -40,10 +40,10 @@ impl Tree {
         };
         match want {
             WaitRequest::Signal(_) | WaitRequest::SignalOr(..) => {
-                self.not_volatile(key, "wait for signals")?
+                self.not_volatile(key, "wait for signals")?;
             }
             WaitRequest::Next(_) | WaitRequest::TakeAll(_) => {
-                self.not_volatile(key, "use join sets")?
+                self.not_volatile(key, "use join sets")?;
             }
             WaitRequest::One(_) | WaitRequest::Any(_) | WaitRequest::All(_) => {}
         }

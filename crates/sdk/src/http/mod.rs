@@ -314,7 +314,7 @@ impl Request {
         match &mut self.policy.reconciler {
             Some(reconciler) => reconciler.settle = micros(time),
             None => {
-                self.problem = Some("the request has a settle time but no reconciler".to_owned())
+                self.problem = Some("the request has a settle time but no reconciler".to_owned());
             }
         }
         self
