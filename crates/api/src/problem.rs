@@ -71,8 +71,7 @@ mod tests {
         let text = serde_json::to_string(&problem).expect("it is JSON");
         assert_eq!(
             text,
-            r#"{"type":"urn:indelible:error:in-flight","title":"The operation is still \
-                 running","status":409,"code":"in-flight","detail":"it goes on","retryable":true}"#
+            r#"{"type":"urn:indelible:error:in-flight","title":"The operation is still running","status":409,"code":"in-flight","detail":"it goes on","retryable":true}"#
         );
         let read: Problem = serde_json::from_str(&text).expect("it reads");
         assert_eq!(read, problem);

@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(written("cbor", hostile, false).unwrap(), hostile);
         assert_eq!(
             written("cbor", "abc", true).unwrap_err(),
-            "error: these are 3 bytes of codec cbor\nhint: redirect standard output to a file, \
+            "error: the return value is 3 bytes of codec cbor, not text\nhint: redirect standard output to a file, \
              or use --json\n"
         );
     }

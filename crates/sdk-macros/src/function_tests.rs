@@ -80,15 +80,15 @@ fn mistakes_in_functions() {
 #[test]
 fn mistakes_in_options() {
     for (options, explained) in [
-        (quote!(idempotent), "no such option"),
+        (quote!(idempotent), "unknown option"),
         (quote!(idem = true), "takes no value"),
         (quote!(idem, idem), "twice"),
         (quote!(retries), "retries = 5"),
         (quote!(retries = forever), "`unbounded`"),
         (quote!(backoff = "1s"), "1s..60s"),
-        (quote!(deadline = 10), "text in quotes"),
-        (quote!(deadline = "10 weeks"), "no duration"),
-        (quote!(name = "a b"), "no name"),
+        (quote!(deadline = 10), "string in quotes"),
+        (quote!(deadline = "10 weeks"), "not a duration"),
+        (quote!(name = "a b"), "is not a valid name"),
     ] {
         let error = why(
             options,

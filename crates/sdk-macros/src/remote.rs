@@ -102,7 +102,7 @@ mod tests {
                 quote!(
                     fn charge(a: u8);
                 ),
-                "say which function",
+                "name the remote function",
             ),
             (quote!(fn charge(a: u8) as "charge";), "component/function"),
             (quote!(fn charge(&self) as "p/charge";), "no `self`"),

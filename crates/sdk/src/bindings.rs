@@ -433,7 +433,7 @@ pub mod indelible {
                 Cancelled,
                 /// It ran differently from what was recorded.
                 Nondeterminism,
-                /// Nobody can know whether it happened.
+                /// It cannot be known whether it happened.
                 Indeterminate,
                 /// It is known not to have happened.
                 NotPerformed,
@@ -684,7 +684,7 @@ pub mod indelible {
                         .finish()
                 }
             }
-            /// What becomes of a request of which nobody can know whether it happened.
+            /// What becomes of a request if it cannot be known whether it happened.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum OnUnknown {
@@ -719,7 +719,7 @@ pub mod indelible {
                     }
                 }
             }
-            /// What may be done when an attempt fails, or nobody knows how it ended. A request that is not
+            /// What may be done when an attempt fails, or it is unknown how it ended. A request that is not
             /// `idem` is never sent again unless it is proven that it was not processed.
             #[derive(Clone)]
             pub struct HttpPolicy {
@@ -734,7 +734,7 @@ pub mod indelible {
                 pub not_processed: ::core::option::Option<_rt::Vec<u16>>,
                 /// Statuses that say nothing about whether it was processed. None: 502 and 504.
                 pub no_answer: ::core::option::Option<_rt::Vec<u16>>,
-                /// Whom to ask first when nobody knows.
+                /// The function to ask first when it is unknown whether the request happened.
                 pub reconciler: ::core::option::Option<Reconciler>,
                 /// What then.
                 pub on_unknown: OnUnknown,
@@ -1053,10 +1053,10 @@ pub mod indelible {
             /// caller ends.
             ///
             /// Its outcome is the answer, whatever its status: a payload of codec 6, whose bytes are a
-            /// version (1), the status as two bytes, the number of headers, for each its name and its value,
-            /// and the body. Numbers of things and lengths before texts are unsigned LEB128. A request that
-            /// could not be sent, or makes no sense, fails as `not-performed`; one of which nobody knows
-            /// whether it happened, as `indeterminate`.
+            /// version (1), the status as two bytes, the number of headers, for each its name and its
+            /// value, and the body. Numbers of things and lengths before texts are unsigned LEB128. A
+            /// request that could not be sent, or makes no sense, fails as `not-performed`; one for which
+            /// it is unknown whether it happened, as `indeterminate`.
             #[allow(async_fn_in_trait)]
             pub fn send_http(request: &HttpRequest, policy: &HttpPolicy) -> Promise {
                 unsafe {

@@ -68,9 +68,11 @@ impl Resolution {
             (
                 How::DidNotHappen,
                 Event::InvokeCompleted { promise_id, result: Outcome::Err(got), .. },
-            ) => *promise_id == self.promise && says(&got.message, "says that it did not happen"),
+            ) => {
+                *promise_id == self.promise && says(&got.message, "reported that it did not happen")
+            }
             (How::RunAgain, Event::InvokeRetrying { promise_id, error, .. }) => {
-                *promise_id == self.promise && says(&error.message, "has it run again")
+                *promise_id == self.promise && says(&error.message, "asked for another attempt")
             }
             _ => false,
         }

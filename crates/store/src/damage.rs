@@ -107,7 +107,7 @@ mod tests {
         let told = told.lock().unwrap();
         assert_eq!((log.places(), told.len()), (PLACES_MAX, PLACES_MAX + 1));
         assert_eq!((told[0].as_str(), told[1].as_str()), ("early", "place 0"));
-        assert!(told[PLACES_MAX].contains("further ones are not told"), "{told:?}");
+        assert!(told[PLACES_MAX].contains("further ones are not reported"), "{told:?}");
     }
 
     /// A place with a long key is cut, between characters.

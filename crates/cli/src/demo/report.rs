@@ -200,15 +200,12 @@ impl Report<'_> {
 fn story(held: &HeldOrder) -> Vec<Line> {
     let HeldOrder { order, why, command, in_the_book, completed, .. } = held;
     let found = match in_the_book {
-        true => "It was in their book, so they typed:",
-        false => "It was not in their book, so they typed:",
+        true => "It was in the book, so they typed:",
+        false => "It was not in the book, so they typed:",
     };
     let mut lines = told(
         format!("{order} was Indeterminate:"),
-        &format!(
-            "{why}. Indelible did not guess. It held the order and asked a person, who looked it \
-             up. {found}"
-        ),
+        &format!("{why}. Indelible did not guess. It held the order and asked a person. {found}"),
     );
     lines.extend(wrapped(command));
     lines.push(if *completed {

@@ -300,11 +300,11 @@ mod tests {
         assert_eq!(failure.code(), 5);
         let id = "01234567-89ab-7fff-bfff-ffffffffffff";
         let failure = explain(lost(Some(Identity::Operation(id.parse().unwrap())), broken()));
-        assert!(failure.to_string().contains(&format!("asked again with --id {id}")), "{failure}");
+        assert!(failure.to_string().contains(&format!("repeat it with --id {id}")), "{failure}");
         // An earlier attempt may have arrived, whatever became of the last.
         let crashed = Lost { may_have_arrived: true, ..lost(key(), away()) };
         let failure = explain(crashed).to_string();
-        assert!(failure.contains("no server answers") && failure.contains("--key 'o-1'"));
+        assert!(failure.contains("no server responds") && failure.contains("--key 'o-1'"));
         let failure = explain(lost(key(), away())).to_string();
         assert!(!failure.contains("--key") && failure.contains("indelible serve"), "{failure}");
     }
@@ -316,16 +316,18 @@ mod tests {
         let explain =
             |identity, source| Error::Transport(lost(identity, source)).explain(&x()).to_string();
         let gone = explain(key(), away());
-        assert!(gone.contains("no server answers at http://x") && gone.contains("indelible serve"));
+        assert!(
+            gone.contains("no server responds at http://x") && gone.contains("indelible serve")
+        );
         let stopping = Some(Box::new(Problem::new(Code::Stopping, "it stops")));
         let unavailable =
             Cause::Unavailable { status: http::StatusCode::SERVICE_UNAVAILABLE, problem: stopping };
         for cause in [broken(), unavailable] {
             let told = explain(key(), cause);
-            assert!(told.contains("look before you ask again") && !told.contains("minted"));
+            assert!(told.contains("check before you repeat it") && !told.contains("minted"));
         }
         let read = explain(None, broken());
-        assert!(!read.contains("may have arrived"), "{read}");
+        assert!(!read.contains("may have been accepted"), "{read}");
     }
 
     /// A caller whose key is refused is not told to get one, but where the refused key comes from.
@@ -335,9 +337,12 @@ mod tests {
             let asked = ServerRequest { key_from: key_from.map(str::to_owned), ..x() };
             refused(&Problem::new(Code::Unauthenticated, "no"), &asked).to_string()
         };
-        assert!(refused(None).contains("the server wants an API key: INDELIBLE_TOKEN"));
+        assert!(refused(None).contains("the server needs an API key: set INDELIBLE_TOKEN"));
         let wrong = refused(Some("of the context prod"));
-        assert!(wrong.contains("the key of the context prod is unknown there"), "{wrong}");
+        assert!(
+            wrong.contains("the key of the context prod is unknown, expired or revoked"),
+            "{wrong}"
+        );
     }
 
     #[test]

@@ -76,13 +76,16 @@ mod tests {
         assert_eq!(first.lines(false), [listening]);
         let lines = first.lines(true);
         assert_eq!(lines[0], listening);
-        assert!(lines[1].starts_with("every program on this machine may call it"), "{lines:?}");
+        assert!(lines[1].starts_with("every program on this machine can call it"), "{lines:?}");
         assert!(lines[2].contains("indelible deploy PATH   ("), "{lines:?}");
         let elsewhere = welcome("http://127.0.0.1:8000", true, true).lines(true);
         assert!(elsewhere[1].contains("--data indelible-data"), "{elsewhere:?}");
         assert!(elsewhere[2].contains("deploy PATH --url http://127.0.0.1:8000 "), "{elsewhere:?}");
         let waits = Welcome { held: (2, true), ..welcome(DEFAULT_URL, false, false) }.lines(false);
-        assert!(waits[1].starts_with("2 or more of its requests wait for a person"), "{waits:?}");
+        assert!(
+            waits[1].starts_with("2 or more effects are held and wait for a person"),
+            "{waits:?}"
+        );
         let later = welcome(DEFAULT_URL, false, false).lines(true);
         assert!(!later.iter().any(|line| line.contains("deploy")), "{later:?}");
     }

@@ -191,7 +191,10 @@ mod tests {
         let found = fs::metadata(&partial).unwrap();
         assert_eq!((found.len(), found.mode() & 0o777), (0, 0o600));
         let second = refused(&file);
-        assert!(second.contains("another process writes") && second.contains("hint: "), "{second}");
+        assert!(
+            second.contains("another process is writing") && second.contains("hint: "),
+            "{second}"
+        );
         first.file.write_all(b"new").unwrap();
         assert!(first.keep(&file, false).unwrap());
         assert_eq!(fs::read(&file).unwrap(), b"new");

@@ -312,7 +312,7 @@ fn a_folder_of_format_1_is_refused() {
     let error = embedded::open(temporary.path(), &indelible_records::TABLES, &options).unwrap_err();
     let older = OpenError::Folder(FolderError::Older { path: temporary.path().into(), found: 1 });
     assert_eq!(error.to_string(), older.to_string());
-    assert!(error.to_string().contains("commit 98696c0 reads it"), "{error}");
+    assert!(error.to_string().contains("commit 98696c0 to read it"), "{error}");
     // Whose process has it open is written down before anything is read.
     fs::write(temporary.path().join("LOCK"), &lock).unwrap();
     assert!(contents() == before, "a refused folder has changed");

@@ -537,7 +537,7 @@ fn what_cannot_be_read_stops_nothing_else() {
             count(&store, indelible_records::EXECUTIONS),
             count(&store, indelible_records::OPERATIONS),
         );
-        let told = said.iter().filter(|said| said.contains("its check does not match")).count();
+        let told = said.iter().filter(|said| said.contains("its checksum does not match")).count();
         match unreadable {
             None => assert_eq!((left, told, failure), ((0, 1), 1, None)),
             Some(table) => {

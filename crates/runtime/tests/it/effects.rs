@@ -382,8 +382,8 @@ fn only_what_is_unresolved_can_be_resolved() {
         .unwrap();
     work(&house);
     let events = house.events(&id).len();
-    conflict(refusal(&house, &first, Resolution::RunAgain), "it is over: NotPerformed");
-    conflict(refusal(&house, &first, Resolution::Happened(answer(200))), "it is over");
+    conflict(refusal(&house, &first, Resolution::RunAgain), "it has already ended: NotPerformed");
+    conflict(refusal(&house, &first, Resolution::Happened(answer(200))), "it has already ended");
     conflict(refusal(&house, &id.child(1), Resolution::DidNotHappen), "in flight");
     assert_eq!(refusal(&house, &id.child(7), Resolution::DidNotHappen), CommandRefusal::Unknown);
     let other = ExecutionId::root_of(indelible_journal::RootHash::from_bytes([1; 32]));
@@ -417,7 +417,7 @@ fn a_late_answer_says_what_nobody_else_has_said() {
     let audited = |house: &House| {
         let store = house.engine().store();
         let all = audit::before(store, Timestamp::MAX, 100).unwrap().value;
-        all.iter().filter(|entry| entry.action == "late answer").count()
+        all.iter().filter(|entry| entry.action == "late response").count()
     };
     let id = house.start("a", "sends", &spec("POST", "open", hold));
     work(&house);

@@ -135,7 +135,7 @@ fn foreign_imports_are_named() {
             "`wasi:clocks/monotonic-clock@0.2.0` is part of WASI",
             "`wasi:cli/environment@0.2.0` is part of WASI",
             "`acme:db/query` is not available to guests",
-            "`indelible:guest/host@0.2.0` is of another version of the contract",
+            "`indelible:guest/host@0.2.0` belongs to another version of the contract",
             "`fetch` is not available to guests",
             "hint: build for wasm32-unknown-unknown",
         ],
@@ -174,12 +174,15 @@ fn another_version_of_the_contract_is_told_apart() {
     let (error, text) = refused(&component(&core, &wit));
     assert!(matches!(error, DeployError::Version { .. }), "{error:?}");
     assert!(text.contains("version 0.2.0 of the SDK's contract"), "{text}");
-    assert!(text.contains("this server knows 0.1: rebuild it with `indelible build`"), "{text}");
+    assert!(text.contains("this server supports 0.1: rebuild it with `indelible build`"), "{text}");
     // With anything else that is wrong, all of it is named.
     let mixed = r#"(component
         (import "indelible:guest/host@0.2.0" (instance (export "now" (func (result u64)))))
         (import "fetch" (func)))"#;
-    check(&wat(mixed), &["`indelible:guest/host@0.2.0` is of another version", "`fetch` is not"]);
+    check(
+        &wat(mixed),
+        &["`indelible:guest/host@0.2.0` belongs to another version", "`fetch` is not available"],
+    );
 }
 
 /// A guest of a later 0.1 runs here as long as it uses what is here.
@@ -250,7 +253,10 @@ fn a_description_that_takes_too_long_is_refused() {
 fn a_description_that_makes_no_sense_is_refused() {
     let check = |functions: &[Function], expected: &str| {
         let source = Source::echo().functions(functions).memory("100");
-        self::check(&source.component(), &["describes itself wrongly: ", expected]);
+        self::check(
+            &source.component(),
+            &["the component's description of itself is invalid: ", expected],
+        );
     };
     let f = || Function::new("f");
     let many: Vec<_> = (0..1_001).map(|n| Function::new(&format!("f{n}"))).collect();
@@ -268,10 +274,10 @@ fn a_description_that_makes_no_sense_is_refused() {
     );
     check(
         &[Function { backoff_base: 0, retries_max: None, ..f() }],
-        "tried again without bound and without a wait",
+        "its retries have neither a limit nor a delay",
     );
     check(&[Function { deadline: Some(0), ..f() }], "its deadline must be above zero");
-    check(&[Function { deadline: Some(u64::MAX), ..f() }], "times are microseconds");
+    check(&[Function { deadline: Some(u64::MAX), ..f() }], "times are in microseconds");
     check(&[Function { input_schema: Some("{".into()), ..f() }], "its input schema is not JSON");
     check(
         &[Function { output_schema: Some("{}{}".into()), ..f() }],

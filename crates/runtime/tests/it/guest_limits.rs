@@ -265,12 +265,12 @@ fn what_is_handed_over_is_bounded() {
     );
     check(
         "(call $await_all (i32.const 8192) (i32.const 10001) (i32.const 512))",
-        "an await of 10001 promises; at most 10000",
+        "awaits 10001 promises at once; at most 10000",
     );
     check(
         "(call $call (i32.const 8192) (i32.const 1) (i32.const 0) (i32.const 0)
            (i32.const 20000000) (i32.const 512))",
-        "handed over more in one call than",
+        "passed more bytes to the host in one call than",
     );
     // One string, many times: little in the guest's memory, much in the host's.
     let alias = "(local $i i32)
@@ -280,7 +280,7 @@ fn what_is_handed_over_is_bounded() {
           (local.set $i (i32.add (local.get $i) (i32.const 1)))
           (br_if $again (i32.lt_u (local.get $i) (i32.const 40000))))
         (call $log (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 1048576) (i32.const 10000))";
-    check(alias, "handed over more in one call than");
+    check(alias, "passed more bytes to the host in one call than");
 }
 
 #[test]

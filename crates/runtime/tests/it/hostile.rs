@@ -114,7 +114,7 @@ fn payloads_have_a_size() {
     check(
         &json!([{ "call_big": ["a", "main", 1_048_576] }]),
         ErrorKind::Trap,
-        &["the input of a call has", "1048576"],
+        &["the input of the call has", "1048576"],
     );
 
     // At the doors of the engine, too: nothing has changed then.

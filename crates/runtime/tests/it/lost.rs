@@ -111,7 +111,7 @@ fn nothing_that_was_shown_is_lost_when_the_disk_fails() {
         {
             let trouble = told.trouble.lock().unwrap();
             assert_eq!(trouble.len(), 1, "{trouble:?}");
-            assert!(trouble[0].contains("store has stopped, and the engine"), "{trouble:?}");
+            assert!(trouble[0].contains("store and engine have stopped"), "{trouble:?}");
             assert!(told.stuck.lock().unwrap().is_empty());
         }
         if commits == 150 {

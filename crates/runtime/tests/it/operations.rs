@@ -185,7 +185,7 @@ fn starts_are_checked() {
     assert_eq!(start("nowhere/main"), "no component \"nowhere\" is deployed");
     assert_eq!(
         start("script/mian"),
-        "the component \"script\" has no function \"mian\"; it has idem, main, plain, reconcile"
+        "the component \"script\" has no function \"mian\"; its functions: idem, main, plain, reconcile"
     );
 }
 

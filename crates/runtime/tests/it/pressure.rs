@@ -228,7 +228,10 @@ fn rows_of_unknown_rooms_stop_nothing() {
     // So many places are told; all rows are still there for a person to look at.
     assert_eq!(house.engine().store().damage().places(), indelible_store::PLACES_MAX);
     let trouble = house.told.trouble.lock().unwrap();
-    assert!(trouble.iter().any(|what| what.contains("no room that is known")), "{trouble:?}");
+    assert!(
+        trouble.iter().any(|what| what.contains("it belongs to an unknown room")),
+        "{trouble:?}"
+    );
     assert!(trouble.len() <= indelible_store::PLACES_MAX + 1, "{}", trouble.len());
     let left = queue::next(house.engine().store(), None, 1_000).unwrap().value;
     assert_eq!(left.len(), 300);

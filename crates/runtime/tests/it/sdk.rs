@@ -176,7 +176,7 @@ fn cancelling() {
         house.cancel(&id);
         house.work_through();
         let Ending::Cancelled(reason) = house.ending(&id) else { panic!() };
-        assert!(reason.contains("its time to clean up is over"), "{reason}");
+        assert!(reason.contains("the time limit for cleaning up passed"), "{reason}");
 
         let (id, ending) = house.run("leaves_running", "3600000");
         assert_eq!(returned(&ending), "\"left\"");

@@ -340,7 +340,7 @@ fn is_cancelled(ending: &Ending, reason: &str) -> bool {
 fn is_cancelled_unknown(recorded: &Recorded) -> bool {
     let Some((.., asked)) = &recorded.cancel else { return false };
     let why = if asked.is_empty() { String::new() } else { format!(" ({asked})") };
-    let begins = format!("the execution was cancelled{why}, and nobody knows");
+    let begins = format!("the execution was cancelled{why}, and the outcome of");
     recorded.is_unknown_since_cancel()
         && matches!(&recorded.ending, Ending::Failed(error)
             if error.kind == ErrorKind::Indeterminate && error.message.starts_with(&begins))

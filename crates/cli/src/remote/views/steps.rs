@@ -400,8 +400,8 @@ mod tests {
 +0.000910s  sleep 1m                                                             ─>  … 90us
 +0.000920s  signal go                                                            ─>  … 80us
 
-█ running   ─ waiting   ░ scheduled   · before a retry   > not ended
-? outcome unknown   ⊘ cancelled
+█ running   ─ waiting   ░ scheduled   · before a retry   > not ended   ? outcome unknown
+⊘ cancelled
 ");
     }
 

@@ -170,15 +170,15 @@ OTHER = \"file:run/other\"
     fn a_file_is_read_strictly() {
         for (from, to, says, hint) in [
             ("listen", "listn", "listn: unknown key", "did you mean `listen`?"),
-            ("[tls]\ncert", "[tls]\ncrt", "tls.crt: there is no", "did you mean `tls.cert`?"),
-            ("[retention]", "[retentions]", "retentions: there is no", "did you mean `retention`?"),
-            ("[tls]\n", "cert = \"x\"\n[tls]\n", "cert: there is no", "did you mean `tls.cert`?"),
-            ("keys", "colour", "colour: there is no", "configuration.md"),
-            ("keys", "\"tls.cert\"", "\"tls.cert\": there is no", "did you mean `tls.cert`?"),
+            ("[tls]\ncert", "[tls]\ncrt", "tls.crt: unknown key", "did you mean `tls.cert`?"),
+            ("[retention]", "[retentions]", "retentions: unknown key", "did you mean `retention`?"),
+            ("[tls]\n", "cert = \"x\"\n[tls]\n", "cert: unknown key", "did you mean `tls.cert`?"),
+            ("keys", "colour", "colour: unknown key", "configuration.md"),
+            ("keys", "\"tls.cert\"", "\"tls.cert\": unknown key", "did you mean `tls.cert`?"),
             ("[\"private\"]", "[\"moon\"]", "components.shop.networks: ", "loopback"),
             ("api.example.com", "http://x y", "components.shop.hosts: ", "api.example.com"),
-            ("env:SHOP_API_KEY", "hunter2", "secrets.API_KEY: it does not say", "env:VARIABLE"),
-            ("\"env:SHOP_API_KEY\"", "7", "secrets.API_KEY: it does not say", "env:VARIABLE"),
+            ("env:SHOP_API_KEY", "hunter2", "secrets.API_KEY: the source of the", "env:VARIABLE"),
+            ("\"env:SHOP_API_KEY\"", "7", "secrets.API_KEY: the source of the", "env:VARIABLE"),
             ("API_KEY = ", "ELSE = ", "components.shop.secrets: API_KEY is not", "[secrets]"),
         ] {
             assert!(GOOD.contains(from), "{from}");
@@ -208,7 +208,7 @@ OTHER = \"file:run/other\"
         }
         let problems = parsed("tls = 1\nretention = \"x\"\n").unwrap_err();
         let said: Vec<_> = problems.iter().map(|problem| problem.what.as_str()).collect();
-        let table = |name| format!("conf/indelible.toml: {name}: it is a table");
+        let table = |name| format!("conf/indelible.toml: {name}: it must be a table");
         assert_eq!(said, [table("retention"), table("tls")]);
     }
 

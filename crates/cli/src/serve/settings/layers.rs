@@ -208,10 +208,10 @@ mod tests {
         assert_eq!(
             said,
             [
-                "indelible.toml: retention.completed: \"30 parsecs\" is no duration",
-                "indelible.toml: listen: \"here\" is no address",
-                "INDELIBLE_LISTEN: \"there\" is no address",
-                "--listen: \"everywhere\" is no address",
+                "indelible.toml: retention.completed: \"30 parsecs\" is not a valid duration",
+                "indelible.toml: listen: \"here\" is not a valid address",
+                "INDELIBLE_LISTEN: \"there\" is not a valid address",
+                "--listen: \"everywhere\" is not a valid address",
             ]
         );
     }

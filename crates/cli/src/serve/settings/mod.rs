@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(of_others.code(), 1);
         assert_eq!(
             of_others.to_string(),
-            "error: INDELIBLE_LISTEN: \"x\" is no address\n\
+            "error: INDELIBLE_LISTEN: \"x\" is not a valid address\n\
              hint: an IP address and a port, as 127.0.0.1:7070 or [::1]:7070\n"
         );
         // Several mistakes are reported at once, with a hint for each kind.

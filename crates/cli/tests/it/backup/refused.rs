@@ -64,10 +64,10 @@ fn cut_off() {
     let ends = ends(&place.good);
     assert!(ends.len() > 15, "{ends:?}");
     for end in &ends[..ends.len() - 1] {
-        place.refuses(&place.good[..*end], "cut off");
+        place.refuses(&place.good[..*end], "it is incomplete");
     }
     for within in [1, 16, 20, 43, 45, place.good.len() / 2, place.good.len() - 1] {
-        place.refuses(&place.good[..within], "cut off");
+        place.refuses(&place.good[..within], "it is incomplete");
     }
 }
 
@@ -94,9 +94,9 @@ fn damaged() {
 #[test]
 fn not_a_backup() {
     let place = Place::new();
-    place.refuses(b"", "no backup");
-    place.refuses(b"hello", "no backup");
-    place.refuses(&[0; 100_000], "no backup");
+    place.refuses(b"", "it is not a backup");
+    place.refuses(b"hello", "it is not a backup");
+    place.refuses(&[0; 100_000], "it is not a backup");
     let mut newer = place.good.clone();
     newer[19] = 3;
     place.refuses(&newer, "format 3");
@@ -129,7 +129,7 @@ fn folders_that_are_taken() {
     let aside = place.at("made.partial");
     fs::create_dir(&aside).unwrap();
     fs::write(aside.join("precious"), "x").unwrap();
-    store(&[&"restore", &file, &made]).refused(1, "is there already");
+    store(&[&"restore", &file, &made]).refused(1, "already exists");
     assert_eq!(names(&aside), ["precious"]);
     fs::remove_dir_all(&aside).unwrap();
     // One that another process is making.
@@ -174,7 +174,7 @@ fn a_backup_of_what_was_damaged() {
         let all: [&dyn AsRef<std::ffi::OsStr>; 3] = [&"restore", &file, &made];
         store(&[&all[..], arguments].concat())
     };
-    restore(&[]).refused(1, "does not fit together (1 problem)");
+    restore(&[]).refused(1, "its contents are inconsistent (1 problem)");
     assert_eq!(names(folder.path()), ["data", "file"]);
     let made = restore(&[&"--despite-problems", &"--json"]).json();
     assert_eq!((&made["problems_count"], &made["rows"]), (&1.into(), &1.into()));

@@ -50,7 +50,7 @@ fn backups_are_for_admins() {
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&file).unwrap());
     assert_eq!(mode & 0o077, 0);
     // A file that is there is replaced only if that was said.
-    ask(&kept(&admin)).refused(1, "is there already");
+    ask(&kept(&admin)).refused(1, "already exists");
     assert_eq!(std::fs::read(&file).unwrap(), bytes);
     let forced =
         store(&[&"backup", &file, &"--force", &"--url", &url, &"--token-file", &kept(&admin)]);
@@ -62,8 +62,8 @@ fn backups_are_for_admins() {
     nobody.down();
     let other = folder.path().join("other");
     let said = store(&[&"backup", &other, &"--url", &nobody.url("")]);
-    said.refused(5, "no server answers");
-    said.refused(5, "--data DIR takes a data folder");
+    said.refused(5, "no server responds");
+    said.refused(5, "with --data DIR");
     // A backup is of everything, whatever the namespace.
     assert_eq!(store(&[&"backup", &other, &"--url", &url, &"--namespace", &"eu"]).code, Some(2));
     assert_eq!(super::names(folder.path()), ["data", "file", "token"]);
@@ -118,11 +118,11 @@ fn a_broken_answer_leaves_nothing() {
     let good = std::fs::read(good).unwrap();
     let cases: [(&[u8], usize, i32, &str); 4] = [
         // Less than was announced.
-        (&good[..good.len() / 2], good.len(), 5, "no answer from"),
+        (&good[..good.len() / 2], good.len(), 5, "no response from"),
         // All that was announced, and not all of it.
-        (&good[..good.len() / 2], good.len() / 2, 1, "cut off"),
-        (b"not what was asked for", 22, 1, "no backup"),
-        (b"", 0, 1, "no backup"),
+        (&good[..good.len() / 2], good.len() / 2, 1, "it is incomplete"),
+        (b"not what was asked for", 22, 1, "it is not a backup"),
+        (b"", 0, 1, "it is not a backup"),
     ];
     for (body, announced, code, words) in cases {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -149,7 +149,7 @@ fn bad_arguments_change_nothing() {
         ("--load 0", 2, "invalid value '0' for '--load <N>'"),
         ("--workload fly", 2, "invalid value 'fly' for '--workload <LIST>'"),
         ("--keep", 2, "--dir <DIR>"),
-        ("--dir full", 1, "error: cannot use the folder full: it is not empty\nhint: name a"),
+        ("--dir full", 1, "error: cannot use the folder full: it is not empty\nhint: give an"),
         ("--dir full --keep", 1, "error: cannot use the folder full: it is not empty\nhint:"),
         ("--dir full/precious", 1, "error: cannot use the folder full/precious: "),
     ];

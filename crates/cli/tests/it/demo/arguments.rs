@@ -35,7 +35,7 @@ fn a_folder_that_is_not_empty() {
     let output = house.run(&["--keep", "mine"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("it is not empty") && said.contains("hint: --keep takes"), "{said}");
+    assert!(said.contains("it is not empty") && said.contains("hint: --keep needs"), "{said}");
     assert_eq!(fs::read_to_string(folder.join("letter")).unwrap(), "dear");
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     let output = house.run(&["--keep", "mine/letter"]);
@@ -50,7 +50,7 @@ fn no_temporary_folder() {
     let output = house.demo(&[]).env("TMPDIR", "/nowhere/at/all").output().unwrap();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("/nowhere/at/all") && said.contains("hint: let TMPDIR name"), "{said}");
+    assert!(said.contains("/nowhere/at/all") && said.contains("hint: set TMPDIR to"), "{said}");
     assert!(output.stdout.is_empty());
 }
 

@@ -82,7 +82,7 @@ fn lines_for_a_pipe_and_a_folder_to_keep() {
         "kill -9 (1 of 1)",
         "each order goes on where it was",
         "was it charged? their service cannot say",
-        "nobody can know, so it is held",
+        "the outcome is unknown, so it is held",
         "a person looked it up and said: happened",
         "it goes on with what is not marked done",
         "the card is charged twice",

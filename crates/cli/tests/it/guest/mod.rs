@@ -52,8 +52,8 @@ fn refusals() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("taken")).unwrap();
     for (name, why) in [
-        ("taken", "error: taken exists already\n"),
-        ("Order", "error: `Order` cannot be the name of a project"),
+        ("taken", "error: taken already exists\n"),
+        ("Order", "error: invalid project name `Order`"),
         ("fn", "it is a keyword of Rust"),
     ] {
         let output = indelible(&["new", name], folder.path());

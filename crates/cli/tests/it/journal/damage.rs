@@ -136,8 +136,8 @@ fn a_refused_first_event_is_shown_without_times() {
         let ran = journal(arguments, &file);
         assert_eq!(ran.stdout, expected);
         ran.wrong(
-            "error: standard input, line 1: S-1 at sequence 0: the event says sequence 1, but it \
-             would be number 0\n",
+            "error: standard input, line 1: S-1 at sequence 0: the event has sequence 1, but 0 \
+             is next\n",
         );
     }
     let document = journal(&["show", "-", "--timeline", "--json"], &file).json();

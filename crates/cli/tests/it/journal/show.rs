@@ -183,7 +183,7 @@ fn two_attempts_of_one_execution_must_be_told_apart() {
     let (file, key) = (format!("{file}{again}"), greet("1").key().clone());
     let prefix = &key.to_string()[..8];
     journal(&["show", "-", "--execution", prefix], &file).wrong(&format!(
-        "error: `{prefix}` means 2 executions in standard input\n  {key}  greet  Running\n  \
+        "error: `{prefix}` matches 2 executions in standard input\n  {key}  greet  Running\n  \
          {}  greet  Running\n\
          hint: give more digits, or add the attempts after an @\n",
         key.next_attempt().unwrap()
@@ -220,7 +220,7 @@ fn an_execution_may_be_named_as_tables_name_it() {
     }
     let ran =
         journal(&["show", "-", "--execution", "root"], &(script.lines() + &greet("2").lines()));
-    assert!(ran.stderr.starts_with("error: `root` means 2 executions in"), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error: `root` matches 2 executions in"), "{}", ran.stderr);
     let ran = journal(&["show", "-", "--execution", ""], &script.lines());
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
 }

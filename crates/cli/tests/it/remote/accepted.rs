@@ -144,6 +144,6 @@ fn silence_is_told() {
     let server = Played::start(vec![busy(), busy(), busy(), busy(), returned()], vec![]);
     let said = User::new().run(&["call", "shop/order", "--url", &server.url]);
     assert_eq!((said.code, said.stdout.as_str()), (0, "7\n"), "{}", said.stderr);
-    assert_eq!(said.stderr.matches("asking again for 60 seconds").count(), 1, "{}", said.stderr);
-    assert!(said.stderr.contains("no answer from http://127.0.0.1:"), "{}", said.stderr);
+    assert_eq!(said.stderr.matches("retrying for 60 seconds").count(), 1, "{}", said.stderr);
+    assert!(said.stderr.contains("no response from http://127.0.0.1:"), "{}", said.stderr);
 }

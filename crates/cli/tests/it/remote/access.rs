@@ -21,7 +21,7 @@ fn from_the_first_key_to_a_revoked_one() {
         [SECRET]
         ---
         [KEY]  ops  admin  *  for ever
-        this is shown once; it is used as INDELIBLE_TOKEN, as --token-file, or by
+        this key is shown only once; use it as INDELIBLE_TOKEN, with --token-file, or with
           indelible context add NAME --url URL --token-stdin
         ",
     );
@@ -38,7 +38,7 @@ fn from_the_first_key_to_a_revoked_one() {
         [SECRET]
         ---
         [KEY]  shop  call  eu  for ever
-        this is shown once; it is used as INDELIBLE_TOKEN, as --token-file, or by
+        this key is shown only once; use it as INDELIBLE_TOKEN, with --token-file, or with
           indelible context add NAME --url URL --token-stdin
         ",
     );
@@ -64,7 +64,7 @@ fn from_the_first_key_to_a_revoked_one() {
     refused(&shop.run(&["audit"]), "(forbidden)");
     refused(&shop.run(&["cancel", "last", "--yes"]), "(forbidden)");
     let elsewhere = shop.run(&["call", "order", order, "--namespace", "us"]);
-    refused(&elsewhere, "does not belong to the namespace");
+    refused(&elsewhere, "does not permit the namespace");
 
     // Without a key, and with one that the server does not know.
     User::of(&house.server).run(&["functions"]).check(

@@ -61,7 +61,7 @@ fn no_server() {
     ] {
         let said = user.run(&[arguments, &["--url", &url]].concat());
         assert_eq!(said.code, 5, "{}", said.stderr);
-        assert!(said.stderr.contains("--data DIR takes a data folder"), "{}", said.stderr);
+        assert!(said.stderr.contains("with --data DIR"), "{}", said.stderr);
     }
 }
 
@@ -92,7 +92,7 @@ fn something_else_than_indelible() {
     );
     let said = user.run(&["functions", "--url", &stranger(b"SSH-2.0-OpenSSH_9.9\r\n")]);
     assert_eq!(said.code, 5);
-    assert!(said.stderr.contains("does not answer as an Indelible server does"), "{}", said.stderr);
+    assert!(said.stderr.contains("does not respond like an Indelible server"), "{}", said.stderr);
 }
 
 /// An address that makes no sense, and a token that would travel in the open: nothing is sent.
@@ -191,7 +191,7 @@ fn contexts() {
         "
         ---
         nothing is deployed yet
-        hint: `indelible deploy PATH` does it
+        hint: deploy a component with `indelible deploy PATH`
         ",
     );
     user.run(&["functions", "--context", "pord"]).check(

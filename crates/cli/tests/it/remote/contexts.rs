@@ -131,7 +131,7 @@ fn what_cannot_be_used_is_not_remembered() {
     let cases: [(&[&str], &str); 6] = [
         (&["--url", "localhost:7070"], "it must begin with http:// or https://"),
         (&["--url", "http://192.0.2.1", "--token-stdin"], "a token is not sent over plain http"),
-        (&["--url", URL, "--token-stdin"], "a token has printable ASCII characters"),
+        (&["--url", URL, "--token-stdin"], "use printable ASCII characters"),
         (&["--url", URL, "--namespace", "Not One"], "namespace"),
         (&["--url", URL, "--ca", "absent.pem"], "cannot read the certificates"),
         (&["--url", URL, "--ca", "empty.pem"], "no certificates were found"),

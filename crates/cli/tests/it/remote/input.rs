@@ -2,7 +2,7 @@
 
 use super::kit::{House, User};
 
-/// What is no JSON, too large, or not there, is told before a server is asked: there is none here.
+/// What is not JSON, too large, or not there, is told before a server is asked: there is none here.
 #[test]
 fn refused_before_anything_is_sent() {
     let user = User::new();
@@ -12,7 +12,7 @@ fn refused_before_anything_is_sent() {
         2,
         "
         ---
-        error: the input is no JSON: key must be a string at line 1 column 2
+        error: the input is not JSON: key must be a string at line 1 column 2
         hint: quote it for the shell: '{\"id\": 1}', or '\"text\"'; nothing was sent
         ",
     );
@@ -20,7 +20,7 @@ fn refused_before_anything_is_sent() {
         2,
         "
         ---
-        error: [FOLDER]/small.json is no JSON: EOF while parsing a value at line 1 column 5
+        error: [FOLDER]/small.json is not JSON: EOF while parsing a value at line 1 column 5
         hint: quote it for the shell: '{\"id\": 1}', or '\"text\"'; nothing was sent
         ",
     );
@@ -28,7 +28,7 @@ fn refused_before_anything_is_sent() {
         2,
         "
         ---
-        error: standard input is no JSON: expected value at line 1 column 1
+        error: standard input is not JSON: expected value at line 1 column 1
         hint: quote it for the shell: '{\"id\": 1}', or '\"text\"'; nothing was sent
         ",
     );
@@ -51,7 +51,7 @@ fn refused_before_anything_is_sent() {
     );
     let said = user.run(&["call", "shop/"]);
     assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("a function looks like order-saga/order"), "{}", said.stderr);
+    assert!(said.stderr.contains("give a function as order-saga/order"), "{}", said.stderr);
     let said = user.run(&["call", "shop/order", "--key", "k", "--id", "7"]);
     assert_eq!(said.code, 2);
     let said = user.run(&["cancel", "9c4f"]);

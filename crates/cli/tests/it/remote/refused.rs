@@ -47,7 +47,7 @@ fn what_there_is_not() {
         1,
         "
         ---
-        error: the component \"shop\" has no function \"zebra\"; it has charge, order, recall, refund, release, reserve, ship (no-such-function)
+        error: the component \"shop\" has no function \"zebra\"; its functions: charge, order, recall, refund, release, reserve, ship (no-such-function)
         hint: `indelible functions` lists what can be called
         ",
     );
@@ -157,7 +157,7 @@ fn what_cannot_be_deployed() {
         1,
         "
         ---
-        error: \"my shop\" cannot be the name of a component: invalid component name: use 1 to \
+        error: invalid component name \"my shop\": invalid component name: use 1 to \
              64 letters, digits, `-`, `_` and `.`, beginning with a letter or digit
         hint: choose another name with --name; nothing was deployed
         ",

@@ -79,7 +79,7 @@ fn an_operator_confirms_the_clock() {
     assert_eq!(lag(&server) / 86_400, 39);
 
     let confirm = ["retention", "confirm", "--yes", "--reason", "the machine was off"];
-    user.run(&confirm).check(0, "---\nconfirmed; the retention clock is what the wall clock says");
+    user.run(&confirm).check(0, "---\nconfirmed; the retention clock now equals the wall clock");
     assert_eq!(lag(&server), 0);
     let shown = user.json(&["retention", "clock"]);
     assert_eq!(shown["lag_seconds"], 0, "{shown}");

@@ -52,7 +52,7 @@ fn an_interrupted_wait() {
     let mut child = terminal.start(&user, &["call", "approve", EXPENSE, "--key", "e-1"]);
     let mut lines = terminal.lines();
     let line = lines.next().unwrap();
-    let waiting = " goes on; waiting (Ctrl-C stops waiting, not the execution)";
+    let waiting = " is running; waiting (Ctrl-C stops waiting, not the execution)";
     assert!(line.starts_with("execution ") && line.ends_with(waiting), "{line}");
     let id = line.split(' ').nth(1).unwrap().to_owned();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();

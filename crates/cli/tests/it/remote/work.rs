@@ -109,7 +109,7 @@ fn from_a_new_project_to_a_call() {
         "
         ---
         this is the error of an earlier call with the same key or id
-        error: it failed: UserError: stopped after card 1-500: too dear
+        error: the function failed: UserError: stopped after card 1-500: too dear
         hint: see its steps with `indelible show [SHORT]`
         ",
     );
@@ -117,7 +117,7 @@ fn from_a_new_project_to_a_call() {
         1,
         "
         ---
-        error: the execution has already ended: it has failed (wrong-state)
+        error: the execution has already ended: it failed (wrong-state)
         hint: see its state with `indelible show EXECUTION`
         ",
     );

@@ -114,7 +114,7 @@ fn a_secret_is_found_in_a_headers_name_and_must_be_long_enough() {
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains("the secret `KEY` has fewer than 8 bytes"), "{said}");
-    assert!(said.contains("hint: take a longer secret") && !said.contains("hunter2"), "{said}");
+    assert!(said.contains("hint: use a longer secret") && !said.contains("hunter2"), "{said}");
     assert_eq!(walk(folder.path()), [""; 0].map(std::path::PathBuf::from));
 
     let output = send(VALUE);
@@ -158,7 +158,7 @@ fn a_proxy_is_used_if_that_is_said() {
 
     let wrong = send("wrong", "socks5://p", &["--proxy-from-environment"]);
     assert_eq!(wrong.status.code(), Some(1));
-    assert!(text(&wrong.stderr).contains("hint: it is a variable of the environment"));
+    assert!(text(&wrong.stderr).contains("hint: correct the environment variable"));
 }
 
 fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
@@ -188,7 +188,7 @@ fn a_person_resolves_what_is_held() {
         .unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(said.any(|line| line.unwrap().starts_with("waits POST http://127.0.0.1")));
-    assert!(said.next().unwrap().unwrap().contains("look at the other side"));
+    assert!(said.next().unwrap().unwrap().contains("check the other service"));
     let how = said.next().unwrap().unwrap();
     assert!(how.contains("indelible resolve") && how.contains("--data indelible-data"), "{how}");
     child.kill().unwrap();
@@ -211,7 +211,7 @@ fn a_person_resolves_what_is_held() {
     };
     let part = resolve(&[&promise[..8], "did-not-happen", "--reason", "x"]);
     assert_eq!(part.status.code(), Some(2));
-    assert!(text(&part.stderr).contains("by its whole id"), "{}", text(&part.stderr));
+    assert!(text(&part.stderr).contains("give the whole id"), "{}", text(&part.stderr));
     let nonsense = resolve(&["7", "did-not-happen", "--reason", "x"]);
     assert_eq!(nonsense.status.code(), Some(2));
     let no_reason = resolve(&[promise, "did-not-happen"]);

@@ -42,7 +42,7 @@ fn a_function_returns() {
     assert!(text(&again.stderr).contains("has ended, with this outcome"));
     let other = run(folder.path(), "order-saga", &["order", "null", "--id", "o-1"]);
     assert_eq!(other.status.code(), Some(1));
-    assert!(text(&other.stderr).contains("used before"), "{}", text(&other.stderr));
+    assert!(text(&other.stderr).contains("already used"), "{}", text(&other.stderr));
 }
 
 #[test]
@@ -53,7 +53,9 @@ fn a_function_fails() {
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(3), ""));
     let said = text(&output.stderr);
     assert!(
-        said.contains("error: it failed: UserError: ship: the carrier does not take glass"),
+        said.contains(
+            "error: the function failed: UserError: ship: the carrier does not take glass"
+        ),
         "{said}"
     );
     assert!(said.contains("refunded receipt=receipt o-1-500"), "{said}");
@@ -102,8 +104,8 @@ fn attempts_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let output = run(folder.path(), "behaviours", &["flaky", "3"]);
     let said = text(&output.stderr);
-    assert!(said.contains("Transient: attempt 1 of 3; again in "), "{said}");
-    assert!(said.contains("Transient: attempt 2 of 3; again in "), "{said}");
+    assert!(said.contains("Transient: attempt 1 of 3; retrying in "), "{said}");
+    assert!(said.contains("Transient: attempt 2 of 3; retrying in "), "{said}");
     let output = run(folder.path(), "behaviours", &["recurse"]);
     let said = text(&output.stderr);
     assert!(said.contains("\n  in ") && !said.contains("\\u{a}"), "{said}");
@@ -163,7 +165,7 @@ fn a_folder_in_use() {
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert!(said.contains("cannot open indelible-data"), "{said}");
-    assert!(said.contains("hint: one process at a time"), "{said}");
+    assert!(said.contains("hint: only one process can open"), "{said}");
 }
 
 /// Bad input gets an error that helps, and changes nothing.
@@ -179,13 +181,13 @@ fn bad_input() {
         }
         assert_eq!(text(&output.stdout), "");
     };
-    refused(2, &["order", "{"], &["the input is no JSON", "hint: quote it"]);
-    refused(1, &["order", "@absent.json"], &["cannot read absent.json", "hint: @FILE"]);
+    refused(2, &["order", "{"], &["the input is not JSON", "hint: quote it"]);
+    refused(1, &["order", "@absent.json"], &["cannot read absent.json", "hint: give JSON, @FILE"]);
     refused(2, &["order", ORDER, "--signal", "x"], &["no `=`"]);
-    refused(2, &["order", ORDER, "--signal", "x=y"], &["it is no JSON"]);
+    refused(2, &["order", ORDER, "--signal", "x=y"], &["it is not JSON"]);
     refused(2, &["order", ORDER, "--id", "\n"], &["blank"]);
     assert!(!folder.path().join("indelible-data").exists(), "nothing was made");
-    refused(1, &["ordr", ORDER], &["has no function \"ordr\"; it has", "order"]);
+    refused(1, &["ordr", ORDER], &["has no function \"ordr\"; its functions: ", "order"]);
 
     let junk = folder.path().join("junk.wasm");
     std::fs::write(&junk, "junk").unwrap();

@@ -65,7 +65,10 @@ fn a_proxy_needs_keys() {
             .unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{text}");
-        assert!(text.contains("nobody would need a credential") && text.contains("hint"), "{text}");
+        assert!(
+            text.contains("callers would need no credential") && text.contains("hint"),
+            "{text}"
+        );
         assert!(!data.exists(), "{arguments:?}");
     }
 }

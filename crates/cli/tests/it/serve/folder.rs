@@ -69,7 +69,7 @@ fn a_folder_that_others_can_write_is_told() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o770)).unwrap();
     let server = Server::start(folder.path(), &[]);
-    until("it is told", || server.said().contains("others can write to").then_some(()));
+    until("it is told", || server.said().contains("other users can write to").then_some(()));
 }
 
 /// C-85: a list of replays that cannot be read does not keep the server down. It is put aside, that

@@ -106,5 +106,5 @@ fn cursors_outlive_a_server() {
     let refused = server.get("/v1/unresolved?cursor=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
     assert_eq!((refused.status, &refused.json()["code"]), (400, &"malformed-request".into()));
     let detail = refused.json()["detail"].as_str().unwrap().to_owned();
-    assert!(detail.contains("without one the list begins anew"), "{detail}");
+    assert!(detail.contains("leave it out to begin anew"), "{detail}");
 }

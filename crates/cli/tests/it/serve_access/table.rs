@@ -210,7 +210,7 @@ fn who_may_do_what() {
         let soon = u64::try_from(now.as_micros()).unwrap() + 4_000_000;
         let soon = Timestamp::from_micros(soon).unwrap().to_string();
         let made = try_key(data, "the-expired", &["--role", "admin", "--expires-at", &soon]);
-        made.inspect_err(|said| assert!(said.contains("is not in the future"), "{said}")).ok()
+        made.inspect_err(|said| assert!(said.contains("must be in the future"), "{said}")).ok()
     });
     let keys = [&admin, &call, &operate, &deploy, &revoked, &spare, &expired];
     let mut secrets = keys.map(|key| key.secret.clone()).to_vec();

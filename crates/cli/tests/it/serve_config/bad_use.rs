@@ -46,7 +46,7 @@ pub(super) fn check(
     assert_eq!(contents(folder), before);
 }
 
-/// A port that another process has, an address of another machine, and text that is no address.
+/// A port that another process has, an address of another machine, and text that is not a valid address.
 #[test]
 fn addresses_that_cannot_be_had() {
     let folder = tempfile::tempdir().unwrap();
@@ -58,24 +58,32 @@ fn addresses_that_cannot_be_had() {
         &[],
         &["--listen", &address],
         1,
-        &[&cannot, "hint: another process has the port: stop it, or name another with --listen"],
+        &[
+            &cannot,
+            "hint: another process uses the port: stop it, or choose another port with --listen",
+        ],
     );
     for (variables, arguments, code, says) in [
         (
             &[][..],
             &["--listen", "localhost"][..],
             2,
-            "error: --listen: \"localhost\" is no address",
+            "error: --listen: \"localhost\" is not a valid address",
         ),
         (
             &[("INDELIBLE_LISTEN", "7070")],
             &[],
             1,
-            "error: INDELIBLE_LISTEN: \"7070\" is no address",
+            "error: INDELIBLE_LISTEN: \"7070\" is not a valid address",
         ),
         (&[], &["--host-name", "http://a/b"], 1, "error: invalid host name of this server: "),
-        (&[], &["--listen", "0.0.0.0:0"], 1, "nobody would need a credential"),
-        (&[("INDELIBLE_KEYS", "true")], &["--listen=0.0.0.0:0"], 1, "nothing would be encrypted"),
+        (&[], &["--listen", "0.0.0.0:0"], 1, "callers would need no credential"),
+        (
+            &[("INDELIBLE_KEYS", "true")],
+            &["--listen=0.0.0.0:0"],
+            1,
+            "connections would not be encrypted",
+        ),
     ] {
         check(folder.path(), variables, arguments, code, &[says]);
     }
@@ -91,7 +99,9 @@ fn a_folder_that_another_server_has() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     let holder = format!("is in use by process {}", server.id());
     assert!(text.contains(&holder), "{text}");
-    assert!(text.contains("hint: one process at a time may have a data folder: stop that one"));
+    assert!(
+        text.contains("hint: only one process can open a data folder at a time: stop that process")
+    );
     assert_eq!(server.get("/v1/ready").status, 200);
 }
 
@@ -111,7 +121,7 @@ fn folders_that_are_none() {
         &[],
         &with("file"),
         1,
-        &["error: file is a file, not a folder", "hint: --data names a folder"],
+        &["error: file is a file, not a folder", "hint: give a folder with --data"],
     );
     check(
         folder.path(),
@@ -126,7 +136,7 @@ fn folders_that_are_none() {
         &[],
         &with("/sys/indelible-data"),
         1,
-        &["error: cannot open /sys/indelible-data: ", "has to be able to write there"],
+        &["error: cannot open /sys/indelible-data: ", "must be able to write there"],
     );
     let says = [
         "error: home is not a data folder and contains other files: .profile, Documents\n",
@@ -142,7 +152,7 @@ fn folders_that_are_none() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("has other things in it"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("contains other files"));
     assert_eq!(contents(&home), before);
 }
 
@@ -163,7 +173,7 @@ fn certificates_that_are_none() {
             &both("note.txt")[..],
             1,
             "error: --tls-cert: note.txt has no certificate in PEM",
-            "hint: it has -----BEGIN CERTIFICATE-----",
+            "hint: the file needs -----BEGIN CERTIFICATE-----",
         ),
         (&[], &both("gone.pem"), 1, "error: --tls-cert: cannot read gone.pem: ", "hint: paths"),
         (
@@ -178,7 +188,7 @@ fn certificates_that_are_none() {
             &["--tls-key", "note.txt"],
             2,
             "error: --tls-key needs --tls-cert, which is not set",
-            "hint: --tls-cert on the command line, INDELIBLE_TLS_CERT in the environment",
+            "hint: set --tls-cert on the command line, INDELIBLE_TLS_CERT in the environment",
         ),
         (
             &[("INDELIBLE_TLS_CERT", "note.txt")],
@@ -192,7 +202,7 @@ fn certificates_that_are_none() {
             &["--config", "indelible.toml", "--behind-proxy", "--keys"],
             2,
             "error: --behind-proxy and indelible.toml: tls.cert contradict each other",
-            "hint: TLS is added by a proxy or by the server",
+            "hint: either a proxy or the server adds TLS",
         ),
         (
             &[("INDELIBLE_SESSION_KEY", "note.txt")],
@@ -221,15 +231,21 @@ fn files_that_say_it_wrong() {
     says(
         "[retention]\ncompleted = \"30 parsecs\"",
         &[
-            "error: indelible.toml: retention.completed: \"30 parsecs\" is no duration\n",
+            "error: indelible.toml: retention.completed: \"30 parsecs\" is not a valid duration\n",
             "hint: a number and a unit, as 45s, 90m, 12h, 30d or 8w; or forever",
         ],
     );
     says(
         "keys = 1\n[retention]\nfailed = 7\n",
-        &["indelible.toml: keys: 1 is no switch", "retention.failed: 7 is no duration"],
+        &[
+            "indelible.toml: keys: 1 is not a valid switch",
+            "retention.failed: 7 is not a valid duration",
+        ],
     );
-    says("[secrets]\nA = \"hunter2\"", &["indelible.toml: secrets.A: it does not say where"]);
+    says(
+        "[secrets]\nA = \"hunter2\"",
+        &["indelible.toml: secrets.A: the source of the secret is missing"],
+    );
     check(
         folder.path(),
         &[],
@@ -284,7 +300,7 @@ fn secrets_that_are_too_short() {
         assert!(!text.contains("hunter"), "{text}");
     };
     let short = "error: cannot set up HTTP: the secret `API_KEY` has fewer than 8 bytes";
-    says("hunter2", &[short, "hint: take a longer secret"]);
+    says("hunter2", &[short, "hint: use a longer secret"]);
     says("", &[short]);
     says("hunter22", &["error: cannot listen on "]);
 }

@@ -42,7 +42,7 @@ fn a_sound_folder() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stdout);
     assert!(said.starts_with("position   1\nevents     0\n"), "{said}");
-    assert!(said.ends_with("\nall is well\n"), "{said}");
+    assert!(said.ends_with("\nno problems found\n"), "{said}");
     // Columns are as wide as the longest name.
     let row = said.lines().find(|line| line.starts_with("components ")).unwrap();
     let cells: Vec<_> = row.split_whitespace().collect();
@@ -84,7 +84,10 @@ fn a_damaged_row_is_named() {
     ));
     assert!(said.contains("queue: it is too short\n  key 616263\n"), "{said}");
     let error = text(&output.stderr);
-    assert!(error.starts_with("error: 2 problems were found\nhint: nothing was mended"), "{error}");
+    assert!(
+        error.starts_with("error: 2 problems were found\nhint: nothing was repaired"),
+        "{error}"
+    );
 
     let output = indelible(&["store", "check", "--json"], folder.path());
     assert_eq!(output.status.code(), Some(1));
@@ -106,7 +109,7 @@ fn folders_that_cannot_be_opened() {
     for command in ["check", "info"] {
         for (path, words) in [
             (&missing, "there is no data folder at"),
-            (&foreign, "is not empty and not a data folder"),
+            (&foreign, "is not empty and is not a data folder"),
             (&used, pid.as_str()),
         ] {
             let output = indelible(&["store", command], path);

@@ -12,7 +12,7 @@ fn a_list() {
     let house = House::new(&["behaviours", "order-saga"]);
     let ran = house.run(&["ps"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""));
-    assert!(ran.stderr.starts_with("nothing here\nhint: "), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("there are no executions yet\nhint: "), "{}", ran.stderr);
 
     let failed = house.call("behaviours/fail", &json!("no"));
     let retried = house.call("behaviours/flaky", &json!(3));

@@ -201,7 +201,7 @@ fn one_that_runs_and_one_that_is_stuck() {
     assert!(page.contains("\nstate  stuck\n"), "{page}");
     assert!(
         page.contains(
-            "\nheld  its journal has what it did not do\n  \
+            "\nstuck  its journal has what it did not do\n  \
              `indelible release [id]` lets it continue, `indelible fail [id]` ends it\n"
         ),
         "{page}"
@@ -273,7 +273,7 @@ fn one_that_does_not_exist() {
     assert_eq!(house.run(&["show"]).code, Some(2));
     let ran = house.run(&["show", "last", "--watch"]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.stderr.contains("--watch draws on a terminal"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--watch needs a terminal"), "{}", ran.stderr);
     let mut command = house.command(&["show", &nobody]);
     let output = command.env("INDELIBLE_URL", "http://127.0.0.1:1").output().unwrap();
     assert_eq!(output.status.code(), Some(5));

@@ -12,12 +12,12 @@ use crate::views::terminal::{Terminal, seen};
 fn a_list() {
     let house = House::new(&["behaviours"]);
     let terminal = Terminal::open(house.command(&["ps", "--watch"]), 100, 24);
-    terminal.shows("nothing here");
+    terminal.shows("no executions");
     let waits = house.start("behaviours/wait_signal", &json!("go"));
     terminal.shows(&waits[..8]);
-    terminal.shows_no_more("nothing here");
-    let house = house.while_down(|_| terminal.shows("no answer since"));
-    terminal.shows_no_more("no answer since");
+    terminal.shows_no_more("no executions");
+    let house = house.while_down(|_| terminal.shows("no response since"));
+    terminal.shows_no_more("no response since");
     house.call("behaviours/add", &json!([1, 2]));
     terminal.shows("completed");
     terminal.interrupt();
@@ -41,8 +41,8 @@ fn an_execution() {
     let id = house.start("approval/approve", &expense);
     let terminal = Terminal::open(house.command(&["show", &id, "--watch"]), 100, 40);
     terminal.shows("for signal `decision`");
-    let house = house.while_down(|_| terminal.shows("no answer since"));
-    terminal.shows_no_more("no answer since");
+    let house = house.while_down(|_| terminal.shows("no response since"));
+    terminal.shows_no_more("no response since");
     let decision = r#"{"by":"bob","approved":true}"#;
     let path = format!("/v1/executions/{id}/signals/decision");
     assert_eq!(house.server.post(&path, &[], decision).status, 200);

@@ -40,7 +40,7 @@ async fn postgres_differences_are_named() {
             "DROP CONSTRAINT idempotency_record_pkey, ADD UNIQUE (namespace, key_value) DEFERRABLE",
             "no unique index",
         ),
-        ("ADD COLUMN tenant text NOT NULL", "the column tenant must have a value"),
+        ("ADD COLUMN tenant text NOT NULL", "the column tenant requires a value"),
         ("SET UNLOGGED", "it is unlogged"),
     ] {
         let world = postgres().await;
@@ -112,7 +112,7 @@ async fn sqlite_differences_are_named() {
             "key_value       TEXT COLLATE NOCASE NOT NULL",
             "no unique index",
         ),
-        ("    owner  ", "    tenant TEXT NOT NULL,\n    owner  ", "tenant must have a value"),
+        ("    owner  ", "    tenant TEXT NOT NULL,\n    owner  ", "tenant requires a value"),
     ] {
         let world = sqlite().await;
         world.sql("DROP TABLE idempotency_record").await;

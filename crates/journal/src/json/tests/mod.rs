@@ -102,7 +102,7 @@ fn errors_of_the_line_have_reason_and_column() {
     refused("[]", "[", "expected an object");
     refused("null", "null", "expected an object");
     refused(&broken("\"v\":2", "\"v\":3"), "3,", "reads version 2");
-    refused(&broken("\"v\":2", "\"v\":1"), "1,", "commit 98696c0 reads version 1");
+    refused(&broken("\"v\":2", "\"v\":1"), "1,", "commit 98696c0 to read version 1");
     refused(&broken("\"v\":2", "\"v\":0,\"new\":[{}]"), "0,", "version 0");
     refused(&broken("\"v\":2", "\"v\":\"2\""), "\"2\"", "invalid type");
     refused(&broken("\"v\":2,", ""), "}}", "missing field `v`");
@@ -152,7 +152,7 @@ fn errors_inside_data_have_reason_and_column() {
     refused(&signal("\"a\\u0007\"", raw), "\\u0007\"", "a control character at byte 1");
     refused(&signal(&format!("\"{}\"", "x".repeat(256)), raw), "x\",", "the name has 256 bytes");
     let payload = |fields: &str| signal("\"s\"", &format!("{{{fields}}}"));
-    refused(&payload("\"codec\":\"jsn\""), "\"jsn\"", "not a codec");
+    refused(&payload("\"codec\":\"jsn\""), "\"jsn\"", "unknown codec");
     refused(&payload("\"codec\":\"json\""), "\"json\"", "exactly one of");
     refused(
         &payload("\"codec\":\"json\",\"value\":null,\"text\":\"\""),
@@ -175,7 +175,7 @@ fn wait_sets_are_sets_of_the_executions_own_children() {
     parse_line(&awaiting("")).unwrap();
     parse_line(&awaiting(&format!("{second},{first}"))).unwrap();
     let twice = awaiting(&format!("{first},{second},{first}"));
-    refused(&twice, "],\"kind", "stands twice in a set (J-90)");
+    refused(&twice, "],\"kind", "appears twice in a set (J-90)");
     let foreign = format!("\"{ROOT}.1.0\"");
     refused(&awaiting(&format!("{first},{foreign}")), &foreign, "not a child of this execution");
     refused(&awaiting(&format!("{first},3")), "3]", "expected a string");
@@ -191,7 +191,7 @@ fn wait_sets_are_sets_of_the_executions_own_children() {
         "not a child of this execution",
     );
     let two = format!("{{\"rest_of\":{first},\"rest_of\":{first}}}");
-    refused(&rest(&two), ",\"rest_of\"", "of one join set");
+    refused(&rest(&two), ",\"rest_of\"", "takes one join set");
     refused(
         &with("ExecutionAwaiting", "{\"waiting_on\":[],\"kind\":\"Some\"}"),
         "\"Some\"",

@@ -75,7 +75,7 @@ mod tests {
             let error = Manifest::from_json(V1.replace(from, to).as_bytes()).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
         };
-        check(r#""version":1"#, r#""version":2"#, "it is of version 2");
+        check(r#""version":1"#, r#""version":2"#, "it has version 2");
         check(r#""version":1,"#, "", "missing field `version`");
         check(r#""idem":false"#, r#""idem":false,"more":1"#, "unknown field `more`");
         check("order", "charge", "two of its functions are named `charge`");

@@ -83,7 +83,7 @@ impl Effect {
     pub(crate) fn last_was_unsent(&self) -> bool {
         self.failure().is_some_and(|failure| {
             let cancelled = failure.kind == ErrorKind::Cancelled;
-            cancelled || failure.message.starts_with("it was not sent")
+            cancelled || failure.message.starts_with("the request was not sent")
         })
     }
 

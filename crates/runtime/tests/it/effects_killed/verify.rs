@@ -386,7 +386,7 @@ impl Scene<'_> {
         let failure = effect.failure().unwrap();
         let asked = effect.policy.reconciler.is_some();
         if effect.policy.on_unknown == OnUnknown::Hold || asked {
-            let in_vain = asked && failure.message.ends_with("cannot say whether it happened");
+            let in_vain = asked && failure.message.ends_with("cannot tell whether it happened");
             self.ensure(self.is_left() || in_vain, "somebody should have been asked");
         }
         let Some(last) = effect.attempts.last() else { self.fail("nothing was sent") };
