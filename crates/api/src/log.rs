@@ -1,31 +1,31 @@
-//! What functions logged, as it is shown afterwards. Logs are not durable: lines of the last
-//! moments before a crash may come twice, and the oldest lines are deleted.
+//! The log lines of functions, as the server shows them later. Logs are not durable: the last lines
+//! before a crash may appear twice, and the oldest lines are deleted.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How important a line is.
+/// The level of a line.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// The finest detail.
+    /// Finest detail.
     Trace,
     /// For debugging.
     Debug,
-    /// What happens.
+    /// Normal events.
     Info,
-    /// Something an operator may want to look at.
+    /// Something that an operator may want to look at.
     Warn,
-    /// Something an operator has to look at.
+    /// Something that an operator has to look at.
     Error,
 }
 
 impl Level {
-    /// Its word.
+    /// The level in lower case.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Trace => "trace",
@@ -40,32 +40,32 @@ impl Level {
 /// A line that a function logged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogLine {
-    /// When.
+    /// When the line was logged.
     pub at: String,
-    /// Which execution: the one that was asked for, or one that it called.
+    /// The execution that logged it: the requested one, or one that it called.
     pub execution_id: String,
-    /// Which attempt at it, from the root down to it: `1`, or `1.2`.
+    /// The attempts, from the root down to that execution: `1`, or `1.2`.
     pub attempts: String,
-    /// How important.
+    /// The level.
     pub level: Level,
-    /// The line as the function logged it: it may contain any character.
+    /// The text as the function logged it. It may contain any character.
     pub message: String,
-    /// The fields logged with it.
+    /// The fields of the line.
     pub fields: BTreeMap<String, String>,
-    /// Whether it was too long: what is missing of a text is marked with `…`, and fields may be
+    /// Whether the line was too long and was cut: `…` marks where a text was cut, and fields may be
     /// missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
 
-/// A page of lines, the oldest first.
+/// A page of lines, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Logs {
-    /// The page. It may be empty although more follow.
+    /// The lines. A page may be empty although more follow.
     pub lines: Vec<LogLine>,
-    /// Where to go on: `from` of the next request, now or later. It is always there.
+    /// Where to continue: `from` of the next request, now or later. It is always present.
     pub next: String,
-    /// Whether more may be there already: ask again at once. If not, that was all that there is
-    /// yet, and what is logged from now on comes behind `next`.
+    /// Whether there may be more lines already: ask again at once. If false, these were the last so
+    /// far, and new lines come after `next`.
     pub more: bool,
 }

@@ -1,4 +1,4 @@
-//! What an error looks like: a problem document (RFC 9457).
+//! The body of an error response: a problem document (RFC 9457).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,33 +9,33 @@ use crate::code::Code;
 /// The media type of a problem document.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// An error.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// Which kind of problem, as a URI: `urn:indelible:error:` and the code.
+    /// The kind of problem, as a URI: `urn:indelible:error:` and the code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The same for every problem of this code.
+    /// A title, the same for every problem with this code.
     pub title: String,
-    /// The status of the answer.
+    /// The HTTP status of the response.
     pub status: u16,
-    /// What a program can match on. `indelible explain CODE` prints its page.
+    /// A stable code, for programs to match on. `indelible explain CODE` explains it.
     pub code: Code,
-    /// What is wrong this time.
+    /// What is wrong with this request.
     pub detail: String,
     /// Whether the same request may succeed later. Sent again with the same key or operation id, it
     /// has no second effect.
     pub retryable: bool,
-    /// The execution that it is about.
+    /// The execution that the problem is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_id: Option<String>,
-    /// The operation that it is about.
+    /// The operation that the problem is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_id: Option<String>,
-    /// What the start learned.
+    /// What the request met under its operation id or idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// Why the function did not return, if that is the problem.
+    /// How the function failed, if that is the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failed>,
 }

@@ -1,7 +1,7 @@
-//! Debian's compiler, for machines whose own lacks the target: fetched with apt, unpacked into a
-//! cache folder without being installed, and given a std for guests that is compiled once.
+//! Debian's compiler, for machines whose own compiler lacks the target. It is fetched with apt and
+//! unpacked into a cache folder, but not installed; std for guests is compiled into it, once.
 //!
-//! Neither root nor apt's own state is needed: the lists of packages are fetched into the cache
+//! This needs neither root nor apt's own state: the lists of packages are fetched into the cache
 //! too, because the system's may be missing, or so old that the packages in them are gone.
 
 mod apt;
@@ -14,17 +14,17 @@ use std::process::Command;
 
 use crate::{Error, Lock, TARGET, run, toolchain};
 
-/// Part of the folder's name: raised when the folder's layout changes.
+/// The version of the folder's layout, which is a part of the folder's name.
 const LAYOUT: u32 = 1;
 
 /// The packages to unpack; their dependencies come with them.
 const PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];
 
-/// The oldest compiler that takes the SDK.
+/// The oldest compiler that can compile the SDK.
 const VERSION_MIN: (u32, u32) = (1, 95);
 
-/// Starts the compiler with the libraries beside it. A script, because an `LD_LIBRARY_PATH` for
-/// cargo would also apply to the programs that cargo starts. Paths are relative to the script: the
+/// A script that starts the compiler with its own libraries. An `LD_LIBRARY_PATH` set for cargo
+/// would also apply to the programs that cargo starts. Paths are relative to the script: the
 /// folder is renamed when it is complete.
 const START: &str = "#!/bin/sh
 here=$(CDPATH= cd -- \"$(dirname -- \"$0\")\" && pwd)
@@ -44,14 +44,15 @@ pub(crate) fn compiler(tools: &Path, progress: &mut dyn FnMut(&str)) -> Result<P
     }
     let lock = Lock::wait(&cache.join("compiler.lock"))?;
     if !rustc.is_file() {
-        // Only one process at a time gets here: a staging folder was left by one that died.
+        // Only one process at a time gets here, so an existing staging folder is from one that
+        // died.
         let staging = cache.join("compiler-staging");
         remove(&staging)?;
         let made = make(&staging, tools, progress);
         if made.is_ok() {
             fs::rename(&staging, &home).map_err(Error::file("rename", &staging))?;
         } else {
-            // An error here is dropped: the first error is the one to report.
+            // The error of `make` is the one to report, not one of its cleanup.
             _ = remove(&staging);
         }
         made?;
@@ -79,7 +80,7 @@ fn make(home: &Path, tools: &Path, progress: &mut dyn FnMut(&str)) -> Result<(),
     if !toolchain::has_std(&libraries) {
         return Err(unable("Debian's compiler could not compile std for guests".to_owned()));
     }
-    // Half of the space, and never needed again.
+    // These folders take half of the space and are never needed again.
     for folder in ["usr/src", "usr/lib/rustlib/src", "usr/share"] {
         remove(&home.join(folder))?;
     }
@@ -93,7 +94,7 @@ fn check_version(rustc: &Path) -> Result<(), Error> {
         let (major, minor) = VERSION_MIN;
         let text = text.trim();
         return Err(unable(format!(
-            "Debian's compiler is too old: {text}, but {major}.{minor} is needed"
+            "Debian's compiler is {text}, but {major}.{minor} or newer is needed"
         )));
     }
     Ok(())
@@ -109,7 +110,7 @@ fn unable(why: String) -> Error {
     Error::NoCompiler { why }
 }
 
-/// Where this user's caches are.
+/// Where this user's cache of `indelible` is.
 fn cache_folder() -> Result<PathBuf, Error> {
     let absolute =
         |name: &str| env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
@@ -148,7 +149,7 @@ fn executable(_path: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// What rustc says of itself.
+    /// The version is read from what `rustc --version` prints.
     #[test]
     fn versions() {
         assert_eq!(version("rustc 1.96.0 (ac68faa20 2026-05-25) (Debian)\n"), Some((1, 96)));

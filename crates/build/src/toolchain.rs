@@ -10,7 +10,7 @@ use crate::{Error, LINKER, TARGET, debian, run};
 /// A compiler that has the target, and a linker for it.
 #[derive(Debug, Default)]
 pub(crate) struct Toolchain {
-    /// The compiler, if it is not the one that cargo would take.
+    /// The compiler, unless it is the one that cargo would use anyway.
     rustc: Option<PathBuf>,
     /// A folder of tools for `PATH`.
     tools: Option<PathBuf>,
@@ -37,7 +37,7 @@ impl Toolchain {
     }
 }
 
-/// The toolchain for a package in this folder, where an override of rustup's may hold.
+/// The toolchain for a package in this folder, for which rustup may have an override.
 pub(crate) fn find(folder: &Path, progress: &mut dyn FnMut(&str)) -> Result<Toolchain, Error> {
     let own = |what: &[&str]| {
         let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());

@@ -16,14 +16,14 @@ pub(crate) enum CommandEnd {
     Wrong(Failure),
 }
 
-/// The exit codes, by which a calling program tells ends apart; `indelible --help` lists them.
+/// The exit codes, by which a calling program tells outcomes apart; `indelible --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// The reader of stdout is gone: that is no failure, and the command stops.
-    Unheard = 0,
+    /// The reader of stdout is gone (`| head`). That is not a failure; the command stops.
+    ReaderGone = 0,
     /// The command could not be carried out, was refused, or found something wrong.
     Failed = 1,
-    /// The arguments make no sense. clap uses the same code for arguments that it refuses.
+    /// The arguments are invalid. clap uses the same code for arguments that it refuses.
     Usage = 2,
     /// The function failed or was cancelled.
     Function = 3,
@@ -31,7 +31,7 @@ pub(crate) enum Exit {
     Indeterminate = 4,
     /// The server did not answer.
     NoAnswer = 5,
-    /// The wait is over, and the execution goes on.
+    /// The wait is over; the execution is still running.
     StillRunning = 6,
     /// The user pressed Ctrl-C.
     Interrupted = 130,
@@ -101,11 +101,12 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A data folder cannot be opened. If a server has it, that server can be asked instead.
+/// A data folder cannot be opened. If a server has it open, the command can ask that server
+/// instead.
 pub(crate) fn unopened(folder: &Path, error: &dyn fmt::Display) -> Failure {
     Failure::new(format!("cannot open {}: {error}", folder.display())).hint(
-        "only one process can open a data folder at a time; without --data the server that \
-             has it open is asked",
+        "only one process can open a data folder at a time; leave --data out to ask the server \
+             that has it open",
     )
 }
 
@@ -117,7 +118,7 @@ pub(crate) fn unopened_store(folder: &Path, error: &OpenError) -> Failure {
     }
 }
 
-/// A reader of stdout that stops (`| head`) is no error: the command's exit code still counts.
+/// A reader of stdout that stops (`| head`) is not an error: the command's exit code still counts.
 pub(crate) fn quiet(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -127,10 +128,10 @@ pub(crate) fn quiet(result: io::Result<()>) -> io::Result<()> {
 
 /// As [`quiet`], for output that is produced only while stdout is read: when the reader is gone,
 /// the command ends without a message.
-pub(crate) fn heard(result: io::Result<()>) -> Result<(), Failure> {
+pub(crate) fn stop_when_unread(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Err(Failure::many(Vec::new()).exit(Exit::Unheard))
+            Err(Failure::many(Vec::new()).exit(Exit::ReaderGone))
         }
         result => result.map_err(|error| Failure::output(&error)),
     }
@@ -143,11 +144,11 @@ mod tests {
     /// A closed pipe ends output that follows something, and is no failure; a full disk is one.
     #[test]
     fn a_reader_that_is_gone() {
-        let kind = |kind: io::ErrorKind| heard(Err(kind.into())).unwrap_err();
+        let kind = |kind: io::ErrorKind| stop_when_unread(Err(kind.into())).unwrap_err();
         let gone = kind(io::ErrorKind::BrokenPipe);
         assert_eq!((gone.to_string().as_str(), gone.code()), ("", 0));
         assert_eq!(kind(io::ErrorKind::StorageFull).code(), 1);
-        assert!(heard(Ok(())).is_ok());
+        assert!(stop_when_unread(Ok(())).is_ok());
     }
 
     /// Lines stay lines; nothing else moves a cursor.

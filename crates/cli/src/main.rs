@@ -45,14 +45,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const HELP: &str = "\
 Exit codes:
-  0    it was done
-  1    it could not be done, was refused, or something was found wrong
-  2    the arguments make no sense
+  0    success
+  1    the command failed or was refused, or it found a problem
+  2    invalid arguments
   3    the function failed or was cancelled
-  4    indeterminate: nobody knows whether it happened
-  5    no answer from the server
-  6    the wait is over, and it goes on
-  130  it was interrupted";
+  4    Indeterminate: it is unknown whether the effect happened
+  5    no response from the server
+  6    the wait is over; the execution is still running
+  130  interrupted";
 
 /// Durable execution: what is accepted takes effect once
 #[derive(Parser)]

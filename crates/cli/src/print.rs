@@ -7,7 +7,7 @@ use serde::Serialize;
 use tokio::io::{Interest, Ready};
 use tokio::net::unix::pipe;
 
-use crate::failure::{Failure, heard, quiet};
+use crate::failure::{Failure, quiet, stop_when_unread};
 use crate::text::rewrites;
 
 /// The version of what `--json` prints: `docs/formats/cli-json.md`.
@@ -64,12 +64,12 @@ pub(crate) fn bytes(bytes: &[u8], out: &mut impl Write) -> Result<(), Failure> {
 
 /// Writes a part of output that is produced only while stdout is read.
 pub(crate) fn part(bytes: impl AsRef<[u8]>, out: &mut impl Write) -> Result<(), Failure> {
-    heard(out.write_all(bytes.as_ref()))
+    stop_when_unread(out.write_all(bytes.as_ref()))
 }
 
 /// Whether the reader of stdout is gone. A command that has nothing to write would not notice
-/// otherwise. Waits while the reader is slow. Only a pipe can tell.
-pub(crate) async fn is_unheard() -> bool {
+/// otherwise. Waits while the reader is slow. If stdout is not a pipe, the answer is no.
+pub(crate) async fn is_reader_gone() -> bool {
     let stdout = io::stdout().as_fd().try_clone_to_owned();
     // The descriptor is only polled, so its flags stay as they are: other processes may share it.
     let pipe = stdout.and_then(|stdout| pipe::Sender::from_file_unchecked(stdout.into()));

@@ -87,7 +87,9 @@ impl AttemptGrants {
         if self.0.iter().all(named) {
             return Ok(());
         }
-        Err(format!("{address} is {kind}, in no network granted to the component"))
+        Err(format!(
+            "{address} is {kind}, which is in none of the networks granted to the component"
+        ))
     }
 
     /// Whether it may send this secret there.

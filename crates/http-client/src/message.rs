@@ -88,8 +88,9 @@ impl Message {
                 return Err(format!("guests may not set the header `{name}`"));
             }
             // A line end within the value, of a secret too, would be the start of another header.
-            let mut value = HeaderValue::from_maybe_shared(join(&header.value)?)
-                .map_err(|_| format!("the value of `{name}` cannot be sent in a header"))?;
+            let mut value = HeaderValue::from_maybe_shared(join(&header.value)?).map_err(|_| {
+                format!("the value of the header `{name}` has a character that is not allowed")
+            })?;
             if header.value.iter().any(|part| matches!(part, Part::Secret(_))) {
                 value.set_sensitive(true);
                 bound.push(name.clone());
@@ -104,15 +105,16 @@ impl Message {
         }
         let body = join(&request.body)?;
         if !headers.contains_key(IDEMPOTENCY_KEY) {
-            let value = HeaderValue::from_str(&attempt.idempotency_key)
-                .map_err(|_| "the idempotency key cannot be sent in a header")?;
+            let value = HeaderValue::from_str(&attempt.idempotency_key).map_err(
+                |_| "the idempotency key has a character that is not allowed in a header",
+            )?;
             headers.insert(IDEMPOTENCY_KEY, value);
         }
         if let Some(trace_parent) = &attempt.trace_parent
             && !headers.contains_key(TRACE_PARENT)
         {
             let value = HeaderValue::from_str(trace_parent)
-                .map_err(|_| "the trace cannot be sent in a header")?;
+                .map_err(|_| "the trace has a character that is not allowed in a header")?;
             headers.insert(TRACE_PARENT, value);
         }
         headers.entry(USER_AGENT).or_insert(OWN_USER_AGENT);
@@ -127,7 +129,7 @@ impl Message {
     /// As hyper sends it.
     pub(crate) fn outgoing(&self, target: &Target, reach: &Reach) -> Result<Outgoing, String> {
         let form = reach.form;
-        let cannot = |_| "the URL cannot be sent".to_owned();
+        let cannot = |_| "the URL has a character that is not allowed in a request".to_owned();
         let mut headers = self.headers.clone();
         let uri = if form == Form::Path {
             Uri::from(target.path.clone())
@@ -140,7 +142,12 @@ impl Message {
         };
         if form != Form::Http2 {
             let host = HeaderValue::from_maybe_shared(Bytes::from(target.origin.authority()));
-            headers.insert(HOST, host.map_err(|_| "the host cannot be sent".to_owned())?);
+            headers.insert(
+                HOST,
+                host.map_err(|_| {
+                    "the host has a character that is not allowed in a header".to_owned()
+                })?,
+            );
         }
         if let Some(authorization) = &reach.proxy_authorization {
             headers.insert(PROXY_AUTHORIZATION, authorization.clone());

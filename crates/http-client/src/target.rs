@@ -97,7 +97,7 @@ impl Target {
             return Err("port 0 is not a valid port");
         }
         let path = PathAndQuery::try_from(&url[Position::BeforePath..Position::AfterQuery])
-            .map_err(|_| "the URL's path cannot be sent")?;
+            .map_err(|_| "the URL's path has a character that is not allowed in a request")?;
         Ok(Self { origin: Origin { tls, host, port }, path, url })
     }
 }

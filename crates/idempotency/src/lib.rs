@@ -1,5 +1,5 @@
-//! Idempotency keys inside the caller's own database transaction, and stable keys for calls to
-//! others.
+//! Idempotency keys inside a service's own database transaction, and stable keys for its calls to
+//! other services.
 //!
 //! A service that may get a request twice *begins* it under the key that the caller sent, does its
 //! work and *commits* the result, all in one transaction of its own database: the work and the
@@ -11,8 +11,8 @@
 //! - **Pure**: [`ConsumerNamespace`], [`IdempotencyKey`] from [`parse_key`] or a [`KeyMinter`],
 //!   [`Json`] with its canonical form, [`Request`], [`Outcome`], [`Reply`].
 //! - **Stores** ([`store`]): `begin`, `commit`, `fail_permanent`, `fail_transient` on the caller's
-//!   connection. Features `postgres` and `sqlite` bring clients for sqlx; [`store::Client`] is what
-//!   another one takes.
+//!   connection. Features `postgres` and `sqlite` bring clients for sqlx; implement
+//!   [`store::Client`] for another one.
 //! - **Middleware** (feature `tower`): a layer for axum and hyper.
 //!
 //! This library knows nothing of Indelible's engine.

@@ -1,4 +1,4 @@
-//! Whose keys: the part of a table that belongs to one consumer.
+//! Namespaces of keys: each consumer has one, so its keys do not collide with those of others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ pub const NAMESPACE_CHARS_MAX: usize = 64;
 pub struct ConsumerNamespace(String);
 
 impl ConsumerNamespace {
-    /// The namespace of this name, if it can be one.
+    /// The namespace of this name. Fails if the name is blank, too long or has another character.
     pub fn new(name: impl Into<String>) -> Result<Self, NamespaceError> {
         let name = name.into();
         if name.trim().is_empty() {
@@ -27,7 +27,7 @@ impl ConsumerNamespace {
         {
             return Err(NamespaceError::Alphabet { index, found: char.to_string() });
         }
-        // Of this alphabet, a character is a byte.
+        // The alphabet is ASCII, so the bytes are the characters.
         if name.len() > NAMESPACE_CHARS_MAX {
             return Err(NamespaceError::TooLong { chars: name.len() });
         }
@@ -57,21 +57,21 @@ impl FromStr for ConsumerNamespace {
 /// Why a name cannot be a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NamespaceError {
-    /// Nothing, or only white space.
-    #[error("the namespace is blank")]
+    /// The name is empty or only white space.
+    #[error("the namespace is blank; use a-z, 0-9, - and _")]
     Blank,
-    /// Longer than [`NAMESPACE_CHARS_MAX`].
+    /// The name is longer than [`NAMESPACE_CHARS_MAX`].
     #[error("the namespace has {chars} characters; at most {NAMESPACE_CHARS_MAX} are allowed")]
     TooLong {
-        /// How long it is.
+        /// How many characters the name has.
         chars: usize,
     },
-    /// A character that is none of `a-z`, `0-9`, `-`, `_`.
+    /// The name has a character other than `a-z`, `0-9`, `-` and `_`.
     #[error("character {index} of the namespace is {}; use a-z, 0-9, - and _", QuotedText(found))]
     Alphabet {
-        /// Which character, from 0.
+        /// The index of the character, from 0.
         index: usize,
-        /// What it is.
+        /// The character.
         found: String,
     },
 }

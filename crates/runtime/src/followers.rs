@@ -1,4 +1,4 @@
-//! Followers are told when an execution's journal grows.
+//! Followers of executions: each is woken when a commit changes the execution that it follows.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ pub(crate) struct Followers {
 struct FollowedExecutions {
     /// Clients choose some of the keys: the map's seeded hash keeps them from choosing collisions.
     executions: HashMap<ExecutionId, watch::Sender<()>>,
-    /// Nothing is committed any more.
+    /// The engine has stopped, so there will be no more commits.
     closed: bool,
 }
 
@@ -32,11 +32,12 @@ impl Followers {
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// Follows an execution. The caller reads what is committed after this call, not before.
+    /// Follows an execution from now on. The caller reads the execution after this call: a commit
+    /// between a read and a later call would wake nothing.
     pub(crate) fn follow(self: &Arc<Self>, execution: &ExecutionId) -> Follow {
         let mut followed = lock(&self.followed);
         let changes = if followed.closed {
-            // Its sender is gone: it ends at once.
+            // A receiver without a sender: `Follow::changed` fails at once.
             watch::channel(()).1
         } else {
             let sender = followed.executions.entry(execution.clone());
@@ -46,7 +47,7 @@ impl Followers {
         Follow { followers: Arc::clone(self), execution: execution.clone(), changes: Some(changes) }
     }
 
-    /// Tells the followers of these executions that a commit changed them.
+    /// Wakes the followers of these executions, which a commit has changed.
     pub(crate) fn changed<'a>(&self, executions: impl Iterator<Item = &'a ExecutionId>) {
         let followed = lock(&self.followed);
         for execution in executions {
@@ -56,7 +57,7 @@ impl Followers {
         }
     }
 
-    /// Tells all followers that the engine stops.
+    /// Ends all followers, because the engine stops.
     pub(crate) fn close(&self) {
         let mut followed = lock(&self.followed);
         followed.closed = true;
@@ -73,15 +74,16 @@ impl Followers {
     }
 }
 
-/// Tells when something of an execution was committed: an event, another attempt, its end, that it
-/// is stuck. From [`Engine::follow`](crate::Engine::follow); dropping it forgets it.
+/// A follower of one execution. A commit wakes it if it adds an event, starts another attempt, ends
+/// the execution or leaves it stuck. From [`Engine::follow`](crate::Engine::follow); drop it to
+/// stop following.
 ///
-/// It says that there is something to read, not what: the follower reads it, and is shown what is
-/// durable (D2). Follow first and read then, or a change in between is missed.
+/// It says that the execution has changed, not how: read the execution, which shows what is durable
+/// (D2). Follow first and then read, or you miss a change in between.
 pub struct Follow {
     followers: Arc<Followers>,
     execution: ExecutionId,
-    /// Some until it is dropped.
+    /// `Some` until this is dropped.
     changes: Option<watch::Receiver<()>>,
 }
 
@@ -91,9 +93,8 @@ impl Follow {
         &self.execution
     }
 
-    /// Resolves when something was committed since the last time, however much; the caller may have
-    /// read it already. It fails when the engine stops. Dropping the future before it resolves
-    /// loses nothing.
+    /// Completes when there were commits since the last call, one or many. The caller may have read
+    /// them already. Fails when the engine stops. Dropping the future loses no change.
     pub async fn changed(&mut self) -> Result<(), EngineError> {
         let Some(changes) = &mut self.changes else { return Err(EngineError::Stopped) };
         changes.changed().await.map_err(|_| EngineError::Stopped)

@@ -1,62 +1,65 @@
-//! One request under a key at a time, from the lookup of its record until its own record is
-//! accepted: a second request then finds the record. Otherwise the store would refuse the second
-//! record, and the second request's tree would be dropped from memory.
+//! Per-key locks. A request holds the [`KeyLock`] of its key from the lookup of the key's record
+//! until its own record is accepted. So of two requests under one key, the second waits and then
+//! finds the record of the first. Without the lock both would find no record, the store would
+//! refuse the second record, and the second request's tree would be dropped from memory.
 //!
-//! There is an entry for each key that is locked or waited for. Each waiting request holds an
-//! admission permit, so their number is bounded.
+//! Waiting requests are bounded: each holds an admission permit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use indelible_records::windows::Id;
-use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::shared::lock;
 
+/// The locks of all keys.
 #[derive(Debug, Default)]
 pub(crate) struct KeyLocks {
-    wanted: Mutex<HashMap<Id, KeyLockEntry>>,
+    /// The keys that a request holds or waits for; the last request removes the entry.
+    entries: Mutex<HashMap<Id, KeyLockEntry>>,
 }
 
 #[derive(Debug, Default)]
 struct KeyLockEntry {
-    turn: Arc<Turn<()>>,
+    mutex: Arc<AsyncMutex<()>>,
     /// How many requests hold the lock or wait for it.
-    by: usize,
+    requests: usize,
 }
 
-/// The lock of a key, held until it is dropped.
+/// The lock of one key. Dropping it unlocks the key.
 #[derive(Debug)]
 pub(crate) struct KeyLock {
     locks: Arc<KeyLocks>,
     id: Id,
-    held: Option<OwnedMutexGuard<()>>,
+    /// `None` while the request waits for the lock.
+    guard: Option<OwnedMutexGuard<()>>,
 }
 
 impl KeyLocks {
     /// Waits for the lock of a key.
     pub(crate) async fn take(self: &Arc<Self>, id: &Id) -> KeyLock {
-        let turn = {
-            let mut wanted = lock(&self.wanted);
-            let wanted = wanted.entry(id.clone()).or_default();
-            wanted.by += 1;
-            Arc::clone(&wanted.turn)
+        let mutex = {
+            let mut entries = lock(&self.entries);
+            let entry = entries.entry(id.clone()).or_default();
+            entry.requests += 1;
+            Arc::clone(&entry.mutex)
         };
-        // Made before anything is awaited: if the caller stops waiting, its drop removes the entry.
-        let mut lock = KeyLock { locks: Arc::clone(self), id: id.clone(), held: None };
-        lock.held = Some(turn.lock_owned().await);
+        // Made before the await: if the caller stops waiting, dropping this uncounts its request.
+        let mut lock = KeyLock { locks: Arc::clone(self), id: id.clone(), guard: None };
+        lock.guard = Some(mutex.lock_owned().await);
         lock
     }
 }
 
 impl Drop for KeyLock {
     fn drop(&mut self) {
-        self.held = None;
-        let mut all = lock(&self.locks.wanted);
-        if let Some(wanted) = all.get_mut(&self.id) {
-            wanted.by -= 1;
-            if wanted.by == 0 {
-                all.remove(&self.id);
+        self.guard = None;
+        let mut entries = lock(&self.locks.entries);
+        if let Some(entry) = entries.get_mut(&self.id) {
+            entry.requests -= 1;
+            if entry.requests == 0 {
+                entries.remove(&self.id);
             }
         }
     }
@@ -97,8 +100,8 @@ mod tests {
         assert!(poll(third.as_mut()).is_pending());
         drop(first);
         let Poll::Ready(third) = poll(third.as_mut()) else { panic!() };
-        assert_eq!(lock(&locks.wanted).len(), 1);
+        assert_eq!(lock(&locks.entries).len(), 1);
         drop(third);
-        assert!(lock(&locks.wanted).is_empty());
+        assert!(lock(&locks.entries).is_empty());
     }
 }

@@ -102,7 +102,7 @@ fn check(name: &str, form: Form, value: &str) -> Result<(), Problem> {
         },
         Form::Time => match value.parse::<Timestamp>() {
             Ok(_) => Ok(()),
-            Err(_) => range("must be a time as in RFC 3339".to_owned()),
+            Err(_) => range("must be a time in RFC 3339, such as 2027-01-01T00:00:00Z".to_owned()),
         },
         Form::States => match value.split(',').find(|word| state(word).is_none()) {
             None => Ok(()),

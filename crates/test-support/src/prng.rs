@@ -1,12 +1,12 @@
-//! A small generator of numbers (splitmix64): a journal is a function of its seed alone, on every
-//! machine and with every version of every library.
+//! A small pseudo-random number generator (splitmix64). It is our own, so that what a test
+//! generates depends on its seed alone: not on the machine, nor on the version of a library.
 
-/// Numbers that look random and follow from a seed.
+/// A pseudo-random sequence of numbers that its seed determines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prng(u64);
 
 impl Prng {
-    /// The sequence of a seed.
+    /// The sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -21,8 +21,8 @@ impl Prng {
     }
 
     /// Mixes these bytes into the state, so that the next numbers depend on them.
-    pub fn mix(&mut self, seen: &[u8]) {
-        for byte in seen {
+    pub fn mix(&mut self, bytes: &[u8]) {
+        for byte in bytes {
             self.0 = self.0.rotate_left(5) ^ u64::from(*byte);
         }
     }
@@ -43,12 +43,12 @@ impl Prng {
         usize::try_from(self.below(len)).expect("lengths are small")
     }
 
-    /// Once in `n` times.
+    /// True once in `n` times, on average.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// One of these; `None` if there are none.
+    /// One of these at random; `None` if there are none.
     pub fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
         if from.is_empty() { None } else { Some(from[self.index(from.len())].clone()) }
     }

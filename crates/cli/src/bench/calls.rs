@@ -14,26 +14,26 @@ use super::report::{Figures, Measurement, figures, latency, round};
 use crate::failure::Failure;
 
 pub(super) const INVOKE_HELP: &str = "\
-A function that returns what it is given is called again and again; each call is one execution with
-its own journal, and is measured from the call until its outcome is durable. It happens in this
-process, without HTTP.
+Calls a function that returns its input, again and again, in this process and without HTTP. Each
+call is an execution with its own journal. Its latency is the time from the call until its outcome
+is durable.
 
 Examples:
   indelible bench invoke
   indelible bench invoke --in-flight 256 --seconds 20 --json";
 
 pub(super) const STEPS_HELP: &str = "\
-A function calls another N times, one call after the other; each of these is an execution with its
-own journal. `per s` counts them; latencies are those of the whole.
+Calls a function that makes N calls, one after the other. Each of these calls is an execution with
+its own journal. `per s` counts these calls; the latencies are of the outer call.
 
 Examples:
   indelible bench steps
   indelible bench steps --n 5000 --in-flight 1 --json";
 
 pub(super) const FANOUT_HELP: &str = "\
-A function calls another N times at once and takes all results; each of these calls is an execution
-with its own journal. `per s` counts them; latencies are those of the whole, from the call until its
-outcome is durable. The calls do nothing: what they would do is left out.
+Calls a function that makes N calls at once and takes all of their results. Each of these calls is
+an execution with its own journal. `per s` counts these calls; the latencies are of the outer call,
+until its outcome is durable. The inner calls do no work of their own.
 
 Examples:
   indelible bench fanout
@@ -46,7 +46,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "K", default_value = "64",
         value_parser = value_parser!(u32).range(1..=4096))]
     pub(super) in_flight: u32,
-    /// For how long they are begun
+    /// For how long new calls are made
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = value_parser!(u32).range(1..=86_400))]
     pub(super) seconds: u32,
@@ -72,7 +72,7 @@ pub(crate) struct FanoutArguments {
     #[arg(long, value_name = "K", default_value = "4",
         value_parser = value_parser!(u32).range(1..=4096))]
     workflows: u32,
-    /// For how long calls are begun
+    /// For how long new calls are made
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = value_parser!(u32).range(1..=86_400))]
     seconds: u32,

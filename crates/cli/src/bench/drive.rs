@@ -1,5 +1,5 @@
-//! Runs producers that commit one item after the other, each waiting for the disk, and measures how
-//! long that takes.
+//! Runs producers, each of which commits one item after the other and waits until it is durable,
+//! and measures how long each commit takes.
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 use std::future::Future;
@@ -26,7 +26,7 @@ pub(super) trait Producer: Send + 'static {
     fn commit(&mut self, input: Self::Input) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// A stretch of time, and the commits in it.
+/// A stretch of the measurement: its length, and the latencies and resource use in it.
 #[derive(Debug, Default)]
 pub(super) struct Stretch {
     pub(super) seconds: f64,
@@ -51,7 +51,7 @@ impl Stretch {
     }
 }
 
-/// How the time is divided.
+/// The windows into which the time is divided, one report for each.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Windows {
     pub(super) length: Duration,
@@ -76,9 +76,10 @@ struct Tally {
     end: Instant,
     /// One for each producer, so that none waits for another's lock.
     latencies: Vec<Mutex<Histogram>>,
-    /// The last commit and the longest gap, in nanoseconds since the start.
-    last: AtomicU64,
-    gap: AtomicU64,
+    /// When the last commit was, in nanoseconds since the start.
+    last_ns: AtomicU64,
+    /// The longest time between two commits, in nanoseconds.
+    gap_ns: AtomicU64,
 }
 
 impl Tally {
@@ -90,8 +91,8 @@ impl Tally {
         self.of(producer).add(nanos(done - began));
         let now = nanos(done - self.start);
         // Two producers that finish at once may get here in either order; then the gap is 0.
-        let before = self.last.fetch_max(now, Ordering::Relaxed);
-        self.gap.fetch_max(now.saturating_sub(before), Ordering::Relaxed);
+        let before = self.last_ns.fetch_max(now, Ordering::Relaxed);
+        self.gap_ns.fetch_max(now.saturating_sub(before), Ordering::Relaxed);
     }
 
     /// Takes the latencies since the last call.
@@ -116,8 +117,8 @@ pub(super) fn drive_for<P: Producer>(
     Ok(drive(runtime, producers, Windows::one(length), |_| Ok(()))?.all)
 }
 
-/// Runs producers until the time is up, and calls `each` after every window. The first error ends
-/// everything.
+/// Runs producers until the time is up, and calls `each` after every window. The first error stops
+/// all producers.
 pub(super) fn drive<P: Producer>(
     runtime: &Runtime,
     producers: Vec<P>,
@@ -130,8 +131,8 @@ pub(super) fn drive<P: Producer>(
         start,
         end: start + windows.length * windows.count,
         latencies: producers.iter().map(|_| Mutex::default()).collect(),
-        last: AtomicU64::new(0),
-        gap: AtomicU64::new(0),
+        last_ns: AtomicU64::new(0),
+        gap_ns: AtomicU64::new(0),
     });
     runtime.block_on(async {
         let mut tasks = JoinSet::new();
@@ -157,7 +158,7 @@ pub(super) fn drive<P: Producer>(
             each(&stretch)?;
             all.merge(&stretch);
         }
-        Ok(DriveResult { all, stall: Duration::from_nanos(tally.gap.load(Ordering::Relaxed)) })
+        Ok(DriveResult { all, stall: Duration::from_nanos(tally.gap_ns.load(Ordering::Relaxed)) })
     })
 }
 

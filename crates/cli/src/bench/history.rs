@@ -17,12 +17,12 @@ use super::{guest, meters, note};
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
-A store gets N finished executions. Then, by turns, a trivial function is called for --seconds over
-that store and over a new and empty one, --rounds times; the rate of each is the median of its
-rounds, ratio is the first to the second. Both are in this process, one after the other, each when
-the stores have come to rest: compaction between rounds is left out, and so are reading what is
-over, lists and retention. The processor time of a call is told too: other programs cannot disturb
-it as much.
+Fills a store with N finished executions. Then calls a trivial function for --seconds with that
+store, and for --seconds with a new one, in turn, --rounds times. The rate of a store is the median
+of its rounds; `ratio` is the rate of the full store divided by that of the new one. A round begins
+when the stores are at rest, so compaction between rounds is not measured. Reads of finished
+executions, lists and retention are not measured either. The processor time of a call is reported as
+well, because other programs disturb it less.
 
 Examples:
   indelible bench history
@@ -63,7 +63,7 @@ impl Measure for HistoryArguments {
         };
         let folder = place.join("full");
         let full = bench.open(&folder)?;
-        note(&format!("calling {n} times"));
+        note(&format!("filling a store: calling {n} times"));
         house::many(runtime, &full, n, |engine| async move {
             house::call(&engine, "echo", INPUT.to_owned()).await.map(drop)
         })?;
@@ -74,7 +74,9 @@ impl Measure for HistoryArguments {
             place.done_with(&folder);
             let full = bench.round(&full)?;
             let (new, old) = (fresh.per_s, full.per_s);
-            note(&format!("{number} of {rounds}: {new:.0} per s fresh, {old:.0} after {n}"));
+            note(&format!(
+                "round {number} of {rounds}: {new:.0} per s in a new store, {old:.0} in the full one"
+            ));
             fresh_rounds.push(fresh);
             full_rounds.push(full);
         }
@@ -89,7 +91,7 @@ impl Measure for HistoryArguments {
         let text = format!(
             "history: {fresh_median_per_s:.0} per s in a new store, {full_median_per_s:.0} per s \
              after {n} executions, ratio {ratio:.2}\n  \
-             {fresh_cpu_us:.0} us of cpu a call, and {full_cpu_us:.0} us",
+             {fresh_cpu_us:.0} us of cpu a call in the new store, {full_cpu_us:.0} us in the full one",
         );
         let figures = figures! {
             n, in_flight, seconds, rounds, fresh_per_s, full_per_s, fresh_median_per_s,

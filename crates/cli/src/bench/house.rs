@@ -40,13 +40,13 @@ const STRETCH: Duration = Duration::from_millis(500);
 const STRETCHES: u32 = 5;
 const LITTLE: Duration = Duration::from_millis(10);
 
-/// Where to measure, and what.
+/// Arguments that all benchmarks of the engine share.
 #[derive(Args)]
-pub(crate) struct Where {
+pub(crate) struct EngineArguments {
     #[command(flatten)]
     pub(super) folder: FolderArguments,
-    /// The component to call, with the functions of the benchmark's own; without it, the one that
-    /// this program brings along is built
+    /// The component to call, which must export the benchmark's functions; by default, the one that
+    /// comes with this program is built
     #[arg(long, value_name = "FILE")]
     pub(super) guest: Option<PathBuf>,
     /// Print one JSON object
@@ -60,7 +60,7 @@ pub(crate) struct EngineBench<A: Args> {
     #[command(flatten)]
     arguments: A,
     #[command(flatten)]
-    place: Where,
+    place: EngineArguments,
 }
 
 /// Runs a benchmark, and reports it.
@@ -72,7 +72,7 @@ pub(crate) trait Measure {
 pub(crate) struct Site<'a> {
     pub(super) runtime: &'a Runtime,
     pub(super) place: &'a BenchFolder,
-    /// The component, if one was named.
+    /// The component that `--guest` names, if it is given.
     pub(super) guest: Option<&'a Path>,
 }
 
@@ -176,7 +176,7 @@ pub(super) fn deploy(runtime: &Runtime, engine: &Engine, component: &[u8]) -> Re
     runtime.block_on(engine.deploy(COMPONENT, component, Attribution::default())).map_err(
         |error| {
             Failure::new(format!("cannot deploy the component: {error}"))
-                .hint("give a component with the benchmark's functions with --guest")
+                .hint("set --guest to a component that exports the benchmark's functions")
         },
     )?;
     runtime.block_on(call(engine, "echo", "1".to_owned()))?;
@@ -224,7 +224,7 @@ pub(super) async fn begin(
 
 pub(super) fn broken(what: String) -> Failure {
     Failure::new(what)
-        .hint("this is a defect of the engine, or the component is not the benchmark's")
+        .hint("this is a defect of the engine, or --guest is not a component for this benchmark")
 }
 
 /// Runs `count` pieces of work with an engine, many at once; returns the results in no order.

@@ -19,17 +19,18 @@ use super::{raw, unable};
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
-A function sends N POST requests, one after the other; each is journaled before it leaves and when
-its answer has arrived, and none is ever sent twice. The peer answers at once and runs in this
-process, on the same cores. `per s` counts requests.
+Calls a function that sends N POST requests, one after the other. Each request is journaled before
+it leaves and when its response has arrived, and none is sent twice. The peer responds at once and
+runs in this process, on the same cores. `per s` counts requests.
 
-A POST leaves on a connection that was heard within milliseconds, or on a new one, because a peer may
-close any other while it is on its way. The second row is what that costs: the same twice more, with
-any open connection, and with a new one for each request.
+A POST leaves on a new connection, or on one whose peer was heard from within the last milliseconds:
+the peer might close any other connection while the request is on its way. The second row shows what
+that costs. It repeats the measurement twice, with any open connection and with a new connection for
+each request.
 
-raw is the disk itself with one producer: one write and one fdatasync after the other, for a second
-right before and a second right after. A step alone is to take no longer than two of its syncs and a
-millisecond: --in-flight 1.
+The sync of the disk alone is measured with one producer, by one write and one fdatasync after the
+other, for a second right before and a second right after. With --in-flight 1, a request should take
+no longer than two such syncs and a millisecond.
 
 Examples:
   indelible bench http
@@ -103,8 +104,8 @@ impl Measure for HttpArguments {
         let text = format!(
             "http: {per_s:.0} per s, {in_flight} in flight, {} each (a sync of the disk alone: {}), \
              {fsyncs_per_request:.3} syncs each, {:.2} s of cpu in {:.1} s\n\
-             connections: {any_connection_per_s:.0} per s with any that is open, \
-             {new_connection_per_s:.0} with a new one for each; it is {:.2} and {:.2} times that",
+             connections: {any_connection_per_s:.0} per s on any open connection, \
+             {new_connection_per_s:.0} per s on new ones; the rate above is {:.2} and {:.2} times these",
             latency(step_p50_us),
             latency(raw_sync_us),
             driven.cpu_s(),

@@ -1,6 +1,6 @@
-//! Loads a store with many journals, in large batches. Each journal can be found again by its
-//! index.
-#![expect(clippy::disallowed_methods, reason = "it waits for the engine's background work")]
+//! Fills a store with many journals, in large batches. The index of a journal is the seed of its
+//! random key, so reads find it again.
+#![expect(clippy::disallowed_methods, reason = "it waits for the backend's background work")]
 
 use std::time::Duration;
 
@@ -13,25 +13,25 @@ use super::steps::{Execution, JOURNAL_ENTRIES, ROW_ENTRIES, put_row};
 use super::{SEED_LOAD, note};
 use crate::failure::Failure;
 
-/// Half a mebibyte a batch: enough to keep the disk busy, and far below a store's bounds.
+/// Half a mebibyte for each batch: enough to keep the disk busy, and far below a store's bounds.
 const BATCH_JOURNALS: u64 = 100;
 pub(super) const JOURNAL_ROWS: u64 = JOURNAL_ENTRIES / ROW_ENTRIES;
 
-/// The background work is idle if it takes less than a twentieth of a core for so long.
+/// A window in which the background work is idle: it takes less than a twentieth of a core.
 const QUIET: Duration = Duration::from_millis(250);
 const QUIET_WAITS_MAX: usize = 480;
-/// Idle for so long, the background work is done.
+/// The background work is done when it has been idle for this long.
 const QUIET_ENOUGH: Duration = Duration::from_secs(4);
 
-/// The journals in a store.
+/// A store that is full of journals.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LoadedStore {
     journals: u64,
 }
 
 impl LoadedStore {
-    /// Writes as many journals as are needed for so many entries. Roots are random, so journals are
-    /// not written in the order of their keys.
+    /// Writes as many journals as it takes to hold `entries` entries. Roots are random, so journals
+    /// are not written in the order of their keys.
     pub(super) fn load(store: &Store, entries: u64) -> Result<Self, Failure> {
         let journals = entries.div_ceil(JOURNAL_ENTRIES).max(1);
         note(&format!("loading {} entries", journals * JOURNAL_ENTRIES));
@@ -48,7 +48,7 @@ impl LoadedStore {
             }
         }
         store.durable(last).wait().map_err(failed)?;
-        settle();
+        wait_for_background_work();
         Ok(Self { journals })
     }
 
@@ -77,7 +77,7 @@ impl LoadedStore {
         check(rows, self.journals * JOURNAL_ROWS)
     }
 
-    /// The same for point reads, which the engine caches apart from scans.
+    /// The same for point reads, which the backend caches apart from scans.
     pub(super) fn warm_up_gets(&self, store: &Store) -> Result<(), Failure> {
         note("reading every row once");
         for journal in 0..self.journals {
@@ -92,8 +92,8 @@ impl LoadedStore {
     }
 }
 
-/// Waits until the engine has finished flushing and compacting, for two minutes at most.
-fn settle() {
+/// Waits until the backend has finished flushing and compacting, for two minutes at most.
+fn wait_for_background_work() {
     note("waiting for the background work to end");
     // An idle store tidies up after a second or two, so a short pause means nothing.
     let mut quiet = 0;
@@ -109,22 +109,23 @@ fn settle() {
     note("background work is still running; measuring anyway");
 }
 
-/// Fails if reads found another number of rows than was loaded: then something else was measured.
+/// Fails if reads found another number of rows than was loaded, because then the measurement is
+/// wrong.
 pub(super) fn check(rows: u64, expected: u64) -> Result<(), Failure> {
     if rows == expected {
         return Ok(());
     }
-    Err(Failure::new(format!("{rows} rows were read where {expected} were written"))
+    Err(Failure::new(format!("{expected} rows were written, but {rows} were read"))
         .hint("this is a defect of the store; please report it"))
 }
 
 pub(super) fn unreadable(error: impl std::fmt::Display) -> Failure {
-    Failure::new(format!("the loaded entries cannot be read: {error}"))
+    Failure::new(format!("cannot read the loaded entries: {error}"))
         .hint("check the disk's health, or choose another with --dir")
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::new(format!("entries cannot be loaded: {error}")).hint(
+    Failure::new(format!("cannot load the entries: {error}")).hint(
         "check the disk's free space, load fewer with --load, or choose another disk with \
              --dir",
     )

@@ -1,13 +1,14 @@
 //! `indelible bench`: what this machine can do, measured the same way everywhere.
 //!
-//! - `measure`: the workloads in turn. `step`, `raw`, `reads`, `sustained`, `open`: one each.
-//! - `steps`: the rows of the workload. `load`: fills a store with them. `drive`: runs producers,
+//! - `measure`: runs the workloads of the store in turn. `step`, `raw`, `reads`, `sustained`,
+//!   `open`: one workload each.
+//! - `steps`: the rows that a step writes. `load`: fills a store with them. `drive`: runs producers
 //!   and measures their latency.
-//! - `server`: a server, over HTTP. `calls`, `http`, `signals`, `timers`, `recover`, `history`: the
-//!   engine. `house`: an engine in a folder. `guest`: the component that is called. `hearing`: the
-//!   lines that guests log.
-//! - `place`: the folder of a benchmark. `meters`: what the process uses. `histogram`: latencies.
-//!   `random`: bytes. `report`: the output.
+//! - `server`: calls to a server, over HTTP. `calls`, `http`, `signals`, `timers`, `recover`,
+//!   `history`: benchmarks of the engine. `house`: opens their engine in a folder. `guest`: the
+//!   component that they call. `hearing`: observes the lines that its functions log.
+//! - `place`: the folder of a benchmark. `meters`: memory, processor time and disk that it uses.
+//!   `histogram`: latencies. `random`: seeded random bytes. `report`: the output.
 
 mod calls;
 mod drive;
@@ -50,7 +51,7 @@ use self::place::BenchFolder;
 use self::report::Report;
 use crate::failure::Failure;
 
-/// The seeds of the random streams: each use has its own, so that no bytes are written twice.
+// The seeds of the random streams. Each use has its own, so that no two write the same bytes.
 const SEED_RAW: u64 = 0;
 const SEED_STEPS: u64 = 1;
 const SEED_LOAD: u64 = 2;
@@ -59,17 +60,18 @@ const SEED_SUSTAINED: u64 = 4;
 const SEED_FILL: u64 = 5;
 
 const STORE_HELP: &str = "\
-A commit is one step of an execution: two journal entries of 250 bytes in one row, the execution's
-row under a precondition, and a row of the queue that goes and one that comes; about 780 bytes. It
-is measured from when it is given to the store until it is durable.
+step commits steps of executions. A step writes about 780 bytes: a row with two journal entries of
+250 bytes each, the execution's row under a precondition, and a new queue row in place of an old
+one. Its latency is the time from its submission to the store until it is durable.
 
-raw is the disk itself, for the same producers and bytes: one write and one fdatasync of a growing
-file for each group. It runs for half the time right before each measurement of step and for half
-right after it; ratio is step's rate to the mean of these two.
+raw measures the disk itself with the same producers and bytes: for each group, one write and one
+fdatasync of a growing file. Half of its time is right before each measurement of step and half
+right after it; `ratio` is the rate of step divided by the mean rate of these two.
 
-scan reads whole journals of 20 entries, get single rows of 2; on one thread, by random keys, after
-everything was read once. sustained commits steps of 64 producers over what is loaded. open kills a
-process under load and opens what it left: about 512 bytes for each entry of --load.
+scan reads whole journals of 20 entries, and get reads single rows of 2 entries: on one thread, by
+random keys, after everything was read once. sustained commits steps of 64 producers into the loaded
+store. open kills a process under load and opens the store that it left, which has about 512 bytes
+for each entry of --load.
 
 Examples:
   indelible bench store
@@ -77,10 +79,11 @@ Examples:
   indelible bench store --workload sustained --seconds 600 --dir /data/bench";
 
 const SERVER_HELP: &str = "\
-Without a word, a server is measured: calls of a function that returns what it is given, over HTTP,
-on connections that are kept alive, each call under its own idempotency key and until its answer is
-there; then on one connection alone, beside the disk itself; then with keys that are known. Without
---url, a server is started in a folder of its own, on this machine's same cores.
+Without a subcommand, measures calls to a server over HTTP: first on many kept-alive connections,
+then on a single connection, compared with the disk itself, and last with idempotency keys that the
+server knows already. The function returns its input, and each call has its own idempotency key.
+Without --url, the server is started for the measurement, in a folder of its own and on the same
+cores.
 
 Examples:
   indelible bench
@@ -99,7 +102,7 @@ pub(crate) struct Bench {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Measure the store: commits, reads, and beside them the disk itself
+    /// Measure the store: commits and reads, compared with the disk itself
     #[command(after_long_help = STORE_HELP)]
     Store(StoreArguments),
     /// Measure calls of a trivial function, each until its outcome is durable
@@ -126,7 +129,7 @@ pub(crate) enum Command {
     /// Measure calls with many finished executions in the store, against an empty one
     #[command(after_long_help = history::HELP)]
     History(EngineBench<history::HistoryArguments>),
-    /// Wait with many executions until killed, or go on with them; `recover` starts this
+    /// Start waiting executions until killed, or resume them; `recover` starts this
     #[command(hide = true)]
     Wait(recover::WaitArguments),
     /// Commit steps until killed; `open` starts this
@@ -165,11 +168,11 @@ pub(crate) struct StoreArguments {
 struct FolderArguments {
     /// Where to measure: a folder that is empty or absent
     ///
-    /// Without it, one in the current directory. It is removed afterwards; a folder that was
-    /// there before is emptied.
+    /// By default, a new one in the current directory. It is removed afterwards; a folder that was
+    /// there before is only emptied.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Leave what was made in the folder
+    /// Keep the contents of the folder afterwards
     #[arg(long, requires = "dir")]
     keep: bool,
 }
@@ -201,7 +204,7 @@ pub(crate) struct FillArguments {
 
 #[derive(Args)]
 struct CacheArgument {
-    /// How much memory the store keeps for what it reads, in MiB; the store's default if not given
+    /// The size of the store's read cache, in MiB; the store's own default if not given
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_048_576))]
     cache_mib: Option<u64>,
 }
@@ -220,20 +223,20 @@ impl CacheArgument {
 enum Workload {
     /// Commits of steps, each until it is durable
     Step,
-    /// The same bytes, given to the disk itself; always beside step
+    /// The same bytes, written to the disk itself; always runs together with step
     Raw,
     /// Reads of whole journals
     Scan,
     /// Reads of single rows
     Get,
-    /// Steps of 64 producers over what is loaded, by windows of ten seconds
+    /// Steps of 64 producers into the loaded store, in windows of ten seconds
     Sustained,
-    /// Opening what a killed process left, and what a closed one left
+    /// Opening the store of a killed process, and that of one that closed it
     Open,
 }
 
 pub(crate) fn run(bench: Bench, out: &mut impl Write) -> Result<(), Failure> {
-    let runtime = runtime().map_err(|error| unable("start", &error))?;
+    let runtime = runtime().map_err(|error| unable("start the benchmark's threads", &error))?;
     let Some(command) = bench.command else {
         return server::run(&bench.server, &runtime, out);
     };
@@ -263,12 +266,12 @@ fn store(
     let options = arguments.cache.options();
     let bench = StoreBench { arguments, options, runtime: &runtime, place: &place };
     let result = bench.run(&mut Report::new(out, arguments.json));
-    // Tasks must have ended before the last handle of the folder, here, removes it.
+    // Ends the runtime's tasks before `place`, the last handle of the folder, removes it.
     drop(runtime);
     result
 }
 
-/// As many workers as cores, like a server.
+/// A runtime with as many threads as cores, like a server's.
 fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
@@ -298,7 +301,7 @@ fn note(text: &str) {
     _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Ends this child with its parent, which holds the child's standard input open.
+/// Makes this child process end with its parent, which holds the child's standard input open.
 fn end_with_parent() {
     std::thread::spawn(|| {
         _ = io::stdin().read_to_end(&mut Vec::new());

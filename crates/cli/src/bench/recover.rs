@@ -21,12 +21,12 @@ use super::{end_with_parent, guest, meters, note};
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
-A process starts N executions: most wait for a signal, --due percent sleep. When all starts are
-acknowledged it is killed, and those that sleep become due while nothing runs. Then another process
-opens what is left. EngineBench from its start: until it is ready, which is when its engine is open and
-a trivial call has been answered; until all that became due have gone on; and until these are over
-and durable. Memory is that of the processes, before the kill and after it. The time to start N
-executions is told, and measures nothing but that.
+A process starts N executions: --due percent of them sleep, and the others wait for a signal. When
+all starts are acknowledged, the process is killed, and the sleepers become due while nothing runs.
+Then another process opens the same folder. Times are from the start of that process: until it is
+ready (its engine is open and has answered a trivial call), until all due executions have resumed,
+and until they have ended and are durable. Memory is measured before the kill and after it. The rate
+of the N starts is reported, too.
 
 Examples:
   indelible bench recover
@@ -47,7 +47,7 @@ pub(crate) struct RecoverArguments {
     #[arg(long, value_name = "N", default_value = "100000",
         value_parser = value_parser!(u64).range(1..=10_000_000))]
     n: u64,
-    /// How many in a hundred of them sleep, and are due when the next process starts
+    /// How many percent of them sleep, and are due when the next process starts
     #[arg(long, value_name = "PERCENT", default_value = "10",
         value_parser = value_parser!(u64).range(0..=100))]
     due: u64,
@@ -119,7 +119,7 @@ impl Measure for RecoverArguments {
         }
         std::thread::sleep(left);
 
-        note("killed; starting anew");
+        note("killed; starting another process");
         let mut second = Process::start(place, &component, Part::Second, n - due, due)?;
         let (_, store_open_s) = second.hear()?;
         let (_, open_s) = second.hear()?;
@@ -128,10 +128,10 @@ impl Measure for RecoverArguments {
         let (after, ended_s) = second.hear()?;
         let started_per_s = round(n as f64 / before.started_s.max(f64::MIN_POSITIVE), 1);
         let text = format!(
-            "recover: {n} waiting ({started_per_s:.0} started per s): {} MiB, {} parked, {} dropped\n  \
-               killed and started anew: store open after {store_open_s:.2} s, engine after {open_s:.2} s\n  \
+            "recover: {n} waiting ({started_per_s:.0} started per s): {} MiB, {} parked, {} evicted\n  \
+               killed and restarted: store open after {store_open_s:.2} s, engine after {open_s:.2} s\n  \
                ready after {ready_s:.2} s with {} MiB\n  \
-               {due} due had gone on after {gone_on_s:.2} s, were over after {ended_s:.2} s\n  \
+               {due} due: all resumed after {gone_on_s:.2} s, all ended after {ended_s:.2} s\n  \
                then {} MiB, {} parked, {} replayed",
             memory(before.rss_bytes),
             before.parked,
@@ -219,7 +219,7 @@ impl Drop for Process<'_> {
 }
 
 fn failed(error: &io::Error) -> Failure {
-    Failure::new(format!("the process to be killed failed: {error}"))
+    Failure::new(format!("the process of the benchmark failed: {error}"))
         .hint("see its output above; check the disk's free space, or use a smaller --n")
 }
 

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
 use super::drive::{Producer, Stretch, drive_for};
-use super::house::{COMPONENT, Where};
+use super::house::{COMPONENT, EngineArguments};
 use super::place::{BenchFolder, Guest};
 use super::report::{Measurement, Report, figures, latency, micros, round};
 use super::{guest, meters, note, raw};
@@ -45,7 +45,7 @@ pub(crate) struct ServerArguments {
         value_parser = value_parser!(u32).range(1..=86_400))]
     seconds: u32,
     #[command(flatten)]
-    place: Where,
+    place: EngineArguments,
 }
 
 /// A server to call.

@@ -15,18 +15,18 @@ use super::report::{Measurement, figures, latency, round};
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
-Executions wait for signals; senders send one after the other, each to executions of its own. Two
-times are measured, both from the sending: until the signal is acknowledged, which is when it is
-durable, and until its guest has gone on, which may be earlier. What guests do with a signal, and
-HTTP, are left out. Executions that were never loaded or have to be replayed are, too: all fit into
-memory, unless --executions is larger than what the engine parks.
+Sends signals to executions that wait for them. Each sender has its own executions and sends them
+one signal after the other. Two times are measured, both from the sending: until the signal is
+acknowledged, which is when it is durable, and until its guest has resumed, which may be earlier.
+HTTP and the guests' work on a signal are not measured. Nor are loading and replay: all executions
+stay in memory, unless --executions is more than the engine parks.
 
 Examples:
   indelible bench signals
   indelible bench signals --executions 5000 --in-flight 256 --json";
 
-/// The longest time until the last signals have resumed their guests.
-const LAST_MAX: Duration = Duration::from_secs(60);
+/// How long to wait for the last signals to resume their guests.
+const RESUME_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Args)]
 pub(crate) struct SignalsArguments {
@@ -48,16 +48,16 @@ impl Measure for SignalsArguments {
     fn measure(&self, site: &Site<'_>) -> Result<Measurement, Failure> {
         let SignalsArguments { executions, in_flight, seconds, .. } = *self;
         if in_flight > executions {
-            return Err(Failure::new(
-                "there are more signals in flight than executions that wait \
-                 for them",
-            )
+            return Err(Failure::new(format!(
+                "--in-flight {in_flight} is more than --executions {executions}: each sender needs \
+                 an execution of its own"
+            ))
             .hint("give at least as many --executions as --in-flight"));
         }
         let timing = Arc::new(Timing::new(in_flight));
         let world = World { observer: Arc::clone(&timing) as _, ..site.world()? };
         let engine = site.engine(world)?;
-        // Executions that wait for more signals than they will get.
+        // Each execution waits for more signals than it will get, so it never ends.
         let waiting = house::many(site.runtime, &engine, executions.into(), |engine| async move {
             house::begin(&engine, "listen", u32::MAX.to_string()).await
         })?;
@@ -79,14 +79,14 @@ impl Measure for SignalsArguments {
             .collect();
         let (driven, fsyncs) = site.drive(&engine, senders, seconds)?;
         let count = driven.latencies.count();
-        house::until("all guests to resume", LAST_MAX, || timing.heard() >= count)?;
+        house::until("all guests to resume", RESUME_MAX, || timing.heard() >= count)?;
         let [acknowledged_p50_us, acknowledged_p99_us] = driven.latencies.micros([500, 990]);
         let [gone_on_p50_us, gone_on_p99_us] = timing.latencies().micros([500, 990]);
         let (seconds, per_s) = (round(driven.seconds, 3), round(driven.per_s(), 1));
         let (cpu_s, rss_bytes) = (driven.cpu_s(), meters::rss_bytes());
         let text = format!(
             "signals: {per_s:.0} per s to {executions} executions, {in_flight} in flight\n  \
-               acknowledged p50 {}, p99 {}; guest gone on p50 {}, p99 {}\n  \
+               acknowledged p50 {}, p99 {}; guest resumed p50 {}, p99 {}\n  \
                {fsyncs} syncs, {cpu_s:.2} s of cpu in {seconds:.1} s",
             latency(acknowledged_p50_us),
             latency(acknowledged_p99_us),

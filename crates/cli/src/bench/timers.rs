@@ -19,12 +19,12 @@ use super::{guest, note};
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
-First an engine that has nothing to do: its memory, and its processor time over --seconds. Then N
-executions sleep for an hour: the same two, when the store has come to rest. Then, beside them,
-executions that sleep for 10 ms, one after the other: by the guest's own clock, and the whole call
-until its outcome is durable. Last, the engine's clock is moved past the hour: how long until all N
-have gone on, and until all are over and durable. Sleeps of many at once at a high rate are left
-out, and so is what guests do when they are awake.
+Measures four things. First, the memory and the processor time, over --seconds, of an engine that
+has nothing to do. Second, the same while N executions sleep for an hour and the store is at rest.
+Third, next to those, executions that sleep for 10 ms, one after the other: the sleep by the guest's
+clock, and the whole call until its outcome is durable. Last, the engine's clock is moved past the
+hour: the time until all N have resumed, and until all have ended and are durable. High rates of
+short sleeps are not measured, nor is the work of guests that are awake.
 
 Examples:
   indelible bench timers
@@ -75,7 +75,7 @@ impl Measure for TimersArguments {
             house::begin(&engine, "doze", LONG.as_micros().to_string()).await.map(drop)
         })?;
         let started_per_s = round(n as f64 / starting.elapsed().as_secs_f64(), 1);
-        note(&format!("{n} sleep; waiting until the store has come to rest"));
+        note(&format!("{n} executions sleep; waiting until the store is at rest"));
         house::come_to_rest();
         let (waiting_s, waiting_cpu_s) = (stretch.as_secs_f64(), cpu_s(stretch));
         let waiting_rss_bytes = meters::rss_bytes();
@@ -89,10 +89,10 @@ impl Measure for TimersArguments {
         let rss_bytes = meters::rss_bytes();
         let text = format!(
             "timers: idle {} MiB, {idle_cpu_s:.3} s of cpu in {waiting_s:.0} s\n  \
-               {n} sleep ({started_per_s:.0} started per s, {parked} parked, {evicted} dropped): \
+               {n} sleep ({started_per_s:.0} started per s, {parked} parked, {evicted} evicted): \
                {} MiB, {waiting_cpu_s:.3} s of cpu in {waiting_s:.0} s\n  \
                a sleep of 10 ms: min {}, p50 {}, p99 {}; the whole call p50 {}, p99 {}\n  \
-               all due at once: gone on after {gone_on_s:.2} s, over and durable after {ended_s:.2} s",
+               all due at once: resumed after {gone_on_s:.2} s, ended and durable after {ended_s:.2} s",
             memory(idle_rss_bytes),
             memory(waiting_rss_bytes),
             latency(sleep_min_us),

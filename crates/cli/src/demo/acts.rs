@@ -1,5 +1,5 @@
 //! The two acts: the orders with Indelible, and the same orders with a retry loop. Each act has its
-//! own payment service, with the same faults, and is killed at the same points.
+//! own payment service with the same faults, and its program is killed at the same points.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::book::{Book, Count, Progress};
 use super::customers::{self, COMPONENT, Customers, FUNCTION};
-use super::event::{Event, Tell, Who};
+use super::event::{Event, EventSender, Program};
 use super::payments::Payments;
 use super::person::{self, HeldOrder};
 use super::place::DemoFolder;
@@ -26,9 +26,9 @@ use crate::failure::Failure;
 static SHOP: &[u8] = include_bytes!("../../demo/shop.wasm");
 
 /// How often the demo checks whether all remaining orders are held.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What became of the orders in an act, as its payment service counted.
+/// The end of an act, as its payment service counted.
 #[derive(Debug, Clone)]
 pub(super) struct Act {
     pub(super) crashes: u32,
@@ -36,19 +36,19 @@ pub(super) struct Act {
     pub(super) progress: Progress,
 }
 
-/// What became of the orders with Indelible.
+/// The end of the act with Indelible.
 #[derive(Debug)]
 pub(super) struct Durable {
     pub(super) act: Act,
-    /// How many orders are complete, as the server told the customers.
+    /// How many orders are complete, by the server's answers to the customers.
     pub(super) complete: u32,
     pub(super) executions: u32,
     pub(super) held: Vec<HeldOrder>,
 }
 
 impl Act {
-    /// Waits until the payment service has no request under way: requests of a killed process may
-    /// still be charged.
+    /// Waits until the payment service has no request under way, and takes its count: a request of
+    /// a killed process may still be charged.
     async fn of(book: &Book, crashes: u32) -> Self {
         // An error means that the book can no longer change.
         _ = book.watch().wait_for(|now| now.in_flight == 0).await;
@@ -56,24 +56,24 @@ impl Act {
     }
 }
 
-/// The first act.
-pub(super) async fn durable(
+/// The first act: the orders with Indelible.
+pub(super) async fn play_with_server(
     plan: &Plan,
     place: &DemoFolder,
-    tell: &Tell,
+    events: &EventSender,
 ) -> Result<Durable, Failure> {
-    let payments = open_payments(plan, Who::Server, tell)?;
+    let payments = open_payments(plan, Program::Server, events)?;
     let book = &payments.book;
-    _ = tell.send(Event::Starting);
+    _ = events.send(Event::Starting);
     let mut server = Server::start(place, payments.address).await?;
     let client = customers::client(&server.url)?;
     let deployed = client.deploy(COMPONENT, SHOP).await;
-    deployed.map_err(|error| Failure::new(format!("the shop cannot be deployed: {error}")))?;
-    _ = tell.send(Event::Up { who: Who::Server, process: server.process.id() });
+    deployed.map_err(|error| Failure::new(format!("cannot deploy the shop: {error}")))?;
+    _ = events.send(Event::Up { program: Program::Server, process: server.process.id() });
 
     let (killed, kills_over) = oneshot::channel();
     let killing = async {
-        let crashes = kills::carry_out(Who::Server, &mut server.process, book, tell).await?;
+        let crashes = kills::carry_out(Program::Server, &mut server.process, book, events).await?;
         // The other future may have ended, and dropped the receiver.
         _ = killed.send(crashes);
         // A server does not end by itself.
@@ -81,11 +81,11 @@ pub(super) async fn durable(
         Err(Failure::new("the demo's server has stopped: another process must have stopped it"))
     };
     let working = async {
-        let mut customers = Customers::come(plan, &client, &payments.url());
-        only_held_is_left(&mut customers, &client, tell).await?;
+        let mut customers = Customers::start(plan, &client, &payments.url());
+        wait_until_rest_is_held(&mut customers, &client, events).await?;
         let Ok(crashes) = kills_over.await else { return std::future::pending().await };
-        let held = resolved(&mut customers, &client, book, tell).await?;
-        let executions = executions(&client).await.map_err(|error| unseen(&error))?;
+        let held = resolve_held(&mut customers, &client, book, events).await?;
+        let executions = count_executions(&client).await.map_err(|error| no_response(&error))?;
         let (act, complete) = (Act::of(book, crashes).await, customers.count());
         Ok(Durable { act, complete, executions, held })
     };
@@ -95,9 +95,13 @@ pub(super) async fn durable(
     }
 }
 
-/// The second act.
-pub(super) async fn retried(plan: &Plan, place: &DemoFolder, tell: &Tell) -> Result<Act, Failure> {
-    let payments = open_payments(plan, Who::RetryLoop, tell)?;
+/// The second act: the same orders with a retry loop.
+pub(super) async fn play_with_retry_loop(
+    plan: &Plan,
+    place: &DemoFolder,
+    events: &EventSender,
+) -> Result<Act, Failure> {
+    let payments = open_payments(plan, Program::RetryLoop, events)?;
     let work = Work {
         payments: payments.address.to_string(),
         opened_ms: retry_loop::now_ms(),
@@ -109,39 +113,40 @@ pub(super) async fn retried(plan: &Plan, place: &DemoFolder, tell: &Tell) -> Res
     let arguments = ["demo".as_ref(), AS_RETRY_LOOP.as_ref(), work.as_os_str()];
     let mut process = Process::new(arguments, place.join("retry-loop.log"));
     process.start().await?;
-    _ = tell.send(Event::Up { who: Who::RetryLoop, process: process.id() });
-    let crashes = kills::carry_out(Who::RetryLoop, &mut process, &payments.book, tell).await?;
+    _ = events.send(Event::Up { program: Program::RetryLoop, process: process.id() });
+    let crashes =
+        kills::carry_out(Program::RetryLoop, &mut process, &payments.book, events).await?;
     process.ended().await?;
     Ok(Act::of(&payments.book, crashes).await)
 }
 
-fn open_payments(plan: &Plan, who: Who, tell: &Tell) -> Result<Payments, Failure> {
-    let payments = Payments::start(Book::new(plan.clone(), tell.clone())).map_err(|error| {
+fn open_payments(plan: &Plan, program: Program, events: &EventSender) -> Result<Payments, Failure> {
+    let payments = Payments::start(Book::new(plan.clone(), events.clone())).map_err(|error| {
         Failure::new(format!("the payment service cannot listen on 127.0.0.1: {error}")).hint(
             "the demo needs two free ports on this machine, for its server and its payment \
                  service",
         )
     })?;
-    _ = tell.send(Event::Begins { who, book: Arc::clone(&payments.book) });
+    _ = events.send(Event::Begins { program, book: Arc::clone(&payments.book) });
     Ok(payments)
 }
 
 /// Waits until every order is complete or held for a person.
-async fn only_held_is_left(
+async fn wait_until_rest_is_held(
     customers: &mut Customers,
     client: &Client,
-    tell: &Tell,
+    events: &EventSender,
 ) -> Result<(), Failure> {
-    let mut look = interval(LOOK);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut check = interval(CHECK_INTERVAL);
+    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            next = customers.next(tell) => if next.is_none() { return Ok(()) },
-            _ = look.tick() => {
+            next = customers.next(events) => if next.is_none() { return Ok(()) },
+            _ = check.tick() => {
                 let left = customers.left();
                 // With more orders left than run at once, some of them cannot be held yet.
                 if usize::try_from(left).is_ok_and(|left| left <= AT_ONCE) {
-                    let held = person::held(client).await.map_err(|error| unseen(&error))?;
+                    let held = person::held(client).await.map_err(|error| no_response(&error))?;
                     if u32::try_from(held.len()).is_ok_and(|held| held >= left) {
                         return Ok(());
                     }
@@ -151,20 +156,20 @@ async fn only_held_is_left(
     }
 }
 
-/// A person resolves each held order, until all orders are over.
-async fn resolved(
+/// Resolves each held order as a person would, until all orders have ended.
+async fn resolve_held(
     customers: &mut Customers,
     client: &Client,
     book: &Book,
-    tell: &Tell,
+    events: &EventSender,
 ) -> Result<Vec<HeldOrder>, Failure> {
     let mut all: Vec<HeldOrder> = Vec::new();
     while customers.left() > 0 {
-        for effect in person::held(client).await.map_err(|error| unseen(&error))? {
-            all.push(person::resolve(client, effect, book, tell).await?);
+        for effect in person::held(client).await.map_err(|error| no_response(&error))? {
+            all.push(person::resolve(client, effect, book, events).await?);
         }
-        // A resolution takes a moment to be carried out.
-        if timeout(LOOK, customers.next(tell)).await == Ok(None) {
+        // The execution takes a moment to continue after a resolution.
+        if timeout(CHECK_INTERVAL, customers.next(events)).await == Ok(None) {
             break;
         }
     }
@@ -174,8 +179,9 @@ async fn resolved(
     Ok(all)
 }
 
-/// How many executions of the workflow there are, however often each was asked for.
-async fn executions(client: &Client) -> Result<u32, Error> {
+/// How many executions of the order function there are: one for each order, however often the
+/// customers asked.
+async fn count_executions(client: &Client) -> Result<u32, Error> {
     let mut pages = client.executions(&Filter::all().function(FUNCTION).latest_only())?.limit(500);
     let mut count = 0;
     while let Some(page) = pages.next().await? {
@@ -184,6 +190,6 @@ async fn executions(client: &Client) -> Result<u32, Error> {
     Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-fn unseen(error: &Error) -> Failure {
+fn no_response(error: &Error) -> Failure {
     Failure::new(format!("the server does not respond: {error}"))
 }

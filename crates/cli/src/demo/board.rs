@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::book::Book;
-use super::event::{Event, Who};
+use super::event::{Event, Program};
 use super::paint::{Line, bar};
 use super::plan::Plan;
 use crate::screen::Tone;
@@ -22,7 +22,7 @@ pub(super) struct Board {
     seed: u64,
     orders: u32,
     kills: u32,
-    act: Option<(Who, Arc<Book>)>,
+    act: Option<(Program, Arc<Book>)>,
     complete: u32,
     crashes: u32,
     held: u32,
@@ -47,22 +47,22 @@ impl Board {
     }
 
     /// The introduction to an act.
-    pub(super) fn opening(&self, who: Who) -> Vec<Line> {
+    pub(super) fn opening(&self, program: Program) -> Vec<Line> {
         let Self { orders, kills, .. } = self;
         let times = match kills {
             0 => "is not killed this time".to_owned(),
             1 => "is killed once with kill -9, while cards are being charged".to_owned(),
             _ => format!("is killed {kills} times with kill -9, while cards are being charged"),
         };
-        match who {
-            Who::Server => vec![
+        match program {
+            Program::Server => vec![
                 Line::new(format!(
                     "A shop takes {orders} orders, each placed twice: customers are impatient."
                 )),
                 Line::new(format!("Its server {times}.")),
                 Line::new("The payment service charges for every request, and its line is bad."),
             ],
-            Who::RetryLoop => vec![
+            Program::RetryLoop => vec![
                 Line::new(
                     "Now a plain retry loop: the same orders, the same bad line, killed at the",
                 ),
@@ -76,7 +76,7 @@ impl Board {
     /// Takes in an event, and returns the line for it, if there is one.
     pub(super) fn take(&mut self, event: &Event, at: Duration) -> Option<Line> {
         match event {
-            Event::Begins { who, book } => {
+            Event::Begins { program, book } => {
                 if let Some((_, before)) = self.act.take() {
                     let once = before.count().charged_once;
                     let done = format!(
@@ -85,7 +85,7 @@ impl Board {
                     );
                     self.before = Some(Line::default().then(Tone::Good, done));
                 }
-                self.act = Some((*who, Arc::clone(book)));
+                self.act = Some((*program, Arc::clone(book)));
                 (self.complete, self.crashes) = (0, 0);
                 self.events.clear();
             }
@@ -111,22 +111,22 @@ impl Board {
         let right = format!("seed {}   {}:{:02}", self.seed, seconds / 60, seconds % 60);
         let title = Line::default().then(Tone::Strong, "indelible demo");
         let mut lines = vec![title.right(columns, Tone::Faint, right), Line::default()];
-        let Some((who, book)) = &self.act else { return lines };
+        let Some((program, book)) = &self.act else { return lines };
         lines.extend(self.before.clone());
-        lines.extend(self.opening(*who));
+        lines.extend(self.opening(*program));
         lines.push(Line::default());
-        lines.extend(self.figures(*who, book));
+        lines.extend(self.figures(*program, book));
         lines.push(Line::default());
         lines.extend(self.events.iter().cloned());
         lines
     }
 
-    fn figures(&self, who: Who, book: &Book) -> Vec<Line> {
+    fn figures(&self, program: Program, book: &Book) -> Vec<Line> {
         let (count, progress) = (book.count(), book.progress());
         let charged = count.charged_once + count.charged_more;
-        let (done, what) = match who {
-            Who::Server => (self.complete, "complete"),
-            Who::RetryLoop => (charged, "charged"),
+        let (done, what) = match program {
+            Program::Server => (self.complete, "complete"),
+            Program::RetryLoop => (charged, "charged"),
         };
         let row = |name: &str| Line::new("  ").then(Tone::Strong, format!("{name:10}"));
         let (filled, empty) = bar(done, self.orders, BAR_COLUMNS);
@@ -138,7 +138,7 @@ impl Board {
         let cards = cards.then(tone, more);
         let crashes = format!("{} of {} survived", self.crashes, self.kills);
         let mut rows = vec![orders, cards, row("crashes").then(None, crashes)];
-        if who == Who::Server {
+        if program == Program::Server {
             let asked =
                 format!("{} outcomes asked about, {} settled", progress.asked, progress.settled);
             let unknown = row("unknown").then(None, asked);

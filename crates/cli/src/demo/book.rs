@@ -7,14 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::event::{Event, ServiceAnswer, Tell};
+use super::event::{Event, EventSender, ServiceAnswer};
 use super::plan::{Fault, Number, Plan};
 
 /// A book of one payment service.
 #[derive(Debug)]
 pub(super) struct Book {
     plan: Plan,
-    tell: Tell,
+    events: EventSender,
     progress: watch::Sender<Progress>,
     pages: Mutex<Pages>,
 }
@@ -79,8 +79,8 @@ pub(super) struct ArrivalAction {
 }
 
 impl Book {
-    pub(super) fn new(plan: Plan, tell: Tell) -> Self {
-        Self { plan, tell, progress: watch::Sender::default(), pages: Mutex::default() }
+    pub(super) fn new(plan: Plan, events: EventSender) -> Self {
+        Self { plan, events, progress: watch::Sender::default(), pages: Mutex::default() }
     }
 
     pub(super) fn plan(&self) -> &Plan {
@@ -116,7 +116,7 @@ impl Book {
             now.settled += u32::from(sent_again);
         });
         if sent_again {
-            self.tell(Event::SentAgain { order });
+            self.report(Event::SentAgain { order });
         }
         ArrivalAction { arrival, fault: self.plan.fault(order, arrival) }
     }
@@ -133,7 +133,7 @@ impl Book {
             entry.charge = Some(receipt.clone());
         }
         if times > 1 {
-            self.tell(Event::ChargedAgain { order, times });
+            self.report(Event::ChargedAgain { order, times });
         }
         receipt
     }
@@ -147,8 +147,10 @@ impl Book {
         self.progress.send_modify(|now| now.in_flight -= 1);
         match fault {
             Fault::None => {}
-            Fault::LostBefore => self.tell(Event::Lost { order, charged: false }),
-            Fault::LostAfter | Fault::Unknowable => self.tell(Event::Lost { order, charged: true }),
+            Fault::LostBefore => self.report(Event::Lost { order, charged: false }),
+            Fault::LostAfter | Fault::Unknowable => {
+                self.report(Event::Lost { order, charged: true })
+            }
         }
     }
 
@@ -174,7 +176,7 @@ impl Book {
             now.settled += u32::from(settled);
         });
         if news {
-            self.tell(Event::Asked { order, said });
+            self.report(Event::Asked { order, said });
         }
         (said, receipt)
     }
@@ -213,9 +215,9 @@ impl Book {
         }
     }
 
-    fn tell(&self, event: Event) {
+    fn report(&self, event: Event) {
         // The receiver is gone when the demo is over.
-        _ = self.tell.send(event);
+        _ = self.events.send(event);
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {

@@ -1,5 +1,6 @@
 //! Customers: each places an order, and soon places it again under the same key, because the answer
-//! takes too long. They repeat the request until there is an answer, also while the server is down.
+//! takes too long. They repeat their requests until they have an answer, even while the server is
+//! down.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::AT_ONCE;
-use super::event::{Event, Tell};
+use super::event::{Event, EventSender};
 use super::plan::{Number, Order, Plan};
 use crate::failure::Failure;
 
@@ -20,7 +21,7 @@ pub(super) const COMPONENT: &str = "shop";
 /// The function that customers call.
 pub(super) const FUNCTION: &str = "order";
 
-/// All customers.
+/// All customers, each in a task of its own.
 pub(super) struct Customers {
     set: JoinSet<(Number, Result<(), String>)>,
     orders: u32,
@@ -28,7 +29,7 @@ pub(super) struct Customers {
     failed: BTreeSet<Number>,
 }
 
-/// A client that gives up no sooner than the demo does.
+/// A client that does not give up before the demo does.
 pub(super) fn client(url: &str) -> Result<Client, Failure> {
     const PATIENCE: Duration = Duration::from_secs(3_600);
     let retries = Retries {
@@ -43,35 +44,36 @@ pub(super) fn client(url: &str) -> Result<Client, Failure> {
 }
 
 impl Customers {
-    /// Lets the customers come, a few at a time.
-    pub(super) fn come(plan: &Plan, client: &Client, payments: &str) -> Self {
+    /// Starts the customers. Each comes at the time of the plan, and [`AT_ONCE`] of them order at
+    /// the same time.
+    pub(super) fn start(plan: &Plan, client: &Client, payments: &str) -> Self {
         let function = client.function::<Order, String>(COMPONENT, FUNCTION);
-        let room = Arc::new(Semaphore::new(AT_ONCE));
+        let permits = Arc::new(Semaphore::new(AT_ONCE));
         let mut set = JoinSet::new();
         for number in plan.numbers() {
             let order = plan.order(number, payments);
             let (due, patience) = (plan.due(number), plan.patience(number));
-            let (function, room) = (function.clone(), Arc::clone(&room));
+            let (function, permits) = (function.clone(), Arc::clone(&permits));
             set.spawn(async move {
                 sleep(due).await;
-                let _place = room.acquire().await;
-                (number, placed_twice(&function, &order, patience).await)
+                let _permit = permits.acquire().await;
+                (number, place_twice(&function, &order, patience).await)
             });
         }
         Self { set, orders: plan.orders, complete: BTreeSet::new(), failed: BTreeSet::new() }
     }
 
-    /// Waits for the next customer who is done. None: all are.
-    pub(super) async fn next(&mut self, tell: &Tell) -> Option<()> {
+    /// Waits until another customer is done; `None` if all are.
+    pub(super) async fn next(&mut self, events: &EventSender) -> Option<()> {
         let ended = self.set.join_next().await?;
         match ended {
             Ok((order, Ok(()))) => {
                 self.complete.insert(order);
-                _ = tell.send(Event::Complete);
+                _ = events.send(Event::Complete);
             }
             Ok((order, Err(why))) => {
                 self.failed.insert(order);
-                _ = tell.send(Event::Failed { order, why });
+                _ = events.send(Event::Failed { order, why });
             }
             // No task cancels another, so this one panicked; the missing order shows in the count.
             Err(_) => {}
@@ -79,7 +81,7 @@ impl Customers {
         Some(())
     }
 
-    /// How many customers are not done.
+    /// How many customers are not done yet.
     pub(super) fn left(&self) -> u32 {
         self.orders - count(&self.complete) - count(&self.failed)
     }
@@ -99,7 +101,7 @@ fn count(orders: &BTreeSet<Number>) -> u32 {
 }
 
 /// Places an order twice. Fails with the order's error, or if the two answers differ.
-async fn placed_twice(
+async fn place_twice(
     function: &Function<Order, String>,
     order: &Order,
     patience: Duration,
@@ -111,8 +113,8 @@ async fn placed_twice(
         function.call(order).idempotency_key(&key).await
     };
     let (first, second) = tokio::join!(first, second);
-    let first = first.map_err(|error| explained(&error))?;
-    let second = second.map_err(|error| explained(&error))?;
+    let first = first.map_err(|error| with_causes(&error))?;
+    let second = second.map_err(|error| with_causes(&error))?;
     if first == second {
         return Ok(());
     }
@@ -120,7 +122,7 @@ async fn placed_twice(
 }
 
 /// An error followed by its causes.
-fn explained(error: &CallError<String>) -> String {
+fn with_causes(error: &CallError<String>) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {

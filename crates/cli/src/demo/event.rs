@@ -1,4 +1,5 @@
-//! Events of the demo, reported by the payment service, the customers and the killer.
+//! Events of the demo, reported by the payment service, the customers and the process killer, and
+//! the line that each of them prints.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,32 +10,34 @@ use super::book::Book;
 use super::plan::Number;
 use crate::screen::Tone;
 
-pub(super) type Tell = UnboundedSender<Event>;
+/// Where the parts of the demo report their events.
+pub(super) type EventSender = UnboundedSender<Event>;
 pub(super) type Events = UnboundedReceiver<Event>;
 
 #[derive(Debug, Clone)]
 pub(super) enum Event {
     /// An act begins, with a payment service of its own.
-    Begins { who: Who, book: Arc<Book> },
+    Begins { program: Program, book: Arc<Book> },
     /// The server is being started.
     Starting,
     /// The process is up for the first time.
-    Up { who: Who, process: u32 },
-    /// The process was killed, while so many charges were in flight.
+    Up { program: Program, process: u32 },
+    /// The process was killed with `in_flight` charges in flight.
     Killed { kill: u32, kills: u32, in_flight: u32 },
-    /// It is up again.
-    Back { who: Who, after: Duration },
+    /// The killed process is up again.
+    Back { program: Program, after: Duration },
     /// An order is complete.
     Complete,
     /// An order has failed.
     Failed { order: Number, why: String },
     /// The payment service lost a connection on purpose.
     Lost { order: Number, charged: bool },
-    /// A charge came a second time, or later, and the card was charged again.
+    /// A charge was repeated, and the card was charged again: `times` times in all.
     ChargedAgain { order: Number, times: u32 },
-    /// The payment service was asked for the first time whether a key was charged.
+    /// The payment service was asked whether a key was charged, and gave its first or a better
+    /// answer. `order` is `None` if no charge has arrived under the key.
     Asked { order: Option<Number>, said: ServiceAnswer },
-    /// A charge that had not happened was sent again.
+    /// The client learned that a charge had not happened, and sent it again.
     SentAgain { order: Number },
     /// An order waits for a person.
     Held { order: Number },
@@ -42,14 +45,14 @@ pub(super) enum Event {
     Resolved { order: Number, how: &'static str },
 }
 
-/// Which process an event is about.
+/// Which program an act runs and kills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum Program {
     Server,
     RetryLoop,
 }
 
-/// What the payment service answers about a key.
+/// How the payment service answers whether a key was charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ServiceAnswer {
     NotCharged,
@@ -59,16 +62,16 @@ pub(super) enum ServiceAnswer {
 }
 
 impl Event {
-    /// A line for people; none for events that are only counted.
+    /// The line to print, with its tone; `None` for events that are only counted.
     pub(super) fn line(&self) -> Option<(Option<Tone>, String)> {
         let nameless = || "a charge that never came".to_owned();
         Some(match self {
             Self::Begins { .. } | Self::Complete => return None,
-            Self::Starting => (None, "a server is started, and the shop deployed".to_owned()),
-            Self::Up { who: Who::Server, process } => {
+            Self::Starting => (None, "starting a server and deploying the shop".to_owned()),
+            Self::Up { program: Program::Server, process } => {
                 (None, format!("the shop is open; its server is process {process}"))
             }
-            Self::Up { who: Who::RetryLoop, process } => {
+            Self::Up { program: Program::RetryLoop, process } => {
                 (None, format!("the retry loop is up, process {process}"))
             }
             Self::Killed { kill, kills, in_flight } => {
@@ -78,10 +81,10 @@ impl Event {
                     format!("kill -9 ({kill} of {kills}), {in_flight} {charges} in flight"),
                 )
             }
-            Self::Back { who, after } => {
-                let then = match who {
-                    Who::Server => "each order goes on where it was",
-                    Who::RetryLoop => "it goes on with what is not marked done",
+            Self::Back { program, after } => {
+                let then = match program {
+                    Program::Server => "each order continues where it was",
+                    Program::RetryLoop => "it continues with the orders not marked done",
                 };
                 (Some(Tone::Good), format!("back after {} ms: {then}", after.as_millis()))
             }
@@ -100,14 +103,14 @@ impl Event {
                 let what = order.map_or_else(nameless, |order| order.to_string());
                 let said = match said {
                     ServiceAnswer::Charged => "yes",
-                    ServiceAnswer::NotCharged => "not so far; asked again soon",
-                    ServiceAnswer::Working => "it is being worked on",
-                    ServiceAnswer::CannotSay => "their service cannot say",
+                    ServiceAnswer::NotCharged => "not yet; Indelible asks again",
+                    ServiceAnswer::Working => "the charge is in progress",
+                    ServiceAnswer::CannotSay => "the service cannot tell",
                 };
                 (None, format!("{what}: was it charged? {said}"))
             }
             Self::SentAgain { order } => {
-                (None, format!("{order}: it was not, so it is charged now"))
+                (None, format!("{order}: it had not happened, so the charge is sent again"))
             }
             Self::Held { order } => {
                 (Some(Tone::Bad), format!("{order}: the outcome is unknown, so it is held"))
@@ -139,8 +142,8 @@ mod tests {
             Event::Held { order },
             Event::Resolved { order, how: "run-again" },
         ];
-        for who in [Who::Server, Who::RetryLoop] {
-            events.extend([Event::Up { who, process }, Event::Back { who, after }]);
+        for program in [Program::Server, Program::RetryLoop] {
+            events.extend([Event::Up { program, process }, Event::Back { program, after }]);
         }
         for said in [
             ServiceAnswer::NotCharged,

@@ -1,4 +1,4 @@
-//! Kills a process at the points of the plan, and starts it again.
+//! Kills the process of an act at the points of the plan, and starts it again.
 #![expect(clippy::disallowed_methods, reason = "it measures how long a process was away")]
 
 use std::time::{Duration, Instant};
@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::book::Book;
-use super::event::{Event, Tell, Who};
+use super::event::{Event, EventSender, Program};
 use super::process::Process;
 use crate::failure::Failure;
 
-/// How long to wait for a charge in flight. None may be left; then the process is killed anyway.
+/// How long a kill waits until a charge is in flight. If none is left, the process is killed
+/// anyway.
 const LULL_MAX: Duration = Duration::from_millis(500);
 
-/// Kills the process as planned, and returns how often.
+/// Kills the process at each point of the plan, and returns how often it did.
 pub(super) async fn carry_out(
-    who: Who,
+    program: Program,
     process: &mut Process,
     book: &Book,
-    tell: &Tell,
+    events: &EventSender,
 ) -> Result<u32, Failure> {
     let points = &book.plan().kill_points;
     let kills = u32::try_from(points.len()).expect("there are few");
@@ -35,9 +36,9 @@ pub(super) async fn carry_out(
         if !process.kill()? {
             return Ok(kill - 1);
         }
-        _ = tell.send(Event::Killed { kill, kills, in_flight });
+        _ = events.send(Event::Killed { kill, kills, in_flight });
         process.start().await?;
-        _ = tell.send(Event::Back { who, after: began.elapsed() });
+        _ = events.send(Event::Back { program, after: began.elapsed() });
     }
     Ok(kills)
 }

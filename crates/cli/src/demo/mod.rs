@@ -40,7 +40,7 @@ use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
 use self::acts::{Act, Durable};
-use self::event::Tell;
+use self::event::EventSender;
 use self::place::DemoFolder;
 use self::plan::Plan;
 use self::report::Report;
@@ -50,24 +50,24 @@ use crate::screen::Screen;
 use crate::signals::Signals;
 
 const HELP: &str = "\
-A private server is started in a temporary folder, on a free port of this machine, and a small
-payment service beside it. Customers place orders, each of them twice. The server is killed with
-SIGKILL while cards are being charged, and started again. One answer is lost for good: that order is
-held, and resolved as a person would. Then a plain retry loop does the same work, with the same
-faults, and is killed at the same points.
+Starts a private server in a temporary folder, on a free port of this machine, and a small payment
+service next to it. Customers place orders, each of them twice. The server is killed with SIGKILL
+while cards are being charged, and started again. One answer is lost for good: that order is held,
+and the demo resolves it as a person would. Then a plain retry loop does the same work, with the
+same faults, and is killed at the same points.
 
-The payment service counts for itself. It notes idempotency keys and does not honour them, as many
-do not.
+The payment service keeps its own count. Like many real ones, it records idempotency keys but does
+not honour them.
 
-On a terminal it is one screen; else a line for each event. With --json, one object on standard
-output, and the events on standard error. Exit codes:
-  0  every card was charged exactly once by Indelible
-  1  it was not, or the demo could not be run
-  2  the arguments make no sense
+On a terminal the demo is one screen; otherwise it prints a line for each event. With --json, one
+object goes to standard output and the events go to standard error. Exit codes:
+  0    Indelible charged every card exactly once
+  1    it did not, or the demo could not be run
+  2    invalid arguments
   130  interrupted; nothing is left behind
 
-A demo that is itself killed with SIGKILL leaves its temporary folder, and, on other systems than
-Linux, its processes.
+If the demo itself is killed with SIGKILL, it leaves its temporary folder behind and, on systems
+other than Linux, its processes.
 
 Examples:
   indelible demo
@@ -80,10 +80,10 @@ const AT_ONCE: usize = 8;
 /// The argument that makes this process the retry loop.
 const AS_RETRY_LOOP: &str = "--as-retry-loop";
 
-/// Seeds are small enough to type again.
+/// Random seeds are below this, so that they are short enough to type.
 const SEEDS: u64 = 1_000_000;
 
-/// A smaller terminal is not redrawn in place.
+/// On a smaller terminal, the demo prints lines instead of redrawing a screen.
 const LIVE_COLUMNS_MIN: usize = 60;
 const LIVE_ROWS_MIN: u16 = 22;
 
@@ -97,13 +97,13 @@ pub(crate) struct Demo {
     /// How often the process is killed
     #[arg(long, value_name = "N", default_value = "5", value_parser = value_parser!(u32).range(0..=20))]
     kills: u32,
-    /// What goes wrong and when; the same seed is the same plan. Chosen at random if not given
+    /// The seed of the plan: what goes wrong, and when. By default it is random
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Print one JSON object with all figures
     #[arg(long)]
     json: bool,
-    /// Keep everything in this folder, which must be empty or not there
+    /// Keep everything in this folder, which must be empty or absent
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Be the retry loop, and do the work in this file
@@ -119,7 +119,7 @@ pub(crate) struct Demo {
 
 /// How the demo ended.
 enum End {
-    Told(Result<(Durable, Act), Failure>),
+    Finished(Result<(Durable, Act), Failure>),
     Interrupted,
     TooLong,
 }
@@ -139,10 +139,10 @@ impl Demo {
         let mut errors = io::stderr();
         let seen: &mut dyn Write = if self.json { &mut errors } else { out };
         let mut stage = Stage::new(seen, view, &plan);
-        let end = self.tell(&plan, &place, &mut stage)?;
+        let end = self.play(&plan, &place, &mut stage)?;
         let elapsed = stage.elapsed();
         let (durable, retried) = match end {
-            End::Told(told) => told?,
+            End::Finished(acts) => acts?,
             // Children and folder are removed before the error is printed.
             End::Interrupted => return Err(self.interrupted(seed)),
             End::TooLong => return Err(self.too_long(&place)),
@@ -160,7 +160,7 @@ impl Demo {
 
     /// Runs and shows both acts, until they are over, interrupted or out of time. No process is
     /// left when this returns.
-    fn tell(&self, plan: &Plan, place: &DemoFolder, stage: &mut Stage<'_>) -> Result<End, Failure> {
+    fn play(&self, plan: &Plan, place: &DemoFolder, stage: &mut Stage<'_>) -> Result<End, Failure> {
         let failed = |error: io::Error| Failure::new(format!("cannot start: {error}"));
         // On this thread alone: the system ends children with the thread that started them.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -168,10 +168,10 @@ impl Demo {
         runtime.block_on(async {
             let ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
             let mut signals = Signals::listen(ends).map_err(failed)?;
-            let (tell, mut events) = mpsc::unbounded_channel();
+            let (sender, mut events) = mpsc::unbounded_channel();
             let end = tokio::select! {
-                told = both(plan, place, &tell) => End::Told(told),
-                () = stage.pump(&mut events) => unreachable!("there is somebody to tell"),
+                acts = both_acts(plan, place, &sender) => End::Finished(acts),
+                () = stage.pump(&mut events) => unreachable!("`sender` keeps it open"),
                 () = signals.any() => End::Interrupted,
                 () = tokio::time::sleep(self.time_max()) => End::TooLong,
             };
@@ -215,8 +215,12 @@ impl Demo {
     }
 }
 
-async fn both(plan: &Plan, place: &DemoFolder, tell: &Tell) -> Result<(Durable, Act), Failure> {
-    let durable = acts::durable(plan, place, tell).await?;
-    let retried = acts::retried(plan, place, tell).await?;
+async fn both_acts(
+    plan: &Plan,
+    place: &DemoFolder,
+    events: &EventSender,
+) -> Result<(Durable, Act), Failure> {
+    let durable = acts::play_with_server(plan, place, events).await?;
+    let retried = acts::play_with_retry_loop(plan, place, events).await?;
     Ok((durable, retried))
 }

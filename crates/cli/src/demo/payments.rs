@@ -202,8 +202,8 @@ mod tests {
     }
 
     fn payments(plan: &Plan) -> Payments {
-        let tell = tokio::sync::mpsc::unbounded_channel().0;
-        Payments::start(Book::new(plan.clone(), tell)).unwrap()
+        let events = tokio::sync::mpsc::unbounded_channel().0;
+        Payments::start(Book::new(plan.clone(), events)).unwrap()
     }
 
     /// Over a real connection, each fault does what it says: whether the card is charged, whether

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use tokio::time::sleep;
 
 use super::book::Book;
-use super::event::{Event, Tell};
+use super::event::{Event, EventSender};
 use super::plan::{Number, Order};
 use crate::failure::Failure;
 
@@ -58,10 +58,10 @@ pub(super) async fn resolve(
     client: &Client,
     effect: UnresolvedEffect,
     book: &Book,
-    tell: &Tell,
+    events: &EventSender,
 ) -> Result<HeldOrder, Failure> {
     let order = ordered(client, &effect.execution_id).await?;
-    _ = tell.send(Event::Held { order });
+    _ = events.send(Event::Held { order });
     sleep(LOOKING_UP).await;
     let receipt = book.look_up(order);
     let (resolution, said, how, reason) = match &receipt {
@@ -79,7 +79,7 @@ pub(super) async fn resolve(
     let resolved = client.resolve(&effect.promise_id, resolution, reason).await;
     resolved.map_err(|error| Failure::new(format!("{order} cannot be resolved: {error}")))?;
     book.resolved(order);
-    _ = tell.send(Event::Resolved { order, how: said });
+    _ = events.send(Event::Resolved { order, how: said });
     let UnresolvedEffect { promise_id: promise, why, .. } = effect;
     Ok(HeldOrder {
         order,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::board::Board;
-use super::event::{Event, Events, Who};
+use super::event::{Event, Events, Program};
 use super::paint::Line;
 use super::plan::Plan;
 use crate::screen::Screen;
@@ -68,13 +68,13 @@ impl<'a> Stage<'a> {
 
     fn take(&mut self, event: &Event) {
         if !self.view.live
-            && let Event::Begins { who, .. } = event
+            && let Event::Begins { program, .. } = event
         {
-            self.line(&match who {
-                Who::Server => self.board.title(),
-                Who::RetryLoop => Line::default(),
+            self.line(&match program {
+                Program::Server => self.board.title(),
+                Program::RetryLoop => Line::default(),
             });
-            for line in self.board.opening(*who) {
+            for line in self.board.opening(*program) {
                 self.line(&line);
             }
         }

@@ -13,8 +13,8 @@ use crate::print;
 
 const HELP: &str = "\
 Runs `cargo build --release` for wasm32-unknown-unknown and prints the paths of the components. If
-your toolchain lacks that target, Debian's compiler is fetched with apt, once, into
-~/.cache/indelible; nothing is installed.";
+your toolchain lacks that target, apt downloads Debian's compiler, once, into ~/.cache/indelible;
+nothing is installed.";
 
 /// Compile durable functions into components
 #[derive(Args)]

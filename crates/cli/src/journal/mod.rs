@@ -36,30 +36,30 @@ use crate::screen::Screen;
 
 const VERIFY_HELP: &str = "\
 Verdicts:
-  ok   legal, and nothing of it can be missing
+  ok   legal and complete
   bad  breaks a rule; the rule, the line and the reason follow
-  cut  legal as far as it can be read; the line that is in the way follows
+  cut  legal up to a line that cannot be read; that line follows
 
 Exit codes:
-  0  every execution is ok and every line could be read
-  1  an execution is not ok, a line could not be read, or the file could not
-  2  the arguments make no sense
+  0  every execution is ok, and every line could be read
+  1  an execution is not ok, or a line or the file could not be read
+  2  invalid arguments
 
 Examples:
   indelible journal verify journal.jsonl
   zcat journal.jsonl.gz | indelible journal verify --json -";
 
 const SHOW_HELP: &str = "\
-With --json, the events of the table, each with its time and state; with --timeline --json, the
-spans that bars are drawn from, each with its states, in microseconds since the start.
+--json prints the events of the table, each with its time and state. --timeline --json prints the
+spans behind the bars, each with its states, in microseconds since the start.
 
-Bars are as wide as the terminal, or the variable COLUMNS, or 100. On a terminal, the events of a
-table are cut so that rows fit; in a pipe they are whole.
+Bars fill the terminal, or as many columns as the variable COLUMNS says, or else 100. On a terminal,
+a table cuts its events so that rows fit; in a pipe it prints them whole.
 
 Exit codes:
-  0  it is shown, it is legal, and every line of the file could be read
-  1  it breaks a rule, a line of the file could not be read, or there is nothing to show
-  2  the arguments make no sense
+  0  the execution is legal and is shown, and every line of the file could be read
+  1  the execution breaks a rule, a line could not be read, or there is nothing to show
+  2  invalid arguments
 
 Examples:
   indelible journal show journal.jsonl
@@ -67,8 +67,8 @@ Examples:
   indelible journal show - --json < journal.jsonl";
 
 const HELP: &str = "\
-Of an execution, the events that its server has, as a table or as bars over time; with --json as JSON
-Lines, which the other two commands read.
+Prints the events of an execution from its server, as a table or as bars over time. With --json it
+prints JSON Lines, which `verify` and `show` read.
 
 Examples:
   indelible journal last

@@ -184,8 +184,8 @@ impl Span {
         }
     }
 
-    /// How many attempts there were, if there were several: `×2`.
-    pub(crate) fn tries(&self) -> String {
+    /// The number of attempts, such as `×2`; empty for a single one.
+    pub(crate) fn attempts_mark(&self) -> String {
         match self.attempts {
             Some(attempts @ 2..) => format!("×{attempts}"),
             _ => String::new(),

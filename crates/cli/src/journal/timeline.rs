@@ -13,12 +13,13 @@ use super::table::{self, write_header};
 use crate::screen::Screen;
 use crate::text::{duration, pad, plain, rounded, width, wrap};
 
-/// Longer names are cut: the bars need the room.
+/// Longer names are cut, to leave space for the bars.
 const NAME_WIDTH_MAX: usize = 24;
-/// A bar is never narrower, whatever the terminal.
+/// The least width of a bar, even if rows then exceed the terminal.
 pub(crate) const BAR_CELLS_MIN: usize = 20;
-/// Marks of ends that neither ✓ nor ✗ describes.
+/// The mark of an end that is Indeterminate.
 const UNKNOWN: char = '?';
+/// The mark of an end that is Cancelled.
 const CANCELLED: char = '⊘';
 
 pub(super) fn write(
@@ -47,10 +48,10 @@ pub(super) fn write(
     let bars: Vec<String> =
         timeline.rows.iter().map(|row| bar(row, timeline.total_us, cells)).collect();
     writeln!(out, "{:left$}  {}", "", axis(timeline.total_us, cells))?;
-    for ([what, promise, tries, ended], bar) in rows.iter().zip(&bars) {
+    for ([what, promise, times, ended], bar) in rows.iter().zip(&bars) {
         let mut label = format!("{}  {}", pad(what, name), pad(promise, id));
         if attempts > 0 {
-            label = format!("{label} {}", pad(tries, attempts));
+            label = format!("{label} {}", pad(times, attempts));
         }
         writeln!(out, "{label}  {bar}  {ended}")?;
     }
@@ -60,12 +61,12 @@ pub(super) fn write(
     }
     let mut legend = legend(&timeline.rows, &bars);
     if timeline.rows.iter().any(Span::gave_number_back) {
-        legend.push("(root.N) a number given back".to_owned());
+        legend.push("(root.N) not used: the next call has this id".to_owned());
     }
     writeln!(out, "\n{}", wrap(&legend, columns))
 }
 
-/// The name, the id, the number of attempts if there were several, and how the row ended.
+/// The labels of a row: name, id, number of attempts if there were several, and end.
 fn labels(row: &Span) -> [String; 4] {
     let id = row.promise_id.as_ref().map_or_else(String::new, |promise| {
         promise.path().iter().fold("root".to_owned(), |id, segment| format!("{id}.{segment}"))
@@ -78,10 +79,10 @@ fn labels(row: &Span) -> [String; 4] {
         End::Abandoned => format!("- {took} not received"),
         End::Open => format!("… {took}"),
     };
-    [plain(&row.name, NAME_WIDTH_MAX), id, row.tries(), end]
+    [plain(&row.name, NAME_WIDTH_MAX), id, row.attempts_mark(), end]
 }
 
-/// How a failure is marked.
+/// The mark of a failure.
 pub(crate) fn mark(kind: ErrorKind) -> char {
     match kind {
         ErrorKind::Indeterminate => UNKNOWN,
@@ -102,15 +103,15 @@ pub(crate) fn axis(total: u64, cells: usize) -> String {
         let at = cells * quarter as usize / 4;
         let time = rounded((u128::from(total) * u128::from(quarter) / 4) as u64);
         // A label that would touch its neighbours is left out.
-        let room = at == 0 || width(&axis) + 1 < at;
-        if room && at + width(&time) + 2 < end_at {
+        let fits = at == 0 || width(&axis) + 1 < at;
+        if fits && at + width(&time) + 2 < end_at {
             axis = format!("{axis:at$}{time}");
         }
     }
     format!("{axis:end_at$}{end}")
 }
 
-/// Explains the marks that are on the screen.
+/// Explains the marks that occur in the rows and bars.
 pub(crate) fn legend(rows: &[Span], bars: &[String]) -> Vec<String> {
     let painted = [
         (glyph(State::Running), "running"),

@@ -1,4 +1,4 @@
-//! `indelible call`: calls a function, and waits for what it returns.
+//! `indelible call`: calls a function and waits for its return value.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
@@ -21,40 +21,41 @@ use crate::outcome::{Document, End, Returned};
 use crate::print;
 
 const HELP: &str = "\
-Waits until it is over, or as long as --wait says. What the function returned goes to standard
-output. With --key or --id the call has a name: the same again is not done again, and says what came
-of the first. What is interrupted stops waiting; the execution goes on.
+Waits until the execution ends, for at most --wait seconds, and prints the return value to standard
+output. --key or --id names the call: repeating it under the same name does not run it again, but
+returns the first outcome. Ctrl-C stops the wait, not the execution.
 
 Exit codes:
-  0    it returned
-  1    it was refused: nothing was done; or what it returned cannot be shown
-  2    the arguments make no sense
-  3    it failed or was cancelled
-  4    indeterminate: nobody knows whether it happened
-  5    no answer from the server
-  6    the wait is over, and it goes on
-  130  interrupted: it goes on
+  0    the function returned
+  1    the call was refused and nothing was done, or the return value cannot be shown
+  2    invalid arguments
+  3    the function failed or was cancelled
+  4    Indeterminate: it is unknown whether an effect happened
+  5    no response from the server
+  6    the wait is over; the execution is still running
+  130  interrupted; the execution is still running
 
 Examples:
   indelible call order-saga/order '{\"id\":\"o-1\",\"item\":\"tea\",\"quantity\":2,\"cents\":500}' --key o-1
   indelible call order @order.json --wait 10
   cat order.json | indelible call order - --json";
 
-/// Call a function, and wait for what it returns
+/// Call a function and wait for its return value
 #[derive(Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Call {
     /// component/function, or the function alone if one component has it
     function: FunctionRef,
-    /// Its input, as JSON; @FILE is a file with it, - standard input; several arguments are an array
+    /// Its input, as JSON; @FILE reads it from a file, - from standard input; several arguments are
+    /// an array
     #[arg(default_value = "null")]
     input: Input,
     #[command(flatten)]
     name: Name,
-    /// How long to wait; until it is over, if not given
+    /// How long to wait; by default until the execution ends
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,
-    /// Print how it ended as a JSON object
+    /// Print the outcome as a JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -71,7 +72,7 @@ impl Call {
         let found = remote.function(&self.function)?;
         match remote.wait(self.reply(&remote, &found, &input)) {
             Ok(reply) => {
-                told(reply.verdict);
+                note_verdict(reply.verdict);
                 let returned = match &reply.payload {
                     Some(payload) => Returned::payload(payload)?,
                     None => Returned::json(reply.result.as_deref()),
@@ -107,7 +108,7 @@ impl Call {
         if let NoReply::Call(error) | NoReply::Accepted(_, _, error) = &ended
             && let CallError::Function(error) = &**error
         {
-            told(error.verdict);
+            note_verdict(error.verdict);
         }
         Ok(match ended {
             NoReply::Call(error) => match *error {
@@ -185,7 +186,8 @@ impl Call {
             Ok(Err(CallError::StillRunning(handle))) => handle,
             Ok(Err(error)) => return Err(NoReply::first(error, identity)),
             Err(Interrupted) => {
-                let failure = unanswered(identity, "waits for it without running it twice");
+                let failure =
+                    unanswered(identity, "it waits for the execution and does not start another");
                 return Err(NoReply::Failure(failure));
             }
         };
@@ -246,7 +248,7 @@ impl NoReply {
     }
 }
 
-/// What is known of an accepted call.
+/// The identity of an accepted call.
 pub(super) struct AcceptedCall {
     execution_id: String,
     operation_id: Option<String>,
@@ -262,7 +264,7 @@ impl AcceptedCall {
         }
     }
 
-    /// The document for a call that goes on.
+    /// The document for a call that is still running.
     pub(super) fn document(&self) -> Document {
         Document {
             execution_id: Some(self.execution_id.clone()),
@@ -282,7 +284,7 @@ fn is_gone(error: &Error) -> bool {
     }
 }
 
-/// How to come back to an execution that goes on.
+/// The hint for an execution that is still running.
 fn come_back(id: &str, identity: &Identity) -> String {
     format!(
         "see its progress with `indelible show {id}`; the same call with {} waits for it again",
@@ -290,7 +292,7 @@ fn come_back(id: &str, identity: &Identity) -> String {
     )
 }
 
-/// The execution goes on; the hint says how to come back to it.
+/// The user pressed Ctrl-C, and the execution is still running.
 fn interrupted(known: &AcceptedCall, identity: &Identity) -> Failure {
     let id = short(&known.execution_id);
     Failure::new(format!("interrupted; execution {id} is still running"))
@@ -316,11 +318,13 @@ fn accepted(
     error.explain(asked).hint(come_back(&id, identity)).exit(exit)
 }
 
-/// Tells if the result is that of an earlier call, or of one that another caller started.
-fn told(verdict: Option<Verdict>) {
+/// Tells the user if the result is that of an earlier call, or of one that another caller started.
+fn note_verdict(verdict: Option<Verdict>) {
     match verdict {
         None | Some(Verdict::Fresh) => {}
-        Some(Verdict::InFlight) => print::tell("it was already running under this key or id"),
+        Some(Verdict::InFlight) => {
+            print::tell("the execution was already running under this key or id")
+        }
         Some(Verdict::PriorResult) => {
             print::tell("this is the result of an earlier call with the same key or id");
         }

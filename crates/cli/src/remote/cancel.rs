@@ -12,8 +12,8 @@ use crate::failure::Failure;
 use crate::print;
 
 const HELP: &str = "\
-The execution is told, and may clean up before it ends: a saga undoes what it has done. What it
-called is cancelled with it.
+The execution learns of the request and may clean up before it ends: a saga undoes its steps. The
+executions that it called are cancelled with it.
 
 Examples:
   indelible cancel 9c4f1a2b --reason 'the customer called'

@@ -13,11 +13,11 @@ use crate::failure::{Exit, Failure};
 use crate::print::{self, tell};
 
 const HELP: &str = "\
-Contexts are in ~/.config/indelible/contexts.toml (or under XDG_CONFIG_HOME), which only you can
-read. A token is sent to the server of its context, and to no other.
+Contexts are kept in ~/.config/indelible/contexts.toml (or under XDG_CONFIG_HOME), which only you
+can read. A token is sent to the server of its context and to no other.
 
-What is remembered of a context and not given again stays as it was. Only its token is forgotten
-when the URL is another: it was for that server.
+Adding a context that exists changes what you give and keeps the rest. But if the URL changes, the
+token is removed, because it was for the old server.
 
 Examples:
   indelible context add prod --url https://indelible.example.com --token-file key.txt

@@ -13,8 +13,8 @@ use crate::guest::{Built, component};
 use crate::print::{self, plain};
 
 const HELP: &str = "\
-PATH is a component, or a folder with a project of durable functions, which is built first. New calls
-take the new version; what was begun goes on with the one that it began with.
+PATH is a component, or the folder of a project, which is built first. New calls use the new
+version; executions that have begun continue with the version that they began with.
 
 Examples:
   indelible deploy my-shop
@@ -72,7 +72,7 @@ impl Deploy {
 
 fn check(name: &str) -> Result<(), Failure> {
     ComponentName::new(name).map(drop).map_err(|error| {
-        Failure::new(format!("invalid component name {name:?}: {error}"))
+        Failure::new(format!("cannot deploy as {name:?}: {error}"))
             .hint("choose another name with --name; nothing was deployed")
     })
 }

@@ -33,10 +33,10 @@ impl Interrupts {
     }
 }
 
-/// The user did not wait for the answer: the call may have begun, and the hint says how to come
-/// back to it. `again` says what the same command does then.
-pub(super) fn unanswered(identity: &Identity, again: &str) -> Failure {
-    Failure::new("interrupted; it may have begun, and then it is still running")
-        .hint(format!("the same with {} {again}", flag(identity)))
+/// The user pressed Ctrl-C before the server answered: the request may have been accepted. The hint
+/// says how to repeat it under its name, and `then` what that does.
+pub(super) fn unanswered(identity: &Identity, then: &str) -> Failure {
+    Failure::new("interrupted before the server answered; the request may have been accepted")
+        .hint(format!("repeat the command with {}: {then}", flag(identity)))
         .exit(Exit::Interrupted)
 }

@@ -1,4 +1,4 @@
-//! `indelible logs`: what an execution and everything that it called have logged.
+//! `indelible logs`: the log lines of an execution and of everything that it called.
 
 use std::io::Write;
 use std::time::Duration;
@@ -10,37 +10,37 @@ use tokio::time::{sleep, timeout};
 use super::connection::{Connection, Remote};
 use super::errors::{Explained as _, short};
 use super::target::{Target, target};
-use crate::failure::{Failure, heard};
+use crate::failure::{Failure, stop_when_unread};
 use crate::print::{self, plain};
 use crate::screen::{Screen, Tone};
 
-/// How many lines are asked for at a time: as many as the server gives.
+/// How many lines to request at a time: the most that the server returns.
 const PAGE: u32 = 500;
 
-/// The time between two looks for more lines.
-const EVERY: Duration = Duration::from_millis(500);
+/// How long `--follow` waits before it requests more lines.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 const HELP: &str = "\
-EXECUTION is an id or the beginning of one (6 digits or more), or `last` for the newest; .0.2 behind
-it names a child.
+EXECUTION is an id or the beginning of one (6 digits or more), or `last` for the newest; append .0.2
+to name a descendant.
 
-A line says when, how important, which execution, and what was logged. The server keeps the last
-lines of all executions together, 64 MiB of them: the oldest go. After a crash, lines of the last
-moments before it may be there twice.
+Each line shows the time, the level, the execution and the message. The server keeps the newest
+lines of all executions together, up to 64 MiB, and deletes the oldest. After a crash, the last
+lines before it may appear twice.
 
 Examples:
   indelible logs last
   indelible logs 9c4f1a2b --follow
   indelible logs 9c4f1a2b.0 --json | jq -r .message";
 
-/// Show what an execution and everything that it called have logged
+/// Show the log lines of an execution and of everything that it called
 #[derive(Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Logs {
     /// Which execution
     #[arg(value_parser = target)]
     execution: Target,
-    /// Go on with what is logged later, until the execution is over
+    /// Keep printing new lines until the execution ends
     #[arg(long, short)]
     follow: bool,
     /// Print a JSON object for each line
@@ -56,6 +56,7 @@ impl Logs {
         let id = remote.find(&self.execution)?;
         let logs = remote.client.logs(&id).map_err(|error| error.explain(&remote.at))?;
         let mut logs = logs.limit(PAGE);
+        // Whether the next read is the last one.
         let mut over = !self.follow;
         loop {
             let page = remote.run(logs.next())?;
@@ -66,13 +67,13 @@ impl Logs {
             if page.more {
                 continue;
             }
-            heard(out.flush())?;
+            stop_when_unread(out.flush())?;
             if over {
                 return Ok(());
             }
-            // Once the execution is over, all its lines are there: one more read shows them.
+            // When the execution has ended, all of its lines are stored: one more read gets them.
             over = is_over(&remote, &id)?;
-            if !over && remote.wait(is_unheard()) {
+            if !over && remote.wait(is_reader_gone()) {
                 return Ok(());
             }
         }
@@ -83,13 +84,14 @@ fn is_over(remote: &Remote, id: &str) -> Result<bool, Failure> {
     Ok(remote.run(remote.client.execution(id))?.execution.state.is_over())
 }
 
-/// Waits, then says whether the reader of stdout is gone: without lines, no write would tell.
-async fn is_unheard() -> bool {
-    sleep(EVERY).await;
-    timeout(EVERY, print::is_unheard()).await.unwrap_or(false)
+/// Waits for the poll interval, then reports whether the reader of stdout is gone. While there are
+/// no lines to write, no failing write would reveal that.
+async fn is_reader_gone() -> bool {
+    sleep(POLL_INTERVAL).await;
+    timeout(POLL_INTERVAL, print::is_reader_gone()).await.unwrap_or(false)
 }
 
-/// A line for people.
+/// A log line as text, without `--json`.
 fn text(line: &LogLine, screen: Screen) -> String {
     let LogLine { at, execution_id, attempts, level, message, fields, cut } = line;
     let word = format!("{:5}", level.as_str());
@@ -108,9 +110,9 @@ fn text(line: &LogLine, screen: Screen) -> String {
     let at = screen.paint(Tone::Faint, &plain(at));
     let mut text = format!("{at} {word} {}  {}", plain(&name), plain(message));
     for (name, value) in fields {
-        let bare = !value.is_empty() && !value.contains([' ', '"', '=']);
+        let is_bare = !value.is_empty() && !value.contains([' ', '"', '=']);
         let (name, value) = (plain(name), plain(value));
-        text.push_str(&match bare {
+        text.push_str(&match is_bare {
             true => format!(" {name}={value}"),
             false => format!(" {name}=\"{}\"", value.replace('"', "\\\"")),
         });

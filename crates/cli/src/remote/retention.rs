@@ -16,18 +16,18 @@ use crate::print::{self, plain};
 use crate::remote::{Confirmation, confirm};
 
 const CLOCK: &str = "\
-A server deletes by a clock of its own, which follows the wall clock and does not believe that it
-jumps by more than a day. After such a jump, or when no server ran for longer, the retention clock is
-behind: things are deleted by that much later, and nothing is deleted too early.
+A server deletes by its own retention clock. It follows the wall clock, but ignores jumps of more
+than a day. After such a jump, or after more than a day without a running server, the retention
+clock lags behind: deletions happen later by that lag, and never too early.
 
 Examples:
   indelible retention clock
   indelible retention confirm --reason 'the machine was off in May'";
 
 const CONFIRM: &str = "\
-Look at the time first: what is due by the server's wall clock is deleted from then on, and a request
-that is repeated under a name that is deleted is executed again. The server refuses if its wall clock
-and the clock of this machine differ by more than ten minutes.
+Check the time first. Once you confirm, the server deletes everything that is due by its wall clock,
+and a request that is repeated under a deleted name is executed again. The server refuses if its
+wall clock and this machine's clock differ by more than ten minutes.
 
 Examples:
   indelible retention clock
@@ -35,10 +35,10 @@ Examples:
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Show the clock by which a server deletes, beside its wall clock
+    /// Show a server's retention clock, by which it deletes, next to its wall clock
     #[command(after_long_help = CLOCK)]
     Clock(Clock),
-    /// Say that the wall clock of a server is right: it deletes by that from then on
+    /// Confirm that a server's wall clock is right: the retention clock is set to it
     #[command(after_long_help = CONFIRM)]
     Confirm(Confirm),
 }

@@ -1,4 +1,4 @@
-//! `indelible signal`: tells an execution something.
+//! `indelible signal`: sends a signal to an execution.
 
 use std::io::Write;
 
@@ -16,8 +16,8 @@ use crate::input::Input;
 use crate::print;
 
 const HELP: &str = "\
-A signal waits until the execution receives it; each is received once, in the order in which they
-were sent. With --key the same again is not sent again.
+A signal waits until the execution receives it. Signals are received once each, in the order in
+which they were sent. A signal that is repeated with the same --key is sent once.
 
 Examples:
   indelible signal 9c4f1a2b decision '{\"by\":\"bob\",\"approved\":true}'
@@ -32,10 +32,10 @@ pub(crate) struct Signal {
     execution: Target,
     /// The name of the signal
     name: String,
-    /// What to say, as JSON; @FILE is a file with it, - standard input
+    /// Its value, as JSON; @FILE reads it from a file, - from standard input
     #[arg(value_name = "JSON", default_value = "null")]
     payload: Input,
-    /// A key of yours for this signal: the same again under it is sent once
+    /// Your own key for this signal: repeating it under the same key sends nothing
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     /// Print a JSON object
@@ -76,7 +76,7 @@ impl Signal {
                 });
             }
             Err(Interrupted) => {
-                return Err(unanswered(&name, "is received once"));
+                return Err(unanswered(&name, "the signal is received only once"));
             }
         };
         let delivery_id = delivered.delivery_id;

@@ -1,4 +1,4 @@
-//! `indelible start`: starts a function, and does not wait.
+//! `indelible start`: starts a function and does not wait for it.
 
 use std::io::Write;
 
@@ -18,8 +18,8 @@ use crate::input::Input;
 use crate::print;
 
 const HELP: &str = "\
-Prints the id of the execution as soon as it is durable: it goes on, whatever happens. With --key or
---id the start has a name: the same again finds the same execution.
+Prints the id of the execution once its start is durable; from then on it survives any crash. --key
+or --id names the start: repeating it under the same name finds the same execution.
 
 Examples:
   indelible start order-saga/order '{\"id\":\"o-1\",\"item\":\"tea\",\"quantity\":2,\"cents\":500}' --key o-1
@@ -31,7 +31,8 @@ Examples:
 pub(crate) struct Start {
     /// component/function, or the function alone if one component has it
     function: FunctionRef,
-    /// Its input, as JSON; @FILE is a file with it, - standard input; several arguments are an array
+    /// Its input, as JSON; @FILE reads it from a file, - from standard input; several arguments are
+    /// an array
     #[arg(default_value = "null")]
     input: Input,
     #[command(flatten)]
@@ -66,15 +67,22 @@ impl Start {
             }
             Ok(Err(error)) => return Err(error.explain(&remote.at)),
             Err(Interrupted) => {
-                return Err(unanswered(&identity, "finds it without starting it twice"));
+                return Err(unanswered(
+                    &identity,
+                    "it finds the execution and does not start another",
+                ));
             }
         };
         let id = handle.execution_id();
         match handle.verdict() {
             None | Some(Met::Fresh) => {}
-            Some(Met::InFlight) => print::tell("it was already running under this key or id"),
+            Some(Met::InFlight) => {
+                print::tell("the execution was already running under this key or id")
+            }
             Some(Met::PriorResult | Met::PriorError) => {
-                print::tell("it was started before under this key or id, and has ended");
+                print::tell(
+                    "the execution was started earlier under this key or id, and has ended",
+                );
             }
         }
         if self.json {

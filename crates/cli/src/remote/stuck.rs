@@ -1,5 +1,5 @@
-//! `indelible release` and `indelible fail`: for executions that are stuck, which do not go on by
-//! themselves.
+//! `indelible release` and `indelible fail`: an operator lets a stuck execution continue, or ends
+//! it.
 
 use std::io::Write;
 
@@ -13,23 +13,23 @@ use crate::failure::Failure;
 use crate::print;
 
 const RELEASE: &str = "\
-An execution is stuck when going on could be wrong: its journal does not fit its code, or it brought
-the server down. `indelible show` says why. Released, it tries again; what is still wrong holds it
-again.
+An execution is stuck when it would not be safe to continue: its journal does not fit its code, or
+it brought the server down. `indelible show` says why. A released execution continues; if the
+problem is still there, it is stuck again.
 
 Examples:
   indelible ps --state stuck
-  indelible release 9c4f1a2b --reason 'the disk is mended'";
+  indelible release 9c4f1a2b --reason 'the disk is repaired'";
 
 const FAIL: &str = "\
-Ends an execution that is stuck, and with it what it called. It does not clean up: its code is not
-run again.
+Ends a stuck execution as failed, and the executions that it called with it. Its code does not run
+again, so it cannot clean up.
 
 Examples:
   indelible ps --state stuck
   indelible fail 9c4f1a2b --reason 'refunded by hand'";
 
-/// Let an execution that is stuck go on
+/// Let a stuck execution continue
 #[derive(Args)]
 #[command(after_long_help = RELEASE)]
 pub(crate) struct Release {
@@ -37,7 +37,7 @@ pub(crate) struct Release {
     decision: Decision<NoConfirmation>,
 }
 
-/// End an execution that is stuck, as failed
+/// End a stuck execution as failed
 #[derive(Args)]
 #[command(after_long_help = FAIL)]
 pub(crate) struct Fail {

@@ -17,9 +17,9 @@ use crate::print::{self, plain};
 use crate::remote::{Confirmation, Connection, Target, confirm, target};
 
 const HELP: &str = "\
-An HTTP request that is not idem, and whose outcome is unknown, waits for a person
-if its workflow says so. Look at the other side, and say how it ended; who says so, and why, is kept
-in the audit record. The workflow goes on from there.
+An HTTP request whose outcome is unknown and that is not idem waits for a person if its function
+asks for that. Check the other service, then record how the request ended; the execution continues
+from there. The audit record keeps who resolved it, and why.
 
 Examples:
   indelible unresolved
@@ -50,7 +50,7 @@ pub(crate) struct Resolve {
 
 #[derive(Subcommand)]
 enum How {
-    /// It happened, and this is what was answered
+    /// It happened, with this response
     Happened {
         /// The status
         #[arg(long, value_parser = clap::value_parser!(u16).range(100..=999), default_value = "200")]
@@ -80,7 +80,7 @@ struct Common {
     /// Why: kept in the audit record
     #[arg(long)]
     reason: String,
-    /// With --data, who says so: kept in the audit record; the name of the user, if not given
+    /// With --data: who resolves it, for the audit record; by default the name of the user
     #[arg(long)]
     actor: Option<String>,
     /// Print a JSON object

@@ -35,23 +35,24 @@ use crate::print;
 use crate::screen::Screen;
 
 const HELP: &str = "\
-COMPONENT is a component, or a folder with a project of durable functions, which is built. Everything
-that happens is in the folder that --data names: kill the process at any time, run the same command
-with the --id that it told, and it goes on where it was, with the code that it began with. Signals
-that arrived before are not sent again.
+COMPONENT is a component, or the folder of a project, which is built first. All state is kept in the
+folder that --data names: kill the process at any time and run the same command with the --id that
+it printed, and the execution continues where it was, with the code that it began with. Signals that
+had arrived are not sent again.
 
-What the function returned goes to standard output; what it logged, to standard error. Exit codes:
-  0  it completed
-  1  it could not be run
-  2  the arguments make no sense
-  3  it failed or was cancelled
-  4  indeterminate: nobody knows whether it happened
+The return value goes to standard output, log lines go to standard error. Exit codes:
+  0  the function completed
+  1  the function could not be run
+  2  invalid arguments
+  3  the function failed or was cancelled
+  4  Indeterminate: it is unknown whether an effect happened
 
-A function may send HTTP requests only to the hosts that --allow-host names, over TLS, and only to
-public addresses; --allow-network and --allow-plain-http allow more. A secret is a variable of the
-environment or a file: a function names it, and never sees it. Requests go straight to their hosts;
---proxy-from-environment sends them through what HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY
-name. The proxy then decides which addresses are reached by names that only it can look up.
+A function may send HTTP requests only over TLS, only to public addresses, and only to the hosts
+that --allow-host names; --allow-network and --allow-plain-http allow more. A secret comes from an
+environment variable or a file: a function uses it by its name and never sees its value. Requests go
+straight to their hosts; --proxy-from-environment sends them through the proxies that HTTP_PROXY,
+HTTPS_PROXY, ALL_PROXY and NO_PROXY name. For host names that only the proxy can look up, the proxy
+decides which addresses are reached.
 
 Examples:
   indelible run examples/fan-out summarize 20
@@ -68,7 +69,8 @@ pub(crate) struct Run {
     component: PathBuf,
     /// The function to call
     function: String,
-    /// Its input, as JSON; @FILE is a file with it, - standard input; several arguments are an array
+    /// Its input, as JSON; @FILE reads it from a file, - from standard input; several arguments are
+    /// an array
     #[arg(default_value = "null")]
     input: Input,
     /// Where everything is kept
@@ -202,7 +204,7 @@ fn json(text: &str) -> Result<Payload, String> {
     }
 }
 
-/// Tells whether the execution is new, and how to come back to it.
+/// Tells the user whether the execution is new, and how to find it again.
 fn told(started: &StartedExecution, row: Option<&Execution>, digest: &ComponentDigest) {
     let StartedExecution { execution_id, operation_id, .. } = started;
     let over = row.is_some_and(|row| row.standing.is_terminal());
@@ -213,7 +215,7 @@ fn told(started: &StartedExecution, row: Option<&Execution>, digest: &ComponentD
     };
     let other = row.filter(|row| row.component != *digest);
     let other = other.map_or(String::new(), |row| {
-        format!(" with the version that it began with, {:#}", row.component)
+        format!(" (version {:#}, with which it began)", row.component)
     });
     _ = writeln!(io::stderr(), "{execution_id:#} {how}{other}; --id {operation_id} finds it again");
 }

@@ -39,7 +39,7 @@ impl Observer for Lines {
     }
 
     fn stuck(&self, key: &JournalKey, why: &str) {
-        tell(&format!("held  {key:#}  {why}"));
+        tell(&format!("stuck {key:#}  {why}"));
     }
 
     fn unresolved(&self, effect: &UnresolvedEffect) {

@@ -39,18 +39,18 @@ use crate::log::{self, Format};
 use crate::signals::Signals;
 
 const HELP: &str = "\
-Everything is in the folder that --data names. When the server is ready, its address is the first
-line on standard output; its log goes to standard error, as much as --log says.
+The server keeps everything in the folder that --data names. When it is ready, it prints its address
+as the first line on standard output. Its log goes to standard error; --log sets the level.
 
-On loopback no API key is needed, unless --keys is given: it is for development. Any other address
-needs --keys, and TLS, or --behind-proxy as the word that a proxy adds it. Make the first key with
-`indelible token create NAME --role admin --data DIR` before the server is started.
+On loopback, for development, callers need no API key unless --keys is given. Any other address
+needs --keys and TLS; --behind-proxy states that a proxy in front adds the TLS. Create the first key
+with `indelible token create NAME --role admin --data DIR` before you start the server.
 
-All of this can be said in a file too, as TOML, or in the environment: the file that --config or
-INDELIBLE_CONFIG names goes before the defaults, the environment (INDELIBLE_LISTEN, INDELIBLE_DATA,
-and so on) before the file, and flags before everything. --print-config shows what holds, and where
-each value is from, and starts nothing. Paths in the file are counted from its folder. What
-components may reach, and which secrets they may send, is in the file alone:
+Every setting can also be in a TOML file, named by --config or INDELIBLE_CONFIG, or in the
+environment (INDELIBLE_LISTEN, INDELIBLE_DATA, and so on). Flags override the environment, which
+overrides the file, which overrides the defaults. --print-config prints the effective values and
+where each comes from, and starts nothing. Relative paths in the file start at the file's folder.
+Only the file can grant components hosts and secrets:
 
   listen = \"0.0.0.0:7443\"
   keys = true
@@ -69,12 +69,12 @@ components may reach, and which secrets they may send, is in the file alone:
   [secrets]
   API_KEY = \"env:SHOP_API_KEY\"
 
-The first SIGTERM or SIGINT lets requests under way come to their answers; a second one stops at
-once. Nothing is lost by either. Exit codes:
-  0  it was stopped
-  1  it could not start, or the store has failed
-  2  the arguments make no sense
-  130  it was stopped at once
+On the first SIGTERM or SIGINT the server finishes the requests under way and stops; on the second
+it stops at once. Neither loses anything. Exit codes:
+  0    the server was stopped
+  1    the server could not start, or its store failed
+  2    invalid arguments
+  130  the server was stopped at once
 
 Examples:
   indelible serve
@@ -132,8 +132,8 @@ pub(crate) struct Serve {
     /// Where traces are told, by OTLP over HTTP, as http://127.0.0.1:4318/v1/traces
     #[arg(long, value_name = "URL")]
     traces: Option<String>,
-    /// What is logged to standard error: a level (off, error, warn, info, debug, trace), and levels of
-    /// targets, as info,indelible_store=debug [default: info]
+    /// What is logged to standard error: a level (off, error, warn, info, debug, trace), and levels
+    /// of targets, as info,indelible_store=debug [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
     /// How a line of it looks: text or json [default: text]

@@ -27,8 +27,7 @@ impl Welcome<'_> {
         match self.held {
             (0, _) => {}
             (held, more) => lines.push(format!(
-                "{held}{} effects are held and wait for a person: `indelible unresolved` lists \
-                 them",
+                "effects held for a person's decision: {held}{}; `indelible unresolved` lists them",
                 if more { " or more" } else { "" }
             )),
         }
@@ -82,10 +81,7 @@ mod tests {
         assert!(elsewhere[1].contains("--data indelible-data"), "{elsewhere:?}");
         assert!(elsewhere[2].contains("deploy PATH --url http://127.0.0.1:8000 "), "{elsewhere:?}");
         let waits = Welcome { held: (2, true), ..welcome(DEFAULT_URL, false, false) }.lines(false);
-        assert!(
-            waits[1].starts_with("2 or more effects are held and wait for a person"),
-            "{waits:?}"
-        );
+        assert!(waits[1].contains("decision: 2 or more; `indelible unresolved`"), "{waits:?}");
         let later = welcome(DEFAULT_URL, false, false).lines(true);
         assert!(!later.iter().any(|line| line.contains("deploy")), "{later:?}");
     }

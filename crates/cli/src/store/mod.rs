@@ -23,15 +23,15 @@ use indelible_store::{StartError, Store};
 use crate::failure::{CommandEnd, Failure};
 
 const CHECK_HELP: &str = "\
-Everything that can be verified is: the engine's checksums, the seal of every row, each journal
-against the rules, each index against what it points to, both ways. Nothing is mended. Opening a
-folder after a crash does what starting the server would do: it drops the tail of a commit that
-the crash tore, which nobody was told of.
+Verifies everything: the storage backend's checksums, the seal of every row, each journal against
+the journal rules, and each index against the rows that it points to, both ways. Repairs nothing,
+with one exception: like the start of a server, opening a folder after a crash cuts off a commit
+that the crash tore. No caller was told of that commit.
 
 Exit codes:
-  0  all is well
-  1  something is wrong, or the folder cannot be opened
-  2  the arguments make no sense";
+  0  no problems were found
+  1  a problem was found, or the folder cannot be opened
+  2  invalid arguments";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -40,10 +40,10 @@ pub(crate) enum Command {
     Check(Arguments),
     /// Show what is stored: sizes, counts, versions
     Info(Arguments),
-    /// Copy everything that is stored into a file, while the server goes on
+    /// Copy everything that is stored into a file, while the server runs
     #[command(after_long_help = backup::HELP)]
     Backup(backup::Backup),
-    /// Make a new data folder of a backup
+    /// Create a data folder from a backup
     #[command(after_long_help = restore::HELP)]
     Restore(restore::Restore),
 }

@@ -24,22 +24,22 @@ use crate::serve::folder;
 use crate::text::count;
 
 pub(super) const HELP: &str = "\
-DIR must not be there, or be empty. Everything is verified before it is: each part of FILE, and then
-the folder, as `indelible store check` does. If something is wrong, nothing is made.
+DIR must be empty or absent. Before DIR appears, every part of FILE is verified, and then the new
+folder, as by `indelible store check`. If there is a problem, nothing is created.
 
-A backup takes Indelible back in time, and not the world. What was done after it was taken is not
-known in the new folder: a server that is started with it does again what unfinished executions have
-done since, and a request that was accepted later is executed again when it is repeated. So restore
-only when the original is lost, never beside a server that still runs, and look first at what was in
-flight: the number of unfinished executions is printed.
+A backup takes Indelible back in time, but not the rest of the world. The new folder does not know
+what happened after the backup: its server repeats the steps that unfinished executions have taken
+since, and executes a later request again when it is repeated. So restore only when the original is
+lost, and never next to a server that still runs it. The number of unfinished executions is printed:
+check them first.
 
-API keys are as they were: one that was revoked since is good again. Components are compiled again
-when they are first used.
+API keys are as they were: a key that was revoked since then is valid again. Components are compiled
+again when they are first used.
 
 Exit codes:
-  0  the folder is there
-  1  it is not, and nothing has changed
-  2  the arguments make no sense
+  0  the folder was created
+  1  it was not created, and nothing has changed
+  2  invalid arguments
 
 Examples:
   indelible store restore monday.backup indelible-data

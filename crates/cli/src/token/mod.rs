@@ -17,9 +17,9 @@ use crate::print::{self, plain};
 use crate::remote::{Confirmation, Server, confirm};
 
 const HELP: &str = "\
-The secret is printed on standard output, alone, and kept nowhere: whoever loses it makes another
-key. A server that runs is asked for it, by an admin. The first key is made in the data folder, with
---data, before the server is started.
+Prints only the secret to standard output. It is not stored: if you lose it, create another key.
+A running server creates keys for an admin. Create the first key in the data folder, with --data,
+before you start the server.
 
 Examples:
   indelible token create ops --role admin --data indelible-data > ops.key
@@ -28,7 +28,7 @@ Examples:
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Make an API key, and print its secret, this once
+    /// Create an API key and print its secret, which is shown only once
     #[command(after_long_help = HELP)]
     Create(Create),
     /// List API keys, without their secrets
@@ -39,15 +39,15 @@ pub(crate) enum Command {
 
 #[derive(Args)]
 pub(crate) struct Create {
-    /// What it is for; the actor is client:NAME
+    /// The key's name; its requests have the actor client:NAME
     name: String,
     /// What it may do: call, operate, deploy, admin
     #[arg(long = "role", value_name = "ROLE", required = true, value_parser = role)]
     roles: Vec<Role>,
-    /// In which namespaces; * is all of them
+    /// The namespaces that it may use; * stands for all
     #[arg(long = "namespace", value_name = "NAME", default_value = "*")]
     namespaces: Vec<String>,
-    /// When it ends, as 2027-01-01T00:00:00Z; never, if not given
+    /// When it expires, such as 2027-01-01T00:00:00Z; by default never
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
     #[command(flatten)]
@@ -85,7 +85,7 @@ struct TokenTarget {
 
 fn role(text: &str) -> Result<Role, String> {
     let found = Role::ALL.into_iter().find(|role| role.as_str() == text);
-    found.ok_or_else(|| "one of call, operate, deploy, admin".to_owned())
+    found.ok_or_else(|| "use one of call, operate, deploy, admin".to_owned())
 }
 
 pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
-//! A request of HTTP as it is recorded under its key, and what of it is compared.
+//! The recorded form of an HTTP request: the parts of it that a repetition is compared by.
 //!
-//! The form is described in `docs/formats/idempotency-response.md`: records are compared with it for as
-//! long as they are replayed, so it does not change.
+//! `docs/formats/idempotency-response.md` describes the form. It never changes, because stored
+//! records are compared with requests of later versions.
 
 use data_encoding::HEXLOWER;
 use http::header::CONTENT_TYPE;
@@ -13,7 +13,7 @@ use super::encoded::Encoded;
 use crate::json::{Json, Limits};
 use crate::request::Request;
 
-/// What is recorded of a request whose body is no JSON: enough to tell another one from it.
+/// The recorded form of a request whose body is not JSON: enough to tell it from a different one.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Opaque<'a> {
@@ -24,16 +24,16 @@ struct Opaque<'a> {
     body_sha256: String,
 }
 
-/// The request with all that is compared: method, path and query, and the body. A JSON body is
-/// compared by its value (I-7), any other by its bytes and its content type. No other header
-/// counts: a trace id or a date differs between repetitions (I-25).
+/// The recorded form: method, path and query, and the body. A JSON body is compared by its value
+/// (I-7), any other body by its bytes and its content type. Other headers are left out, because
+/// some, such as a trace id or a date, differ between repetitions (I-25).
 pub(super) fn recorded(parts: &Parts, body: &[u8]) -> Request {
     let method = parts.method.as_str();
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let text = match json(parts, body) {
         Some(json) => {
-            // The body was checked as a JSON value of its own before it is embedded here, so a
-            // fragment cannot reach beyond its place.
+            // `json` has checked that the body is one complete JSON value. So a fragment such as
+            // `1,"target":"/b"` cannot add members to the object around it.
             let (method, target) = (quoted(method), quoted(target));
             format!(r#"{{"method":{method},"target":{target},"body":{json}}}"#)
         }
@@ -46,23 +46,23 @@ pub(super) fn recorded(parts: &Parts, body: &[u8]) -> Request {
                 body_bytes: body.len(),
                 body_sha256: HEXLOWER.encode(&Sha256::digest(body)),
             };
-            serde_json::to_string(&opaque).expect("texts and numbers have JSON")
+            serde_json::to_string(&opaque).expect("texts and numbers can be written as JSON")
         }
     };
-    Request::parse(text, &Limits::NONE).expect("it is made of JSON that was checked")
+    Request::parse(text, &Limits::NONE).expect("its parts are valid JSON")
 }
 
 fn quoted(text: &str) -> String {
-    serde_json::to_string(text).expect("a text has JSON")
+    serde_json::to_string(text).expect("a text can be written as JSON")
 }
 
-/// The body as JSON, if it says that it is, and is.
+/// The body as JSON, if its content type says so and it is valid JSON.
 fn json(parts: &Parts, body: &[u8]) -> Option<Json> {
     let content_type = parts.headers.get(CONTENT_TYPE)?.to_str().ok()?;
     if !is_json(content_type) {
         return None;
     }
-    // Its size was bounded when it was read.
+    // The body's size was bounded when it was read.
     let limits = Limits { bytes_max: usize::MAX, ..Limits::default() };
     Json::parse_within(std::str::from_utf8(body).ok()?, &limits).ok()
 }
@@ -97,7 +97,7 @@ mod tests {
         recorded(&parts(method, target, content_type), body).hash()
     }
 
-    /// I-7: JSON that is written differently is the same request.
+    /// I-7: the same JSON value, written differently, is the same request.
     #[test]
     fn json_is_compared_by_value() {
         let first = hash("POST", "/a", JSON, br#"{"a":1,"b":[1.0,2]}"#);
@@ -124,7 +124,7 @@ mod tests {
         assert_ne!(hash("POST", "/a", None, b"a b"), first);
     }
 
-    /// A body that is no JSON by itself is taken as bytes, and cannot alter the record around it.
+    /// A body that is not valid JSON is recorded as bytes, and cannot alter the record around it.
     #[test]
     fn no_json_is_bytes() {
         for body in [

@@ -1,5 +1,5 @@
-//! The layer, and the service that it makes: which requests are guarded, and in which order the
-//! steps come.
+//! The layer and the service that it makes. They decide which requests are guarded, and the order
+//! of the steps: read the request, begin it, run the handler, record its response.
 
 use std::future::Future;
 use std::mem;
@@ -34,8 +34,8 @@ pub struct IdempotencyLayer<DB: LayerDatabase> {
 }
 
 impl<DB: LayerDatabase> IdempotencyLayer<DB> {
-    /// A layer that opens its transactions on this pool, records with this factory's settings, and
-    /// tells callers apart by this scope.
+    /// A layer that opens its transactions in `pool`, records with the settings of `factory`, and
+    /// tells callers apart by `scope`.
     pub fn new(pool: Pool<DB>, factory: IdempotencyStoreFactory<DB::Client>, scope: Scope) -> Self {
         Self { config: Arc::new(Config::new(pool, factory, scope)) }
     }
@@ -58,14 +58,14 @@ impl<DB: LayerDatabase> IdempotencyLayer<DB> {
         self
     }
 
-    /// Which responses are recorded, instead of [`Recording::by_status`].
+    /// Sets which responses are recorded, in place of [`Recording::by_status`].
     pub fn recording(mut self, recording: fn(StatusCode) -> Recording) -> Self {
         Arc::make_mut(&mut self.config).recording = recording;
         self
     }
 
-    /// Called with every error on the service's side. The caller is not told: it gets a problem
-    /// document without reasons.
+    /// Sets a function that is called with every error on the service's side. The caller gets only
+    /// a problem document, without the reasons.
     pub fn on_error(mut self, on_error: impl Fn(&LayerError) + Send + Sync + 'static) -> Self {
         Arc::make_mut(&mut self.config).on_error = Some(Arc::new(on_error));
         self
@@ -124,25 +124,25 @@ where
         let mut inner = mem::replace(&mut self.inner, clone);
         let config = Arc::clone(&self.config);
         Box::pin(async move {
-            let guarded = match config.guarded(request).await {
-                Ok(Arrival::KeyedRequest(guarded)) => guarded,
+            let keyed = match config.read_request(request).await {
+                Ok(Arrival::KeyedRequest(keyed)) => keyed,
                 Ok(Arrival::Unguarded(request)) => {
-                    return inner.call(request.map(Either::Right)).await.map(as_it_came);
+                    return inner.call(request.map(Either::Right)).await.map(pass_through);
                 }
-                Err(problem) => return Ok(made(problem.response())),
+                Err(problem) => return Ok(own_response(problem.response())),
             };
-            let KeyedRequest { mut request, key, recorded } = guarded;
-            let (lent, attempt) = match config.run(&key, &recorded).await {
-                Ok(Run::Fresh(lent, attempt)) => (lent, attempt),
-                Ok(Run::Answer(response)) => return Ok(made(response)),
-                Err(error) => return Ok(made(config.refuse(&error))),
+            let KeyedRequest { mut request, key, recorded } = keyed;
+            let (lent, attempt) = match config.begin_or_answer(&key, &recorded).await {
+                Ok(BeginResult::Fresh(lent, attempt)) => (lent, attempt),
+                Ok(BeginResult::Answer(response)) => return Ok(own_response(response)),
+                Err(error) => return Ok(own_response(config.refuse(&error))),
             };
             request.extensions_mut().insert(lent.handle());
-            let ran = Ran { key, recorded, lent, attempt };
+            let open = OpenRequest { key, recorded, lent, attempt };
             match inner.call(request.map(Either::Left)).await {
-                Ok(response) => Ok(config.end(ran, response).await),
+                Ok(response) => Ok(config.end(open, response).await),
                 Err(error) => {
-                    config.give_up(ran.lent).await;
+                    config.give_up(open.lent).await;
                     Err(error)
                 }
             }
@@ -150,33 +150,40 @@ where
     }
 }
 
-fn as_it_came<B>(response: Response<B>) -> Response<GuardedBody<B>> {
+/// The handler's response, whose body was not read.
+fn pass_through<B>(response: Response<B>) -> Response<GuardedBody<B>> {
     response.map(Either::Right)
 }
 
-fn made<B>(response: Response<Full<Bytes>>) -> Response<GuardedBody<B>> {
+/// A response that the middleware made.
+fn own_response<B>(response: Response<Full<Bytes>>) -> Response<GuardedBody<B>> {
     response.map(Either::Left)
 }
 
+/// A request that has arrived.
 enum Arrival<B> {
+    /// It goes to the handler as it is: its method is not guarded, or it has no key.
     Unguarded(Request<B>),
     KeyedRequest(KeyedRequest),
 }
 
-/// A request with a key, read whole.
+/// A guarded request with a key and its whole body.
 struct KeyedRequest {
     request: Request<Full<Bytes>>,
     key: IdempotencyKey,
     recorded: Recorded,
 }
 
-enum Run<DB: LayerDatabase> {
+/// What to do with a request that was begun under its key.
+enum BeginResult<DB: LayerDatabase> {
+    /// Run the handler, in this transaction.
     Fresh(LentTransaction<DB>, Attempt),
+    /// Send this response, without the handler.
     Answer(Response<Full<Bytes>>),
 }
 
-/// What is left to end when the handler has returned.
-struct Ran<DB: LayerDatabase> {
+/// A request whose handler runs: what [`Config::end`] needs to record and commit it.
+struct OpenRequest<DB: LayerDatabase> {
     key: IdempotencyKey,
     recorded: Recorded,
     lent: LentTransaction<DB>,
@@ -190,8 +197,9 @@ fn is_guarded(method: &Method) -> bool {
 }
 
 impl<DB: LayerDatabase> Config<DB> {
-    /// Reads the key, then the body: a caller that is slow to send holds no transaction.
-    async fn guarded<B>(&self, request: Request<B>) -> Result<Arrival<B>, Problem>
+    /// Reads the key and then the body, before a transaction is opened: a caller that sends slowly
+    /// must not hold one.
+    async fn read_request<B>(&self, request: Request<B>) -> Result<Arrival<B>, Problem>
     where
         B: Body<Data = Bytes>,
         B::Error: Into<BoxError>,
@@ -218,48 +226,53 @@ impl<DB: LayerDatabase> Config<DB> {
         Ok(Arrival::KeyedRequest(KeyedRequest { request, key, recorded }))
     }
 
-    /// The transaction to run the handler in, or what to answer instead.
-    async fn run(&self, key: &IdempotencyKey, recorded: &Recorded) -> Result<Run<DB>, LayerError> {
+    /// Begins the request under its key. Fresh, it gets the transaction to run the handler in;
+    /// otherwise the response to send.
+    async fn begin_or_answer(
+        &self,
+        key: &IdempotencyKey,
+        recorded: &Recorded,
+    ) -> Result<BeginResult<DB>, LayerError> {
         let (transaction, outcome) = self.begin(key, recorded).await?;
         if let Outcome::FreshAttempt(attempt) = outcome {
-            return Ok(Run::Fresh(LentTransaction::new(transaction, key.clone()), attempt));
+            return Ok(BeginResult::Fresh(LentTransaction::new(transaction, key.clone()), attempt));
         }
         self.roll_back(transaction).await;
         let problem = match outcome {
-            Outcome::FreshAttempt(_) => unreachable!("it was taken above"),
+            Outcome::FreshAttempt(_) => unreachable!("a fresh attempt was returned above"),
             Outcome::PriorResult(result) => {
                 let response =
                     response::replayed(&result).map_err(LayerError::IncompatibleState)?;
-                return Ok(Run::Answer(response));
+                return Ok(BeginResult::Answer(response));
             }
             Outcome::PriorError(error) => return Err(LayerError::RecordedFailure(error)),
             // A caller that sent another request gets nothing of what was recorded (I-23).
             Outcome::Mismatch(_) => Problem::Mismatch,
             Outcome::InFlight(in_flight) => in_progress(in_flight),
         };
-        Ok(Run::Answer(problem.response()))
+        Ok(BeginResult::Answer(problem.response()))
     }
 
     /// Ends the transaction as the handler's response demands: commit, roll back and record, or
     /// roll back.
-    async fn end<B>(&self, ran: Ran<DB>, response: Response<B>) -> Response<GuardedBody<B>>
+    async fn end<B>(&self, open: OpenRequest<DB>, response: Response<B>) -> Response<GuardedBody<B>>
     where
         B: Body<Data = Bytes>,
         B::Error: Into<BoxError>,
     {
         let recording = (self.recording)(response.status());
         if recording == Recording::Not {
-            self.give_up(ran.lent).await;
-            return as_it_came(response);
+            self.give_up(open.lent).await;
+            return pass_through(response);
         }
         let (parts, body) = response.into_parts();
-        // Read before the transaction is taken back: the handler may still be producing the body
-        // within it.
+        // The body is read before the transaction is taken back: the handler may still be producing
+        // the body in that transaction.
         let body = match body::read(body, self.response_bytes_max).await {
             Ok(body) => body,
             Err(why) => {
-                self.give_up(ran.lent).await;
-                return made(self.refuse(&match why {
+                self.give_up(open.lent).await;
+                return own_response(self.refuse(&match why {
                     ReadError::TooLarge => {
                         LayerError::ResponseTooLarge { bytes_max: self.response_bytes_max }
                     }
@@ -268,26 +281,25 @@ impl<DB: LayerDatabase> Config<DB> {
             }
         };
         let json = response::recorded(parts.status, &parts.headers, &body);
-        if let Err(error) = self.record(ran, recording, &json).await {
-            return made(self.refuse(&error));
+        if let Err(error) = self.record(open, recording, &json).await {
+            return own_response(self.refuse(&error));
         }
         Response::from_parts(parts, Either::Left(Full::new(body)))
     }
 
     async fn record(
         &self,
-        ran: Ran<DB>,
+        open: OpenRequest<DB>,
         recording: Recording,
         response: &Json,
     ) -> Result<(), LayerError> {
-        let Ran { key, recorded, lent, attempt } = ran;
+        let OpenRequest { key, recorded, lent, attempt } = open;
         let transaction = lent.take_back().ok_or(LayerError::TransactionHeld)?;
         if recording == Recording::WithEffects {
             return self.keep(transaction, &attempt, response).await;
         }
         self.roll_back(transaction).await;
-        // The work was rolled back, so the caller may have the response whether it is recorded or
-        // not.
+        // The work is undone, so the caller may have the response even if recording it fails.
         if let Err(error) = self.keep_alone(&key, &recorded, response).await {
             self.report(&error);
         }

@@ -64,7 +64,7 @@ pub enum EngineError {
         waiting: usize,
     },
     /// Too many reads of a kind wait already.
-    #[error("the engine is busy: all {max} places for {lane} are taken; try again later")]
+    #[error("the engine is busy: all {max} permits for {lane} are taken; try again later")]
     ReadsBusy {
         /// Of which kind.
         lane: &'static str,

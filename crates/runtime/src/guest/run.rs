@@ -48,10 +48,10 @@ impl Stop {
 /// Why a guest was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// All places are taken. One is free when another guest ends or is dropped.
-    #[error("all {guests_max} places for guests are taken")]
+    /// As many guests as allowed are in memory. Another fits when one of them ends or is dropped.
+    #[error("{guests_max} guests are already in memory, which is the limit")]
     Full {
-        /// How many there are.
+        /// How many are allowed.
         guests_max: u32,
     },
     /// The execution is pinned to a stack that this process cannot give.

@@ -29,8 +29,11 @@ pub(super) async fn confirm(state: Arc<State>, asked: ApiRequest) -> Result<Answ
     let ConfirmClock { time, reason } = asked.json()?;
     let reason = decision(reason)?;
     let time = time.parse::<Timestamp>();
-    let time =
-        time.map_err(|_| malformed("time must be as in RFC 3339, with at most microseconds"))?;
+    let time = time.map_err(|_| {
+        malformed(
+            "invalid time: use RFC 3339, such as 2027-01-01T00:00:00Z, with at most microseconds",
+        )
+    })?;
     let key = asked.key(&ConsumerNamespace::new(SERVER_NAMESPACE).expect("it is one"))?;
     let decided = PersonDecision { actor: asked.caller.actor().clone(), reason, key };
     let done = state.engine.confirm_clock(time, decided).await;

@@ -26,8 +26,8 @@ const PAGE_MAX: u32 = 500;
 const WATCHED_MAX: u32 = 300;
 
 const HELP: &str = "\
-States: running, blocked (it waits for something), cancelling, stuck (a person has to look), completed,
-failed, cancelled. `indelible show` takes the id as it is printed, and says more.
+States: running, blocked (waits for something), cancelling, stuck (needs an operator's decision),
+completed, failed, cancelled. `indelible show ID` shows more; it takes the id as printed here.
 
 Examples:
   indelible ps

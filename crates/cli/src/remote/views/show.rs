@@ -28,13 +28,13 @@ const EARLIER_MAX: usize = 3;
 const TOGETHER: Duration = Duration::from_millis(100);
 
 const HELP: &str = "\
-EXECUTION is an id or the beginning of one (6 digits or more), as `indelible ps` prints it, or `last`
-for the newest; .0.2 behind it names a child.
+EXECUTION is an id or the beginning of one (6 digits or more), as `indelible ps` prints it, or
+`last` for the newest; append .0.2 to name a descendant.
 
 Each step has a row: when it began, what it is (a call of a function, an HTTP request, a timer, a
 signal, a join set), the id of the execution that it called, a bar over time, and how it ended:
-  ✓  well    ✗  it failed    ?  nobody knows whether it happened    ⊘  it was cancelled
-Of a long execution the first and the last steps are shown; `indelible journal` has all.
+  ✓  completed    ✗  failed    ?  outcome unknown    ⊘  cancelled
+A long execution is shown with its first and last steps; `indelible journal` shows all.
 
 Examples:
   indelible show last

@@ -176,7 +176,7 @@ fn row(span: &Span, total: u64) -> Row<'_> {
         _ => String::new(),
     };
     let (began, title) = (offset(span.start_us, total), plain(&title(span), NAME_WIDTH_MAX));
-    Row { span, cells: [began, title, called, span.tries(), end], tone, below }
+    Row { span, cells: [began, title, called, span.attempts_mark(), end], tone, below }
 }
 
 fn title(span: &Span) -> String {

@@ -1,4 +1,4 @@
-//! `indelible tree`: an execution with everything that it called.
+//! `indelible tree`: an execution and everything that it called.
 
 use std::io::{self, Write};
 
@@ -6,24 +6,24 @@ use clap::Args;
 use indelible_client::api::execution::Execution;
 
 use super::{branches, now, print};
-use crate::failure::{Failure, heard};
+use crate::failure::{Failure, stop_when_unread};
 use crate::print::{VERSION, part};
 use crate::remote::errors::Explained as _;
 use crate::remote::target::{Target, target};
 use crate::remote::{Connection, Remote};
 use crate::screen::Screen;
 
-/// How many executions are asked for at a time.
+/// How many executions to request at a time.
 const PAGE: u32 = 500;
-/// A longer tree is no longer readable.
+/// How many executions are drawn: a longer tree would not be readable.
 const DRAWN_MAX: usize = 2_000;
 
 const HELP: &str = "\
-EXECUTION is an id or the beginning of one (6 digits or more), as `indelible ps` prints it, or `last`
-for the newest; .0.2 behind it names a child, and then what that called is shown.
+EXECUTION is an id or the beginning of one (6 digits or more), as `indelible ps` prints it, or
+`last` for the newest; append .0.2 to start at a descendant.
 
-Each call has its function, its id, its state and how long it took. Where a call was tried several
-times, every attempt is there, with what it had called.
+Each row shows a call's function, id, state and duration. A call with several attempts has a row for
+each attempt, with the calls that the attempt made below it.
 
 Examples:
   indelible tree last
@@ -68,7 +68,8 @@ impl Tree {
     }
 }
 
-/// Passes each execution at or below `id`, in the order of ids. Fails if `id` is unknown.
+/// Calls `take` with each execution at or below `id`, in the order of ids. Fails if `id` is
+/// unknown.
 fn each(
     remote: &Remote,
     id: &str,
@@ -96,7 +97,7 @@ fn json(remote: &Remote, id: &str, out: &mut impl Write) -> Result<(), Failure> 
     each(remote, id, |execution| {
         let comma = if std::mem::take(&mut first) { "\n" } else { ",\n" };
         let line = serde_json::to_string(&execution).map_err(io::Error::from);
-        heard(line.and_then(|line| write!(out, "{comma}{line}")))
+        stop_when_unread(line.and_then(|line| write!(out, "{comma}{line}")))
     })?;
     part("\n]}\n", out)
 }

@@ -177,7 +177,11 @@ fn bad_arguments_change_nothing() {
         ("fanout --workflows 0", 2, "invalid value '0' for '--workflows <K>'"),
         ("signals --executions 0", 2, "invalid value '0' for '--executions <N>'"),
         ("signals --seconds 601", 2, "invalid value '601' for '--seconds <N>'"),
-        ("signals --executions 2 --in-flight 3", 1, "error: there are more signals in flight than"),
+        (
+            "signals --executions 2 --in-flight 3",
+            1,
+            "error: --in-flight 3 is more than --executions 2",
+        ),
         ("timers --n 0", 2, "invalid value '0' for '--n <N>'"),
         ("timers --sleeps 0", 2, "invalid value '0' for '--sleeps <N>'"),
         ("recover --n 0", 2, "invalid value '0' for '--n <N>'"),

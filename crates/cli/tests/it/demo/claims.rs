@@ -80,11 +80,11 @@ fn lines_for_a_pipe_and_a_folder_to_keep() {
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     for claim in [
         "kill -9 (1 of 1)",
-        "each order goes on where it was",
-        "was it charged? their service cannot say",
+        "each order continues where it was",
+        "was it charged? the service cannot tell",
         "the outcome is unknown, so it is held",
         "a person looked it up and said: happened",
-        "it goes on with what is not marked done",
+        "it continues with the orders not marked done",
         "the card is charged twice",
         "Each order was placed twice, under one key: 9 executions. Seed 3.",
         "was Indeterminate: ",

@@ -113,7 +113,7 @@ fn cancelling_buffered_signals_and_abandoned_waits_are_drawn() {
         rows[6..],
         [
             "█ running   ▒ cancelling   ─ waiting   ╌ signal buffered   ⊘ cancelled",
-            "(root.N) a number given back"
+            "(root.N) not used: the next call has this id"
         ]
     );
 }

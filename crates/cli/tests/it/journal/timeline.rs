@@ -77,7 +77,8 @@ ok           (root.1)  ──────────────               
 pay          root.1                               ██████████████               ? 200ms Indeterminate
 ok                                                ╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌  - 400ms not received
 
-█ running   ─ waiting   ╌ signal buffered   ? outcome unknown   (root.N) a number given back
+█ running   ─ waiting   ╌ signal buffered   ? outcome unknown
+(root.N) not used: the next call has this id
 "
     );
 }

@@ -157,7 +157,7 @@ fn what_cannot_be_deployed() {
         1,
         "
         ---
-        error: invalid component name \"my shop\": invalid component name: use 1 to \
+        error: cannot deploy as \"my shop\": invalid component name: use 1 to \
              64 letters, digits, `-`, `_` and `.`, beginning with a letter or digit
         hint: choose another name with --name; nothing was deployed
         ",
@@ -199,8 +199,8 @@ fn a_folder_that_a_server_has_open() {
     ] {
         let said = user.run(&[arguments, &["--data", data]].concat());
         assert_eq!(said.code, 1);
-        let hint = "only one process can open a data folder at a time; without --data the server that \
-             has it open is asked";
+        let hint = "only one process can open a data folder at a time; leave --data out to ask the \
+             server that has it open";
         assert!(said.stderr.contains(hint), "{}", said.stderr);
         assert!(said.stderr.contains("is in use by"), "{}", said.stderr);
     }

@@ -41,8 +41,8 @@ impl Terminal {
 
 const EXPENSE: &str = r#"{"who":"ann","cents":9900,"seconds":3600}"#;
 
-/// Who waits for long is told for what; Ctrl-C stops the waiting and nothing else, and the same call
-/// waits again.
+/// Who waits for long is told for what; Ctrl-C stops the waiting and nothing else, and the same
+/// call waits again.
 #[test]
 fn an_interrupted_wait() {
     let house = House::new(&[]);
@@ -111,9 +111,9 @@ fn an_interrupted_request() {
     assert_eq!(
         said,
         format!(
-            "error: interrupted; it may have begun, and then it is still \
-             running\nhint: the same with \
-             --id {id} waits for it without running it twice\n"
+            "error: interrupted before the server answered; the request may have been \
+             accepted\nhint: repeat the command with \
+             --id {id}: it waits for the execution and does not start another\n"
         )
     );
 }

@@ -84,7 +84,7 @@ fn from_a_new_project_to_a_call() {
     assert_eq!(again.stdout, started.stdout);
     assert!(
         again.stderr.starts_with(
-            "it was already running under this key or \
+            "the execution was already running under this key or \
          id\n"
         ),
         "{}",

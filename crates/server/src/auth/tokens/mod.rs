@@ -41,7 +41,9 @@ pub enum TokenError {
     #[error(transparent)]
     Grant(#[from] GrantError),
     /// Its time of expiry cannot be read.
-    #[error("expires_at must be a time as in RFC 3339, with at most microseconds")]
+    #[error(
+        "invalid expires_at: use RFC 3339, such as 2027-01-01T00:00:00Z, with at most microseconds"
+    )]
     ExpiresAt,
     /// Its time of expiry has passed.
     #[error("expires_at must be in the future")]

@@ -1,5 +1,5 @@
 //! What lies in fjall's folder: its version marker, its journals by number, its keyspaces.
-#![expect(clippy::disallowed_methods, reason = "the backend's files are read before the engine")]
+#![expect(clippy::disallowed_methods, reason = "fjall's files are read before it opens")]
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

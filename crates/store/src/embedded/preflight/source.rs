@@ -1,6 +1,6 @@
 //! A journal file, read through a window of fixed size: whatever lengths the file claims, this is
 //! all the memory that reading it takes.
-#![expect(clippy::disallowed_methods, reason = "the backend's files are read before the engine")]
+#![expect(clippy::disallowed_methods, reason = "fjall's files are read before it opens")]
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};

@@ -9,7 +9,7 @@
 //! Not checked here: the content of tables, except those of keyspace 0, which list the keyspaces
 //! and are small. Each block of a table has a checksum that fjall checks whenever it reads the
 //! block.
-#![expect(clippy::disallowed_methods, reason = "the backend's files are read before the engine")]
+#![expect(clippy::disallowed_methods, reason = "fjall's files are read before it opens")]
 
 use std::fs;
 use std::io;

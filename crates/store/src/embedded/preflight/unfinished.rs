@@ -1,6 +1,6 @@
-//! What was begun and never finished: a torn write, which is cut off, and a first start that was
-//! interrupted. Only here is anything changed.
-#![expect(clippy::disallowed_methods, reason = "the backend's files are mended before the engine")]
+//! What a crash left unfinished: a torn write, which [`cut`] cuts off, and a folder whose creation
+//! was interrupted, which [`stage`] recognises. Of the preflight, only `cut` changes files.
+#![expect(clippy::disallowed_methods, reason = "fjall's files are repaired before it opens")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use super::folder::{KEYSPACES, Marker, VERSION, names};
 use super::{PreflightError, Stage, TornTail, damaged};
 
-/// Cuts a torn write off, for good when this returns.
+/// Cuts off a torn write. The cut is durable when this returns.
 pub(crate) fn cut(torn: &TornTail) -> io::Result<()> {
-    // The blank ones first. The other way round, a crash in between would leave a journal that
-    // has a next one and yet is not full, which is damage.
+    // Blank journals first, newest first. If the torn one were cut first, a crash would leave a
+    // journal that is not full and yet has a successor, which counts as damage.
     for blank in torn.blank.iter().rev() {
         fs::remove_file(blank)?;
     }
@@ -26,8 +26,9 @@ pub(crate) fn cut(torn: &TornTail) -> io::Result<()> {
     file.sync_all()
 }
 
-/// How far creation came in a folder whose version marker is not right. fjall writes the marker
-/// after the first journal and the folder of keyspaces, and before anything is in them.
+/// How far the creation of a folder came whose version marker is not right. fjall writes the marker
+/// after it has created the first journal and the folder of keyspaces, and before it writes to
+/// them.
 pub(super) fn stage(
     folder: &Path,
     marker: &Marker,
@@ -40,7 +41,7 @@ pub(super) fn stage(
         // Without the marker, fjall would create everything anew beside what is there.
         let what = match marker {
             Marker::Missing => "it is missing, but there is data",
-            Marker::Right | Marker::BatchFault => "it is not a version that this build knows",
+            Marker::Right | Marker::BatchFault => "its version is unknown to this build",
         };
         return Err(damaged(&path, None, what));
     }
