@@ -209,8 +209,8 @@ impl Resolve {
             }
         };
         let words = match &common.place.data {
-            Some(_) => "resolved; its workflow continues when a server runs again",
-            None => "resolved; its workflow continues",
+            Some(_) => "resolved; its execution continues when a server runs again",
+            None => "resolved; its execution continues",
         };
         let resolved = ResolveDocument { promise: &promise, resolution: word };
         print::done(resolved, words, common.json, out)

@@ -73,7 +73,7 @@ fn a_person_resolves_what_a_server_holds() {
     assert_eq!(line["execution"], id.as_str());
     let happened = ["happened", "--status", "201", "--body", "seen", "--reason", "I saw it"];
     user.run(&[&["resolve", &promise][..], &happened].concat())
-        .check(0, "---\nresolved; its workflow continues");
+        .check(0, "---\nresolved; its execution continues");
     let outcome = outcome(&house, &id);
     assert_eq!((&outcome["status"], &outcome["body"]), (&201.into(), &"seen".into()), "{outcome}");
     user.run(&["resolve", &promise, "did-not-happen", "--reason", "or did it?"]).check(

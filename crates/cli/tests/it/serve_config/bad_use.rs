@@ -209,7 +209,7 @@ fn certificates_that_are_none() {
             &["--session-audience", "a", "--keys"],
             1,
             "error: INDELIBLE_SESSION_KEY: note.txt cannot be used: ",
-            "hint: a secret of 32 bytes or more",
+            "hint: use a secret of 32 bytes or more",
         ),
     ] {
         check(folder.path(), variables, arguments, code, &[says, hint]);
