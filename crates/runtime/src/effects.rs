@@ -243,7 +243,8 @@ impl Shared {
             sending;
         let way = self.way_in();
         let request = Request::decode(&request.bytes);
-        let span = debug_span!("effect", effect = %key.execution_id().child(child),
+        // A commit of the store is finished by the same thread, and is not what the effect belongs to.
+        let span = debug_span!(parent: None, "effect", effect = %key.execution_id().child(child),
             method = request.as_ref().ok().map(|request| &*request.method),
             host = request.as_ref().ok().map(Request::host), %attempt);
         let _within = span.clone().entered();
@@ -363,7 +364,8 @@ fn log_end(span: &Span, end: &End) {
         End::Refused { why } => ("refused", None, Some(why)),
         End::Unknown { why, .. } => ("unknown", None, Some(why)),
     };
-    debug!(parent: span, end = what, status, error, "attempt ended");
+    // Entered, and not named as the parent: the log in JSON lists the spans that are entered.
+    span.in_scope(|| debug!(end = what, status, error, "attempt ended"));
 }
 
 /// Runs `then` when a position is durable or lost, on the thread that finds out: `then` must not

@@ -183,7 +183,7 @@ fn bad_input() {
     };
     refused(2, &["order", "{"], &["the input is not JSON", "hint: quote it"]);
     refused(1, &["order", "@absent.json"], &["cannot read absent.json", "hint: give JSON, @FILE"]);
-    refused(2, &["order", ORDER, "--signal", "x"], &["no `=`"]);
+    refused(2, &["order", ORDER, "--signal", "x"], &["the `=` is missing"]);
     refused(2, &["order", ORDER, "--signal", "x=y"], &["it is not JSON"]);
     refused(2, &["order", ORDER, "--id", "\n"], &["blank"]);
     assert!(!folder.path().join("indelible-data").exists(), "nothing was made");
@@ -191,9 +191,7 @@ fn bad_input() {
 
     let junk = folder.path().join("junk.wasm");
     std::fs::write(&junk, "junk").unwrap();
-    for (path, words) in
-        [(junk.as_path(), "cannot deploy it"), (Path::new("absent"), "cannot read")]
-    {
+    for (path, words) in [(junk.as_path(), "cannot deploy"), (Path::new("absent"), "cannot read")] {
         let output = indelible(folder.path()).arg("run").arg(path).arg("f").output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
