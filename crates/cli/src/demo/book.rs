@@ -149,7 +149,7 @@ impl Book {
             Fault::None => {}
             Fault::LostBefore => self.report(Event::Lost { order, charged: false }),
             Fault::LostAfter | Fault::Unknowable => {
-                self.report(Event::Lost { order, charged: true })
+                self.report(Event::Lost { order, charged: true });
             }
         }
     }

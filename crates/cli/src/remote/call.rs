@@ -323,7 +323,7 @@ fn note_verdict(verdict: Option<Verdict>) {
     match verdict {
         None | Some(Verdict::Fresh) => {}
         Some(Verdict::InFlight) => {
-            print::tell("the execution was already running under this key or id")
+            print::tell("the execution was already running under this key or id");
         }
         Some(Verdict::PriorResult) => {
             print::tell("this is the result of an earlier call with the same key or id");

@@ -77,7 +77,7 @@ impl Start {
         match handle.verdict() {
             None | Some(Met::Fresh) => {}
             Some(Met::InFlight) => {
-                print::tell("the execution was already running under this key or id")
+                print::tell("the execution was already running under this key or id");
             }
             Some(Met::PriorResult | Met::PriorError) => {
                 print::tell(
