@@ -27,40 +27,6 @@ pub struct Cancelling {
     pub already: bool,
 }
 
-/// A person's decision on an unresolved effect.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Resolve {
-    /// How it ended.
-    pub resolution: Resolution,
-    /// Why: kept in the audit record.
-    #[schemars(length(min = 1, max = 1024))]
-    pub reason: String,
-}
-
-/// How an unresolved effect ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Resolution {
-    /// It happened, and this is what was answered.
-    Happened {
-        /// The status.
-        #[schemars(range(min = 100, max = 999))]
-        status: u16,
-        /// The headers, as pairs of name and value.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        headers: Vec<(String, String)>,
-        /// The body, as text.
-        #[serde(default)]
-        body: String,
-    },
-    /// It did not happen.
-    // With braces: otherwise serde passes over fields that do not belong here.
-    DidNotHappen {},
-    /// It is sent again: it may happen twice.
-    RunAgain {},
-}
-
 /// That the server takes requests and can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ready {
@@ -96,24 +62,3 @@ pub struct ConfirmClock {
 /// Nothing to say: it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A decision with fields that do not belong to it is refused.
-    #[test]
-    fn decisions_are_read_strictly() {
-        let read = |text: &str| serde_json::from_str::<Resolution>(text);
-        assert_eq!(read(r#"{"kind":"run_again"}"#).unwrap(), Resolution::RunAgain {});
-        assert_eq!(read(r#"{"kind":"did_not_happen"}"#).unwrap(), Resolution::DidNotHappen {});
-        for wrong in [
-            r#"{"kind":"run_again","status":200}"#,
-            r#"{"kind":"did_not_happen","body":""}"#,
-            r#"{"kind":"happened","status":200,"x":1}"#,
-            r#"{"kind":"other"}"#,
-        ] {
-            assert!(read(wrong).is_err(), "{wrong}");
-        }
-    }
-}

@@ -158,32 +158,3 @@ pub struct Events {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }
-
-/// An effect of unknown outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct UnresolvedEffect {
-    /// Its promise: what is resolved.
-    pub promise_id: String,
-    /// The execution that it belongs to.
-    pub execution_id: String,
-    /// The attempt whose outcome is unknown.
-    pub attempt: u32,
-    /// Since when.
-    pub since: String,
-    /// What it is: method and address.
-    pub label: String,
-    /// Why the outcome is unknown.
-    pub why: String,
-    /// Whether it waits for a person; else its reconciler is being asked.
-    pub held: bool,
-}
-
-/// A page of unresolved effects.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct UnresolvedEffects {
-    /// The page. It may be shorter than asked for although more follow.
-    pub effects: Vec<UnresolvedEffect>,
-    /// Where to go on: `cursor` of the next request. None: that was all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<String>,
-}

@@ -23,6 +23,7 @@ pub mod execution;
 pub mod header;
 pub mod log;
 pub mod problem;
+pub mod unresolved;
 
 pub use self::code::Code;
 pub use self::problem::Problem;

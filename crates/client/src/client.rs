@@ -8,7 +8,8 @@ use indelible_api::access::{AuditPage, Tokens, WhoAmI};
 use indelible_api::call::Operation;
 use indelible_api::component::{Component, Components, Functions};
 use indelible_api::control::RetentionClock;
-use indelible_api::execution::{Detail, Events, Executions, UnresolvedEffects};
+use indelible_api::execution::{Detail, Events, Executions};
+use indelible_api::unresolved::{UnresolvedDetail, UnresolvedPage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
@@ -20,7 +21,7 @@ use crate::connect::Connections;
 use crate::error::{BuildError, Error, Invalid};
 use crate::handle::Handle;
 use crate::logs::Logs;
-use crate::pages::{Filter, Pages};
+use crate::pages::{Filter, Pages, UnresolvedFilter};
 use crate::request::{Request, uri};
 use crate::retry::{OnRepeat, Retries};
 use crate::watch::Watch;
@@ -137,9 +138,16 @@ impl Client {
         self.read(&["operations", operation_id], &self.scoped(Vec::new())).await
     }
 
-    /// The unresolved effects: it is unknown whether they happened.
-    pub fn unresolved(&self) -> Result<Pages<UnresolvedEffects>, Error> {
-        self.pages(&["unresolved"], self.scoped(Vec::new()))
+    /// What is unknown: effects and lost calls of which it is, or was, unknown whether they
+    /// happened, the oldest first. A client without a namespace lists those of all namespaces that
+    /// its credential permits.
+    pub fn unresolved(&self, filter: &UnresolvedFilter) -> Result<Pages<UnresolvedPage>, Error> {
+        self.pages(&["unresolved"], self.scoped(filter.query()))
+    }
+
+    /// One question, with the evidence that a person needs to settle it.
+    pub async fn unresolved_detail(&self, promise_id: &str) -> Result<UnresolvedDetail, Error> {
+        self.read(&["unresolved", promise_id], &[]).await
     }
 
     /// What is deployed.

@@ -9,9 +9,8 @@ use bytes::Bytes;
 use http::Method;
 use indelible_api::access::{CreatedToken, NewToken, Token};
 use indelible_api::component::Deployed;
-use indelible_api::control::{
-    Cancelling, ConfirmClock, Delivered, Done, Reason, Resolution, Resolve,
-};
+use indelible_api::control::{Cancelling, ConfirmClock, Delivered, Done, Reason};
+use indelible_api::unresolved::{Resolution, Resolve};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -88,9 +87,20 @@ impl Client {
         self.post(&["executions", execution_id, "fail"], &why(reason))
     }
 
-    /// Resolves an unresolved effect: says how it ended.
+    /// Settles an open question: says what happened.
     pub fn resolve(&self, promise_id: &str, resolution: Resolution, reason: &str) -> Command<Done> {
-        let body = Resolve { resolution, reason: reason.to_owned() };
+        self.resolve_attempt(promise_id, None, resolution, reason)
+    }
+
+    /// [`Client::resolve`], if this attempt is the one in doubt: otherwise it is refused.
+    pub fn resolve_attempt(
+        &self,
+        promise_id: &str,
+        attempt: Option<u32>,
+        resolution: Resolution,
+        reason: &str,
+    ) -> Command<Done> {
+        let body = Resolve { resolution, reason: reason.to_owned(), attempt };
         self.post(&["unresolved", promise_id, "resolve"], &body)
     }
 

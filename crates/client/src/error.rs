@@ -17,8 +17,8 @@ use crate::id::Identity;
 #[non_exhaustive]
 pub enum CallError<Out> {
     /// The function was carried out, and failed. That is its outcome: asking again gives the same.
-    #[error("the function failed")]
-    Function(#[source] FunctionError),
+    #[error("the function failed: {0}")]
+    Function(FunctionError),
     /// It was cancelled before it returned.
     #[error("the execution was cancelled: {}", .0.detail)]
     Cancelled(Box<Problem>),

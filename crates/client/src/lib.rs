@@ -79,7 +79,7 @@ pub use handle::Handle;
 pub use id::{Identity, NoOperationId, OperationId};
 pub use indelible_api as api;
 pub use logs::Logs;
-pub use pages::{Filter, Page, Pages};
+pub use pages::{Filter, Page, Pages, UnresolvedFilter};
 pub use reply::Reply;
 pub use retry::{RETRY_AFTER_MAX, RETRY_HORIZON, Repeat, Retries};
 pub use rustls::pki_types::CertificateDer;

@@ -1,7 +1,8 @@
 //! Lists, a page at a time.
 
 use indelible_api::access::AuditPage;
-use indelible_api::execution::{Events, Executions, State, UnresolvedEffects};
+use indelible_api::execution::{Events, Executions, State};
+use indelible_api::unresolved::{UnresolvedPage, UnresolvedState};
 use serde::de::DeserializeOwned;
 
 use crate::client::Client;
@@ -36,7 +37,7 @@ macro_rules! page {
 }
 
 page!(Executions, "cursor");
-page!(UnresolvedEffects, "cursor");
+page!(UnresolvedPage, "cursor");
 page!(AuditPage, "cursor");
 page!(Events, "from");
 
@@ -171,6 +172,83 @@ impl Filter {
             ("created_before", self.created_before.clone()),
             ("id_prefix", self.id_prefix.clone()),
             ("latest", self.latest_only.then(|| "true".to_owned())),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+    }
+}
+
+/// Which questions that are, or were, open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use]
+pub struct UnresolvedFilter {
+    with_settled: bool,
+    state: Option<UnresolvedState>,
+    function: Option<String>,
+    host: Option<String>,
+    tree: Option<String>,
+    since: Option<String>,
+    before: Option<String>,
+}
+
+impl UnresolvedFilter {
+    /// All that are open.
+    pub fn open() -> Self {
+        Self::default()
+    }
+
+    /// Those that are settled, too, behind the others.
+    pub fn with_settled(mut self) -> Self {
+        self.with_settled = true;
+        self
+    }
+
+    /// Those in this state.
+    pub fn state(mut self, state: UnresolvedState) -> Self {
+        self.state = Some(state);
+        self
+    }
+
+    /// Those of this function.
+    pub fn function(mut self, function: impl Into<String>) -> Self {
+        self.function = Some(function.into());
+        self
+    }
+
+    /// Requests to this host.
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.host = Some(host.into());
+        self
+    }
+
+    /// Those of the tree of this execution.
+    pub fn tree(mut self, execution_id: impl Into<String>) -> Self {
+        self.tree = Some(execution_id.into());
+        self
+    }
+
+    /// Those that arose at this time or later, RFC 3339.
+    pub fn since(mut self, time: impl Into<String>) -> Self {
+        self.since = Some(time.into());
+        self
+    }
+
+    /// Those that arose before this time, RFC 3339.
+    pub fn before(mut self, time: impl Into<String>) -> Self {
+        self.before = Some(time.into());
+        self
+    }
+
+    pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
+        [
+            ("all", self.with_settled.then(|| "true".to_owned())),
+            ("state", self.state.map(|state| state.word().to_owned())),
+            ("function", self.function.clone()),
+            ("host", self.host.clone()),
+            ("tree", self.tree.clone()),
+            ("since", self.since.clone()),
+            ("before", self.before.clone()),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))

@@ -40,6 +40,7 @@ pub fn entry(
     Entry { reason, ..Entry::new(at, id, actor.as_str(), action, about) }
 }
 
-fn cut(text: &str) -> &str {
+/// The beginning of a text, as an audit record keeps it.
+pub(crate) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(AUDIT_TEXT_BYTES_MAX)]
 }

@@ -1,13 +1,16 @@
 //! Collects what changed in a tree since the last commit into one batch, which is on disk whole or
 //! not at all (D1, D7).
 
+use std::collections::BTreeMap;
+
 use indelible_journal::{Entry, JournalKey, OperationKey};
 use indelible_machine::{CallerId, Changes, TimerChange};
+use indelible_records::doubts::{self, Doubt, DoubtId};
 use indelible_records::executions::{self, AdvanceError};
 use indelible_records::idempotency_keys::KeyRecord;
 use indelible_records::operations::Operation;
 use indelible_records::timers::{self, Timer};
-use indelible_records::{audit, queue, unresolved};
+use indelible_records::{audit, queue};
 use indelible_slots::SlotSet;
 use indelible_store::Batch;
 
@@ -32,8 +35,8 @@ pub(crate) struct PendingCommit {
     /// Records of the idempotency keys that commands came under.
     pub(crate) keys: Vec<Change<KeyRecord>>,
     pub(crate) audit: Vec<audit::Entry>,
-    /// Rows of unresolved effects to write; `None` deletes the row.
-    pub(crate) unresolved: Vec<(unresolved::Effect, Option<unresolved::Unresolved>)>,
+    /// Doubts that change: as they are stored, if they are, and as this commit leaves them.
+    pub(crate) doubts: BTreeMap<DoubtId, (Option<Doubt>, Doubt)>,
     /// Leaves when the commit is durable.
     pub(crate) outgoing: Vec<Outgoing>,
     pub(crate) events: Vec<Event>,
@@ -124,7 +127,7 @@ impl Tree {
 
     /// Whether what changed has to be submitted before anything else changes.
     pub fn is_full(&self) -> bool {
-        let rows = self.pending.timers.len() + self.pending.unresolved.len();
+        let rows = self.pending.timers.len() + self.pending.doubts.len();
         // Sealed changes are not in the store yet, where the next decision may look for them.
         !self.sealed.is_empty()
             || self.pending.dirty.len() >= CHANGED_MAX
@@ -144,13 +147,13 @@ impl Tree {
             dirty,
             timers,
             volatile_timers,
-            unresolved,
+            doubts,
             outgoing,
             mut events,
             replies,
             ..
         } = std::mem::take(&mut self.pending);
-        events.extend(unresolved.into_iter().map(|(effect, _)| Event::Changed(effect.key)));
+        events.extend(doubts.into_keys().map(|id| Event::Changed(id.key)));
         events.extend(dirty.into_iter().map(Event::Changed));
         let changes = Changes { rows, timers, volatile_timers, events, replies, outgoing };
         self.sealed.push_back(changes);
@@ -188,11 +191,8 @@ impl Tree {
         for change in self.pending.key.iter().chain(&self.pending.keys) {
             change.put(&mut batch);
         }
-        for (effect, known) in &self.pending.unresolved {
-            match known {
-                Some(known) => unresolved::put(&mut batch, effect, known),
-                None => unresolved::delete(&mut batch, effect),
-            }
+        for (id, (before, after)) in &self.pending.doubts {
+            doubts::replace(&mut batch, id, before.as_ref(), after);
         }
         for entry in &self.pending.audit {
             audit::put(&mut batch, entry);
@@ -202,12 +202,12 @@ impl Tree {
 
     /// The tree's own slot, and those of the keys that commands came under (D13).
     fn slots(&self) -> SlotSet {
-        let PendingCommit { dirty, timers, unresolved, operation, keys, audit, .. } = &self.pending;
+        let PendingCommit { dirty, timers, doubts, operation, keys, audit, .. } = &self.pending;
         let slot_of = |key: &JournalKey| key.execution_id().root().slot();
         let execution = dirty.first().map(slot_of);
         let timer = timers.first().map(|(timer, _)| slot_of(&timer.key));
-        let effect = unresolved.first().map(|(effect, _)| slot_of(&effect.key));
-        let own = execution.or(timer).or(effect);
+        let doubt = doubts.first_key_value().map(|(id, _)| slot_of(&id.key));
+        let own = execution.or(timer).or(doubt);
         let own = own.or_else(|| audit.first().map(audit::Entry::slot));
         let own = own.or_else(|| operation.as_ref().map(|change| change.id.slot()));
         own.into_iter().chain(keys.iter().map(|change| change.id.slot())).collect()
@@ -251,7 +251,7 @@ impl PendingCommit {
             && self.key.is_none()
             && self.keys.is_empty()
             && self.audit.is_empty()
-            && self.unresolved.is_empty()
+            && self.doubts.is_empty()
             && self.outgoing.is_empty()
             && self.replies.is_empty()
     }

@@ -312,6 +312,7 @@ impl Tree {
             }
             Next::Indeterminate => {
                 let failure = came.failure(ErrorKind::Indeterminate);
+                self.leave_doubt(cx, key, &open, &failure.message);
                 self.complete_effect(cx, key, child, failure.into());
             }
             Next::Again { cause: RetryCause::EngineLost, error } if kills(&open, attempt) => {
@@ -330,8 +331,8 @@ impl Tree {
                     Err(violation) => self.breaks(key, &violation),
                 }
             }
-            Next::Ask => self.unknown(cx, key, &open, attempt, came.why(), true),
-            Next::Hold => self.unknown(cx, key, &open, attempt, came.why(), false),
+            Next::Ask => self.unknown(cx, key, &open, &came.why(), true),
+            Next::Hold => self.unknown(cx, key, &open, &came.why(), false),
         }
     }
 
@@ -372,8 +373,10 @@ impl Tree {
         let promise = key.execution_id().child(child);
         let execution = self.execution(key);
         execution.unstarted.remove(&child);
-        execution.requests.remove(&child);
-        let Some(open) = execution.journal.open_invoke(&promise) else { return };
+        let Some(open) = execution.journal.open_invoke(&promise) else {
+            execution.requests.remove(&child);
+            return;
+        };
         if let InvokePhase::Retrying { retry_at, .. } = open.phase {
             self.delete_timer(Timer { due: retry_at, key: key.clone(), child: Some(child) });
         }
@@ -381,10 +384,12 @@ impl Tree {
         // A function is tried again only after an attempt that had an outcome or no effect (C-32).
         let failure = if open.kind == InvokeKind::Http && open.maybe_performed && !idem {
             let message = format!("an earlier attempt may have succeeded; {reason}");
+            self.leave_doubt(cx, key, &open, &message);
             Failure::new(ErrorKind::Indeterminate, message)
         } else {
             Failure::new(ErrorKind::Cancelled, reason)
         };
+        self.execution(key).requests.remove(&child);
         self.settle_open(cx, key, &promise, failure);
     }
 

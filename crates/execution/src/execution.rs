@@ -8,8 +8,8 @@ use indelible_journal::{
     Timestamp,
 };
 use indelible_machine::Guard;
+use indelible_records::doubts::Doubt;
 use indelible_records::executions::{Execution as Row, Standing};
-use indelible_records::unresolved::Unresolved;
 
 /// How far an execution is from running.
 #[derive(Debug)]
@@ -79,8 +79,8 @@ pub(crate) struct Execution {
     /// Effects and volatile calls that a dead process had in flight: their outcome is unknown
     /// (C-41).
     pub(crate) lost: BTreeSet<u32>,
-    /// Unresolved effects, with the progress of their reconciler.
-    pub(crate) unresolved: BTreeMap<u32, Unresolved>,
+    /// Unresolved effects: the doubts whose answer this execution waits for.
+    pub(crate) unresolved: BTreeMap<u32, Doubt>,
     /// It is in memory alone: nothing of it is stored before its end (see C-39).
     pub(crate) volatile: bool,
     /// Which run of a volatile root it is: reports on effects of an earlier run are dropped. 0 for

@@ -178,6 +178,8 @@ pub enum How {
 pub struct Resolve {
     /// The promise of the effect.
     pub promise: PromiseId,
+    /// The attempt that the person decides about; none: the one that is in doubt.
+    pub attempt: Option<Attempt>,
     /// How it ended.
     pub resolution: Resolution,
     /// Who says so.
@@ -197,6 +199,8 @@ pub enum Resolution {
     DidNotHappen,
     /// It is to be sent again: the person takes the responsibility that this is safe.
     RunAgain,
+    /// It cannot be found out, and stays unknown.
+    AcceptUnknown,
 }
 
 impl Resolution {
@@ -206,6 +210,7 @@ impl Resolution {
             Self::Happened(_) => "resolve: happened",
             Self::DidNotHappen => "resolve: did not happen",
             Self::RunAgain => "resolve: run again",
+            Self::AcceptUnknown => "resolve: accepted as unknown",
         }
     }
 }

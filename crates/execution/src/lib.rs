@@ -11,7 +11,7 @@
 //! - `commands`: inputs from outside. `work`: what is next.
 //! - `calls`, `waits`: what guests ask for. `effects`: HTTP requests. `unresolved`, `reconcile`:
 //!   effects whose outcome is unknown.
-//! - `ending`, `retry`, `cancel`: how executions end. `volatile`: executions that are in memory
+//! - `doubts`: what stays open of them. `ending`, `retry`, `cancel`: how executions end. `volatile`: executions that are in memory
 //!   alone.
 //! - `duplicates`: what a repeated request meets. `operation`, `keys`, `audit`: the records that
 //!   change with a tree.
@@ -23,6 +23,7 @@ mod cancel;
 mod changes;
 mod commands;
 pub mod context;
+mod doubts;
 pub mod duplicates;
 mod effects;
 mod ending;

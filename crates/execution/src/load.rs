@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use indelible_journal::{
     Event, InvokePhase, Journal, JournalKey, Payload, Status, Timestamp, Violation,
 };
+use indelible_records::doubts::{self, DoubtId};
 use indelible_records::executions::{self, Execution as Row};
-use indelible_records::{journals, queue, unresolved};
+use indelible_records::{journals, queue};
 use indelible_store::ReadError;
 
 use crate::Tree;
@@ -184,7 +185,7 @@ fn decode(cx: Cx<'_>, key: &JournalKey) -> Result<Execution, LoadError> {
 }
 
 /// Finds the effects and volatile calls that are recorded as started and not in flight here. Those
-/// with a row are unresolved; those without were lost with their process (C-41).
+/// with a doubt that is awaited are unresolved; the others were lost with their process (C-41).
 fn find_unknown(cx: Cx<'_>, execution: &mut Execution) -> Result<(), LoadError> {
     let key = execution.journal.key().clone();
     let started: Vec<_> = execution
@@ -195,13 +196,14 @@ fn find_unknown(cx: Cx<'_>, execution: &mut Execution) -> Result<(), LoadError> 
         .map(|open| number(&open.promise_id))
         .collect();
     for child in started {
-        let effect = unresolved::Effect { key: key.clone(), child };
-        match unresolved::get(&cx.reads, &effect)?.value {
-            None => {
-                execution.lost.insert(child);
+        let id = DoubtId { key: key.clone(), child };
+        match doubts::get(&cx.reads, &id)?.value {
+            Some(doubt) if doubt.is_awaited() => {
+                execution.unresolved.insert(child, doubt);
             }
-            Some(known) => {
-                execution.unresolved.insert(child, known);
+            // A doubt about an earlier attempt is settled.
+            Some(_) | None => {
+                execution.lost.insert(child);
             }
         }
     }

@@ -18,8 +18,8 @@ pub enum Outgoing {
     Send(Box<EffectSend>),
     /// An input for another tree.
     Tell(RootHash, Input),
-    /// An operator should look at this effect.
-    Held(Box<UnresolvedEffect>),
+    /// A doubt is open that was not: an operator should look at it.
+    Doubt(Box<UnresolvedEffect>),
 }
 
 /// An attempt at an effect, on its way.

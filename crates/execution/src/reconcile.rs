@@ -39,6 +39,17 @@ pub enum ReconcilerAnswer {
     NotKnownYet,
 }
 
+impl ReconcilerAnswer {
+    /// The answer, for people.
+    pub(crate) fn words(&self) -> &'static str {
+        match self {
+            Self::Happened(_) => "it happened",
+            Self::DidNotHappen => "it did not happen",
+            Self::NotKnownYet => "not known yet",
+        }
+    }
+}
+
 /// What came of asking.
 pub(crate) enum QuestionOutcome {
     /// The question is asked by sending this input to this tree.
@@ -115,7 +126,7 @@ impl Body {
 }
 
 /// Parts as a reconciler sees them: secrets by their names.
-fn shown(parts: &[Part]) -> Vec<u8> {
+pub(crate) fn shown(parts: &[Part]) -> Vec<u8> {
     let mut all = Vec::new();
     for part in parts {
         match part {
@@ -207,7 +218,7 @@ pub(crate) fn ask(
 }
 
 /// The `Idempotency-Key` that a request was sent with: its own header, or the minted key.
-fn key_sent(request: &Request, open: &OpenInvoke) -> String {
+pub(crate) fn key_sent(request: &Request, open: &OpenInvoke) -> String {
     let own = |header: &&indelible_http::Header| header.name.eq_ignore_ascii_case(KEY_HEADER);
     match request.headers.iter().find(own) {
         Some(header) => String::from_utf8_lossy(&shown(&header.value)).into_owned(),
@@ -271,22 +282,12 @@ impl Tree {
         if let Some(known) = self.reconciles {
             return known;
         }
-        let root = JournalKey::first(ExecutionId::root_of(*key.execution_id().root()));
-        let is_question = |started: &Started| {
-            let operation = started.idempotency_key.as_ref();
-            operation.is_some_and(|operation| operation.namespace.as_str() == NAMESPACE)
+        let operation = match self.root_started(cx, key) {
+            Some(root) => root.idempotency_key,
+            // If the root cannot be read, the stricter rules of a question hold.
+            None => return true,
         };
-        let known = match self.find(&root).and_then(|root| root.journal.started()) {
-            Some(started) => is_question(started),
-            None => match journals::read(&cx.reads, &root, 0, 1) {
-                Ok(page) => page.value.records.iter().any(|record| match &record.event {
-                    Event::ExecutionStarted(started) => is_question(started),
-                    _ => false,
-                }),
-                // If the root cannot be read, the stricter rules of a question hold.
-                Err(_) => true,
-            },
-        };
+        let known = operation.is_some_and(|operation| operation.namespace.as_str() == NAMESPACE);
         self.reconciles = Some(known);
         known
     }

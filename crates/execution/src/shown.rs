@@ -7,8 +7,8 @@ use indelible_journal::{
     Journal, Namespace, OperationId, OperationKey, Payload, PromiseId, Started, Status, Timestamp,
     TraceParent,
 };
+use indelible_records::doubts::{Doubt, DoubtId};
 use indelible_records::executions::Execution as Row;
-use indelible_records::unresolved::{Effect, Unresolved};
 
 use crate::unresolved_effect::UnresolvedEffect;
 
@@ -194,7 +194,7 @@ impl Waits {
     pub(crate) fn of(
         journal: &Journal,
         since: Option<Timestamp>,
-        unresolved: &BTreeMap<u32, Unresolved>,
+        unresolved: &BTreeMap<u32, Doubt>,
     ) -> Self {
         let mut waits = Self { guest: guest(journal, since), ..Self::default() };
         if journal.ending().is_some() {
@@ -207,9 +207,9 @@ impl Waits {
             }
             let promise = open.promise_id;
             let child = promise.number_in(journal.key().execution_id());
-            if let Some((child, known)) = child.and_then(|n| Some((n, unresolved.get(&n)?))) {
-                let effect = Effect { key: journal.key().clone(), child };
-                waits.open.push(Open::Unresolved(UnresolvedEffect::new(effect, known.clone())));
+            if let Some((child, doubt)) = child.and_then(|n| Some((n, unresolved.get(&n)?))) {
+                let id = DoubtId { key: journal.key().clone(), child };
+                waits.open.push(Open::Unresolved(UnresolvedEffect::new(&id, doubt)));
                 continue;
             }
             let stage = match open.phase {

@@ -14,7 +14,7 @@ use crate::index::POINTS_NOWHERE;
 use crate::operations::Operation;
 use crate::room::UNKNOWN_ROOM;
 use crate::windows::{self, Id, Kind, RecordBody, WindowedRecord};
-use crate::{codec, index, journals, keys};
+use crate::{codec, doubts, index, journals, keys};
 
 /// How many problems are described; more are only counted.
 pub const PROBLEMS_MAX: usize = 100;
@@ -184,8 +184,8 @@ impl Check<'_> {
                     None => Err(codec::damaged(table, key, UNKNOWN_ROOM)),
                 })
             }
-            known if known == crate::UNRESOLVED => crate::unresolved::decode(key, value)
-                .and_then(|(effect, _)| self.exists(table, key, &effect.key)),
+            known if known == crate::DOUBTS => self.doubt(key, value),
+            known if known == crate::DOUBTS_BY_TIME => self.doubt_place(key),
             known if known == crate::OPERATIONS => self.operation(key, value),
             known if known == crate::IDEMPOTENCY_KEYS => {
                 self.key_record(Kind::IdempotencyKey, key, value)
@@ -303,6 +303,33 @@ impl Check<'_> {
         match self.snapshot.get(crate::EXECUTIONS, &keys::journal_key(journal))?.value {
             Some(_) => Ok(()),
             None => Err(codec::damaged(table, key, POINTS_NOWHERE)),
+        }
+    }
+
+    /// Compares a doubt with its index. While its execution waits for the answer, both are stored.
+    fn doubt(&mut self, key: &Bytes, value: &Bytes) -> Result<(), ReadError> {
+        let (id, doubt) = doubts::decode(key, value)?;
+        let (table, entry) = doubts::entry(&id, &doubt);
+        if self.snapshot.get(table, &entry)?.value.is_none() {
+            let what = format!("it is missing in the index {}", table.name());
+            self.problem(&crate::DOUBTS, key, what);
+        }
+        if doubt.is_awaited() { self.exists(&crate::DOUBTS, key, &id.key) } else { Ok(()) }
+    }
+
+    fn doubt_place(&self, key: &Bytes) -> Result<(), ReadError> {
+        let place = doubts::decode_place(key)?;
+        let found = doubts::get(self.snapshot, &place.id).map(|seen| seen.value);
+        let is_there = match &found {
+            Ok(Some(doubt)) => doubts::Place::of(&place.id, doubt) == place,
+            Ok(None) => false,
+            // A row that does not decode is reported in its own table.
+            Err(_) => true,
+        };
+        if is_there {
+            Ok(())
+        } else {
+            Err(codec::damaged(&crate::DOUBTS_BY_TIME, key, POINTS_NOWHERE))
         }
     }
 
@@ -484,7 +511,7 @@ mod tests {
             (crate::ANSWERS, answer.as_bytes(), "\0done", "it is too short"),
             (crate::AUDIT, &[0; 24], "resolved", "expected value"),
             (crate::AUDIT, &[1; 24], versioned, "it has version 2; this build reads version 1"),
-            (crate::UNRESOLVED, &effect, "held", "expected value"),
+            (crate::DOUBTS, &effect, "held", "expected value"),
             (crate::COMPONENTS, &[9; 32], "another", "its bytes do not match its digest"),
             (crate::SETTINGS, b"retention", "30d", "unknown setting"),
             (crate::SETTINGS, b"component/a b", versioned, "invalid component name"),

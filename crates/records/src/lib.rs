@@ -16,6 +16,7 @@ pub(crate) mod codec;
 mod component_name;
 pub mod component_versions;
 pub mod cursor_key;
+pub mod doubts;
 pub mod executions;
 pub mod idempotency_keys;
 pub(crate) mod index;
@@ -38,7 +39,6 @@ mod slots;
 pub mod timers;
 pub mod tokens;
 pub mod truths;
-pub mod unresolved;
 pub mod windows;
 
 pub use self::component_name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
@@ -78,9 +78,8 @@ pub const FINISHED: Table =
     Table::new(12, "finished_trees", Shape::Churn).with_slots(slots::behind::<9>);
 /// Index: records that expire, the next to expire first.
 pub const EXPIRIES: Table = Table::new(13, "expiries", Shape::Churn).with_slots(slots::expiry);
-/// Unresolved effects, by journal key and child.
-pub const UNRESOLVED: Table =
-    Table::new(14, "unresolved_effects", Shape::Churn).with_slots(slots::tree);
+/// Effects and lost calls whose outcome is, or was, unknown, by journal key and child.
+pub const DOUBTS: Table = Table::new(14, "doubts", Shape::Kept).with_slots(slots::tree);
 
 /// Index: roots by namespace and status, newest first.
 pub const BY_NAMESPACE: Table =
@@ -94,8 +93,12 @@ pub const OUTBOX: Table = Table::new(17, "outbox", Shape::Churn).with_slots(Slot
 /// Messages from other slots that were applied and are not settled, by channel and number.
 pub const APPLIED: Table = Table::new(18, "applied", Shape::Churn).with_slots(Slot::at_start_of);
 
+/// Index: doubts, the open ones before the settled ones, the oldest first.
+pub const DOUBTS_BY_TIME: Table =
+    Table::new(19, "doubts_by_time", Shape::Churn).with_slots(slots::behind::<9>);
+
 /// All tables. Later kinds of machines add theirs behind these.
-pub const TABLES: [Table; 18] = [
+pub const TABLES: [Table; 19] = [
     COMPONENTS,
     EXECUTIONS,
     JOURNALS,
@@ -109,9 +112,10 @@ pub const TABLES: [Table; 18] = [
     BY_FUNCTION,
     FINISHED,
     EXPIRIES,
-    UNRESOLVED,
+    DOUBTS,
     BY_NAMESPACE,
     ANSWERS,
     OUTBOX,
     APPLIED,
+    DOUBTS_BY_TIME,
 ];

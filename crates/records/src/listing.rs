@@ -14,7 +14,7 @@ use std::str::FromStr;
 use bytes::{Bytes, BytesMut};
 use data_encoding::BASE64URL_NOPAD;
 use indelible_journal::{FunctionName, Namespace, Timestamp};
-use indelible_store::{ReadError, Scan, Seen, Snapshot, prefix_range};
+use indelible_store::{Position, Read, ReadError, Scan, Seen, Snapshot, prefix_range};
 
 use super::EXECUTIONS;
 use super::beginning::{self, IdPrefix};
@@ -29,6 +29,21 @@ pub const PAGE_MAX: usize = 1000;
 /// a namespace, attempts that were followed by others. No index is without them, and a page must
 /// not cost a whole history.
 pub const LOOKED_AT_MAX: usize = PAGE_MAX;
+
+/// How many executions stand so, roots and others, all attempts, counted up to `most`.
+pub fn count(read: &impl Read, standing: Standing, most: usize) -> Result<Seen<usize>, ReadError> {
+    let (mut count, mut position) = (0, Position::START);
+    for scope in Scope::ALL {
+        let (table, prefix) = Partition { scope, standing }.prefix(IndexOrder::Status);
+        let page = read.scan(&Scan::prefix(table, prefix, most - count))?;
+        count += page.value.rows.len();
+        position = position.max(page.position);
+        if count == most {
+            break;
+        }
+    }
+    Ok(Seen { value: count, position })
+}
 
 /// Which executions to list. The default is all roots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -249,7 +249,7 @@ async fn ended(engine: &Engine, operation: &str, execution: &str) -> Result<Stri
 async fn unresolved(engine: &Engine, token: &str, count: &str) -> Result<String, String> {
     let all = engine.unresolved(None, count.parse().unwrap()).await;
     let all = all.map_err(|error| error.to_string())?;
-    let held = all.iter().filter(|effect| effect.held);
+    let held = all.iter().filter(|effect| effect.is_held());
     let held: Vec<_> =
         held.map(|effect| format!(" {} {}", effect.promise, effect.attempt)).collect();
     Ok(format!("unresolved {token}{}", held.concat()))

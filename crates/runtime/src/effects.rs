@@ -22,7 +22,7 @@ use indelible_machine::Guard;
 use indelible_records::outbox::{Message, MessageId};
 use indelible_records::{Room, RoomKey};
 use indelible_store::{Durable, Lost, Position, SubmitError};
-use tracing::{Span, debug, debug_span, error};
+use tracing::{Span, debug, debug_span, error, warn};
 
 use crate::command::{Command, RoomCommand};
 use crate::effect_limiter::{EffectLimiter, EffectLimits, Lane};
@@ -231,10 +231,16 @@ impl Shared {
     fn goes_out(&self, outgoing: Outgoing) {
         let sending = match outgoing {
             Outgoing::Tell(root, input) => return self.send(&root, Command::tell(input)),
-            Outgoing::Held(effect) => {
-                error!(effect = %effect.promise, why = effect.why,
-                    hint = "`indelible unresolved` shows it, `indelible resolve` decides",
-                    "effect has an unknown outcome and waits for an operator");
+            Outgoing::Doubt(effect) => {
+                let (promise, label, why) = (&effect.promise, &effect.label, &effect.why);
+                let key = effect.sent_key.as_deref();
+                if effect.is_held() {
+                    error!(effect = %promise, label, key, why,
+                        hint = "`indelible unresolved` shows it, `indelible resolve` decides",
+                        "effect has an unknown outcome and waits for an operator");
+                } else {
+                    warn!(effect = %promise, label, key, why, "effect has an unknown outcome");
+                }
                 return self.observer.unresolved(&effect);
             }
             Outgoing::Send(sending) => *sending,

@@ -50,8 +50,8 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (key, why);
     }
 
-    /// An effect is unresolved, and held until a person decides (D5). Told when that is durable, so
-    /// that the operator finds it.
+    /// It is unknown whether an effect or a call happened, or a person is asked now (D5, see
+    /// C-78). Told when that is durable, so that the operator finds it.
     fn unresolved(&self, effect: &UnresolvedEffect) {
         let _ = effect;
     }

@@ -24,6 +24,7 @@ mod seal;
 mod server;
 mod state;
 pub mod traces;
+pub mod unresolved;
 mod wire;
 
 pub use self::options::Options;

@@ -28,6 +28,19 @@ struct RouteMetrics {
     route: &'static str,
 }
 
+/// What waits for a person.
+pub(crate) struct Attention {
+    /// Open questions, counted up to [`ATTENTION_MAX`].
+    pub(crate) unknown: usize,
+    /// The age of the oldest; 0 if there is none.
+    pub(crate) oldest_seconds: u64,
+    /// Stuck executions, counted up to [`ATTENTION_MAX`].
+    pub(crate) stuck: usize,
+}
+
+/// Up to how many open questions and stuck executions are counted: some milliseconds' work.
+pub(crate) const ATTENTION_MAX: usize = 10_000;
+
 /// The numbers.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -67,7 +80,7 @@ impl Metrics {
     }
 
     /// All numbers, those of the engine and the store included, as they are now.
-    pub(crate) fn render(&self, state: &State) -> String {
+    pub(crate) fn render(&self, state: &State, attention: Option<Attention>) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a text takes everything");
         // `# EOF` ends the text, so the engine's metrics are inserted before it.
@@ -108,6 +121,16 @@ impl Metrics {
         ];
         for (name, help, value) in gauges {
             line(&mut text, name, "gauge", help, value);
+        }
+        // They are read from the store. If that is not possible now, they are left out: a number of
+        // some minutes ago would say that all is well.
+        if let Some(Attention { unknown, oldest_seconds, stuck }) = attention {
+            let about = "Requests and calls with an unknown outcome that nothing has settled";
+            line(&mut text, "unresolved_open", "gauge", about, unknown);
+            let about = "Since when the oldest of them is unknown";
+            line(&mut text, "unresolved_oldest_seconds", "gauge", about, oldest_seconds);
+            let about = "Executions that are stuck until an operator decides";
+            line(&mut text, "executions_stuck", "gauge", about, stuck);
         }
         let lag = engine.retention.lag_seconds();
         let about = "By how much the wall clock is ahead of the retention clock";

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use indelible_api::{Code, Problem};
-use indelible_journal::{ExecutionId, Namespace, OperationId, Timestamp};
+use indelible_journal::{ExecutionId, Micros, Namespace, OperationId, Timestamp};
+use indelible_records::executions::Standing;
 use indelible_runtime::world::Clock;
 use indelible_runtime::{Engine, EngineError, Lane, Reads};
 use indelible_store::{Lost, ReadError, SubmitError};
@@ -16,7 +17,7 @@ use crate::auth::{Access, OwnHosts, TokenError, Tokens};
 use crate::listen::body::Budget;
 use crate::listen::{Draining, Readings};
 use crate::logs::LogFile;
-use crate::metrics::Metrics;
+use crate::metrics::{ATTENTION_MAX, Attention, Metrics};
 use crate::options::Options;
 use crate::refusal::{damaged, not_found, store_paused};
 use crate::request::{ApiRequest, malformed};
@@ -142,6 +143,18 @@ impl State {
     ) -> Result<T, Problem> {
         let read = async { self.engine.enter_lane(lane).await?.run(work).await };
         read.await.map_err(|error| self.engine_error(&error))
+    }
+
+    /// What waits for a person now.
+    pub(crate) async fn attention(&self) -> Result<Attention, Problem> {
+        let now = self.clock.now();
+        self.read(Lane::Lists, move |reads| {
+            let (unknown, oldest) = reads.open_doubts(ATTENTION_MAX)?;
+            let stuck = reads.count(Standing::Stuck, ATTENTION_MAX)?;
+            let age = oldest.map_or(Micros::ZERO, |oldest| now.saturating_since(oldest));
+            Ok(Attention { unknown, oldest_seconds: age.get() / 1_000_000, stuck })
+        })
+        .await
     }
 
     /// Why an API key was not made, or not revoked.

@@ -1,11 +1,13 @@
 //! What must be true when everything is over.
 
 use indelible_records::check;
+use indelible_records::doubts::StateName;
 use indelible_records::{queue, timers};
 use indelible_runtime::Readings;
 use indelible_store::ReadError;
 
 use crate::agree::{agree, end_in_order};
+use crate::doubts;
 use crate::oracle;
 use crate::run::Run;
 use crate::store::{self, StoredJournal};
@@ -41,7 +43,9 @@ impl Run {
             if !self.set_back {
                 end_in_order(tree).map_err(wrong)?;
             }
-            self.ledger.kept_in(root, tree).map_err(wrong)?;
+            let doubts = doubts::of_tree(self.store(), root).map_err(unreadable)?;
+            doubts::check(tree, &doubts).map_err(wrong)?;
+            self.ledger.kept_in(root, tree, &doubts).map_err(wrong)?;
             ensure!(self.ledger.endings.contains_key(root), "program {number} has no outcome");
             let program = &self.plan.programs[*number];
             let cleanup_max = (!self.set_back).then_some(self.plan.options.cleanup_max);
@@ -60,7 +64,7 @@ impl Run {
         ensure!(queued.is_empty(), "something is queued: {queued:?}");
         let timers = timers::next(self.store(), None, 10).map_err(unreadable)?.value;
         ensure!(timers.is_empty(), "a timer is left: {timers:?}");
-        let held = self.unresolved();
+        let held = self.doubts(&[StateName::Held, StateName::Asking]);
         ensure!(held.is_empty(), "nobody has said what became of {held:?}");
         let readings = self.engine().readings();
         let out = (readings.effects_in_flight, readings.effects_leaving);

@@ -21,7 +21,7 @@ use crate::peer::SentAttempt;
 use crate::store::StoredJournal;
 
 /// The key that every attempt at an effect has to carry, computed from its promise alone (I-2).
-fn key_of(promise: &PromiseId) -> String {
+pub(crate) fn key_of(promise: &PromiseId) -> String {
     let namespace = ConsumerNamespace::new("indelible").expect("it is a name");
     let key = KeyMinter::new(namespace).mint([promise.to_string()]);
     key.expect("a promise is not blank").value().to_owned()

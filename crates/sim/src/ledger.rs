@@ -7,10 +7,12 @@ use indelible_http::Response;
 use indelible_journal::{
     Ending, Event, ExecutionId, JournalKey, Outcome, Payload, PromiseId, Record,
 };
+use indelible_records::doubts::{Doubt, DoubtId, DoubtState};
 use indelible_records::executions::{self, Execution};
 use indelible_store::Store;
 
 use crate::client::{Answer, Client, How, Request, answer_of, person};
+use crate::doubts;
 use crate::store::{self, StoredJournal};
 
 /// What the client knows of a request that changes something.
@@ -54,6 +56,15 @@ pub(crate) struct Resolution {
 }
 
 impl Resolution {
+    /// Whether it has settled a doubt.
+    pub(crate) fn has_settled(&self, doubts: &[(DoubtId, Doubt)]) -> bool {
+        doubts.iter().any(|(id, doubt)| {
+            id.promise() == self.promise
+                && matches!(&doubt.state, DoubtState::Settled(settled)
+                    if settled.actor == person(self.value))
+        })
+    }
+
     /// Whether this event records the resolution.
     pub(crate) fn is_in(&self, event: &Event) -> bool {
         let says = |message: &str, what: &str| message == format!("{} {what}", person(self.value));
@@ -238,13 +249,19 @@ impl Ledger {
         for (number, id) in &self.roots {
             let tree = store::tree(store, id).map_err(read)?;
             ensure!(!tree.is_empty(), "the start of program {number} is gone");
-            self.kept_in(id, &tree)?;
+            let doubts = doubts::of_tree(store, id).map_err(read)?;
+            self.kept_in(id, &tree, &doubts)?;
         }
         Ok(())
     }
 
     /// What was acknowledged of a tree is in it.
-    pub(crate) fn kept_in(&self, root: &ExecutionId, tree: &[StoredJournal]) -> Result<(), String> {
+    pub(crate) fn kept_in(
+        &self,
+        root: &ExecutionId,
+        tree: &[StoredJournal],
+        doubts: &[(DoubtId, Doubt)],
+    ) -> Result<(), String> {
         for sent in self.signals.iter().filter(|sent| sent.id.root() == root.root()) {
             let found = deliveries(tree, &sent.id, sent.value);
             let SentSignal { value, id, word, .. } = sent;
@@ -270,9 +287,11 @@ impl Ledger {
         for said in self.said.iter().filter(|said| said.promise.root() == root.root()) {
             let records = tree.iter().flat_map(|(_, records)| records);
             let count = records.filter(|record| said.is_in(&record.event)).count();
+            // What has ended as Indeterminate is settled without an event (C-78).
+            let settled = said.has_settled(doubts);
             let legal = match said.word {
-                Word::Done => count == 1,
-                Word::Refused => count == 0,
+                Word::Done => count == 1 || (count == 0 && settled),
+                Word::Refused => count == 0 && !settled,
                 Word::Unknown => count <= 1,
             };
             ensure!(legal, "what was said is there {count} times: {said:?}");

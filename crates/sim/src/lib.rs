@@ -28,6 +28,7 @@ mod check;
 mod client;
 pub mod counter;
 mod disk;
+mod doubts;
 mod effects;
 mod guests;
 mod ledger;

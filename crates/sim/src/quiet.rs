@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use indelible_journal::{AwaitKind, Journal, Status};
-use indelible_runtime::UnresolvedEffect;
 use indelible_runtime::world::Clock as _;
 
 use crate::client::{How, Request};
@@ -86,8 +85,9 @@ impl Run {
         let unresolved = poll_to_end(engine.unresolved(None, 100), || {});
         drop(engine);
         let unresolved = unresolved.map_err(|error| error.to_string())?;
-        for UnresolvedEffect { promise, held, .. } in &unresolved {
-            ensure!(*held, "{promise:#} hangs: its reconciler is not asked");
+        for effect in &unresolved {
+            let promise = &effect.promise;
+            ensure!(effect.is_held(), "{promise:#} hangs: its reconciler is not asked");
             // An effect that runs again may become unknown again, so the other answers must come
             // up, too.
             let how = match self.rng.below(4) {

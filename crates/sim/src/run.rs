@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use indelible_journal::{ExecutionId, Micros, PromiseId, Timestamp};
-use indelible_records::unresolved;
+use indelible_records::doubts::{self, StateName};
 use indelible_runtime::world::{Clock as _, SilentObserver};
 use indelible_runtime::{Engine, Pace, World};
 use indelible_store::{Store, backend};
@@ -339,7 +339,7 @@ impl Run {
         if self.clients.len() >= CLIENTS_MAX {
             return Ok(());
         }
-        let unknown = self.unresolved();
+        let unknown = self.doubts(&[]);
         let promise = if unknown.is_empty() || self.rng.percent(15) {
             let Some(id) = self.some_execution() else { return Ok(()) };
             id.child(self.rng.below(6) as u32)
@@ -354,12 +354,13 @@ impl Run {
         Ok(())
     }
 
-    /// The unresolved effects.
-    pub(crate) fn unresolved(&self) -> Vec<PromiseId> {
+    /// What open doubts with one of these states are about; without states, all of them.
+    pub(crate) fn doubts(&self, states: &[StateName]) -> Vec<PromiseId> {
+        let filter = doubts::Filter { states: states.to_vec(), ..doubts::Filter::default() };
         // A store that has stopped shows nothing.
-        let rows = unresolved::next(self.store(), None, 100);
-        let rows = rows.map(|seen| seen.value).unwrap_or_default();
-        rows.into_iter().map(|(effect, _)| effect.key.execution_id().child(effect.child)).collect()
+        let page = doubts::page(self.store(), &filter, false, None, 100, 1_000);
+        let page = page.map(|seen| seen.value).unwrap_or_default();
+        page.doubts.into_iter().map(|(id, _)| id.promise()).collect()
     }
 
     /// Executions are told of the timers that are due, some of them twice.

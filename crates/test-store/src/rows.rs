@@ -6,8 +6,9 @@ use indelible_journal::{
     Journal, JournalKey, Limits, Namespace, OperationId, OperationKey, Payload, PromiseId,
     RootHash, SignalName, Started, Timestamp, Wait, Waiting,
 };
+use indelible_records::doubts::{Doubt, DoubtState, Evidence};
 use indelible_records::executions::{self, Execution, Standing};
-use indelible_records::{audit, retention_clock, unresolved};
+use indelible_records::{audit, retention_clock};
 use indelible_store::{Batch, Shape, Store, Table};
 
 /// An entry of the audit record.
@@ -22,14 +23,15 @@ pub fn audit_entry(micros: u64, id: [u8; 16]) -> audit::Entry {
     }
 }
 
-/// The row of an effect that is held for a person.
-pub fn stuck() -> unresolved::Unresolved {
-    unresolved::Unresolved {
+/// The doubt about an effect that is held for a person.
+pub fn held() -> Doubt {
+    Doubt {
         attempt: Attempt::FIRST,
         since: at(60),
         label: "POST http://a.b/größe".to_owned(),
         why: "no answer".to_owned(),
-        state: unresolved::State::Held,
+        state: DoubtState::Held,
+        evidence: Box::new(Evidence { function: "größe".to_owned(), ..Evidence::default() }),
     }
 }
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use indelible_client::api::control::Resolution;
-use indelible_client::api::execution::UnresolvedEffect;
+use indelible_client::UnresolvedFilter;
+use indelible_client::api::unresolved::{Resolution, Unresolved, UnresolvedState};
 use indelible_client::{Client, Error};
 use serde::{Serialize, Serializer};
 use tokio::time::sleep;
@@ -44,11 +44,12 @@ fn shown<S: Serializer>(order: &Number, serializer: S) -> Result<S::Ok, S::Error
 }
 
 /// The effects that are held for a person now.
-pub(super) async fn held(client: &Client) -> Result<Vec<UnresolvedEffect>, Error> {
-    let mut pages = client.unresolved()?;
+pub(super) async fn held(client: &Client) -> Result<Vec<Unresolved>, Error> {
+    let filter = UnresolvedFilter::open().state(UnresolvedState::Held);
+    let mut pages = client.unresolved(&filter)?;
     let mut held = Vec::new();
     while let Some(page) = pages.next().await? {
-        held.extend(page.effects.into_iter().filter(|effect| effect.held));
+        held.extend(page.unresolved);
     }
     Ok(held)
 }
@@ -56,7 +57,7 @@ pub(super) async fn held(client: &Client) -> Result<Vec<UnresolvedEffect>, Error
 /// Looks an order up, and resolves its effect.
 pub(super) async fn resolve(
     client: &Client,
-    effect: UnresolvedEffect,
+    effect: Unresolved,
     book: &Book,
     events: &EventSender,
 ) -> Result<HeldOrder, Failure> {
@@ -80,7 +81,7 @@ pub(super) async fn resolve(
     resolved.map_err(|error| Failure::new(format!("{order} cannot be resolved: {error}")))?;
     book.resolved(order);
     _ = events.send(Event::Resolved { order, how: said });
-    let UnresolvedEffect { promise_id: promise, why, .. } = effect;
+    let Unresolved { promise_id: promise, why, .. } = effect;
     Ok(HeldOrder {
         order,
         command: format!("indelible resolve {promise} {how} --reason '{reason}'"),

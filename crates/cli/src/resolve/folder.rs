@@ -1,4 +1,4 @@
-//! The effects in a data folder that no process has open.
+//! What is unknown in a data folder that no process has open.
 
 use std::future::Future;
 use std::path::Path;
@@ -6,67 +6,91 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use indelible_client::api::unresolved::{Unresolved as Listed, UnresolvedDetail};
 use indelible_http::Response;
-use indelible_journal::PromiseId;
+use indelible_journal::{Attempt, PromiseId};
 use indelible_records::TABLES;
+use indelible_records::doubts::Filter;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::{
-    Actor, Engine, Options, PersonDecision, Resolution, UnresolvedEffect, World,
-};
+use indelible_runtime::{Actor, Engine, Options, PersonDecision, Resolution, World};
+use indelible_server::unresolved;
 use indelible_store::embedded;
 
-use super::{Line, OutcomeWord, state};
+use super::{Decision, OutcomeWord};
 use crate::failure::{Exit, Failure, unopened, unopened_store};
 use crate::remote::Target;
 
 /// How many are read at a time.
 const PAGE: usize = 256;
 
-/// Passes every unresolved effect to `tell`.
+/// Passes what is unknown, and wanted, to `tell`.
 pub(super) fn list(
     folder: &Path,
-    tell: &mut impl FnMut(Line) -> Result<(), Failure>,
+    wanted: &super::Unresolved,
+    tell: &mut impl FnMut(Listed) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let engine = open(folder)?;
-    let mut last: Option<UnresolvedEffect> = None;
+    let mut last = None;
     loop {
-        let page = wait(&engine, engine.unresolved(last.as_ref(), PAGE));
+        let page = wait(&engine, engine.doubts(Filter::default(), true, last, PAGE));
         let page = page.map_err(|error| Failure::new(error.to_string()))?;
-        for effect in &page {
-            tell(Line {
-                promise: effect.promise.to_string(),
-                execution: effect.execution.execution_id().to_string(),
-                attempt: effect.attempt.get(),
-                since: effect.since.to_string(),
-                label: effect.label.clone(),
-                why: effect.why.clone(),
-                state: state(effect.held),
-            })?;
+        for (id, doubt) in &page.doubts {
+            let listed = unresolved::listed(id, doubt);
+            if wanted.wants(&listed) {
+                tell(listed)?;
+            }
         }
-        match page.into_iter().last() {
-            Some(effect) => last = Some(effect),
-            None => return Ok(()),
+        last = page.next;
+        if last.is_none() {
+            return Ok(());
         }
     }
 }
 
-/// Resolves an effect once `sure` has confirmed it, and returns the effect's whole id.
-pub(super) fn resolve(
-    folder: &Path,
-    promise: &Target,
-    ended: OutcomeWord,
-    actor: Option<String>,
-    reason: &str,
-    sure: impl FnOnce(&str) -> Result<(), Failure>,
-) -> Result<String, Failure> {
+/// The evidence for one question. The states of its callers need a server.
+pub(super) fn detail(folder: &Path, promise: &Target) -> Result<UnresolvedDetail, Failure> {
+    let promise = whole(promise)?;
+    let engine = open(folder)?;
+    let tree = Filter { tree: Some(*promise.root()), ..Filter::default() };
+    let mut last = None;
+    let mut found = None;
+    loop {
+        let page = wait(&engine, engine.doubts(tree.clone(), true, last, PAGE));
+        let page = page.map_err(|error| Failure::new(error.to_string()))?;
+        found = page.doubts.into_iter().rfind(|(id, _)| id.promise() == promise).or(found);
+        last = page.next;
+        if last.is_none() {
+            break;
+        }
+    }
+    let (id, doubt) = found.ok_or_else(|| {
+        Failure::new("nothing is unknown about this promise")
+            .hint("`indelible unresolved --all --data DIR` lists what is, or was")
+    })?;
+    Ok(unresolved::shown(&id, doubt, Vec::new()))
+}
+
+fn whole(promise: &Target) -> Result<PromiseId, Failure> {
     let promise = promise.whole().and_then(|text| text.parse::<PromiseId>().ok());
-    let promise = promise.ok_or_else(|| {
+    promise.ok_or_else(|| {
         Failure::new("with --data, give the whole id of the promise")
             .hint("`indelible unresolved --data DIR` lists them")
             .exit(Exit::Usage)
-    })?;
+    })
+}
+
+/// Settles a question once `sure` has confirmed it, and returns the whole id of the promise.
+pub(super) fn resolve(
+    folder: &Path,
+    promise: &Target,
+    decision: Decision,
+    actor: Option<String>,
+    sure: impl FnOnce(&str) -> Result<(), Failure>,
+) -> Result<String, Failure> {
+    let promise = whole(promise)?;
     let engine = open(folder)?;
     sure(&promise.to_string())?;
+    let Decision { ended, attempt, reason } = decision;
     let resolution = match ended {
         OutcomeWord::Happened { status, body } => {
             let body = Bytes::from(body.into_bytes());
@@ -74,9 +98,12 @@ pub(super) fn resolve(
         }
         OutcomeWord::DidNotHappen => Resolution::DidNotHappen,
         OutcomeWord::RunAgain => Resolution::RunAgain,
+        OutcomeWord::AcceptUnknown => Resolution::AcceptUnknown,
     };
     let actor = Actor::new(&actor.unwrap_or_else(user));
-    let resolved = engine.resolve(&promise, resolution, PersonDecision::by(actor, reason));
+    let attempt = attempt.and_then(Attempt::new);
+    let decided = PersonDecision::by(actor, &reason);
+    let resolved = engine.resolve_attempt(&promise, attempt, resolution, decided);
     wait(&engine, resolved).map_err(|error| {
         Failure::new(format!("nothing has changed: {error}"))
             .hint("`indelible unresolved` lists what can be resolved")

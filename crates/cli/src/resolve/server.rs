@@ -1,56 +1,90 @@
-//! The effects of a server.
+//! What is unknown on a server.
 
-use indelible_client::Error;
+use std::time::Duration;
+
 use indelible_client::api::Code;
-use indelible_client::api::control::Resolution;
+use indelible_client::api::unresolved::{Resolution, Unresolved, UnresolvedDetail};
+use indelible_client::{Error, UnresolvedFilter};
+use indelible_journal::{Micros, Timestamp};
+use tokio::time::{sleep, timeout};
 
-use super::{Line, OutcomeWord, state};
+use super::{Decision, OutcomeWord};
 use crate::failure::Failure;
+use crate::print;
 use crate::remote::{Connection, Explained as _, Remote, Target};
 
-/// Passes every unresolved effect to `tell`.
+/// How long `--follow` waits before it asks again.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How far back `--follow` asks: something that arose earlier may become durable later.
+const OVERLAP: Micros = Micros::from_secs(60);
+
+/// Passes what is unknown to `tell`; with `follow`, also what becomes unknown, until the reader of
+/// stdout is gone.
 pub(super) fn list(
     connection: &Connection,
-    tell: &mut impl FnMut(Line) -> Result<(), Failure>,
+    filter: &UnresolvedFilter,
+    follow: bool,
+    tell: &mut impl FnMut(Unresolved) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let remote = connect(connection)?;
-    let mut pages = remote.asked(remote.client.unresolved())?;
-    while let Some(page) = remote.run(pages.next())? {
-        for effect in page.effects {
-            tell(Line {
-                promise: effect.promise_id,
-                execution: effect.execution_id,
-                attempt: effect.attempt,
-                since: effect.since,
-                label: effect.label,
-                why: effect.why,
-                state: state(effect.held),
-            })?;
+    let mut filter = filter.clone();
+    loop {
+        let mut newest = None::<Timestamp>;
+        let mut pages = remote.asked(remote.client.unresolved(&filter))?;
+        while let Some(page) = remote.run(pages.next())? {
+            for listed in page.unresolved {
+                newest = newest.max(listed.since.parse().ok());
+                tell(listed)?;
+            }
+        }
+        if !follow || remote.wait(is_reader_gone()) {
+            return Ok(());
+        }
+        if let Some(newest) = newest {
+            let from = newest.as_micros().saturating_sub(OVERLAP.get());
+            filter = filter.since(Timestamp::from_micros(from).unwrap_or(newest).to_string());
         }
     }
-    Ok(())
 }
 
-/// Resolves an effect once `sure` has confirmed it, and returns the effect's whole id.
+/// Waits for the poll interval, then reports whether the reader of stdout is gone.
+async fn is_reader_gone() -> bool {
+    sleep(POLL_INTERVAL).await;
+    timeout(POLL_INTERVAL, print::is_reader_gone()).await.unwrap_or(false)
+}
+
+/// The evidence for one question.
+pub(super) fn detail(
+    connection: &Connection,
+    promise: &Target,
+) -> Result<UnresolvedDetail, Failure> {
+    let remote = connect(connection)?;
+    let promise = remote.find(promise)?;
+    remote.run(remote.client.unresolved_detail(&promise))
+}
+
+/// Settles a question once `sure` has confirmed it, and returns the whole id of the promise.
 pub(super) fn resolve(
     connection: &Connection,
     promise: &Target,
-    ended: OutcomeWord,
-    reason: &str,
+    decision: &Decision,
     sure: impl FnOnce(&str) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let remote = connect(connection)?;
     let promise = remote.find(promise)?;
     sure(&promise)?;
-    let resolution = match ended {
+    let resolution = match &decision.ended {
         OutcomeWord::Happened { status, body } => {
-            Resolution::Happened { status, headers: Vec::new(), body }
+            Resolution::Happened { status: *status, headers: Vec::new(), body: body.clone() }
         }
         OutcomeWord::DidNotHappen => Resolution::DidNotHappen {},
         OutcomeWord::RunAgain => Resolution::RunAgain {},
+        OutcomeWord::AcceptUnknown => Resolution::AcceptUnknown {},
     };
-    let resolved = remote.client.resolve(&promise, resolution, reason).into_future();
-    remote.wait(resolved).map_err(|error| {
+    let Decision { attempt, reason, .. } = decision;
+    let resolved = remote.client.resolve_attempt(&promise, *attempt, resolution, reason);
+    remote.wait(resolved.into_future()).map_err(|error| {
         let refused = matches!(
             &error,
             Error::Refused(problem) if matches!(problem.code, Code::NotFound | Code::WrongState)

@@ -44,6 +44,9 @@ impl Observer for Lines {
 
     fn unresolved(&self, effect: &UnresolvedEffect) {
         let UnresolvedEffect { promise, label, why, .. } = effect;
+        if !effect.is_held() {
+            return tell(&format!("unknown {label}: {why}"));
+        }
         tell(&format!("waits {label}: its outcome is unknown: {why}"));
         tell("      check the other service, then record how it ended:");
         let place = format!(" --data {}, when this has stopped", self.data.display());

@@ -159,8 +159,8 @@ pub(crate) struct Serve {
 /// How long a stop waits for the export of the last traces.
 const TRACES_MAX: Duration = Duration::from_secs(2);
 
-/// At most so many unresolved requests are read at the start, to count the held ones.
-const HELD_COUNTED_MAX: usize = 1_000;
+/// Up to how many open questions are counted at the start.
+const UNKNOWN_COUNTED_MAX: usize = 1_000;
 
 impl Serve {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
@@ -226,21 +226,21 @@ impl Serve {
             let told = writeln!(out, "{}", server.url()).and_then(|()| out.flush());
             crate::failure::quiet(told).map_err(|error| Failure::output(&error))?;
             let nothing_deployed = engine.components().await.is_ok_and(|all| all.is_empty());
-            let unresolved = engine.unresolved(None, HELD_COUNTED_MAX).await.unwrap_or_default();
-            let held = unresolved.iter().filter(|effect| effect.held).count();
+            let unresolved = engine.open_doubts(UNKNOWN_COUNTED_MAX).await;
+            let (unknown, _) = unresolved.unwrap_or_default();
             let welcome = welcome::Welcome {
                 url: &server.url(),
                 data: settings.data(),
                 keys: settings.is_on("keys"),
                 nothing_deployed,
-                held: (held, unresolved.len() == HELD_COUNTED_MAX),
+                unknown: (unknown, unknown == UNKNOWN_COUNTED_MAX),
             };
             // With JSON logs, every line of stderr has to be JSON.
             if format == Format::Text {
                 welcome.lines(io::stderr().is_terminal()).iter().for_each(|line| note(line));
             }
             let data = settings.data().display();
-            info!(url = server.url(), %data, unresolved = held, "server ready");
+            info!(url = server.url(), %data, unresolved = unknown, "server ready");
             let (stop, stopped) = tokio::sync::oneshot::channel();
             let stopping = tokio::spawn(async move {
                 interrupts.any().await;

@@ -13,8 +13,8 @@ pub(super) struct Welcome<'a> {
     /// Whether callers need an API key.
     pub(super) keys: bool,
     pub(super) nothing_deployed: bool,
-    /// How many requests are held for a person, and whether there may be more.
-    pub(super) held: (usize, bool),
+    /// How many open questions there are, and whether there may be more.
+    pub(super) unknown: (usize, bool),
 }
 
 impl Welcome<'_> {
@@ -23,11 +23,12 @@ impl Welcome<'_> {
         let Self { url, data, .. } = self;
         let data = data.display();
         let mut lines = vec![format!("listening on {url}, data in {data}")];
-        // An earlier process reported them when they became held, and may be gone.
-        match self.held {
+        // An earlier process reported them when they arose, and may be gone.
+        match self.unknown {
             (0, _) => {}
-            (held, more) => lines.push(format!(
-                "effects held for a person's decision: {held}{}; `indelible unresolved` lists them",
+            (unknown, more) => lines.push(format!(
+                "requests and calls with an unknown outcome: {unknown}{}; `indelible unresolved` \
+                 lists them",
                 if more { " or more" } else { "" }
             )),
         }
@@ -68,7 +69,7 @@ mod tests {
             data: Path::new("indelible-data"),
             keys,
             nothing_deployed,
-            held: (0, false),
+            unknown: (0, false),
         };
         let first = welcome(DEFAULT_URL, false, true);
         let listening = "listening on http://127.0.0.1:7070, data in indelible-data";
@@ -80,8 +81,9 @@ mod tests {
         let elsewhere = welcome("http://127.0.0.1:8000", true, true).lines(true);
         assert!(elsewhere[1].contains("--data indelible-data"), "{elsewhere:?}");
         assert!(elsewhere[2].contains("deploy PATH --url http://127.0.0.1:8000 "), "{elsewhere:?}");
-        let waits = Welcome { held: (2, true), ..welcome(DEFAULT_URL, false, false) }.lines(false);
-        assert!(waits[1].contains("decision: 2 or more; `indelible unresolved`"), "{waits:?}");
+        let waits =
+            Welcome { unknown: (2, true), ..welcome(DEFAULT_URL, false, false) }.lines(false);
+        assert!(waits[1].contains("outcome: 2 or more; `indelible unresolved`"), "{waits:?}");
         let later = welcome(DEFAULT_URL, false, false).lines(true);
         assert!(!later.iter().any(|line| line.contains("deploy")), "{later:?}");
     }

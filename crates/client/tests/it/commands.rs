@@ -1,7 +1,7 @@
 //! Signals, cancels, decisions, deployments: under one key on every attempt.
 
 use indelible_client::api::Code;
-use indelible_client::api::control::Resolution;
+use indelible_client::api::unresolved::Resolution;
 use indelible_client::{Error, Identity};
 use serde_json::{Value, json};
 

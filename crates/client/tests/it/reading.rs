@@ -3,7 +3,7 @@
 use indelible_client::api::Code;
 use indelible_client::api::execution::State;
 use indelible_client::api::log::Level;
-use indelible_client::{Error, Filter};
+use indelible_client::{Error, Filter, UnresolvedFilter};
 use serde_json::json;
 
 use crate::support::{Act, Peer, answer, raw, refuse};
@@ -113,7 +113,7 @@ async fn the_rest() {
         answer(200, &json!({"actor": "client:ci", "roles": ["call"], "namespaces": ["eu"]})),
         answer(200, &json!({"entries": [], "next": "b"})),
         answer(200, &json!({"entries": []})),
-        answer(200, &json!({"effects": []})),
+        answer(200, &json!({"unresolved": []})),
         answer(200, &json!({"executions": []})),
     ])
     .await;
@@ -126,7 +126,8 @@ async fn the_rest() {
     let mut audit = client.audit().unwrap();
     audit.next().await.unwrap().unwrap();
     audit.next().await.unwrap().unwrap();
-    client.unresolved().unwrap().starting_at("u").next().await.unwrap().unwrap();
+    let open = client.unresolved(&UnresolvedFilter::open()).unwrap();
+    open.starting_at("u").next().await.unwrap().unwrap();
     client.tree("abab").unwrap().next().await.unwrap().unwrap();
     let targets: Vec<_> = peer.seen().into_iter().map(|seen| seen.target).collect();
     let expected = [

@@ -19,15 +19,15 @@ use indelible_records::listing::{self, Filter};
 use indelible_records::operations::Operation;
 use indelible_records::windows::{self, Id, WindowedRecord};
 use indelible_records::{
-    self, Room, audit, components, executions, journals, outbox, queue, retention_clock, timers,
-    unresolved,
+    self, Room, audit, components, doubts, executions, journals, outbox, queue, retention_clock,
+    timers,
 };
 use indelible_slots::Slot;
 use indelible_store::embedded::{self, Create, FolderError, OpenError, Options};
 use indelible_store::memory::MemoryBackend;
 use indelible_store::{Batch, Bounds, Scan, Store};
 
-use indelible_test_store::rows::{Run, at, audit_entry, key, put_clock, stuck};
+use indelible_test_store::rows::{Run, at, audit_entry, held, key, put_clock};
 
 use crate::support::{key_record, operation_record, operation_row, shop};
 
@@ -106,7 +106,7 @@ fn fill(store: &Store) -> Vec<Run> {
     }
     components::put(&mut batch, b"component");
     put_clock(&mut batch, 30);
-    unresolved::put(&mut batch, &effect(), &stuck());
+    doubts::replace(&mut batch, &effect(), None, &held());
     audit::put(&mut batch, &audit_entry(1_400, *b"0123456789abcdef"));
     let sent = message(9);
     outbox::put(&mut batch, sent, &to_tree());
@@ -128,8 +128,8 @@ fn to_tree() -> outbox::Message {
     outbox::Message { room: Room::Tree, key, payload }
 }
 
-fn effect() -> unresolved::Effect {
-    unresolved::Effect { key: key(2, &[], &[3]), child: 7 }
+fn effect() -> doubts::DoubtId {
+    doubts::DoubtId { key: key(2, &[], &[3]), child: 7 }
 }
 
 /// Everything that `fill` wrote is there.
@@ -219,7 +219,8 @@ fn old_rows_still_read() {
         store.durable(position).wait().unwrap();
     }
     assert_filled(&store, &runs);
-    assert_eq!(unresolved::next(&store, None, 10).unwrap().value, [(effect(), stuck())]);
+    let open = doubts::page(&store, &doubts::Filter::default(), false, None, 10, 10).unwrap().value;
+    assert_eq!(open.doubts, [(effect(), held())]);
 }
 
 /// A folder as one file: path and content of each file in it, with their lengths before them.

@@ -8,12 +8,12 @@ use indelible_records::outbox::{self, Channel, Message, MessageId};
 use indelible_records::windows::{Id, Kind};
 use indelible_records::{
     ANSWERS, AUDIT, COMPONENTS, EXPIRIES, IDEMPOTENCY_KEYS, OPERATIONS, Room, SETTINGS, TABLES,
-    audit, queue, timers, unresolved, windows,
+    audit, doubts, queue, timers, windows,
 };
 use indelible_slots::{Slot, SlotSet, of_key, of_operation};
 use indelible_store::{Batch, Table};
 
-use indelible_test_store::rows::{Run, at, key, stuck};
+use indelible_test_store::rows::{Run, at, held, key};
 use indelible_test_support::Prng;
 
 use crate::support::{key_record, shop};
@@ -48,8 +48,8 @@ fn rows_are_where_their_ids_lead() {
     let entry = queue::Entry { ticket: 9, key: key(3, &[], &[1]) };
     queue::put(&mut batch, &entry);
     timers::put(&mut batch, &timers::Timer { due: at(7), key: entry.key.clone(), child: None });
-    let effect = unresolved::Effect { key: entry.key.clone(), child: 1 };
-    unresolved::put(&mut batch, &effect, &stuck());
+    let doubt = doubts::DoubtId { key: entry.key.clone(), child: 1 };
+    doubts::replace(&mut batch, &doubt, None, &held());
     let about = audit::AuditSubject::Execution(entry.key);
     audit::put(&mut batch, &audit::Entry::new(at(1), [0xee; 16], "user:ada", "cancel", about));
     let channel = Channel { from: root.slot(), to: Slot::new(1).unwrap() };

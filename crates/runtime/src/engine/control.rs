@@ -9,7 +9,10 @@ use indelible_execution::keys::{self, KeyedReply, KeyedRequest, RequestParts};
 use indelible_execution::{Actor, Reply, Request, UnresolvedEffect};
 use indelible_idempotency::{IdempotencyKey, RequestHash};
 use indelible_journal::{
-    DeliveryId, ExecutionId, Payload, PromiseId, RootHash, SignalName, Timestamp,
+    Attempt, DeliveryId, ExecutionId, Payload, PromiseId, RootHash, SignalName, Timestamp,
+};
+use indelible_records::doubts::{
+    Filter as DoubtFilter, Page as DoubtPage, Place as DoubtPlace, StateName,
 };
 use indelible_records::idempotency_keys::{Answer, CancelOutcome, KeyOutcome, KeyRecord};
 use indelible_records::windows::{self, Id};
@@ -194,38 +197,87 @@ impl Engine {
         resolution: Resolution,
         decided: PersonDecision,
     ) -> Result<Receipt<()>, ControlError> {
+        self.resolve_attempt(promise, None, resolution, decided).await
+    }
+
+    /// [`Engine::resolve`], if this attempt at the effect is the one in doubt: a decision that
+    /// comes late must not count for an attempt that the person has not seen.
+    pub async fn resolve_attempt(
+        &self,
+        promise: &PromiseId,
+        attempt: Option<Attempt>,
+        resolution: Resolution,
+        decided: PersonDecision,
+    ) -> Result<Receipt<()>, ControlError> {
         let PersonDecision { actor, reason, key } = decided;
         let response = match &resolution {
             Resolution::Happened(response) => response.encode(),
-            Resolution::DidNotHappen | Resolution::RunAgain => Vec::new().into(),
+            Resolution::DidNotHappen | Resolution::RunAgain | Resolution::AcceptUnknown => {
+                Vec::new().into()
+            }
         };
         let hash = || {
             let resolve = RequestParts::new(resolution.action()).text(&promise.to_string());
-            resolve.bytes(&response).text(&reason).hash()
+            let attempt = attempt.map(|attempt| attempt.to_string()).unwrap_or_default();
+            resolve.bytes(&response).text(&reason).text(&attempt).hash()
         };
         let key = key.map(|key| (key, hash()));
         let fits = self.fits(response.len());
         let execution = promise.parent().ok_or(CommandRefusal::Unknown)?;
         let promise = promise.clone();
         self.ask(Flow::CONTROL, &execution, key, fits, |_, under| {
-            let resolve = input::Resolve { promise, resolution, actor, reason, under };
+            let resolve = input::Resolve { promise, attempt, resolution, actor, reason, under };
             Request::Resolve(Box::new(resolve))
         })
         .await
     }
 
-    /// Up to `limit` unresolved effects after this one. All that is shown is durable.
+    /// Up to `limit` unresolved effects after this one, the oldest first: those whose executions
+    /// wait for an answer. All that is shown is durable.
     pub async fn unresolved(
         &self,
         after: Option<&UnresolvedEffect>,
         limit: usize,
     ) -> Result<Vec<UnresolvedEffect>, EngineError> {
-        let after = after.map(|after| (after.execution.clone(), after.promise.clone()));
+        let mut after = after.and_then(UnresolvedEffect::place);
+        let mut found = Vec::new();
+        loop {
+            let left = limit - found.len();
+            let states = vec![StateName::Held, StateName::Asking];
+            let filter = DoubtFilter { states, ..DoubtFilter::default() };
+            let read = self
+                .shared
+                .read(Lane::Lists, move |reads| reads.doubts(&filter, false, after.as_ref(), left));
+            let page = read.await?;
+            found.extend(page.doubts.iter().map(|(id, doubt)| UnresolvedEffect::new(id, doubt)));
+            after = page.next;
+            if found.len() == limit || after.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Doubts, the oldest first: open ones, and settled ones behind them if they are wanted (see
+    /// C-78). A page may be shorter than `limit` though more follow. All that is shown is durable.
+    pub async fn doubts(
+        &self,
+        filter: DoubtFilter,
+        with_settled: bool,
+        after: Option<DoubtPlace>,
+        limit: usize,
+    ) -> Result<DoubtPage, EngineError> {
         let read = self.shared.read(Lane::Lists, move |reads| {
-            let after = after.as_ref().map(|(key, promise)| (key, promise));
-            reads.unresolved_after(after, limit)
+            reads.doubts(&filter, with_settled, after.as_ref(), limit)
         });
         read.await
+    }
+
+    /// How many doubts are open, counted up to `most`, and since when the oldest is.
+    pub async fn open_doubts(
+        &self,
+        most: usize,
+    ) -> Result<(usize, Option<Timestamp>), EngineError> {
+        self.shared.read(Lane::Lists, move |reads| reads.open_doubts(most)).await
     }
 
     async fn settle(

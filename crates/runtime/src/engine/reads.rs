@@ -4,18 +4,20 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use indelible_execution::UnresolvedEffect;
 use indelible_execution::shown::View;
 use indelible_journal::{
     ComponentDigest, Ending, Event, ExecutionId, JournalKey, OperationKey, PromiseId, RootHash,
-    Started,
+    Started, Timestamp,
 };
 use indelible_records::audit::{self, AuditPosition, Entry};
-use indelible_records::executions::{self, Execution as Row};
+use indelible_records::doubts::{
+    self, Doubt, DoubtId, Filter as DoubtFilter, Page as DoubtPage, Place as DoubtPlace,
+};
+use indelible_records::executions::{self, Execution as Row, Standing};
+use indelible_records::journals;
 use indelible_records::listing::{self, Cursor, Filter, LOOKED_AT_MAX, Listing, PAGE_MAX};
 use indelible_records::operations::{self, Operation};
 use indelible_records::windows::WindowedRecord;
-use indelible_records::{journals, unresolved};
 use indelible_store::{Position, Seen};
 
 use super::views::{
@@ -30,6 +32,9 @@ use crate::shared::Shared;
 /// How many rows of a list are read in one piece, at some microseconds each: others have their turn
 /// after a millisecond or two.
 const PIECE_ROWS_MAX: usize = 200;
+
+/// How many doubts one page looks at, a row each: a page takes some milliseconds.
+const DOUBTS_LOOKED_AT_MAX: usize = 200;
 
 /// How many rows of a journal are read at a time: they have a megabyte, or one small event.
 const ROWS_MAX: usize = 256;
@@ -231,20 +236,33 @@ impl Reads<'_> {
         Ok(self.saw(audit::before(&self.shared.store, before, limit)?))
     }
 
-    /// Unresolved effects after that of this promise of this attempt, which need not exist any
-    /// more.
-    pub fn unresolved_after(
+    /// A page of doubts, as [`Engine::doubts`] has it.
+    pub fn doubts(
         &self,
-        after: Option<(&JournalKey, &PromiseId)>,
+        filter: &DoubtFilter,
+        with_settled: bool,
+        after: Option<&DoubtPlace>,
         limit: usize,
-    ) -> Result<Vec<UnresolvedEffect>, EngineError> {
-        let after = after.and_then(|(key, promise)| {
-            let child = promise.number_in(key.execution_id())?;
-            Some(unresolved::Effect { key: key.clone(), child })
-        });
-        let rows = self.saw(unresolved::next(&self.shared.store, after.as_ref(), limit)?);
-        let shown = |(effect, known)| UnresolvedEffect::new(effect, known);
-        Ok(rows.into_iter().map(shown).collect())
+    ) -> Result<DoubtPage, EngineError> {
+        let store = &self.shared.store;
+        let page = doubts::page(store, filter, with_settled, after, limit, DOUBTS_LOOKED_AT_MAX);
+        Ok(self.saw(page?))
+    }
+
+    /// The doubts about a promise: one for each attempt at its execution that has one.
+    pub fn doubts_of(&self, promise: &PromiseId) -> Result<Vec<(DoubtId, Doubt)>, EngineError> {
+        let store = &self.shared.store;
+        Ok(self.saw(doubts::of_promise(store, promise, DOUBTS_LOOKED_AT_MAX)?))
+    }
+
+    /// How many doubts are open, counted up to `most`, and since when the oldest is.
+    pub fn open_doubts(&self, most: usize) -> Result<(usize, Option<Timestamp>), EngineError> {
+        Ok(self.saw(doubts::count_open(&self.shared.store, most)?))
+    }
+
+    /// How many executions stand so, all attempts, counted up to `most`.
+    pub fn count(&self, standing: Standing, most: usize) -> Result<usize, EngineError> {
+        Ok(self.saw(listing::count(&self.shared.store, standing, most)?))
     }
 
     /// The operation of a tree's root, if the root is stored: a volatile one is not before its end

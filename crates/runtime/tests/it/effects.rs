@@ -287,7 +287,7 @@ fn what_is_held_waits_for_a_person() {
     let list = |house: &House| house.wait(house.engine().unresolved(None, 10)).unwrap();
     let held = list(&house);
     assert_eq!(held.len(), 1);
-    assert!(held[0].held && held[0].label == "POST http://peer/unknown,200", "{held:?}");
+    assert!(held[0].is_held() && held[0].label == "POST http://peer/unknown,200", "{held:?}");
     assert_eq!(*held[0].promise.parent().as_ref().unwrap(), id);
     assert_eq!(house.told.unresolved.lock().unwrap().len(), 1);
     house.crash();
@@ -552,7 +552,7 @@ fn a_reconciler_may_change_its_mind_or_not_know() {
             Some(expected) => assert_eq!(said(&house.ending(&id)), expected),
             None => {
                 let list = house.wait(house.engine().unresolved(None, 10)).unwrap();
-                assert!(list.len() == 1 && list[0].held, "{list:?}");
+                assert!(list.len() == 1 && list[0].is_held(), "{list:?}");
             }
         }
     }

@@ -3,6 +3,7 @@
 mod compile_process;
 mod deaths;
 mod doors;
+mod doubts;
 mod duplicates;
 mod effects;
 mod effects_killed;

@@ -212,7 +212,7 @@ fn a_view_says_what_is_waited_for() {
                     assert!(*retry_at > at(800_000_000), "{retry_at}");
                 }
                 (2, Open::Unresolved(effect)) => {
-                    assert_eq!((&effect.promise, effect.held), (&own, true));
+                    assert_eq!((&effect.promise, effect.is_held()), (&own, true));
                     assert_eq!(effect.why, "the connection was closed");
                 }
                 (

@@ -137,7 +137,8 @@ fn waits(view: &View) -> Vec<Wait> {
                 ..wait(WaitKind::Timer, Some(promise), None)
             },
             Open::Unresolved(effect) => {
-                let kind = if effect.held { WaitKind::Unresolved } else { WaitKind::Reconciling };
+                let kind =
+                    if effect.is_held() { WaitKind::Unresolved } else { WaitKind::Reconciling };
                 Wait {
                     attempt: Some(effect.attempt.get()),
                     since: Some(effect.since.to_string()),

@@ -37,6 +37,7 @@ pub(super) async fn ready(state: Arc<State>, _: ApiRequest) -> Result<Answer, Pr
 /// What the server does, for Prometheus.
 pub(super) async fn metrics(state: Arc<State>, _: ApiRequest) -> Result<Answer, Problem> {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let text = state.metrics.render(&state);
+    let attention = state.attention().await.ok();
+    let text = state.metrics.render(&state, attention);
     Ok(Answer::of(StatusCode::OK, HeaderValue::from_static(kind), text.into()))
 }

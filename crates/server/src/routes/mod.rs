@@ -20,6 +20,7 @@ mod logs;
 pub(crate) mod openapi;
 mod retention;
 mod table;
+mod unresolved;
 
 use std::pin::Pin;
 use std::sync::Arc;

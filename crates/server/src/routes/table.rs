@@ -5,16 +5,18 @@ use indelible_api::access::{AuditPage, CreatedToken, NewToken, Role, Token, Toke
 use indelible_api::call::{Operation, Returned, Started, StillRunning};
 use indelible_api::component::{Component, Components, Deployed, Functions};
 use indelible_api::control::{
-    Cancelling, ConfirmClock, Delivered, Done, Ready, Reason, Resolve, RetentionClock,
+    Cancelling, ConfirmClock, Delivered, Done, Ready, Reason, RetentionClock,
 };
-use indelible_api::execution::{Detail, Events, Executions, UnresolvedEffects};
+use indelible_api::execution::{Detail, Events, Executions};
 use indelible_api::log::Logs;
+use indelible_api::unresolved::{Resolve, UnresolvedDetail, UnresolvedPage};
 use indelible_api::{Code, header};
 use schemars::{JsonSchema, SchemaGenerator};
 
 use super::{Body, Form, Handler, Parameter, RequiredAccess, ResponseBody, Route};
 use super::{
     access, backup, call, component, control, events, execution, health, logs, openapi, retention,
+    unresolved,
 };
 
 /// Those who may see executions.
@@ -338,13 +340,33 @@ pub static ROUTES: &[Route] = &[
         .body(Body::OptionalJson(of::<Reason>))
         .answers(&[(200, json::<Done>())])
         .codes(CONTROLS),
-    get("/v1/unresolved", "listUnresolved", does!(control::unresolved))
-        .about("Effects whose outcome is unknown")
+    get("/v1/unresolved", "listUnresolved", does!(unresolved::list))
+        .about("What is unknown: every open question, oldest first")
         .needs(SEE)
-        .query(&[NAMESPACE, CURSOR, LIMITED])
-        .answers(&[(200, json::<UnresolvedEffects>())]),
-    post("/v1/unresolved/{promise}/resolve", "resolve", does!(control::resolve))
-        .about("Decide the outcome of an unresolved effect")
+        .query(&[
+            parameter(
+                "namespace",
+                "Only those of this namespace; all that the credential permits if none is given.",
+                Form::Namespace,
+            ),
+            parameter("all", "Also those that are settled, behind the others.", Form::Flag),
+            parameter("state", "Only those in this state.", Form::Words(unresolved::STATES)),
+            parameter("function", "Only those of this function.", Form::Text(255)),
+            parameter("host", "Only requests to this host.", Form::Text(255)),
+            parameter("tree", "Only those of the tree of this execution.", Form::Text(1_024)),
+            parameter("since", "Only those that arose at this time or later.", Form::Time),
+            parameter("before", "Only those that arose before this time.", Form::Time),
+            CURSOR,
+            LIMITED,
+        ])
+        .answers(&[(200, json::<UnresolvedPage>())]),
+    get("/v1/unresolved/{promise}", "getUnresolved", does!(unresolved::detail))
+        .about("The evidence for an open or settled question")
+        .needs(SEE)
+        .answers(&[(200, json::<UnresolvedDetail>())])
+        .codes(&[Code::NotFound]),
+    post("/v1/unresolved/{promise}/resolve", "resolve", does!(unresolved::resolve))
+        .about("Settle an open question: say what happened")
         .needs(OPERATE)
         .headers(&[KEY])
         .body(Body::Json(of::<Resolve>))

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use indelible_client::UnresolvedFilter;
 use indelible_client::api::Code;
 use indelible_client::api::access::{NewToken, Role};
 use indelible_client::api::call::Verdict;
-use indelible_client::api::control::Resolution;
 use indelible_client::api::execution::State;
+use indelible_client::api::unresolved::Resolution;
 use indelible_client::{
     Backup, CallError, Client, Error, Filter, IfInFlight, OperationId, StartError,
 };
@@ -248,7 +249,8 @@ async fn lists(client: &Client) {
     assert_eq!(every(client, &begins, 500).await, whole[..1]);
     let detail = client.execution(&whole[0]).await.unwrap();
     assert_eq!(detail.execution.state, State::Completed);
-    assert!(client.unresolved().unwrap().next().await.unwrap().unwrap().effects.is_empty());
+    let open = client.unresolved(&UnresolvedFilter::open()).unwrap().next().await;
+    assert!(open.unwrap().unwrap().unresolved.is_empty());
 
     // The record, page by page: nothing twice, nothing left out.
     let mut record = Vec::new();

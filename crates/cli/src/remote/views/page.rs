@@ -1,7 +1,8 @@
 //! The page about one execution. Pure: the execution and the time are passed in.
 
 use indelible_client::api::call::Payload;
-use indelible_client::api::execution::{Detail, State, UnresolvedEffect};
+use indelible_client::api::execution::{Detail, State};
+use indelible_client::api::unresolved::Unresolved;
 use indelible_journal::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -32,27 +33,33 @@ pub(super) struct Subject {
     pub(super) story: Option<Story>,
     /// The last earlier attempts, and how each ended.
     pub(super) earlier: Vec<(String, String)>,
-    /// Requests of its calls that are held for a person.
-    pub(super) below: Vec<UnresolvedEffect>,
+    /// What is unknown in it and in what it called.
+    pub(super) unknown: Vec<Unresolved>,
 }
 
 /// The page, line by line.
 pub(super) fn lines(subject: &Subject, now: Timestamp, screen: Screen) -> Vec<String> {
     let detail = &subject.detail;
     let mut lines = head(subject, now, screen);
-    let mut waiting: Vec<String> = Vec::new();
-    for line in waits::lines(detail, now).into_iter().chain(waits::below(&subject.below, now)) {
-        let whole = line.command || !screen.is_terminal;
-        let texts = if whole { vec![line.text] } else { paragraph(&line.text, screen) };
-        let paint = |text: String| match line.tone {
-            Some(tone) => screen.paint(tone, &text),
-            None => text,
-        };
-        waiting.extend(texts.into_iter().map(paint));
-    }
+    let drawn = |lines: Vec<waits::Line>| -> Vec<String> {
+        let drawn = lines.into_iter().flat_map(|line| {
+            let whole = line.command || !screen.is_terminal;
+            let texts = if whole { vec![line.text] } else { paragraph(&line.text, screen) };
+            let paint = move |text: String| match line.tone {
+                Some(tone) => screen.paint(tone, &text),
+                None => text,
+            };
+            texts.into_iter().map(paint)
+        });
+        drawn.collect()
+    };
+    let mut waiting = waits::lines(detail, now);
+    waiting.extend(waits::below(detail, &subject.unknown, now));
+    let waiting = drawn(waiting);
     // An execution that runs or is cancelled may have calls in flight without waiting for them.
     let blocked = matches!(detail.execution.state, State::Blocked | State::Stuck);
     lines.extend(labelled(if blocked { "waits" } else { "in flight" }, &waiting, screen));
+    lines.extend(labelled("unknown", &drawn(waits::ended(&subject.unknown, now)), screen));
     if let Some(story) = &subject.story {
         let timeline = story.timeline(detail.execution.state.is_over(), now);
         lines.push(String::new());
@@ -248,7 +255,7 @@ mod tests {
             result_payload: None,
             error: None,
         };
-        Subject { detail, story: None, earlier: Vec::new(), below: Vec::new() }
+        Subject { detail, story: None, earlier: Vec::new(), unknown: Vec::new() }
     }
 
     fn shown(subject: &Subject, screen: Screen) -> String {

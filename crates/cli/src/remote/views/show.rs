@@ -4,7 +4,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
-use indelible_client::api::execution::{Detail, Execution, UnresolvedEffect, WaitKind};
+use indelible_client::UnresolvedFilter;
+use indelible_client::api::execution::{Detail, Execution};
+use indelible_client::api::unresolved::Unresolved;
 use indelible_client::{Error, Watch};
 use indelible_journal::Event;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -99,24 +101,20 @@ async fn subject(remote: &Remote, id: &str) -> Result<Subject, Failure> {
         }
     }
     let earlier = earlier(remote, &detail.execution).await.map_err(explained)?;
-    let below = below(remote, &detail).await;
-    Ok(Subject { detail, story, earlier, below })
+    let unknown = unknown(remote, &detail).await;
+    Ok(Subject { detail, story, earlier, unknown })
 }
 
-/// Requests held for a person in calls of this execution, as far as one page of unresolved effects
-/// goes; only if it waits for a call. A caller that may not list them is shown the rest of the
-/// page.
-async fn below(remote: &Remote, detail: &Detail) -> Vec<UnresolvedEffect> {
-    let calls =
-        detail.waits_for.iter().any(|wait| matches!(wait.kind, WaitKind::Call | WaitKind::JoinSet));
-    if !calls {
-        return Vec::new();
-    }
-    let Ok(pages) = remote.client.unresolved() else { return Vec::new() };
+/// What is unknown in the tree of this execution: in itself and what it called. A caller that may
+/// not list it is shown the rest of the page.
+async fn unknown(remote: &Remote, detail: &Detail) -> Vec<Unresolved> {
+    let own = &detail.execution.execution_id;
+    let filter = UnresolvedFilter::open().tree(own);
+    let Ok(pages) = remote.client.unresolved(&filter) else { return Vec::new() };
     let Ok(Some(page)) = pages.limit(PAGE).next().await else { return Vec::new() };
-    let called = format!("{}.", detail.execution.execution_id);
-    let held = page.effects.into_iter().filter(|effect| effect.held);
-    held.filter(|effect| effect.execution_id.starts_with(&called)).collect()
+    let called = format!("{own}.");
+    let is_own = |execution: &str| execution == own || execution.starts_with(&called);
+    page.unresolved.into_iter().filter(|listed| is_own(&listed.execution_id)).collect()
 }
 
 /// How the attempts before this one ended. A child's attempts are in its caller's journal, and
@@ -174,7 +172,7 @@ async fn follow(
     let mut frame = Frame::default();
     let detail = remote.client.execution(id).await.map_err(explained)?;
     let earlier_ones = earlier(remote, &detail.execution).await.map_err(explained)?;
-    let mut subject = Subject { detail, story: None, earlier: earlier_ones, below: Vec::new() };
+    let mut subject = Subject { detail, story: None, earlier: earlier_ones, unknown: Vec::new() };
     let mut events = remote.client.watch(id).map_err(explained)?;
     let mut silence = Silence::default();
     let mut streams = true;
@@ -185,8 +183,8 @@ async fn follow(
                 let found = timeout(ANSWER, earlier(remote, &detail.execution)).await;
                 subject.earlier = found.ok().and_then(Result::ok).unwrap_or_default();
             }
-            let found = timeout(ANSWER, below(remote, &detail)).await;
-            subject.below = found.unwrap_or_default();
+            let found = timeout(ANSWER, unknown(remote, &detail)).await;
+            subject.unknown = found.unwrap_or_default();
             subject.detail = detail;
         }
         let here = frame::resized(screen);

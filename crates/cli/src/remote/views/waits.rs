@@ -1,6 +1,7 @@
 //! What an execution waits for, in words. Pure.
 
-use indelible_client::api::execution::{Detail, UnresolvedEffect, Wait, WaitKind};
+use indelible_client::api::execution::{Detail, Wait, WaitKind};
+use indelible_client::api::unresolved::{Unresolved, UnresolvedState};
 use indelible_journal::Timestamp;
 
 use super::time::{ago, second, told, until};
@@ -40,24 +41,51 @@ pub(super) fn lines(detail: &Detail, now: Timestamp) -> Vec<Line> {
     lines
 }
 
-/// What the execution waits for further down: requests of its calls that are held for a person.
-pub(super) fn below(effects: &[UnresolvedEffect], now: Timestamp) -> Vec<Line> {
+/// What the execution waits for further down. What it waits for itself is among its waits.
+pub(super) fn below(detail: &Detail, unknown: &[Unresolved], now: Timestamp) -> Vec<Line> {
+    let own = &detail.execution.execution_id;
     let mut lines = Vec::new();
-    for effect in effects.iter().take(LISTED_MAX) {
+    for listed in unknown.iter().filter(|it| it.execution_id != *own).take(LISTED_MAX) {
+        let kind = match listed.state {
+            UnresolvedState::Held => WaitKind::Unresolved,
+            UnresolvedState::Asking => WaitKind::Reconciling,
+            UnresolvedState::Ended | UnresolvedState::Settled => continue,
+        };
         let wait = Wait {
-            kind: WaitKind::Unresolved,
-            promise_id: Some(effect.promise_id.clone()),
-            label: Some(effect.label.clone()),
-            attempt: Some(effect.attempt),
-            since: Some(effect.since.clone()),
+            kind,
+            promise_id: Some(listed.promise_id.clone()),
+            label: Some(listed.label.clone()),
+            attempt: Some(listed.attempt),
+            since: Some(listed.since.clone()),
             due: None,
-            why: Some(effect.why.clone()),
+            why: Some(listed.why.clone()),
         };
         let mut own = one(&wait, None, now);
         if let Some(first) = own.first_mut() {
-            first.text = format!("{} waits {}", name(&effect.execution_id), first.text);
+            first.text = format!("{} waits {}", name(&listed.execution_id), first.text);
         }
         lines.extend(own);
+    }
+    lines
+}
+
+/// The questions that are open although their effects are over.
+pub(super) fn ended(unknown: &[Unresolved], now: Timestamp) -> Vec<Line> {
+    let is_ended = |listed: &&Unresolved| listed.state == UnresolvedState::Ended;
+    let mut lines = Vec::new();
+    for listed in unknown.iter().filter(is_ended).take(LISTED_MAX) {
+        let label = plain(&listed.label, LABEL_WIDTH_MAX);
+        let since = told(&listed.since).map(|since| format!(", since {}", ago(since, now)));
+        let first = format!("whether {label} happened{}", since.unwrap_or_default());
+        lines.push(Line { tone: Some(Tone::Warn), ..Line::new(first) });
+        lines.push(Line::new(plain(&listed.why, WHY_WIDTH_MAX)));
+        let promise = name(&plain(&listed.promise_id, LABEL_WIDTH_MAX));
+        lines.push(Line::new("look at the evidence, then record what happened:".to_owned()));
+        let ways = "happened|did-not-happen|accept-unknown --reason TEXT";
+        for command in [format!("unresolved {promise}"), format!("resolve {promise} {ways}")] {
+            let text = format!("  indelible {command}");
+            lines.push(Line { command: true, ..Line::new(text) });
+        }
     }
     lines
 }
@@ -159,16 +187,27 @@ pub(super) mod tests {
     #[test]
     fn what_is_called_waits_for_a_person() {
         let id = "ab".repeat(32);
-        let effect = UnresolvedEffect {
+        let listed = Unresolved {
             promise_id: format!("{id}.0.2"),
             execution_id: format!("{id}.0"),
+            attempts: "1.1".to_owned(),
+            namespace: "default".to_owned(),
+            function: "ship".to_owned(),
+            key: None,
             attempt: 1,
             since: "2026-03-14T09:20:00Z".to_owned(),
             label: "POST http://x/ship".to_owned(),
             why: "the connection broke".to_owned(),
-            held: true,
+            state: UnresolvedState::Held,
+            sent_key: None,
+            settled: None,
         };
-        let lines = below(&[effect], NOW.parse().unwrap());
+        let detail = serde_json::from_value(serde_json::json!({
+            "execution_id": id, "namespace": "default", "function": "order", "attempts": "1",
+            "component_digest": id, "state": "blocked", "created_at": NOW, "updated_at": NOW,
+            "events": 7, "operation_id": "o", "waits_for": [],
+        }));
+        let lines = below(&detail.unwrap(), &[listed], NOW.parse().unwrap());
         let texts: Vec<_> = lines.into_iter().map(|line| line.text).collect();
         assert_eq!(
             texts,

@@ -39,9 +39,9 @@ fn hold(house: &House, user: &User, peer: &Peer, more: &str) -> (String, String)
     let id = user.does(&["start", "behaviours/sends", &spec]).trim().to_owned();
     let promise = until("it is held", || {
         let all = house.server.get("/v1/unresolved").json();
-        let effects = all["effects"].as_array().unwrap();
-        let own = effects.iter().find(|effect| effect["execution_id"] == id.as_str())?;
-        (own["held"] == true).then(|| own["promise_id"].as_str().unwrap().to_owned())
+        let open = all["unresolved"].as_array().unwrap();
+        let own = open.iter().find(|one| one["execution_id"] == id.as_str())?;
+        (own["state"] == "held").then(|| own["promise_id"].as_str().unwrap().to_owned())
     });
     assert_eq!(peer.log().len(), before + 1, "it was sent once");
     (id, promise)
@@ -62,27 +62,50 @@ fn a_person_resolves_what_a_server_holds() {
         "
         [ID].0
           [TIME]  waits for a person  POST http://127.0.0.1:[PORT]/do/drop-after
+          sends  namespace default  sent with Idempotency-Key [SECRET]
           connection closed before message completed
         ---
-        hint: check the other service, then record how it ended: `indelible resolve PROMISE \
-        happened|did-not-happen|run-again --reason TEXT`
+        hint: `indelible unresolved PROMISE` shows what was sent. Check the other service, then record \
+        what happened: `indelible resolve PROMISE happened|did-not-happen|run-again|accept-unknown \
+        --reason TEXT`
         ",
     );
     let line = user.json(&["unresolved"]);
-    assert_eq!((&line["promise"], &line["state"]), (&promise.as_str().into(), &"held".into()));
-    assert_eq!(line["execution"], id.as_str());
+    assert_eq!((&line["promise_id"], &line["state"]), (&promise.as_str().into(), &"held".into()));
+    assert_eq!(line["execution_id"], id.as_str());
+    let seen = peer.log().pop().unwrap();
+    let detail = user.json(&["unresolved", &promise]);
+    assert_eq!(detail["request"]["url"], peer.url("/do/drop-after"));
+    assert_eq!(detail["sent_key"].as_str(), seen.key.as_deref(), "the other side got this one");
+    assert!(user.does(&["unresolved", &promise]).contains("\nattempt     1 at "));
+    // Without a terminal it does not ask for what is missing.
+    user.run(&["resolve", &promise, "happened", "--reason", "I saw it"]).check(
+        2,
+        "
+        ---
+        error: the response is missing: the function continues with it
+        hint: give --status and --body, as in --status 201 --body '{\"id\":7}'; nothing was sent
+        ",
+    );
     let happened = ["happened", "--status", "201", "--body", "seen", "--reason", "I saw it"];
     user.run(&[&["resolve", &promise][..], &happened].concat())
-        .check(0, "---\nresolved; its execution continues");
+        .check(0, "---\nresolved; an execution that waits for it continues");
     let outcome = outcome(&house, &id);
     assert_eq!((&outcome["status"], &outcome["body"]), (&201.into(), &"seen".into()), "{outcome}");
     user.run(&["resolve", &promise, "did-not-happen", "--reason", "or did it?"]).check(
         1,
         "
         ---
-        error: the execution has already ended: it completed (wrong-state)
+        error: the effect cannot be resolved by a person: system:local settled it at [TIME]: it \
+        happened (I saw it) (wrong-state)
         hint: nothing has changed; `indelible unresolved` lists what can be resolved
         ",
+    );
+    assert_eq!(user.does(&["unresolved"]), "", "nothing is open");
+    let settled = user.json(&["unresolved", "--all"]);
+    assert_eq!(
+        (&settled["state"], &settled["settled"]["status"]),
+        (&"settled".into(), &201.into())
     );
 
     // It did not.

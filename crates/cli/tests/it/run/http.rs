@@ -202,7 +202,7 @@ fn a_person_resolves_what_is_held() {
     let listed = list(&["--json"]);
     let line: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!((line["v"].as_u64(), line["state"].as_str()), (Some(1), Some("held")));
-    let promise = line["promise"].as_str().unwrap();
+    let promise = line["promise_id"].as_str().unwrap();
     let people = list(&[]);
     assert!(text(&people.stdout).contains(promise));
 

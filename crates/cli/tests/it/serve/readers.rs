@@ -84,13 +84,13 @@ fn cursors_outlive_a_server() {
         assert_eq!(server.post("/v1/start/behaviours/sends", &[], &spec).status, 202);
     }
     let all = until("all are held", || {
-        let all = server.get("/v1/unresolved").json()["effects"].as_array().unwrap().clone();
-        (all.len() == 3 && all.iter().all(|effect| effect["held"] == true)).then_some(all)
+        let all = server.get("/v1/unresolved").json()["unresolved"].as_array().unwrap().clone();
+        (all.len() == 3 && all.iter().all(|effect| effect["state"] == "held")).then_some(all)
     });
     let mut path = "/v1/unresolved?limit=1".to_owned();
     for (number, effect) in all.iter().enumerate() {
         let page = server.get(&path).json();
-        assert_eq!(page["effects"], json!([effect]), "page {number}");
+        assert_eq!(page["unresolved"], json!([effect]), "page {number}");
         let Some(next) = page["next"].as_str() else {
             assert_eq!(number, 2);
             break;

@@ -63,6 +63,8 @@ const ROWS: &[Row] = &[
     Row("POST", "/v1/executions/{execution}/release", OPERATE, Of::Waits, EMPTY, 409),
     Row("POST", "/v1/executions/{execution}/fail", OPERATE, Of::Waits, EMPTY, 409),
     Row("GET", "/v1/unresolved", SEE, Of::Namespace, None, 200),
+    // Nothing is unknown about it.
+    Row("GET", "/v1/unresolved/{promise}", SEE, Of::Promise, None, 404),
     // The body makes no sense, which only a credential that may see the execution is told.
     Row("POST", "/v1/unresolved/{promise}/resolve", OPERATE, Of::Promise, EMPTY, 400),
     Row("GET", "/v1/components", ANY, Of::Nobody, None, 200),

@@ -6,7 +6,7 @@ use std::path::Path;
 use indelible_http_peer::Arrival;
 use indelible_journal::{ErrorKind, Micros, OnUnknown, RetryBound, RetryCause, Timestamp};
 use indelible_records::check;
-use indelible_records::{TABLES, queue, unresolved};
+use indelible_records::{TABLES, doubts, queue};
 use indelible_store::embedded;
 use indelible_test_store::outcome;
 use serde_json::Value;
@@ -83,7 +83,11 @@ pub(crate) fn verify(
     assert!(findings.problems.is_empty(), "{:?}", findings.problems);
     let left = queue::next(&store, None, 10).unwrap().value;
     assert!(left.is_empty(), "left in the queue: {left:?}");
-    let left = unresolved::next(&store, None, 10).unwrap().value;
+    let awaited = doubts::Filter {
+        states: vec![doubts::StateName::Held, doubts::StateName::Asking],
+        ..doubts::Filter::default()
+    };
+    let left = doubts::page(&store, &awaited, false, None, 10, 100_000).unwrap().value.doubts;
     assert!(left.is_empty(), "left unresolved: {left:?}");
     let told = effects::all(&store);
     store.close().unwrap();

@@ -12,7 +12,7 @@ use crate::support::wire::Wire;
 use crate::support::{House, KEEP, by_hand, returned};
 use indelible_journal::{Ending, Event, ExecutionId, Outcome};
 use indelible_records::check;
-use indelible_records::{EXECUTIONS, JOURNALS, QUEUE, TIMERS, UNRESOLVED};
+use indelible_records::{DOUBTS, EXECUTIONS, JOURNALS, QUEUE, TIMERS};
 use indelible_runtime::{Options, Pace, Parking};
 
 /// A house with a wire.
@@ -65,7 +65,7 @@ fn work(house: &House) {
 /// How many rows there are: of executions, journals, the queue, timers, unresolved effects.
 fn rows(house: &House) -> [u64; 5] {
     let counted = check::count(house.engine().store()).unwrap();
-    [EXECUTIONS, JOURNALS, QUEUE, TIMERS, UNRESOLVED].map(|table| {
+    [EXECUTIONS, JOURNALS, QUEUE, TIMERS, DOUBTS].map(|table| {
         counted.iter().find(|counted| counted.table == table.name()).map_or(0, |found| found.rows)
     })
 }
