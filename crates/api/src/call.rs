@@ -73,7 +73,7 @@ pub struct StillRunning {
 }
 
 /// Why a function did not return, as a problem document has it in `error`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failed {
     /// What a program can match on: `UserError`, `Trap`, `Timeout`, `Indeterminate` and so on.
     pub kind: String,

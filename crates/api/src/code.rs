@@ -42,6 +42,8 @@ pub enum Code {
     InFlight,
     /// The operation id was used before, for another request.
     Conflict,
+    /// Several executions begin with the digits of the id.
+    Ambiguous,
     /// The execution is not in a state in which this can be done.
     WrongState,
     /// The operation id is unknown, and older than operations are remembered.
@@ -89,7 +91,7 @@ struct CodeText {
 
 impl Code {
     /// All codes, by status.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::MalformedRequest,
         Self::KeyAndOperationId,
         Self::OperationIdFromTheFuture,
@@ -105,6 +107,7 @@ impl Code {
         Self::RequestTimeout,
         Self::InFlight,
         Self::Conflict,
+        Self::Ambiguous,
         Self::WrongState,
         Self::Expired,
         Self::PayloadTooLarge,
@@ -228,6 +231,13 @@ impl Code {
                 retryable: false,
                 title: "The operation id was already used for another request",
                 page: include_str!("../../../docs/errors/conflict.md"),
+            },
+            Self::Ambiguous => CodeText {
+                text: "ambiguous",
+                status: 409,
+                retryable: false,
+                title: "Several executions begin with these digits",
+                page: include_str!("../../../docs/errors/ambiguous.md"),
             },
             Self::WrongState => CodeText {
                 text: "wrong-state",

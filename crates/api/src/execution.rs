@@ -1,10 +1,12 @@
 //! What is shown of executions. Whatever is shown is durable.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::call::{Failed, Payload};
+use crate::call::{Failed, Operation, Payload};
 
 /// How an execution stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +59,15 @@ pub struct Execution {
     /// Why it is stuck, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,
+    /// The idempotency key under which it was started, if it was under one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Its labels: those of its start, and those that its function has set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Why it failed or was cancelled, if it did: without detail, and with a long message cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failed>,
 }
 
 /// An execution, whole.
@@ -146,6 +157,36 @@ pub struct Executions {
     /// Where to go on: `cursor` of the next request. None: that was all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// If they were asked for by idempotency key: what the key was used for. None: it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyUse>,
+}
+
+/// What an idempotency key was used for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyUse {
+    /// The kind of request.
+    pub used_for: UsedFor,
+    /// The operation, if it was a start. Its execution is in the list, unless it is no longer kept,
+    /// or is in memory alone; its outcome is at `/v1/operations/{operation}/outcome` all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
+}
+
+/// What a request under an idempotency key can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum UsedFor {
+    /// The start of a function.
+    Start,
+    /// A signal.
+    Signal,
+    /// A cancel.
+    Cancel,
+    /// A deployment.
+    Deploy,
+    /// Another command: a person's decision, for instance.
+    Command,
 }
 
 /// A page of events of a journal. Each is an object as `docs/formats/journal-jsonl.md` has it.

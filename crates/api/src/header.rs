@@ -9,5 +9,7 @@ pub const OPERATION_ID: &str = "indelible-operation-id";
 pub const IF_IN_FLIGHT: &str = "indelible-if-in-flight";
 /// What a start learned: the words of [`Verdict`](crate::call::Verdict).
 pub const VERDICT: &str = "indelible-verdict";
+/// The whole id that an id in the path of a change stood for, which may have been its first digits.
+pub const ID: &str = "indelible-id";
 /// The trace that a request belongs to, as W3C has it.
 pub const TRACE_PARENT: &str = "traceparent";

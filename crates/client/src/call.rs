@@ -78,6 +78,7 @@ impl<In: Serialize + ?Sized, Out: DeserializeOwned> Function<In, Out> {
             wait: None,
             if_in_flight: None,
             trace_parent: None,
+            labels: Vec::new(),
             how: PhantomData,
         }
     }
@@ -112,6 +113,7 @@ pub struct Invocation<Out, How> {
     wait: Option<Duration>,
     if_in_flight: Option<IfInFlight>,
     trace_parent: Option<String>,
+    labels: Vec<String>,
     how: PhantomData<fn() -> (Out, How)>,
 }
 
@@ -150,11 +152,20 @@ impl<Out, How> Invocation<Out, How> {
         self
     }
 
+    /// With this label: the execution is found by it ([`Filter::label`](crate::Filter::label)). An
+    /// execution has at most 16. Labels are not part of the request: asking again with others finds
+    /// the same execution, with those of the first start.
+    pub fn label(mut self, name: &str, value: impl fmt::Display) -> Self {
+        self.labels.push(format!("{name}={value}"));
+        self
+    }
+
     /// The request. If the caller gave no key and no operation id, an id is minted here, before the
     /// first attempt: a lost answer never leads to a second execution (V-5, V-69).
     fn request(self, path: &str, wait: Option<Duration>) -> Result<(Client, Request), Invalid> {
         let mut query = self.client.scoped(Vec::new());
         query.extend(wait.map(|wait| ("wait", seconds(wait))));
+        query.extend(self.labels.iter().map(|label| ("label", label.clone())));
         let uri = self.client.uri(&[path, &self.component, &self.function], &query)?;
         let identity = self.identity.unwrap_or_else(|| Identity::Operation(OperationId::mint()));
         let mut request = Request::change(Method::POST, uri).json(self.body?).named(identity)?;

@@ -87,6 +87,13 @@ impl Client {
         Handle::attached(self.clone(), execution_id.into())
     }
 
+    /// An operation of the namespace: its outcome is there for as long as it is remembered, even
+    /// when its execution is no longer kept (see V-31).
+    pub fn attach_operation<Out: DeserializeOwned>(&self, operation: &Operation) -> Handle<Out> {
+        let Operation { execution_id, operation_id, .. } = operation.clone();
+        Handle::new(self.clone(), execution_id, Some(operation_id), None)
+    }
+
     /// What happens to an execution, from its first event on, until it is over.
     pub fn watch(&self, execution_id: &str) -> Result<Watch, Error> {
         let uri = self.uri(&["executions", execution_id, "events"], &[])?;
@@ -95,7 +102,9 @@ impl Client {
 
     /// Executions of the namespace, newest first.
     pub fn executions(&self, filter: &Filter) -> Result<Pages<Executions>, Error> {
-        self.pages(&["executions"], self.scoped(filter.query()))
+        let query = filter.query();
+        let query = if filter.everywhere { query } else { self.scoped(query) };
+        self.pages(&["executions"], query)
     }
 
     /// An execution, whole.

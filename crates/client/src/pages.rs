@@ -1,5 +1,7 @@
 //! Lists, a page at a time.
 
+use std::fmt::Display;
+
 use indelible_api::access::AuditPage;
 use indelible_api::execution::{Events, Executions, State};
 use indelible_api::unresolved::{UnresolvedPage, UnresolvedState};
@@ -116,7 +118,10 @@ pub struct Filter {
     created_from: Option<String>,
     created_before: Option<String>,
     id_prefix: Option<String>,
+    labels: Vec<String>,
+    key: Option<String>,
     latest_only: bool,
+    pub(crate) everywhere: bool,
 }
 
 impl Filter {
@@ -155,6 +160,25 @@ impl Filter {
         self
     }
 
+    /// Only those with this label, and with the others that were named.
+    pub fn label(mut self, name: &str, value: impl Display) -> Self {
+        self.labels.push(format!("{name}={value}"));
+        self
+    }
+
+    /// Only the one that was started under this idempotency key. The page says what the key was used
+    /// for, even if that execution is no longer kept. It goes with no other filter.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Those of every namespace that the credential may see, whatever the client's own namespace.
+    pub fn everywhere(mut self) -> Self {
+        self.everywhere = true;
+        self
+    }
+
     /// Lists each execution once, by its last attempt. Without it every attempt is listed, also
     /// those that failed and were tried again.
     pub fn latest_only(mut self) -> Self {
@@ -171,10 +195,13 @@ impl Filter {
             ("created_from", self.created_from.clone()),
             ("created_before", self.created_before.clone()),
             ("id_prefix", self.id_prefix.clone()),
+            ("key", self.key.clone()),
             ("latest", self.latest_only.then(|| "true".to_owned())),
+            ("namespace", self.everywhere.then(|| "*".to_owned())),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
+        .chain(self.labels.iter().map(|label| ("label", label.clone())))
         .collect()
     }
 }

@@ -14,6 +14,7 @@ use indelible_journal::{
     RetryPolicy, Rule, Timestamp, Violation,
 };
 
+use indelible_records::labels::Label;
 use indelible_records::timers::Timer;
 
 use crate::Tree;
@@ -101,6 +102,11 @@ impl GuestCalls<'_> {
     /// The guest wants random bytes.
     pub fn random(self, length: usize) -> Result<Bytes, Refusal> {
         self.with(|tree, cx, key| tree.random(cx, key, length))
+    }
+
+    /// The guest labels its execution (C-79).
+    pub fn label(self, label: Label) -> Result<(), Refusal> {
+        self.with(|tree, _, key| tree.label(key, label))
     }
 
     /// Calls `call` with the tree and the guest's execution, if the guest may go on at all.
@@ -330,6 +336,24 @@ impl Tree {
         self.written(key, [entry]);
         self.add_weight(length);
         Ok(bytes)
+    }
+
+    /// Gives the guest's execution a label: a change of its row in the commit of this step, without an
+    /// event (C-79). An earlier run committed what it did before its last stored event, so its
+    /// replay changes nothing; what it did behind that is done again, and the last value wins.
+    fn label(&mut self, key: &JournalKey, label: Label) -> Result<(), CallStop> {
+        let bytes = label.name().len() + label.value().len();
+        let execution = self.execution(key);
+        let (journal, replay) = execution.guest_place();
+        if !replay.is_new(journal) {
+            return Ok(());
+        }
+        let labelled = execution.labels.set(label);
+        if labelled.map_err(|error| CallStop::Mistake(error.to_string()))? {
+            self.touch(key);
+            self.add_weight(bytes);
+        }
+        Ok(())
     }
 
     /// The outcome of a resolved promise.

@@ -1,6 +1,8 @@
 //! Inputs from outside a tree. A request is answered when the commit of its changes has a position;
 //! the caller waits until that position is durable (D2).
 
+use std::sync::Arc;
+
 use indelible_journal::{
     Attempt, Attempts, AwaitKind, ErrorKind, ExecutionId, Failure, InvokeKind, Journal, JournalKey,
     RetryClass, Status,
@@ -154,7 +156,16 @@ impl Tree {
             }
         };
         let run = if volatile { asker.0 } else { 0 };
-        let root = Execution { volatile, run, ..Execution::new(journal, Phase::Ready) };
+        let keyed = start.request.keyed.as_ref();
+        let idempotency_key = keyed.map(|keyed| Arc::from(keyed.key.value()));
+        let bytes = bytes + start.labels.bytes();
+        let root = Execution {
+            volatile,
+            run,
+            idempotency_key,
+            labels: start.labels,
+            ..Execution::new(journal, Phase::Ready)
+        };
         self.executions.insert(key.clone(), root);
         self.kept = start.kept;
         self.written(&key, [entry]);

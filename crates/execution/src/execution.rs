@@ -2,6 +2,7 @@
 //! both that is not submitted yet.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use indelible_journal::{
     Attempt, Entry, ExecutionId, Failure, Journal, JournalKey, Payload, PromiseId, Replay, Status,
@@ -9,7 +10,8 @@ use indelible_journal::{
 };
 use indelible_machine::Guard;
 use indelible_records::doubts::Doubt;
-use indelible_records::executions::{Execution as Row, Standing};
+use indelible_records::executions::{EndError, Execution as Row, Standing};
+use indelible_records::labels::Labels;
 
 /// How far an execution is from running.
 #[derive(Debug)]
@@ -94,6 +96,10 @@ pub(crate) struct Execution {
     pub(crate) blocked_since: Option<Timestamp>,
     /// When its time to clean up is over, if this engine has set that.
     pub(crate) cleanup_due: Option<Timestamp>,
+    /// The idempotency key under which a caller started it. No event has it.
+    pub(crate) idempotency_key: Option<Arc<str>>,
+    /// Its labels, as the next commit stores them (C-79). No event has them.
+    pub(crate) labels: Labels,
     /// The guard of a recovery, held until the guest runs.
     pub(crate) under_way: Guard,
     /// Why the guest was stopped in the middle of a call.
@@ -129,6 +135,8 @@ impl Execution {
             rests_until: None,
             blocked_since: None,
             cleanup_due: None,
+            idempotency_key: None,
+            labels: Labels::default(),
             under_way: Guard::NOTHING,
             stuck: None,
             row: None,
@@ -201,6 +209,9 @@ impl Execution {
             },
             // Only a root has an operation.
             namespace: started.idempotency_key.as_ref().map(|key| key.namespace.clone()),
+            idempotency_key: self.idempotency_key.clone(),
+            labels: self.labels.clone(),
+            error: EndError::of(&self.journal),
         }
     }
 

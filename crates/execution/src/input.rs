@@ -7,6 +7,7 @@ use indelible_journal::{
 };
 use indelible_machine::{CallerId, Guard};
 use indelible_records::idempotency_keys::Answer;
+use indelible_records::labels::Labels;
 use indelible_records::queue::Entry;
 use indelible_records::timers::Timer;
 
@@ -106,6 +107,8 @@ pub struct Start {
     pub actor: Option<Actor>,
     /// The caller does not wait: a volatile root is kept even when no caller watches it.
     pub kept: bool,
+    /// The labels of a new root (C-79).
+    pub labels: Labels,
 }
 
 /// What a start came to.

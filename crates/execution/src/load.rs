@@ -170,6 +170,8 @@ fn decode(cx: Cx<'_>, key: &JournalKey) -> Result<Execution, LoadError> {
         (None, _) => Phase::Waiting,
     };
     let mut execution = Execution::new(journal, phase);
+    execution.idempotency_key.clone_from(&row.idempotency_key);
+    execution.labels = row.labels.clone();
     execution.row = Some(row);
     execution.ticket = ticket;
     execution.resumed = false;

@@ -11,6 +11,7 @@ use indelible_journal::{
 };
 use indelible_machine::CallerId;
 use indelible_operations::Binding;
+use indelible_records::labels::Labels;
 use indelible_records::operations::{self, Operation};
 use indelible_records::{executions, journals};
 use serde::{Deserialize, Serialize};
@@ -211,7 +212,8 @@ pub(crate) fn ask(
         trace_parent: None,
     };
     let request = OperationRequest { operation, root, binding, keyed: None };
-    let start = Start { started, request, again: false, actor: None, kept: true };
+    let labels = Labels::default();
+    let start = Start { started, request, again: false, actor: None, kept: true, labels };
     // No caller waits for the reply to this start: the answer comes at the question's end.
     let start = Input::Asked(CallerId::NONE, TreeRequest::Start(Box::new(start)));
     Ok(QuestionOutcome::Start(root, Box::new(start)))

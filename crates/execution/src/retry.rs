@@ -111,8 +111,10 @@ impl Tree {
         };
         let next_key = next.key().clone();
         let rests_until = volatile.then_some(retry_at);
+        let Execution { idempotency_key, labels, .. } = self.execution(key);
+        let (idempotency_key, labels) = (idempotency_key.clone(), labels.clone());
         let rests = Execution::new(next, Phase::PendingAttempt);
-        let rests = Execution { volatile, run, rests_until, ..rests };
+        let rests = Execution { volatile, run, rests_until, idempotency_key, labels, ..rests };
         self.executions.insert(next_key.clone(), rests);
         self.written(&next_key, entries);
         match caller(key) {

@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER;
 use indelible_journal::{ExecutionId, RootHash};
 use indelible_store::{KeyRange, ReadError, Scan, Seen, Snapshot, prefix_range};
 
-use super::executions::{self, Execution};
+use super::executions;
 use super::index::place;
 use super::listing::{Cursor, Filter, Listing, PAGE_MAX};
 use super::{EXECUTIONS, codec};
@@ -103,7 +103,7 @@ pub(super) fn list(
         let root = ExecutionId::root_of(RootHash::from_bytes(hash));
         // Only a tree that is being swept has no root.
         if let Some(execution) = executions::latest(snapshot, &root)?.value
-            && wanted(filter, &execution)
+            && filter.passes(&execution)
         {
             found.push((place(execution.created_at, &execution.key), execution));
         }
@@ -120,16 +120,6 @@ pub(super) fn list(
     let next = if more { found.last().map(|(place, _)| Cursor(place.clone())) } else { None };
     let executions = found.into_iter().map(|(_, execution)| execution).collect();
     Ok(Seen { value: Listing { executions, next, crowded: false }, position })
-}
-
-/// Whether the execution passes the rest of the filter.
-fn wanted(filter: &Filter, execution: &Execution) -> bool {
-    let Filter { standings, namespace, function, created_from, created_before, .. } = filter;
-    (standings.is_empty() || standings.contains(&execution.standing))
-        && (namespace.is_none() || execution.namespace == *namespace)
-        && function.as_ref().is_none_or(|function| *function == execution.function)
-        && created_from.is_none_or(|from| execution.created_at >= from)
-        && created_before.is_none_or(|before| execution.created_at < before)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use indelible_journal::{
 };
 use indelible_store::{PIPELINE, Position, ReadError, Scan, Snapshot, Store, Table};
 
-use crate::executions::{self, Execution, Standing};
+use crate::executions::{self, EndError, Execution, Standing};
 use crate::idempotency_keys::{KeyOutcome, KeyRecord};
 use crate::index::POINTS_NOWHERE;
 use crate::operations::Operation;
@@ -20,8 +20,8 @@ use crate::{codec, doubts, index, journals, keys};
 pub const PROBLEMS_MAX: usize = 100;
 
 /// Indexes of executions.
-const INDEXES: [Table; 4] =
-    [crate::BY_STATUS, crate::BY_FUNCTION, crate::BY_NAMESPACE, crate::FINISHED];
+const INDEXES: [Table; 5] =
+    [crate::BY_STATUS, crate::BY_FUNCTION, crate::BY_NAMESPACE, crate::BY_LABEL, crate::FINISHED];
 
 /// How many rows are read at a time.
 const PAGE: usize = 1000;
@@ -206,7 +206,7 @@ impl Check<'_> {
 
     /// Compares an execution's row with its journal and the indexes.
     fn execution(&mut self, key: &Bytes, execution: &Execution) -> Result<(), ReadError> {
-        for (table, row, value) in index::entries(execution).into_iter().flatten() {
+        for (table, row, value) in index::entries(execution) {
             if self.snapshot.get(table, &row)?.value != Some(value) {
                 let what = format!("it is missing in the index {}", table.name());
                 self.problem(&crate::EXECUTIONS, key, what);
@@ -235,6 +235,33 @@ impl Check<'_> {
             return Ok(());
         }
         for what in differences(execution, &journal, created_at) {
+            self.problem(&crate::EXECUTIONS, key, what);
+        }
+        self.key_of_row(key, execution, &journal)
+    }
+
+    /// Compares the idempotency key in an execution's row with the record of its operation. An
+    /// operation whose record has expired may have begun again, with another root.
+    fn key_of_row(
+        &mut self,
+        key: &Bytes,
+        execution: &Execution,
+        journal: &Journal,
+    ) -> Result<(), ReadError> {
+        let operation = journal.started().and_then(|started| started.idempotency_key.as_ref());
+        let (Some(by_row), Some(operation)) = (&execution.idempotency_key, operation) else {
+            return Ok(());
+        };
+        let at = Id::operation(operation).key();
+        let Some(value) = self.snapshot.get(crate::OPERATIONS, &at)?.value else { return Ok(()) };
+        // A record that does not decode is reported in its own table.
+        let found = windows::decode::<Operation>(crate::OPERATIONS, &at, &value);
+        let differs = found.is_ok_and(|found| {
+            found.record.root == *execution.key.execution_id().root()
+                && found.record.key.as_deref() != Some(by_row)
+        });
+        if differs {
+            let what = "its idempotency key differs from that of its operation";
             self.problem(&crate::EXECUTIONS, key, what);
         }
         Ok(())
@@ -287,8 +314,7 @@ impl Check<'_> {
         };
         // A row that does not decode is reported in its own table.
         let Ok(execution) = executions::decode(&at, &value) else { return Ok(()) };
-        let entries = index::entries(&execution);
-        if entries.iter().flatten().any(|(other, row, _)| other == table && row == key) {
+        if index::entries(&execution).any(|(other, row, _)| other == *table && row == *key) {
             return Ok(());
         }
         Err(codec::damaged(table, key, "the execution that it points to is in another state"))
@@ -482,6 +508,12 @@ fn differences(
         |namespace: Option<&Namespace>| namespace.map_or(String::new(), Namespace::to_string);
     let by_journal = started.idempotency_key.as_ref().map(|operation| &operation.namespace);
     compare("its namespace", namespace(execution.namespace.as_ref()), namespace(by_journal));
+    // A row that an earlier build wrote has no error.
+    if let Some(by_row) = &execution.error {
+        let text = |error: &EndError| format!("{}: {}", error.kind, error.message);
+        let by_journal = EndError::of(journal).as_ref().map(text).unwrap_or_default();
+        compare("its error", text(by_row), by_journal);
+    }
     differences
 }
 

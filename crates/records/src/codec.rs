@@ -3,6 +3,8 @@
 //! A sealed value is `version ‖ body ‖ check`. The check covers the table, the key and all before
 //! it, so that a value under the wrong key is damage, however it came there.
 
+use std::ops::RangeInclusive;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::Timestamp;
 use indelible_store::{Batch, Read, ReadError, Scan, Seen, Table};
@@ -30,6 +32,16 @@ pub(crate) fn unseal(
     version: u8,
     value: &Bytes,
 ) -> Result<Bytes, ReadError> {
+    unseal_of(table, key, version..=version, value).map(|(_, body)| body)
+}
+
+/// The body of a value of one of these versions, and its version.
+pub(crate) fn unseal_of(
+    table: &Table,
+    key: &Bytes,
+    versions: RangeInclusive<u8>,
+    value: &Bytes,
+) -> Result<(u8, Bytes), ReadError> {
     let wrong = |what: String| damaged(table, key, what);
     let Some(end) = value.len().checked_sub(CHECK_BYTES).filter(|end| *end > 0) else {
         return Err(wrong(format!("it has only {} bytes", value.len())));
@@ -37,13 +49,12 @@ pub(crate) fn unseal(
     if value[end..] != check(table, key, &value[..end]).to_be_bytes() {
         return Err(wrong("its checksum does not match: it is damaged".to_owned()));
     }
-    if value[0] != version {
-        return Err(wrong(format!(
-            "it has version {}; this build reads version {version}",
-            value[0]
-        )));
+    let version = value[0];
+    if !versions.contains(&version) {
+        let last = versions.end();
+        return Err(wrong(format!("it has version {version}; this build reads version {last}")));
     }
-    Ok(value.slice(1..end))
+    Ok((version, value.slice(1..end)))
 }
 
 fn check(table: &Table, key: &[u8], value: &[u8]) -> u32 {

@@ -7,6 +7,7 @@
 //! doubts_by_time   settled (1) ‖ since (8) ‖ journal key ‖ child (4)        ->   nothing
 //! ```
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -133,6 +134,9 @@ pub struct Evidence {
     /// The idempotency key that the caller of the root gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The labels of the root, by name (see C-79).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// The function whose call or request it is.
     pub function: String,
     /// What the function was called with.

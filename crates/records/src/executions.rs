@@ -1,21 +1,31 @@
 //! Executions: a row for each with its standing, and the one function by which a journal, its
 //! execution's row and the indexes change together (D1).
 
+use std::sync::Arc;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::binary::{self, EncodeError};
 use indelible_journal::{
-    ComponentDigest, Entry, ExecutionId, FunctionName, JournalKey, Namespace, RootHash, Status,
-    Timestamp,
+    ComponentDigest, Ending, Entry, ErrorKind, ExecutionId, FunctionName, Journal, JournalKey,
+    Namespace, RootHash, Status, Timestamp,
 };
 use indelible_store::{Batch, Expect, Read, ReadError, Scan, Seen};
 
 use super::codec::{self, Malformed, Reader, put_text};
+use super::labels::Labels;
 use super::{EXECUTIONS, FINISHED, JOURNALS, index, keys};
 
-const VERSION: u8 = 1;
+/// The version of a row that has nothing behind the namespace, as all rows had before labels.
+const PLAIN_VERSION: u8 = 1;
+/// The version of a row that has a key, labels or an error.
+const VERSION: u8 = 2;
 
 /// The longest note on why an execution is stuck, in bytes; longer ones are cut.
 pub const STUCK_BYTES_MAX: usize = 4096;
+
+/// The longest message of an error in a row, in bytes; longer ones are cut. The journal has all of
+/// it.
+pub const ERROR_BYTES_MAX: usize = 512;
 
 /// How an execution stands, as lists show it: its journal's status, or that it is stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,6 +115,49 @@ pub struct Execution {
     pub stuck: Option<String>,
     /// The namespace of a root's operation. None for children.
     pub namespace: Option<Namespace>,
+    /// The idempotency key under which a caller started it.
+    pub idempotency_key: Option<Arc<str>>,
+    /// Its labels (C-79).
+    pub labels: Labels,
+    /// Why it failed or was cancelled, if it did.
+    pub error: Option<EndError>,
+}
+
+/// Why an execution failed or was cancelled, as lists show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndError {
+    /// For a program.
+    pub kind: ErrorKind,
+    /// For people. Cut at [`ERROR_BYTES_MAX`].
+    pub message: String,
+}
+
+impl EndError {
+    /// The error with which a journal ended, if it did so with one.
+    pub fn of(journal: &Journal) -> Option<Self> {
+        let (kind, message) = match journal.ending()? {
+            Ending::Completed(_) => return None,
+            Ending::Failed(failure) => (failure.kind, &failure.message),
+            Ending::Cancelled(reason) => (ErrorKind::Cancelled, reason),
+        };
+        Some(Self { kind, message: cut(message, ERROR_BYTES_MAX).to_owned() })
+    }
+
+    /// 0 if there is none; otherwise 1 and the place of its kind in [`ErrorKind::ALL`], and the
+    /// message with its length.
+    fn put(error: Option<&Self>, out: &mut BytesMut) {
+        let Some(Self { kind, message }) = error else { return out.put_u8(0) };
+        let place = ErrorKind::ALL.iter().position(|known| known == kind);
+        let place = place.and_then(|place| u8::try_from(place + 1).ok());
+        out.put_u8(place.expect("the list has all kinds"));
+        put_text(out, cut(message, ERROR_BYTES_MAX));
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Option<Self>, Malformed> {
+        let Some(place) = usize::from(reader.u8()?).checked_sub(1) else { return Ok(None) };
+        let kind = ErrorKind::ALL.get(place).ok_or(Malformed("its error is of unknown kind"))?;
+        Ok(Some(Self { kind: *kind, message: reader.text()?.to_owned() }))
+    }
 }
 
 /// Why an execution cannot be changed like this: a mistake of the calling code, found before
@@ -168,7 +221,7 @@ pub fn advance(
         batch.put(JOURNALS, key, value);
     }
     batch.put(EXECUTIONS, key.clone(), encode(&key, after));
-    index::replace(batch, before, Some(after));
+    index::replace(batch, before, after);
     Ok(())
 }
 
@@ -194,6 +247,7 @@ fn check(
         ("component", before.component == after.component),
         ("function", before.function == after.function),
         ("namespace", before.namespace == after.namespace),
+        ("idempotency key", before.idempotency_key == after.idempotency_key),
     ];
     match fixed.iter().find(|(_, same)| !same) {
         Some((what, _)) => Err(AdvanceError::Fixed(what)),
@@ -268,11 +322,19 @@ pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {
     body.put_u8(u8::from(execution.stuck.is_some()));
     put_text(&mut body, stuck);
     put_text(&mut body, namespace);
+    let Execution { idempotency_key, labels, error, .. } = execution;
+    // A row of an earlier build must be written as it was: a commit demands the stored bytes.
+    if idempotency_key.is_none() && labels.is_empty() && error.is_none() {
+        return codec::seal(&EXECUTIONS, key, PLAIN_VERSION, &body);
+    }
+    put_text(&mut body, idempotency_key.as_deref().unwrap_or_default());
+    labels.put(&mut body);
+    EndError::put(error.as_ref(), &mut body);
     codec::seal(&EXECUTIONS, key, VERSION, &body)
 }
 
 pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError> {
-    let body = codec::unseal(&EXECUTIONS, key, VERSION, value)?;
+    let (version, body) = codec::unseal_of(&EXECUTIONS, key, PLAIN_VERSION..=VERSION, value)?;
     let read = || -> Result<Execution, Malformed> {
         let mut reader = Reader(key);
         let key = keys::read_journal_key(&mut reader)?;
@@ -289,6 +351,13 @@ pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError>
         let stuck = reader.text()?;
         let stuck = is_stuck.then(|| stuck.to_owned());
         let namespace = Some(reader.text()?).filter(|name| !name.is_empty()).map(Namespace::new);
+        let (idempotency_key, labels, error) = match version {
+            PLAIN_VERSION => (None, Labels::default(), None),
+            _ => {
+                let key = Some(reader.text()?).filter(|key| !key.is_empty()).map(Arc::from);
+                (key, Labels::read(&mut reader)?, EndError::read(&mut reader)?)
+            }
+        };
         reader.end()?;
         let namespace = namespace.transpose();
         Ok(Execution {
@@ -301,6 +370,9 @@ pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError>
             function,
             stuck,
             namespace: namespace.map_err(|_| Malformed("the name of its namespace is invalid"))?,
+            idempotency_key,
+            labels,
+            error,
         })
     };
     read().map_err(|Malformed(what)| codec::damaged(&EXECUTIONS, key, what))
@@ -309,4 +381,74 @@ pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError>
 /// The beginning of a text, at most `bytes_max` bytes.
 fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use data_encoding::HEXLOWER;
+
+    use super::*;
+
+    /// A row as builds before labels wrote it reads, and is written again byte by byte: the commit
+    /// that changes it demands what is stored.
+    #[test]
+    fn a_row_without_labels_is_as_it_was() {
+        let bytes = |text: &str| Bytes::from(HEXLOWER.decode(text.as_bytes()).unwrap());
+        let key = bytes(
+            "9b1c2e1645f34d0aa07d64b0b5a26c7bf00c3a39ec370f386859d13a2f28d6b8010000000700000001\
+             00000002",
+        );
+        let value = bytes(
+            "01000000000000000206000000000000044c00000000000004b06985ca1f4daa5a584a28eae043a239\
+             cb96689af1337ea13afb63e00c2bf512fa00076772c3b6c39f650000000000911190ab",
+        );
+        let row = decode(&key, &value).unwrap();
+        assert_eq!((row.standing, row.function.as_str()), (Standing::Failed, "größe"));
+        assert_eq!(
+            (&row.idempotency_key, &row.labels, &row.error),
+            (&None, &Labels::default(), &None)
+        );
+        assert_eq!(encode(&key, &row), value);
+        let newer = codec::seal(&EXECUTIONS, &key, VERSION + 1, b"");
+        let error = decode(&key, &newer).unwrap_err().to_string();
+        assert!(error.contains("it has version 3; this build reads version 2"), "{error}");
+    }
+
+    /// Key, labels and error, each alone, read back; a long message is cut between characters.
+    #[test]
+    fn what_came_with_labels_reads_back() {
+        let key = bytes::Bytes::from([&[7; 32][..], &[0, 0, 0, 0, 1]].concat());
+        let plain = Execution {
+            key: keys::read_journal_key(&mut Reader(&key)).unwrap(),
+            length: 3,
+            standing: Standing::Failed,
+            created_at: Timestamp::EPOCH,
+            updated_at: Timestamp::EPOCH,
+            component: ComponentDigest::of(b""),
+            function: FunctionName::new("f").unwrap(),
+            stuck: None,
+            namespace: Some(Namespace::new("n").unwrap()),
+            idempotency_key: None,
+            labels: Labels::default(),
+            error: None,
+        };
+        let labels = Labels::of_start(["a=1".parse().unwrap()]).unwrap();
+        let mut rows = vec![
+            Execution { idempotency_key: Some("k".into()), ..plain.clone() },
+            Execution { labels, ..plain.clone() },
+        ];
+        for kind in ErrorKind::ALL {
+            let error = Some(EndError { kind, message: "no luck".to_owned() });
+            rows.push(Execution { error, ..plain.clone() });
+        }
+        for row in rows {
+            let value = encode(&key, &row);
+            assert_eq!(value[0], VERSION);
+            assert_eq!(decode(&key, &value).unwrap(), row);
+        }
+        let long = EndError { kind: ErrorKind::Trap, message: "x".to_owned() + &"ß".repeat(256) };
+        let value = encode(&key, &Execution { error: Some(long), ..plain });
+        let message = decode(&key, &value).unwrap().error.unwrap().message;
+        assert_eq!(message, "x".to_owned() + &"ß".repeat(255));
+    }
 }

@@ -1,4 +1,4 @@
-//! Indexes of executions by status, by function and by namespace, and the index of finished trees.
+//! Indexes of executions by status, function, namespace and label, and the index of finished trees.
 //! An index entry is written with the row that it points to, in the same batch (D1). Lists are
 //! filtered by keys alone. The index of namespaces has the function as its value, so that a list of
 //! one function passes over the others without reading their rows.
@@ -6,11 +6,13 @@
 //! executions_by_status      scope (1) ‖ standing (1) ‖ newest first (8) ‖ journal key
 //! executions_by_function    function ‖ 00 ‖ scope ‖ standing ‖ newest first ‖ journal key
 //! executions_by_namespace   namespace ‖ 00 ‖ standing ‖ newest first ‖ journal key -> function; roots alone
+//! executions_by_label       namespace ‖ 00 ‖ label's name ‖ 00 ‖ its value ‖ 00 ‖ newest first ‖ journal key; roots alone
 //! finished_trees            standing ‖ finished at (8) ‖ journal key of the root
 //!                           00 ‖ 0 (8) ‖ journal key of the root's first attempt: it is being swept
 //! ```
 //! *Newest first* is the time of creation counted down. The scope tells roots from children, so
-//! that a tree of ten thousand executions does not bury the list of roots.
+//! that a tree of ten thousand executions does not bury the list of roots. The index of labels has no
+//! standing: an execution may have many labels, and its standing changes often.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::{ExecutionId, FunctionName, JournalKey, Namespace, RootHash, Timestamp};
@@ -18,7 +20,8 @@ use indelible_store::{Batch, Table};
 
 use super::codec::{Malformed, Reader};
 use super::executions::{Execution, Standing};
-use super::{BY_FUNCTION, BY_NAMESPACE, BY_STATUS, FINISHED, keys};
+use super::labels::Label;
+use super::{BY_FUNCTION, BY_LABEL, BY_NAMESPACE, BY_STATUS, FINISHED, keys};
 
 /// Roots, or executions that have a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,22 +39,71 @@ impl Scope {
     }
 }
 
-/// Makes the indexes say `after` where they said `before`. Entries that stay are not written.
-pub(crate) fn replace(batch: &mut Batch, before: Option<&Execution>, after: Option<&Execution>) {
-    let (before, after) = (before.map(entries), after.map(entries));
-    if before == after {
+/// A row of an index: table, key, value.
+type Entry = (Table, Bytes, Bytes);
+
+/// Makes the indexes say what `after` does where they said what `before` does. Entries that stay are
+/// not written.
+pub(crate) fn replace(batch: &mut Batch, before: Option<&Execution>, after: &Execution) {
+    replace_labels(batch, before, after);
+    let (before, after) = (before.map(by_standing), by_standing(after));
+    if before.as_ref() == Some(&after) {
         return;
     }
     for (table, key, _) in before.into_iter().flatten().flatten() {
         batch.delete(table, key);
     }
-    for (table, key, value) in after.into_iter().flatten().flatten() {
+    for (table, key, value) in after.into_iter().flatten() {
         batch.put(table, key, value);
     }
 }
 
-/// The entries that the indexes have for an execution: table, key, value.
-pub(crate) fn entries(execution: &Execution) -> [Option<(Table, Bytes, Bytes)>; 4] {
+/// The same for the index of labels. What else is in its keys is fixed for an execution's life.
+fn replace_labels(batch: &mut Batch, before: Option<&Execution>, after: &Execution) {
+    if before.is_some_and(|before| before.labels == after.labels) {
+        return;
+    }
+    let gone = before.into_iter().flat_map(|before| {
+        let gone = before.labels.iter().filter(|label| !after.labels.has(label));
+        gone.filter_map(|label| by_label(before, label))
+    });
+    for (table, key, _) in gone {
+        batch.delete(table, key);
+    }
+    let is_new = |label: &&Label| before.is_none_or(|before| !before.labels.has(label));
+    let new = after.labels.iter().filter(is_new).filter_map(|label| by_label(after, label));
+    for (table, key, value) in new {
+        batch.put(table, key, value);
+    }
+}
+
+/// The entries that the indexes have for an execution.
+pub(crate) fn entries(execution: &Execution) -> impl Iterator<Item = Entry> {
+    let labels = execution.labels.iter().filter_map(|label| by_label(execution, label));
+    by_standing(execution).into_iter().flatten().chain(labels)
+}
+
+/// The entry that the index of labels has for a label of an execution, if that is a root.
+fn by_label(execution: &Execution, label: &Label) -> Option<Entry> {
+    let namespace = execution.namespace.as_ref()?;
+    let mut out = BytesMut::from(&labelled(namespace, label)[..]);
+    out.put_slice(&place(execution.created_at, &execution.key));
+    Some((BY_LABEL, out.freeze(), Bytes::new()))
+}
+
+/// The prefix of the entries that the index of labels has for a label.
+pub(crate) fn labelled(namespace: &Namespace, label: &Label) -> Bytes {
+    let mut out = BytesMut::with_capacity(96);
+    for text in [namespace.as_str(), label.name(), label.value()] {
+        // None of them has control characters, so the zero ends it.
+        out.put_slice(text.as_bytes());
+        out.put_u8(0);
+    }
+    out.freeze()
+}
+
+/// The entries of an execution in the other indexes.
+fn by_standing(execution: &Execution) -> [Option<Entry>; 4] {
     let Execution { key, standing, created_at, updated_at, function, namespace, .. } = execution;
     let partition = Partition { scope: Scope::of(key), standing: *standing };
     let entry = |by: IndexOrder<'_>| {
@@ -175,11 +227,17 @@ pub(crate) fn read_finished(entry: &[u8]) -> Result<JournalKey, Malformed> {
 
 /// The execution that an index entry points to.
 pub(crate) fn read_entry(table: &Table, entry: &[u8]) -> Result<JournalKey, Malformed> {
+    let (names, standing) = match *table {
+        table if table == BY_STATUS => (0, 2),
+        table if table == BY_NAMESPACE => (1, 1),
+        table if table == BY_LABEL => (3, 0),
+        _ => (1, 2),
+    };
     let mut reader = Reader(entry);
-    if *table != BY_STATUS {
-        let end = entry.iter().position(|byte| *byte == 0);
+    for _ in 0..names {
+        let end = reader.0.iter().position(|byte| *byte == 0);
         reader.take(end.ok_or(Malformed("its name is not terminated"))? + 1)?;
     }
-    reader.take(if *table == BY_NAMESPACE { 1 } else { 2 })?;
+    reader.take(standing)?;
     Ok(read_place(reader.0)?.1)
 }

@@ -22,6 +22,7 @@ pub mod idempotency_keys;
 pub(crate) mod index;
 pub mod journals;
 pub(crate) mod keys;
+pub mod labels;
 #[cfg(feature = "store")]
 pub mod listing;
 pub mod manifests;
@@ -96,9 +97,12 @@ pub const APPLIED: Table = Table::new(18, "applied", Shape::Churn).with_slots(Sl
 /// Index: doubts, the open ones before the settled ones, the oldest first.
 pub const DOUBTS_BY_TIME: Table =
     Table::new(19, "doubts_by_time", Shape::Churn).with_slots(slots::behind::<9>);
+/// Index: roots by namespace and label, newest first.
+pub const BY_LABEL: Table =
+    Table::new(20, "executions_by_label", Shape::Churn).with_slots(slots::labelled);
 
 /// All tables. Later kinds of machines add theirs behind these.
-pub const TABLES: [Table; 19] = [
+pub const TABLES: [Table; 20] = [
     COMPONENTS,
     EXECUTIONS,
     JOURNALS,
@@ -118,4 +122,5 @@ pub const TABLES: [Table; 19] = [
     OUTBOX,
     APPLIED,
     DOUBTS_BY_TIME,
+    BY_LABEL,
 ];

@@ -1,9 +1,10 @@
-//! Lists of executions: by namespace, status, function and time, newest first, page by page. The
-//! cost of a page depends on what it shows, not on the history: each status has its own part of an
-//! index, and a list of several statuses merges their parts. Two kinds of lists pass over rows, and
-//! look at a bounded number of rows for a page: a list by namespace and function, which looks at
-//! all executions of the namespace; and a list of last attempts alone. Executions with a prefix of
-//! an id are found without an index (`beginning`).
+//! Lists of executions: by namespace, label, status, function and time, newest first, page by page.
+//! The cost of a page depends on what it shows, not on the history: each status has its own part of
+//! an index, and a list of several statuses merges their parts. Some lists pass over rows, and look
+//! at a bounded number of rows for a page: a list by namespace and function, which looks at all
+//! executions of the namespace; a list by label and anything else, which looks at all executions
+//! with the label; a list of the callers' namespaces; and a list of last attempts alone. Executions
+//! with a prefix of an id are found without an index (`beginning`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,13 +15,15 @@ use std::str::FromStr;
 use bytes::{Bytes, BytesMut};
 use data_encoding::BASE64URL_NOPAD;
 use indelible_journal::{FunctionName, Namespace, Timestamp};
-use indelible_store::{Position, Read, ReadError, Scan, Seen, Snapshot, prefix_range};
+use indelible_slots::RECONCILE_NAMESPACE;
+use indelible_store::{Position, Read, ReadError, Scan, Seen, Snapshot, Table, prefix_range};
 
-use super::EXECUTIONS;
 use super::beginning::{self, IdPrefix};
 use super::codec::{self, Malformed};
 use super::executions::{self, Execution, Standing};
 use super::index::{self, IndexOrder, Partition, Scope};
+use super::labels::Label;
+use super::{BY_LABEL, BY_NAMESPACE, EXECUTIONS};
 
 /// The most executions on a page.
 pub const PAGE_MAX: usize = 1000;
@@ -45,15 +48,57 @@ pub fn count(read: &impl Read, standing: Standing, most: usize) -> Result<Seen<u
     Ok(Seen { value: count, position })
 }
 
+/// Namespaces that begin like this are the server's own: its keys, and the questions of reconcilers.
+const OWN_PREFIXES: [&str; 2] = ["_", RECONCILE_NAMESPACE];
+
+/// Whether a namespace is the server's own.
+pub fn is_own(namespace: &str) -> bool {
+    OWN_PREFIXES.iter().any(|prefix| namespace.starts_with(prefix))
+}
+
+/// The most namespaces that a list by label looks through if it names none: each takes two reads.
+pub const NAMESPACES_MAX: usize = 256;
+
+/// Whose executions to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Whose {
+    /// Those of all namespaces.
+    #[default]
+    All,
+    /// Roots of all namespaces but the server's own, without their children.
+    Callers,
+    /// Roots of these namespaces, without their children.
+    Namespaces(Vec<Namespace>),
+}
+
+impl Whose {
+    fn includes(&self, namespace: Option<&Namespace>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Callers => namespace.is_some_and(|name| !is_own(name.as_str())),
+            Self::Namespaces(names) => namespace.is_some_and(|name| names.contains(name)),
+        }
+    }
+}
+
+impl From<Namespace> for Whose {
+    fn from(namespace: Namespace) -> Self {
+        Self::Namespaces(vec![namespace])
+    }
+}
+
 /// Which executions to list. The default is all roots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The standings to list; all if empty.
     pub standings: Vec<Standing>,
-    /// Roots of this namespace, without their children, whatever `with_children` says.
-    pub namespace: Option<Namespace>,
-    /// Executions of this function. Together with a namespace, a page may have fewer executions
-    /// than were asked for, or none, and still have a next page: [`LOOKED_AT_MAX`].
+    /// Whose: without children for all but [`Whose::All`], whatever `with_children` says.
+    pub whose: Whose,
+    /// Roots with all of these labels, without their children, whatever `with_children` says.
+    /// Together with anything else, a page may have fewer executions than were asked for, or none,
+    /// and still have a next page: [`LOOKED_AT_MAX`].
+    pub labels: Vec<Label>,
+    /// Executions of this function. Together with a namespace, a page may be short or empty, too.
     pub function: Option<FunctionName>,
     /// Executions created at this time or later.
     pub created_from: Option<Timestamp>,
@@ -117,7 +162,8 @@ pub struct Listing {
     pub executions: Vec<Execution>,
     /// Where to go on; none at the end. A page that is not full may still have a next one.
     pub next: Option<Cursor>,
-    /// More trees have the filter's prefix than are looked at: none is listed.
+    /// More trees have the filter's prefix than are looked at, or the filter has a label, and more
+    /// than [`NAMESPACES_MAX`] namespaces have executions: none is listed.
     pub crowded: bool,
 }
 
@@ -147,17 +193,14 @@ pub fn list_piece(
         return Ok(listing.map(|listing| (listing, looked_at_max)));
     }
     let limit = limit.clamp(1, PAGE_MAX);
-    let mut parts = Vec::new();
-    for scope in Scope::ALL {
-        if scope == Scope::Child && (!filter.with_children || filter.namespace.is_some()) {
-            continue;
+    let position = snapshot.position();
+    let mut parts = match parts(snapshot, filter, after)? {
+        Some(parts) if !parts.is_empty() => parts,
+        found => {
+            let listing = Listing { crowded: found.is_none(), ..Listing::default() };
+            return Ok(Seen { value: (listing, 0), position });
         }
-        for standing in Standing::ALL {
-            if filter.standings.is_empty() || filter.standings.contains(&standing) {
-                parts.push(Part::new(Partition { scope, standing }, filter, after));
-            }
-        }
-    }
+    };
     // Few parts are large: a little of each is read first, and more of those that are used up.
     let wanted_rows = limit.min(looked_at_max);
     let chunk = wanted_rows.div_ceil(parts.len()).max(8).min(wanted_rows + 1);
@@ -170,9 +213,10 @@ pub fn list_piece(
     }
     let mut listing = Listing::default();
     let mut last = None;
-    let wanted = filter.function.as_ref().filter(|_| filter.namespace.is_some());
-    let is_wanted =
-        |function: &[u8]| wanted.is_none_or(|wanted| wanted.as_str().as_bytes() == function);
+    let wanted = filter.function.as_ref();
+    let may_pass = |part: &Part, function: &[u8]| {
+        !part.has_functions || wanted.is_none_or(|wanted| wanted.as_str().as_bytes() == function)
+    };
     let mut looked_at = 0;
     while let Some(Reverse((place, number, function))) = heads.pop() {
         if listing.executions.len() == limit || looked_at == looked_at_max {
@@ -180,19 +224,90 @@ pub fn list_piece(
             break;
         }
         looked_at += 1;
-        if is_wanted(&function) {
+        if may_pass(&parts[number], &function) {
             let execution = match filter.latest_only {
                 true => latest_at(snapshot, &place),
                 false => execution_at(snapshot, &place).map(Some),
             };
-            listing.executions.extend(snapshot.damage().noted(execution)?);
+            let execution = snapshot.damage().noted(execution)?;
+            listing.executions.extend(execution.filter(|execution| filter.passes(execution)));
         }
         last = Some(place);
         if let Some((place, function)) = parts[number].next(snapshot)? {
             heads.push(Reverse((place, number, function)));
         }
     }
-    Ok(Seen { value: (listing, looked_at), position: snapshot.position() })
+    Ok(Seen { value: (listing, looked_at), position })
+}
+
+impl Filter {
+    /// Whether an execution passes, its place in the tree and its id apart.
+    pub(super) fn passes(&self, execution: &Execution) -> bool {
+        let Self { standings, whose, labels, function, created_from, created_before, .. } = self;
+        (standings.is_empty() || standings.contains(&execution.standing))
+            && whose.includes(execution.namespace.as_ref())
+            && labels.iter().all(|label| execution.labels.has(label))
+            && function.as_ref().is_none_or(|function| *function == execution.function)
+            && created_from.is_none_or(|from| execution.created_at >= from)
+            && created_before.is_none_or(|before| execution.created_at < before)
+    }
+}
+
+/// The parts of indexes that a list merges. None: more namespaces than it looks through.
+fn parts(
+    snapshot: &Snapshot,
+    filter: &Filter,
+    after: Option<&Cursor>,
+) -> Result<Option<Vec<Part>>, ReadError> {
+    if let Some(label) = filter.labels.first() {
+        let namespaces = match &filter.whose {
+            Whose::Namespaces(names) => Some(names.clone()),
+            Whose::All | Whose::Callers => callers(snapshot)?,
+        };
+        let part = |namespace: &Namespace| {
+            Part::new((BY_LABEL, index::labelled(namespace, label)), filter, after)
+        };
+        return Ok(namespaces.map(|names| names.iter().map(part).collect()));
+    }
+    let orders: Vec<_> = match (&filter.whose, &filter.function) {
+        (Whose::Namespaces(names), _) => names.iter().map(IndexOrder::Namespace).collect(),
+        (_, Some(function)) => vec![IndexOrder::Function(function)],
+        (_, None) => vec![IndexOrder::Status],
+    };
+    let with_children = filter.with_children && filter.whose == Whose::All;
+    let mut parts = Vec::new();
+    for scope in Scope::ALL.into_iter().filter(|scope| *scope == Scope::Root || with_children) {
+        for standing in Standing::ALL {
+            if filter.standings.is_empty() || filter.standings.contains(&standing) {
+                let prefix = |by: &IndexOrder<'_>| Partition { scope, standing }.prefix(*by);
+                parts.extend(orders.iter().map(|by| Part::new(prefix(by), filter, after)));
+            }
+        }
+    }
+    Ok(Some(parts))
+}
+
+/// The namespaces of callers that have executions; none if they are too many. Each takes one read,
+/// however many executions it has.
+fn callers(snapshot: &Snapshot) -> Result<Option<Vec<Namespace>>, ReadError> {
+    let mut names = Vec::new();
+    let mut scan = Scan::all(BY_NAMESPACE, 1);
+    while let Some((key, _)) = snapshot.scan(&scan)?.value.rows.into_iter().next() {
+        let name = key.split(|byte| *byte == 0).next().unwrap_or_default();
+        let namespace = str::from_utf8(name).ok().and_then(|name| Namespace::new(name).ok());
+        let malformed = || codec::damaged(&BY_NAMESPACE, &key, "its namespace is invalid");
+        let namespace = snapshot.damage().noted(namespace.ok_or_else(malformed))?;
+        // The next namespace is behind all keys that begin with this one and a zero.
+        scan.range.0 = Bound::Included(Bytes::from([name, &[1]].concat()));
+        if is_own(namespace.as_str()) {
+            continue;
+        }
+        if names.len() == NAMESPACES_MAX {
+            return Ok(None);
+        }
+        names.push(namespace);
+    }
+    Ok(Some(names))
 }
 
 /// The journal key of a place, which follows a time of 8 bytes. A shorter place has none.
@@ -224,19 +339,16 @@ fn latest_at(snapshot: &Snapshot, place: &Bytes) -> Result<Option<Execution>, Re
 struct Part {
     scan: Scan,
     prefix: usize,
+    /// Whether the values of its entries are functions.
+    has_functions: bool,
     /// Places, with the value of the index entry of each; the next one last.
     places: Vec<(Bytes, Bytes)>,
     more: bool,
 }
 
 impl Part {
-    fn new(partition: Partition, filter: &Filter, after: Option<&Cursor>) -> Self {
-        let by = match (&filter.namespace, &filter.function) {
-            (Some(namespace), _) => IndexOrder::Namespace(namespace),
-            (None, Some(function)) => IndexOrder::Function(function),
-            (None, None) => IndexOrder::Status,
-        };
-        let (table, prefix) = partition.prefix(by);
+    /// The part of this table whose keys have this prefix.
+    fn new((table, prefix): (Table, Bytes), filter: &Filter, after: Option<&Cursor>) -> Self {
         let at = |place: &[u8]| {
             let mut key = BytesMut::from(&prefix[..]);
             key.extend_from_slice(place);
@@ -263,7 +375,8 @@ impl Part {
             }
         }
         let scan = Scan { range: (start, end), ..Scan::all(table, 1) };
-        Self { scan, prefix: prefix.len(), places: Vec::new(), more: true }
+        let has_functions = table == BY_NAMESPACE;
+        Self { scan, prefix: prefix.len(), has_functions, places: Vec::new(), more: true }
     }
 
     fn next(&mut self, snapshot: &Snapshot) -> Result<Option<(Bytes, Bytes)>, ReadError> {

@@ -33,6 +33,13 @@ pub(crate) fn behind_name<const BYTES: usize>(key: &[u8]) -> Slot {
     Slot::at_start_of(key.get(end + 1 + BYTES..).unwrap_or_default())
 }
 
+/// The key is a namespace, a label's name and its value, which end with a zero each, a time and a
+/// journal key.
+pub(crate) fn labelled(key: &[u8]) -> Slot {
+    let place = key.splitn(4, |byte| *byte == 0).nth(3);
+    behind::<8>(place.unwrap_or_default())
+}
+
 /// The key is an operation id in its namespace.
 pub(crate) fn operation(key: &[u8]) -> Slot {
     namespaced(key).map_or(Slot::SERVER, |(namespace, id)| of_operation(namespace, id))

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indelible_journal::{JournalKey, Namespace, OperationId, Payload};
 use indelible_records::TABLES;
+use indelible_records::labels::Labels;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Entropy, Observer, Purpose, System};
 use indelible_runtime::{Attribution, Engine, Options, Start, WitnessFile, World};
@@ -75,6 +76,7 @@ async fn main() {
             input: Payload::json(if number == 7 { deadly.clone() } else { others.to_owned() }),
             trace_parent: None,
             actor: None,
+            labels: Labels::default(),
         };
         ids.push(engine.start(start).await.unwrap().execution_id);
     }

@@ -34,6 +34,7 @@ use indelible_journal::{
     ExecutionId, JournalKey, Micros, Namespace, OperationId, Payload, PromiseId, SignalName,
     Timestamp,
 };
+use indelible_records::labels::Labels;
 use indelible_records::{TABLES, timers};
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests, compile_for_parent};
 use indelible_runtime::world::{Clock, Observer, System, Trouble};
@@ -213,6 +214,7 @@ async fn start(engine: &Engine, operation: &str, rest: &str) -> Result<String, S
         input: Payload::json(input.to_owned()),
         trace_parent: None,
         actor: None,
+        labels: Labels::default(),
     };
     let started = engine.start(start).await.map_err(|error| error.to_string())?;
     Ok(format!("started {operation} {}", started.execution_id))

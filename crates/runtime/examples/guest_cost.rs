@@ -14,6 +14,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use indelible_http::Request;
 use indelible_journal::{Failure, Micros, Outcome, Payload, RetryPolicy, Timestamp};
+use indelible_records::labels::Label;
 use indelible_runtime::guest::{
     Artifacts, Context, GuestOptions, Guests, Host, Level, Program, Refusal, Settled, Stop,
     WaitRequest, WaitResult,
@@ -84,6 +85,10 @@ impl Host for Bare {
             parent_id: None,
             function: String::new(),
         }
+    }
+
+    fn label(&mut self, _: Label) -> Result<(), Refusal> {
+        Ok(())
     }
 
     fn log(&mut self, _: Level, _: String, _: Vec<(String, String)>) -> Result<(), Refusal> {

@@ -10,6 +10,7 @@ use indelible_http::Request;
 use indelible_journal::{
     Failure, Journal, JournalKey, Micros, Payload, Replay, RetryPolicy, Timestamp,
 };
+use indelible_records::labels::Label;
 use tracing::event;
 
 use crate::cell::Cell;
@@ -129,6 +130,10 @@ impl Host for GuestCalls {
             parent_id: self.key.execution_id().parent().map(|parent| parent.to_string()),
             function: function.map(ToString::to_string).unwrap_or_default(),
         }
+    }
+
+    fn label(&mut self, label: Label) -> Result<(), Refusal> {
+        self.with(|tree| tree.label(label))
     }
 
     /// Lines that were logged before a replay are not logged again.

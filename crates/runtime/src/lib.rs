@@ -25,6 +25,7 @@
 //!     input: Payload::json("{\"id\":1}"),
 //!     trace_parent: None,
 //!     actor: None,
+//!     labels: indelible_records::labels::Labels::default(),
 //! };
 //! // Asked again with the same operation id, whatever happened: the same execution.
 //! let (started, ending) = engine.call(order).await?;
@@ -84,7 +85,7 @@ pub use component::{
 };
 pub use engine::{
     AUDIT_PAGE_MAX, Attribution, ControlError, DeployRefused, Deployment, EVENTS_PAGE_BYTES_MAX,
-    EVENTS_PAGE_MAX, Engine, EngineError, EventsPage, LaneRead, OpenError, PersonDecision,
+    EVENTS_PAGE_MAX, Engine, EngineError, EventsPage, KeyUse, LaneRead, OpenError, PersonDecision,
     REASON_BYTES_MAX, Readings, Reads, Receipt, Start, StartRefused, StartedExecution, Submission,
     TREE_PAGE_MAX, TreePage, Verdict, World,
 };

@@ -2697,8 +2697,40 @@ pub mod indelible {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// For people. Neither is journaled; a line that was logged before a crash is not logged again
-            /// when the function runs over what is recorded.
+            /// For people. None of these is journaled; a line that was logged before a crash is not logged
+            /// again when the function runs over what is recorded.
+            /// Labels this execution, so that people find it; the last value of a name counts. The label is
+            /// stored in the commit of this step. A name has 1 to 64 of the characters a-z, A-Z, 0-9, `.`,
+            /// `_` and `-`; a value has at most 256 bytes and no control characters; an execution has at
+            /// most 16 labels, with those of its start. What does not fit traps.
+            #[allow(async_fn_in_trait)]
+            pub fn label(name: &str, value: &str) -> () {
+                unsafe {
+                    let vec0 = name;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let vec1 = value;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "indelible:guest/host@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "label"]
+                        fn wit_import2(_: *mut u8, _: usize, _: *mut u8, _: usize);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import2(
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import2(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1);
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
             /// Writes a line to the log of this execution.
             #[allow(async_fn_in_trait)]
             pub fn log(
@@ -2950,9 +2982,9 @@ macro_rules! __export_guest_impl {
         "wasm32")] #[unsafe (link_section =
         "component-type:wit-bindgen:0.63.0:indelible:guest@0.1.0:guest:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2056] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2084] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8c\x0f\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa8\x0f\x01A\x02\x01\
 A\x15\x01B\x0f\x01p}\x01r\x02\x05codec}\x05bytes\0\x04\0\x07payload\x03\0\x01\x01\
 m\x09\x0auser-error\x09transient\x04trap\x07timeout\x09cancelled\x0enondetermini\
 sm\x0dindeterminate\x0dnot-performed\x0duncategorized\x04\0\x0aerror-kind\x03\0\x03\
@@ -2970,7 +3002,7 @@ p\x04\x01r\x02\x04names\x05value\x05\x04\0\x06header\x03\0\x06\x01p\x07\x01r\x04
 \x04idem\x0f\x0cretry-policy\x01\x07timeoutw\x0dnot-processed\x11\x09no-answer\x11\
 \x0areconciler\x12\x0aon-unknown\x0e\x04\0\x0bhttp-policy\x03\0\x13\x03\0\x1aind\
 elible:guest/http@0.1.0\x05\x02\x02\x03\0\0\x07payload\x02\x03\0\0\x07failure\x02\
-\x03\0\x01\x07request\x02\x03\0\x01\x0bhttp-policy\x01BJ\x02\x03\x02\x01\x03\x04\
+\x03\0\x01\x07request\x02\x03\0\x01\x0bhttp-policy\x01BL\x02\x03\x02\x01\x03\x04\
 \0\x07payload\x03\0\0\x02\x03\x02\x01\x04\x04\0\x07failure\x03\0\x02\x02\x03\x02\
 \x01\x05\x04\0\x0chttp-request\x03\0\x04\x02\x03\x02\x01\x06\x04\0\x0bhttp-polic\
 y\x03\0\x06\x01y\x04\0\x07promise\x03\0\x08\x01y\x04\0\x08join-set\x03\0\x0a\x01\
@@ -2991,15 +3023,15 @@ $\x01j\x01\x01\x01\x11\x01@\x01\x04names\0%\x04\0\x0cawait-signal\x01&\x01j\x01\
 \0\x04\0\x06submit\x01*\x01k\x0f\x01j\x01+\x01\x11\x01@\x01\x08join-set\x0b\0,\x04\
 \0\x04next\x01-\x01p\x0f\x01j\x01.\x01\x11\x01@\x01\x08join-set\x0b\0/\x04\0\x08\
 take-all\x010\x01@\0\0w\x04\0\x03now\x011\x01p}\x01@\x01\x06lengthy\02\x04\0\x06\
-random\x013\x01@\0\0\x16\x04\0\x07context\x014\x01o\x02ss\x01p5\x01@\x03\x05leve\
-l\x18\x07messages\x06fields6\x01\0\x04\0\x03log\x017\x01@\x02\x07messages\x08loc\
-ations\x01\0\x04\0\x0creport-panic\x018\x03\0\x1aindelible:guest/host@0.1.0\x05\x07\
-\x03\0\x07payload\x03\0\x03\x03\0\x07failure\x03\0\x04\x02\x03\0\0\x08function\x03\
-\0\x08function\x03\0\x0a\x01p\x0b\x01@\0\0\x0c\x04\0\x08describe\x01\x0d\x01j\x01\
-\x08\x01\x09\x01@\x02\x08functions\x05input\x08\0\x0e\x04\0\x03run\x01\x0f\x04\0\
-\x1bindelible:guest/guest@0.1.0\x04\0\x0b\x0b\x01\0\x05guest\x03\0\0\0G\x09produ\
-cers\x01\x0cprocessed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x06\
-0.63.0";
+random\x013\x01@\0\0\x16\x04\0\x07context\x014\x01@\x02\x04names\x05values\x01\0\
+\x04\0\x05label\x015\x01o\x02ss\x01p6\x01@\x03\x05level\x18\x07messages\x06field\
+s7\x01\0\x04\0\x03log\x018\x01@\x02\x07messages\x08locations\x01\0\x04\0\x0crepo\
+rt-panic\x019\x03\0\x1aindelible:guest/host@0.1.0\x05\x07\x03\0\x07payload\x03\0\
+\x03\x03\0\x07failure\x03\0\x04\x02\x03\0\0\x08function\x03\0\x08function\x03\0\x0a\
+\x01p\x0b\x01@\0\0\x0c\x04\0\x08describe\x01\x0d\x01j\x01\x08\x01\x09\x01@\x02\x08\
+functions\x05input\x08\0\x0e\x04\0\x03run\x01\x0f\x04\0\x1bindelible:guest/guest\
+@0.1.0\x04\0\x0b\x0b\x01\0\x05guest\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
+\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
         };
     };
 }
@@ -3012,8 +3044,8 @@ pub use __export_guest_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2063] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf3\x0e\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2091] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8f\x0f\x01A\x02\x01\
 A\x0f\x01B\x0f\x01p}\x01r\x02\x05codec}\x05bytes\0\x04\0\x07payload\x03\0\x01\x01\
 m\x09\x0auser-error\x09transient\x04trap\x07timeout\x09cancelled\x0enondetermini\
 sm\x0dindeterminate\x0dnot-performed\x0duncategorized\x04\0\x0aerror-kind\x03\0\x03\
@@ -3031,7 +3063,7 @@ p\x04\x01r\x02\x04names\x05value\x05\x04\0\x06header\x03\0\x06\x01p\x07\x01r\x04
 \x04idem\x0f\x0cretry-policy\x01\x07timeoutw\x0dnot-processed\x11\x09no-answer\x11\
 \x0areconciler\x12\x0aon-unknown\x0e\x04\0\x0bhttp-policy\x03\0\x13\x03\0\x1aind\
 elible:guest/http@0.1.0\x05\x02\x02\x03\0\0\x07payload\x02\x03\0\0\x07failure\x02\
-\x03\0\x01\x07request\x02\x03\0\x01\x0bhttp-policy\x01BJ\x02\x03\x02\x01\x03\x04\
+\x03\0\x01\x07request\x02\x03\0\x01\x0bhttp-policy\x01BL\x02\x03\x02\x01\x03\x04\
 \0\x07payload\x03\0\0\x02\x03\x02\x01\x04\x04\0\x07failure\x03\0\x02\x02\x03\x02\
 \x01\x05\x04\0\x0chttp-request\x03\0\x04\x02\x03\x02\x01\x06\x04\0\x0bhttp-polic\
 y\x03\0\x06\x01y\x04\0\x07promise\x03\0\x08\x01y\x04\0\x08join-set\x03\0\x0a\x01\
@@ -3052,14 +3084,14 @@ $\x01j\x01\x01\x01\x11\x01@\x01\x04names\0%\x04\0\x0cawait-signal\x01&\x01j\x01\
 \0\x04\0\x06submit\x01*\x01k\x0f\x01j\x01+\x01\x11\x01@\x01\x08join-set\x0b\0,\x04\
 \0\x04next\x01-\x01p\x0f\x01j\x01.\x01\x11\x01@\x01\x08join-set\x0b\0/\x04\0\x08\
 take-all\x010\x01@\0\0w\x04\0\x03now\x011\x01p}\x01@\x01\x06lengthy\02\x04\0\x06\
-random\x013\x01@\0\0\x16\x04\0\x07context\x014\x01o\x02ss\x01p5\x01@\x03\x05leve\
-l\x18\x07messages\x06fields6\x01\0\x04\0\x03log\x017\x01@\x02\x07messages\x08loc\
-ations\x01\0\x04\0\x0creport-panic\x018\x03\0\x1aindelible:guest/host@0.1.0\x05\x07\
-\x03\0\x07payload\x03\0\x03\x03\0\x07failure\x03\0\x04\x02\x03\0\0\x08function\x03\
-\0\x08function\x03\0\x0a\x04\0;indelible:guest/guest-with-all-of-its-exports-rem\
-oved@0.1.0\x04\0\x0b+\x01\0%guest-with-all-of-its-exports-removed\x03\0\0\0G\x09\
-producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rus\
-t\x060.63.0";
+random\x013\x01@\0\0\x16\x04\0\x07context\x014\x01@\x02\x04names\x05values\x01\0\
+\x04\0\x05label\x015\x01o\x02ss\x01p6\x01@\x03\x05level\x18\x07messages\x06field\
+s7\x01\0\x04\0\x03log\x018\x01@\x02\x07messages\x08locations\x01\0\x04\0\x0crepo\
+rt-panic\x019\x03\0\x1aindelible:guest/host@0.1.0\x05\x07\x03\0\x07payload\x03\0\
+\x03\x03\0\x07failure\x03\0\x04\x02\x03\0\0\x08function\x03\0\x08function\x03\0\x0a\
+\x04\0;indelible:guest/guest-with-all-of-its-exports-removed@0.1.0\x04\0\x0b+\x01\
+\0%guest-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocesse\
+d-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -89,6 +89,7 @@ mod error;
 mod function;
 pub mod http;
 mod join_set;
+mod label;
 mod log;
 mod payload;
 mod promise;
@@ -104,6 +105,7 @@ pub use indelible_sdk_macros::{function, remote};
 pub use crate::context::{Context, context};
 pub use crate::error::{Error, ErrorKind, Failure, IntoFailure};
 pub use crate::join_set::{JoinSet, join_set};
+pub use crate::label::label;
 pub use crate::log::{Level, log};
 pub use crate::payload::{Decode, Encode, Payload};
 pub use crate::promise::{Promise, call_remote};
@@ -120,8 +122,8 @@ pub mod prelude {
 
     pub use crate::{
         Error, ErrorKind, Failure, JoinSet, Promise, Signal, Timestamp, call_remote, context,
-        debug, error, function, http, info, join_set, now, race, random, random_uuid, remote,
-        select, settle_all, signal, sleep, timer, trace, wait_all, warn,
+        debug, error, function, http, info, join_set, label, now, race, random, random_uuid,
+        remote, select, settle_all, signal, sleep, timer, trace, wait_all, warn,
     };
 }
 

@@ -1,5 +1,6 @@
 //! Answers: a status, headers, and a body that is whole or comes as it happens.
 
+use std::fmt::Display;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -92,6 +93,13 @@ impl Answer {
     pub(crate) fn verdict(mut self, verdict: Verdict) -> Self {
         let name = HeaderName::from_static(header::VERDICT);
         self.headers.insert(name, HeaderValue::from_static(verdict.as_str()));
+        self
+    }
+
+    /// Adds the whole id that the id in the path stands for.
+    pub(crate) fn id(mut self, id: &impl Display) -> Self {
+        let id = HeaderValue::from_str(&id.to_string()).expect("ids are plain text");
+        self.headers.insert(HeaderName::from_static(header::ID), id);
         self
     }
 

@@ -7,11 +7,13 @@ use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
 use indelible_journal::{Namespace, OperationId, Payload, Timestamp, TraceParent};
 use indelible_operations::id;
 use indelible_records::beginning::IdPrefix;
+use indelible_records::labels::{Label, Labels};
+use indelible_records::listing::{Whose, is_own};
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::auth::Caller;
+use crate::auth::{ALL_NAMESPACES, Caller, Namespaces};
 use crate::listen::body::BudgetShare;
 use crate::routes::{Form, Route};
 
@@ -21,9 +23,6 @@ pub(crate) const JSON_DEPTH_MAX: usize = 128;
 
 /// The namespace of a request that names none.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
-
-/// Namespaces that begin like this are the server's own.
-const OWN_PREFIX: char = '_';
 
 /// The namespace of keys for server-wide commands. No caller can name it.
 pub(crate) const SERVER_NAMESPACE: &str = "_server";
@@ -53,7 +52,7 @@ pub(crate) fn params(found: &matchit::Params<'_, '_>) -> Result<Vec<(String, Str
     found.iter().map(decoded).collect()
 }
 
-/// The query: each parameter once, and none that the path does not have.
+/// The query: each parameter once, but for labels, and none that the path does not have.
 pub(crate) fn query(route: &Route, text: Option<&str>) -> Result<Vec<(String, String)>, Problem> {
     let mut found: Vec<(String, String)> = Vec::new();
     for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
@@ -71,7 +70,8 @@ pub(crate) fn query(route: &Route, text: Option<&str>) -> Result<Vec<(String, St
                 "the query has an unknown parameter; known parameters: {has}"
             )));
         };
-        if found.iter().any(|(before, _)| *before == name) {
+        let repeats = matches!(parameter.form, Form::Label);
+        if !repeats && found.iter().any(|(before, _)| *before == name) {
             return Err(malformed(format!("the query has {name} twice")));
         }
         check(parameter.name, parameter.form, &value)?;
@@ -88,7 +88,8 @@ fn check(name: &str, form: Form, value: &str) -> Result<(), Problem> {
             range(format!("has more than {chars_max} characters"))
         }
         Form::Any | Form::Text(_) | Form::Uuid => Ok(()),
-        Form::Namespace => match ConsumerNamespace::new(value) {
+        Form::Namespaces if value == ALL_NAMESPACES => Ok(()),
+        Form::Namespace | Form::Namespaces => match ConsumerNamespace::new(value) {
             Ok(_) => Ok(()),
             Err(error) => range(format!("is invalid: {error}")),
         },
@@ -113,6 +114,10 @@ fn check(name: &str, form: Form, value: &str) -> Result<(), Problem> {
             ),
         },
         Form::IdPrefix => match value.parse::<IdPrefix>() {
+            Ok(_) => Ok(()),
+            Err(error) => range(format!("is invalid: {error}")),
+        },
+        Form::Label => match value.parse::<Label>() {
             Ok(_) => Ok(()),
             Err(error) => range(format!("is invalid: {error}")),
         },
@@ -190,7 +195,7 @@ impl ApiRequest {
             (None, None) => ConsumerNamespace::new(DEFAULT_NAMESPACE),
         };
         let named = named.map_err(|error| malformed(format!("namespace is invalid: {error}")))?;
-        if named.as_str().starts_with(OWN_PREFIX) {
+        if is_own(named.as_str()) {
             let detail = "namespaces that begin with _ are reserved for the server";
             return Err(Problem::new(Code::Forbidden, detail));
         }
@@ -199,6 +204,28 @@ impl ApiRequest {
             return Err(Problem::new(Code::Forbidden, detail));
         }
         Ok(named)
+    }
+
+    /// Whose executions a list has: those of the namespace that the request names or, if it names
+    /// `*`, of every namespace that the credential may see.
+    pub(crate) fn whose(&self) -> Result<Whose, Problem> {
+        if self.query("namespace") != Some(ALL_NAMESPACES) {
+            return Ok(domain(&self.namespace()?).into());
+        }
+        Ok(match self.caller.namespaces() {
+            Namespaces::All => Whose::Callers,
+            Namespaces::Some(names) => {
+                let names = names.iter().filter(|name| !is_own(name.as_str()));
+                Whose::Namespaces(names.map(domain).collect())
+            }
+        })
+    }
+
+    /// The labels of the query.
+    pub(crate) fn labels(&self) -> Result<Labels, Problem> {
+        let labels = self.query.iter().filter(|(name, _)| name == "label");
+        let labels = labels.filter_map(|(_, label)| label.parse().ok());
+        Labels::of_start(labels).map_err(|error| malformed(format!("label: {error}")))
     }
 
     /// The request's idempotency key (see I-6).

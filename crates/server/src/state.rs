@@ -5,23 +5,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use indelible_api::{Code, Problem};
-use indelible_journal::{ExecutionId, Micros, Namespace, OperationId, Timestamp};
-use indelible_records::executions::Standing;
+use indelible_journal::{ExecutionId, Micros, Namespace, OperationId, PromiseId, Timestamp};
+use indelible_records::beginning::{DIGITS_MAX, DIGITS_MIN, IdPrefix, TREES_MAX};
+use indelible_records::executions::{Execution as Row, Standing};
+use indelible_records::listing::{Filter, Whose};
 use indelible_runtime::world::Clock;
 use indelible_runtime::{Engine, EngineError, Lane, Reads};
 use indelible_store::{Lost, ReadError, SubmitError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::error;
 
-use crate::auth::{Access, OwnHosts, TokenError, Tokens};
+use crate::auth::{Access, Namespaces, OwnHosts, TokenError, Tokens};
 use crate::listen::body::Budget;
 use crate::listen::{Draining, Readings};
 use crate::logs::LogFile;
 use crate::metrics::{ATTENTION_MAX, Attention, Metrics};
 use crate::options::Options;
 use crate::refusal::{damaged, not_found, store_paused};
-use crate::request::{ApiRequest, malformed};
+use crate::request::{ApiRequest, domain, malformed};
 use crate::seal::Seal;
+
+/// How many executions an answer names whose ids begin alike.
+const CANDIDATES_MAX: usize = 5;
 
 /// What all requests share.
 pub(crate) struct State {
@@ -112,11 +117,68 @@ impl State {
         &self,
         asked: &ApiRequest,
     ) -> Result<(ExecutionId, OwnedExecution), Problem> {
-        let execution = asked.param("execution").parse::<ExecutionId>();
+        let execution = ExecutionId::new(self.promise(asked, "execution").await?);
         let execution =
             execution.map_err(|_| malformed("the execution id in the path is invalid"))?;
         let found = self.find(asked, &execution).await?;
         Ok((execution, found))
+    }
+
+    /// The promise or execution that this part of the path names, whole or with the first digits of
+    /// its root's id. Whether the credential may see what a whole id names is not looked at here.
+    pub(crate) async fn promise(
+        &self,
+        asked: &ApiRequest,
+        what: &str,
+    ) -> Result<PromiseId, Problem> {
+        let text = asked.param(what);
+        let (digits, path) = text.split_at(text.find('.').unwrap_or(text.len()));
+        let prefix = digits.parse::<IdPrefix>().ok().filter(|_| digits.len() < DIGITS_MAX);
+        let zeros = if prefix.is_some() { DIGITS_MAX - digits.len() } else { 0 };
+        let whole = format!("{digits}{}{path}", "0".repeat(zeros));
+        let promise = whole.parse::<PromiseId>();
+        let promise = promise.map_err(|_| {
+            malformed(format!(
+                "the {what} id in the path is invalid: it has {DIGITS_MIN} to {DIGITS_MAX} \
+                 lower-case hexadecimal digits, and the path of a child may follow"
+            ))
+        })?;
+        let Some(prefix) = prefix else { return Ok(promise) };
+        let root = self.root(asked, prefix).await?;
+        Ok(PromiseId::new(*root.root(), promise.path()).expect("the path was a promise's before"))
+    }
+
+    /// The one root with these first digits among those that the credential may see.
+    async fn root(&self, asked: &ApiRequest, prefix: IdPrefix) -> Result<ExecutionId, Problem> {
+        let digits = prefix.to_string();
+        let whose = match asked.caller.namespaces() {
+            Namespaces::All => Whose::All,
+            Namespaces::Some(names) => Whose::Namespaces(names.iter().map(domain).collect()),
+        };
+        let filter = Filter { whose, id_prefix: Some(prefix), ..Filter::default() };
+        let found = async {
+            self.engine.enter_lane(Lane::Lookups).await?.list(&filter, None, CANDIDATES_MAX).await
+        };
+        let found = found.await.map_err(|error| self.engine_error(&error))?;
+        let more = found.crowded || found.next.is_some();
+        let [] = &found.executions[..] else {
+            if let ([one], false) = (&found.executions[..], more) {
+                return Ok(one.key.execution_id().clone());
+            }
+            let line = |row: &Row| format!("{} ({})", row.key.execution_id(), row.function);
+            let lines: Vec<_> = found.executions.iter().map(line).collect();
+            let more = if more { ", and others" } else { "" };
+            return Err(Problem::new(
+                Code::Ambiguous,
+                format!("{} begin with {digits}{more}; give more digits", lines.join(", ")),
+            ));
+        };
+        if more {
+            let detail =
+                format!("more than {TREES_MAX} executions begin with {digits}; give more digits");
+            return Err(Problem::new(Code::Ambiguous, detail));
+        }
+        Err(not_found())
     }
 
     /// The owner of an execution, if the credential may see it.

@@ -2,9 +2,10 @@
 
 use data_encoding::BASE64;
 use indelible_api::call::{Failed, Payload as WirePayload};
-use indelible_api::execution::{Execution, State};
+use indelible_api::execution::{Execution, State, UsedFor};
 use indelible_journal::{Codec, Failure, Payload};
 use indelible_records::executions::{Execution as Row, Standing};
+use indelible_records::idempotency_keys::Answer;
 use serde_json::value::RawValue;
 
 /// JSON as it is; anything else, and what claims to be JSON and is not, as bytes.
@@ -67,5 +68,26 @@ pub(crate) fn execution(row: &Row, namespace: &str) -> Execution {
         attempts: row.key.attempts().to_string(),
         events: row.length,
         stuck: row.stuck.clone(),
+        key: row.idempotency_key.as_deref().map(str::to_owned),
+        labels: row
+            .labels
+            .iter()
+            .map(|label| (label.name().to_owned(), label.value().to_owned()))
+            .collect(),
+        error: row.error.as_ref().map(|error| Failed {
+            kind: error.kind.to_string(),
+            message: error.message.clone(),
+            detail: None,
+        }),
+    }
+}
+
+/// What a request was that is not a start, by its answer.
+pub(crate) fn used_for(answer: Option<Answer>) -> UsedFor {
+    match answer {
+        Some(Answer::Delivered(_)) => UsedFor::Signal,
+        Some(Answer::Cancelling(_)) => UsedFor::Cancel,
+        Some(Answer::Deployed { .. }) => UsedFor::Deploy,
+        Some(Answer::Done) | None => UsedFor::Command,
     }
 }

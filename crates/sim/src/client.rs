@@ -11,6 +11,7 @@ use indelible_journal::{
     Ending, ExecutionId, Namespace, OperationId, Payload, PromiseId, SignalName,
 };
 use indelible_records::executions::Execution;
+use indelible_records::labels::Labels;
 use indelible_runtime::{
     Actor, Attribution, ControlError, Engine, EngineError, PersonDecision, Resolution, Start,
     StartRefused, StartedExecution,
@@ -213,6 +214,7 @@ pub(crate) fn start(programs: &[Program], number: usize) -> Start {
         input: Payload::json(program.steps.to_string()),
         trace_parent: None,
         actor: None,
+        labels: Labels::default(),
     }
 }
 

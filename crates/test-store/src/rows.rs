@@ -1,13 +1,16 @@
 //! Executions with real journals, for tests of the rows: what an engine would write, without one.
 #![allow(clippy::unwrap_used, reason = "a test helper: a panic is how a test fails")]
 
+use std::sync::Arc;
+
 use indelible_journal::{
     Attempt, Attempts, ComponentDigest, Entry, ErrorKind, ExecutionId, Failure, FunctionName,
     Journal, JournalKey, Limits, Namespace, OperationId, OperationKey, Payload, PromiseId,
     RootHash, SignalName, Started, Timestamp, Wait, Waiting,
 };
 use indelible_records::doubts::{Doubt, DoubtState, Evidence};
-use indelible_records::executions::{self, Execution, Standing};
+use indelible_records::executions::{self, EndError, Execution, Standing};
+use indelible_records::labels::Labels;
 use indelible_records::{audit, retention_clock};
 use indelible_store::{Batch, Shape, Store, Table};
 
@@ -79,6 +82,10 @@ pub struct Run {
     pub stuck: Option<String>,
     /// The namespace of its operation, if it is a root.
     pub namespace: Option<Namespace>,
+    /// The idempotency key under which it was started, if it was under one.
+    pub idempotency_key: Option<Arc<str>>,
+    /// Its labels.
+    pub labels: Labels,
     created_at: Timestamp,
     pending: Vec<Entry>,
 }
@@ -108,8 +115,16 @@ impl Run {
         )
         .unwrap();
         let namespace = is_root.then(|| operation(tree).namespace);
-        let pending = vec![started];
-        Self { journal, stored: None, stuck: None, namespace, created_at: now, pending }
+        Self {
+            journal,
+            stored: None,
+            stuck: None,
+            namespace,
+            idempotency_key: None,
+            labels: Labels::default(),
+            created_at: now,
+            pending: vec![started],
+        }
     }
 
     /// Where its journal is.
@@ -120,8 +135,16 @@ impl Run {
     /// Starts another attempt of a failed execution.
     pub fn again(&self, now: Timestamp) -> Self {
         let (journal, pending) = self.journal.next_attempt(now).unwrap();
-        let (namespace, created_at) = (self.namespace.clone(), journal.last_timestamp());
-        Self { journal, stored: None, stuck: None, namespace, created_at, pending }
+        Self {
+            created_at: journal.last_timestamp(),
+            journal,
+            stored: None,
+            stuck: None,
+            namespace: self.namespace.clone(),
+            idempotency_key: self.idempotency_key.clone(),
+            labels: self.labels.clone(),
+            pending,
+        }
     }
 
     /// The guest asks for the time, so many times.
@@ -186,7 +209,15 @@ impl Run {
             function: started.function_name.clone(),
             stuck: self.stuck.clone(),
             namespace: self.namespace.clone(),
+            idempotency_key: self.idempotency_key.clone(),
+            labels: self.labels.clone(),
+            error: EndError::of(&self.journal),
         }
+    }
+
+    /// Gives it a label.
+    pub fn label(&mut self, label: &str) {
+        self.labels.set(label.parse().unwrap()).unwrap();
     }
 
     /// Adds what is pending to a batch.

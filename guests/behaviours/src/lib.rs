@@ -25,7 +25,7 @@ use hostile::{
 use kept::{book, collect, collect_again, errands, travel, unbook};
 use volatile::{
     breaks_after, breaks_after_idem, calls_and_leaves, calls_two, calls_volatile, everything,
-    fickle, glance, glance_idem, naps, oversteps,
+    fickle, glance, glance_idem, labels_volatile, naps, oversteps,
 };
 use waiting::{
     fan_out, fan_out_all, now_twice, race_timer, random_twice, sequence, signal_or_call,
@@ -98,6 +98,7 @@ indelible_sdk::guest!(
     glance_idem,
     hog,
     interpreter::interpreter,
+    labels_volatile,
     leaves_running,
     log_flood,
     naps,

@@ -28,6 +28,15 @@ pub fn naps(times: u64) -> Result<u64, Error> {
     Ok(now().since(began).as_millis() as u64)
 }
 
+/// Labels its execution, which has no row before its end.
+#[function(volatile)]
+pub fn labels_volatile(stage: String) -> Result<(), Error> {
+    label("stage", "a");
+    sleep(Duration::from_millis(1))?;
+    label("stage", stage);
+    Ok(())
+}
+
 /// All that a volatile function may do: the time, randomness, a sleep, a request against a timer, a
 /// line of the log.
 #[function(volatile)]

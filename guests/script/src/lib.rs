@@ -14,6 +14,7 @@
 //! | `{"set": slot}`, `{"submit": [set, slot]}`, `{"next": set}`, `{"take_all": set}` | join sets |
 //! | `{"raw_await": number}`, `{"raw_submit": [number, number]}` | with unknown numbers |
 //! | `{"now": 0}`, `{"random": n}`, `{"context": 0}`, `{"log": text}` | what is not computed |
+//! | `{"label": [name, value]}` | labels its execution |
 //! | `{"note": value}` | notes a value |
 //! | `{"return": value}`, `{"fail": text}`, `{"transient": text}`, `{"unknown": text}`, `{"panic": text}` | ends |
 //! | `{"cancelled": [steps]}` | what to do when told of a cancel; then it ends |
@@ -199,6 +200,7 @@ impl Run {
                 }));
             }
             "log" => host::log(host::Level::Info, text(with), &[]),
+            "label" => host::label(text(&with[0]), text(&with[1])),
             "note" => self.notes.push(with.clone()),
             "return" => return Err(End::Return(with.clone())),
             "fail" => return Err(End::Fail(failure(ErrorKind::UserError, text(with)))),

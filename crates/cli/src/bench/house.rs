@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use indelible_journal::{Ending, ExecutionId, Micros, Namespace, Payload, Timestamp};
 use indelible_records::TABLES;
+use indelible_records::labels::Labels;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Clock, Observer, System};
 use indelible_runtime::{Attribution, Engine, Options, Start, World};
@@ -194,6 +195,7 @@ pub(super) fn start(function: &str, input: String) -> Start {
         input: Payload::json(input),
         trace_parent: None,
         actor: None,
+        labels: Labels::default(),
     }
 }
 

@@ -14,6 +14,7 @@ use super::connection::{Connection, Remote};
 use super::errors::{Explained as _, ServerRequest, short};
 use super::function::{ComponentFunction, FunctionRef, no_such};
 use super::interrupt::{Interrupted, Interrupts, unanswered};
+use super::labels::Labels;
 use super::name::{Name, flag};
 use crate::failure::{CommandEnd, Exit, Failure};
 use crate::input::Input;
@@ -52,6 +53,8 @@ pub(crate) struct Call {
     input: Input,
     #[command(flatten)]
     name: Name,
+    #[command(flatten)]
+    labels: Labels,
     /// How long to wait; by default until the execution ends
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,
@@ -165,6 +168,7 @@ impl Call {
             .client
             .function::<RawValue, Box<RawValue>>(component.as_str(), function.as_str());
         let call = function.call(input);
+        let call = self.labels.add(call);
         match identity.clone() {
             Identity::Key(key) => call.idempotency_key(key),
             Identity::Operation(id) => call.operation_id(id),

@@ -12,11 +12,14 @@ use indelible_client::{BuildError, Client, Error, Repeat, Retries};
 
 use super::contexts::{Context, Contexts};
 use super::errors::{Explained, ServerRequest, root};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::print;
 
 /// The address of a server with default settings.
 const URL_DEFAULT: &str = "http://127.0.0.1:7070";
+
+/// Stands for all namespaces.
+const EVERYWHERE: &str = "*";
 
 /// Which server, and in which namespace.
 #[derive(Args, Clone, Default)]
@@ -24,7 +27,8 @@ const URL_DEFAULT: &str = "http://127.0.0.1:7070";
 pub(crate) struct Connection {
     #[command(flatten)]
     server: Server,
-    /// In which namespace; else INDELIBLE_NAMESPACE, or the context's
+    /// In which namespace; else INDELIBLE_NAMESPACE, or the context's. `*`, where executions are
+    /// looked for, is all that the key may see
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
 }
@@ -120,6 +124,8 @@ fn place(
 /// A server, ready to be asked.
 pub(crate) struct Remote {
     pub(crate) client: Client,
+    /// Executions are looked for in all namespaces.
+    pub(super) everywhere: bool,
     /// The server's URL and the source of its key, for messages.
     pub(crate) at: ServerRequest,
     runtime: tokio::runtime::Runtime,
@@ -129,6 +135,17 @@ impl Connection {
     /// Connects, and checks that the server answers: a user should not wait for a server that is
     /// not there.
     pub(crate) fn connect(&self) -> Result<Remote, Failure> {
+        let remote = self.connect_to_find()?;
+        match remote.everywhere {
+            true => Err(Failure::new("this command works in one namespace, not in all of them")
+                .hint("name it with --namespace; `indelible ps` takes '*'")
+                .exit(Exit::Usage)),
+            false => Ok(remote),
+        }
+    }
+
+    /// The same for a command that looks for executions, which may be in any namespace.
+    pub(crate) fn connect_to_find(&self) -> Result<Remote, Failure> {
         self.server.find(Scope::Namespace(self.namespace.as_deref()), Silence::IsTold)
     }
 
@@ -189,14 +206,15 @@ impl Server {
                 .map(|secret| Token { secret, from: "in INDELIBLE_TOKEN".to_owned() }),
         };
         let mut place = place(flags, environment, Contexts::load)?;
-        if let Scope::Server = scope {
+        let everywhere = place.namespace.as_deref() == Some(EVERYWHERE);
+        if everywhere || matches!(scope, Scope::Server) {
             place.namespace = None;
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
         let client = client(&place, silence)?;
         let key_from = place.token.map(|token| token.from);
-        Ok(Remote { client, at: ServerRequest { url: place.url, key_from }, runtime })
+        Ok(Remote { client, everywhere, at: ServerRequest { url: place.url, key_from }, runtime })
     }
 }
 

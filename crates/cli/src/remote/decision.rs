@@ -31,7 +31,7 @@ pub(super) struct NoConfirmation {}
 impl<S: Args> Decision<S> {
     /// Connects to the server, and finds the execution's whole id.
     pub(super) fn find(&self) -> Result<(Remote, String), Failure> {
-        let remote = self.connection.connect()?;
+        let remote = self.connection.connect_to_find()?;
         let id = remote.find(&self.execution)?;
         Ok((remote, id))
     }

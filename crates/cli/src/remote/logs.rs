@@ -52,7 +52,7 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<(), Failure> {
-        let remote = self.connection.connect()?;
+        let remote = self.connection.connect_to_find()?;
         let id = remote.find(&self.execution)?;
         let logs = remote.client.logs(&id).map_err(|error| error.explain(&remote.at))?;
         let mut logs = logs.limit(PAGE);

@@ -25,6 +25,7 @@ mod errors;
 mod function;
 pub(crate) mod functions;
 mod interrupt;
+mod labels;
 pub(crate) mod logs;
 mod name;
 pub(crate) mod retention;

@@ -54,7 +54,7 @@ struct SignalReceipt<'a> {
 impl Signal {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let payload = self.payload.read()?;
-        let remote = self.connection.connect()?;
+        let remote = self.connection.connect_to_find()?;
         let id = remote.find(&self.execution)?;
         // Minted here, so that the error can name the key if there is no answer.
         let key = self.key.clone().unwrap_or_else(|| OperationId::mint().to_string());

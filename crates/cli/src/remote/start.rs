@@ -12,6 +12,7 @@ use super::connection::Connection;
 use super::errors::{Explained as _, short};
 use super::function::{ComponentFunction, FunctionRef, no_such};
 use super::interrupt::{Interrupted, Interrupts, unanswered};
+use super::labels::Labels;
 use super::name::Name;
 use crate::failure::Failure;
 use crate::input::Input;
@@ -37,6 +38,8 @@ pub(crate) struct Start {
     input: Input,
     #[command(flatten)]
     name: Name,
+    #[command(flatten)]
+    labels: Labels,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -53,7 +56,7 @@ impl Start {
         let function = remote
             .client
             .function::<RawValue, Box<RawValue>>(component.as_str(), function.as_str());
-        let start = function.start(&input);
+        let start = self.labels.add(function.start(&input));
         let identity = self.name.identity();
         let start = match identity.clone() {
             Identity::Key(key) => start.idempotency_key(key),

@@ -1,11 +1,13 @@
-//! Which execution is meant: an id, the beginning of one, or the newest.
+//! Which execution is meant: an id, the beginning of one, an operation, a key, or the newest.
 
-use indelible_client::Filter;
-use indelible_client::api::execution::Execution;
+use indelible_client::api::call::Operation;
+use indelible_client::api::execution::{Execution, UsedFor};
+use indelible_client::{Filter, OperationId};
+use indelible_journal::Attempts;
 
 use super::connection::Remote;
 use super::errors::short;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// The digits of a root hash.
 const DIGITS: usize = 64;
@@ -13,6 +15,8 @@ const DIGITS: usize = 64;
 const DIGITS_MIN: usize = 6;
 /// Names the newest execution.
 const LAST: &str = "last";
+/// Begins the name of an execution by the idempotency key of its start.
+const KEY: &str = "key:";
 /// How many executions an error lists if several match.
 const LISTED_MAX: u32 = 20;
 
@@ -29,17 +33,43 @@ enum Root {
     Last,
     Prefix(String),
     Whole(String),
+    Operation(OperationId),
+    Key(String),
+}
+
+/// What was started under an idempotency key.
+pub(super) enum Keyed {
+    /// The whole id of an execution that the server has.
+    Execution(String),
+    /// Its execution is no longer kept.
+    Gone(Box<Operation>),
 }
 
 /// For clap: parses an EXECUTION.
 pub(crate) fn target(text: &str) -> Result<Target, String> {
+    let own = |root| Ok(Target { root, path: String::new() });
+    if let Some(key) = text.strip_prefix(KEY) {
+        return match key.trim().is_empty() {
+            true => Err(format!("give a key, as in {KEY}order-7")),
+            false => own(Root::Key(key.to_owned())),
+        };
+    }
+    if let Ok(operation) = text.parse::<OperationId>() {
+        return own(Root::Operation(operation));
+    }
+    // Journals, logs and the audit record name an attempt behind the id.
+    let text = match text.split_once('@') {
+        Some((execution, attempts)) if attempts.parse::<Attempts>().is_ok() => execution,
+        _ => text,
+    };
     let (root, path) = text.split_at(text.find('.').unwrap_or(text.len()));
     let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
     let root = match root {
         LAST => Root::Last,
         root if root.len() > DIGITS || !root.chars().all(hex) => {
             return Err(format!(
-                "give the beginning of an execution's id (such as {}), or `{LAST}`",
+                "give the beginning of an execution's id ({}), an operation id, {KEY} and a key, \
+                 or `{LAST}`",
                 "`indelible ps` lists them"
             ));
         }
@@ -61,7 +91,15 @@ impl Target {
     pub(crate) fn whole(&self) -> Option<String> {
         match &self.root {
             Root::Whole(root) => Some(format!("{root}{}", self.path)),
-            Root::Last | Root::Prefix(_) => None,
+            Root::Last | Root::Prefix(_) | Root::Operation(_) | Root::Key(_) => None,
+        }
+    }
+
+    /// The idempotency key that it names.
+    pub(super) fn key(&self) -> Option<&str> {
+        match &self.root {
+            Root::Key(key) => Some(key),
+            _ => None,
         }
     }
 }
@@ -71,7 +109,17 @@ impl Remote {
     pub(crate) fn find(&self, target: &Target) -> Result<String, Failure> {
         let root = match &target.root {
             Root::Whole(root) => root.clone(),
-            Root::Last => match self.some(&Filter::all(), 1)?.pop() {
+            Root::Operation(id) => self.run(self.client.operation(&id.to_string()))?.execution_id,
+            Root::Key(key) => match self.keyed(key)? {
+                Keyed::Execution(id) => id,
+                Keyed::Gone(_) => {
+                    return Err(Failure::new(format!(
+                        "the execution that was started under the key {key:?} is no longer kept"
+                    ))
+                    .hint("`indelible show --key` shows its outcome"));
+                }
+            },
+            Root::Last => match self.some(&self.scope(), 1)?.pop() {
                 Some(newest) => newest.execution_id,
                 None => {
                     return Err(Failure::new("there are no executions yet").hint(
@@ -81,14 +129,15 @@ impl Remote {
                 }
             },
             Root::Prefix(prefix) => {
-                let mut found = self.some(&Filter::all().id_prefix(prefix.as_str()), LISTED_MAX)?;
+                // An id says by itself which execution is meant, in whatever namespace.
+                let filter = Filter::all().everywhere().id_prefix(prefix.as_str());
+                let mut found = self.some(&filter, LISTED_MAX)?;
                 match (found.pop(), found.is_empty()) {
                     (Some(one), true) => one.execution_id,
                     (None, _) => {
                         return Err(Failure::new(format!("no execution begins with {prefix}"))
                             .hint(
-                                "`indelible ps` lists them; choose another namespace with \
-                                 --namespace",
+                                "`indelible ps --namespace '*'` lists all that the key may see",
                             ));
                     }
                     (Some(last), false) => {
@@ -106,6 +155,46 @@ impl Remote {
             }
         };
         Ok(format!("{root}{}", target.path))
+    }
+
+    /// What was started under an idempotency key.
+    pub(super) fn keyed(&self, key: &str) -> Result<Keyed, Failure> {
+        if self.everywhere {
+            return Err(Failure::new("a key belongs to one namespace")
+                .hint("name it with --namespace")
+                .exit(Exit::Usage));
+        }
+        let filter = Filter::all().idempotency_key(key);
+        let mut pages = self.asked(self.client.executions(&filter))?;
+        let page = self.run(pages.next())?;
+        let found = page.and_then(|page| Some((page.executions, page.key?)));
+        let Some((executions, used)) = found else {
+            return Err(Failure::new(format!("nothing was asked for under the key {key:?}"))
+                .hint("choose another namespace with --namespace"));
+        };
+        let what = match (used.used_for, used.operation) {
+            (UsedFor::Start, Some(operation)) => {
+                // An execution that goes on and is not in the list is in memory alone.
+                let kept = !executions.is_empty() || operation.in_progress;
+                return Ok(match kept {
+                    true => Keyed::Execution(operation.execution_id),
+                    false => Keyed::Gone(Box::new(operation)),
+                });
+            }
+            (UsedFor::Signal, _) => "a signal",
+            (UsedFor::Cancel, _) => "a cancel",
+            (UsedFor::Deploy, _) => "a deployment",
+            (UsedFor::Start | UsedFor::Command, _) => "a command",
+        };
+        Err(Failure::new(format!(
+            "the key {key:?} was used for {what}, which has no execution of its own"
+        ))
+        .hint("`indelible audit` shows who did what"))
+    }
+
+    /// The executions of the namespace, or of all.
+    pub(super) fn scope(&self) -> Filter {
+        if self.everywhere { Filter::all().everywhere() } else { Filter::all() }
     }
 
     /// A short description, for a question whether this is the right execution.
@@ -140,7 +229,8 @@ mod tests {
     #[test]
     fn what_an_execution_may_look_like() {
         let whole = "ab".repeat(32);
-        for good in ["last", "last.0", "9c4f1a", "9c4f1a2b.0.12", &whole, &format!("{whole}.3")] {
+        let attempt = format!("{whole}.3@1.2");
+        for good in ["last", "last.0", "9c4f1a", "9c4f1a2b.0.12", &whole, &attempt] {
             assert!(target(good).is_ok(), "{good}");
         }
         let long = format!("{whole}a");
@@ -148,6 +238,14 @@ mod tests {
         {
             assert!(target(bad).is_err(), "{bad}");
         }
+        for bad in ["key:", "key: ", "9c4f1a@", "9c4f1a@x", "9c4f1a@1.0"] {
+            assert!(target(bad).is_err(), "{bad}");
+        }
+        assert_eq!(target(&attempt).unwrap(), target(&format!("{whole}.3")).unwrap());
+        assert_eq!(target("key:a.0 @1").unwrap().key(), Some("a.0 @1"));
+        let operation = "01234567-89ab-7fff-bfff-ffffffffffff";
+        let meant = Root::Operation(operation.parse().unwrap());
+        assert_eq!(target(operation).unwrap().root, meant);
         assert_eq!(target("last.0.1").unwrap().path, ".0.1");
     }
 }

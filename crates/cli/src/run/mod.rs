@@ -21,6 +21,7 @@ use indelible_journal::{
     OperationId, Payload, SignalName,
 };
 use indelible_records::executions::Execution;
+use indelible_records::labels::Labels;
 use indelible_runtime::world::Observer;
 use indelible_runtime::{Attribution, Engine, Start, StartRefused, StartedExecution, Verdict};
 use serde::Serialize;
@@ -148,6 +149,7 @@ impl Run {
             input,
             trace_parent: None,
             actor: None,
+            labels: Labels::default(),
         };
         let started = engine.start(start).await.map_err(|error| match error {
             StartRefused::Conflict => failed("start the execution", &error)

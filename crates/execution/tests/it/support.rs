@@ -18,6 +18,7 @@ use indelible_journal::{
 use indelible_machine::Machine as _;
 use indelible_operations::Binding;
 use indelible_operations::retention::{AHEAD_MAX, Retention};
+use indelible_records::labels::Labels;
 use indelible_records::operations::{self, Operation};
 use indelible_records::windows::WindowedRecord;
 use indelible_records::{journals, queue, timers};
@@ -133,7 +134,15 @@ impl World {
         };
         let binding = Binding::of(function, &input);
         let request = OperationRequest { operation, root, binding, keyed: None };
-        Request::Start(Box::new(Start { started, request, again: false, actor: None, kept: true }))
+        let labels = Labels::default();
+        Request::Start(Box::new(Start {
+            started,
+            request,
+            again: false,
+            actor: None,
+            kept: true,
+            labels,
+        }))
     }
 }
 

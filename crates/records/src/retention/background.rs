@@ -12,7 +12,7 @@ use super::{Keep, Retention, SweepError, SweepProgress, SweepReport, step, submi
 use crate::executions::Execution;
 use crate::purge::{self, PurgeError, PurgeReport};
 use crate::{
-    ANSWERS, BY_FUNCTION, BY_NAMESPACE, BY_STATUS, EXECUTIONS, EXPIRIES, FINISHED,
+    ANSWERS, BY_FUNCTION, BY_LABEL, BY_NAMESPACE, BY_STATUS, EXECUTIONS, EXPIRIES, FINISHED,
     IDEMPOTENCY_KEYS, JOURNALS, OPERATIONS,
 };
 
@@ -26,12 +26,13 @@ const RECLAIM_BYTES_MIN: u64 = 16 << 20;
 /// deleted.
 const RECLAIM_PART: u64 = 4;
 /// The tables that rows are deleted from.
-const TABLES: [Table; 10] = [
+const TABLES: [Table; 11] = [
     JOURNALS,
     EXECUTIONS,
     BY_STATUS,
     BY_FUNCTION,
     BY_NAMESPACE,
+    BY_LABEL,
     FINISHED,
     OPERATIONS,
     IDEMPOTENCY_KEYS,

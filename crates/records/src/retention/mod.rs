@@ -361,7 +361,7 @@ impl Step<'_> {
             if latest.is_some_and(|latest| latest.key == execution.key) {
                 part.keep(std::mem::take(&mut kept));
             }
-            for (table, row, value) in index::entries(&execution).into_iter().flatten() {
+            for (table, row, value) in index::entries(&execution) {
                 part.delete(table, row, value.len());
             }
             part.batch.expect(EXECUTIONS, key.clone(), Expect::Equal(value.clone()));

@@ -33,6 +33,7 @@ fn memory() -> Store {
 fn fill(store: &Store, trees: u64) {
     for tree in 0..trees {
         let mut root = Run::start(tree, &key(tree, &[], &[1]), "order", at(1_000 + tree));
+        root.label(&format!("order={tree}"));
         root.submit(store);
         let mut child = Run::start(tree, &key(tree, &[2], &[1, 1]), "größe", at(1_100 + tree));
         child.submit(store);

@@ -10,6 +10,7 @@ use indelible_journal::{
 };
 use indelible_records::beginning::TREES_MAX;
 use indelible_records::executions::{self, Execution, Standing};
+use indelible_records::labels::Labels;
 use indelible_records::listing::{self, Cursor, Filter, Listing};
 use indelible_store::memory::MemoryBackend;
 use indelible_store::{Batch, Bounds, Store};
@@ -44,6 +45,9 @@ fn put(batch: &mut Batch, key: &JournalKey, namespace: &str, created: u64) {
         function: FunctionName::new("order").unwrap(),
         stuck: None,
         namespace: is_root.then(|| Namespace::new(namespace).unwrap()),
+        idempotency_key: None,
+        labels: Labels::default(),
+        error: None,
     };
     executions::advance(batch, None, &row, &[]).unwrap();
 }
@@ -55,8 +59,8 @@ fn start(store: &Store, key: &JournalKey, namespace: &str, created: u64) {
 }
 
 fn filter(prefix: &str) -> Filter {
-    let namespace = Some(Namespace::new("shop").unwrap());
-    Filter { namespace, id_prefix: Some(prefix.parse().unwrap()), ..Filter::default() }
+    let whose = Namespace::new("shop").unwrap().into();
+    Filter { whose, id_prefix: Some(prefix.parse().unwrap()), ..Filter::default() }
 }
 
 fn page(store: &Store, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Listing {

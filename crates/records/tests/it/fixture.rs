@@ -94,6 +94,9 @@ fn fill(store: &Store) -> Vec<Run> {
     waiting.flush(&mut batch);
     let mut named = Run::start(9, &key(9, &[], &[1]), "approve", at(800));
     named.stuck = Some("stuck: a name".to_owned());
+    named.idempotency_key = Some("order 7 ✓".into());
+    named.label("order=7");
+    named.label("size=größe ✓");
     named.flush(&mut batch);
     queue::put(&mut batch, &queue::Entry { ticket: 9, key: key(2, &[], &[3]) });
     timers::put(&mut batch, &timers::Timer { due: at(70), key: key(2, &[], &[3]), child: None });
@@ -145,8 +148,8 @@ fn assert_filled(store: &Store, runs: &[Run]) {
     let listing = listing::list(&store.snapshot().unwrap(), &all, None, 10).unwrap().value;
     let functions = listing.executions.iter().map(|row| row.function.as_str());
     assert_eq!(functions.collect::<Vec<_>>(), ["größe", "place_order", "approve", "approve"]);
-    let namespace = Some(Namespace::new("test2").unwrap());
-    let named = Filter { namespace, ..Filter::default() };
+    let whose = Namespace::new("test2").unwrap().into();
+    let named = Filter { whose, ..Filter::default() };
     let listing = listing::list(&store.snapshot().unwrap(), &named, None, 10).unwrap().value;
     let keys = listing.executions.iter().map(|row| &row.key);
     assert_eq!(keys.collect::<Vec<_>>(), runs.iter().skip(3).map(Run::key).collect::<Vec<_>>());

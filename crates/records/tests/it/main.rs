@@ -3,6 +3,7 @@
 mod backup;
 mod beginning;
 mod fixture;
+mod labels;
 mod retention;
 mod rows;
 mod slots;

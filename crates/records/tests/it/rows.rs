@@ -12,7 +12,8 @@ use indelible_journal::{
 use indelible_records::check::{self, Findings};
 use indelible_records::executions::{self, AdvanceError, Execution, Standing};
 use indelible_records::idempotency_keys::{Answer, KeyOutcome, KeyRecord, SERVER};
-use indelible_records::listing::{self, Cursor, Filter, LOOKED_AT_MAX};
+use indelible_records::labels::Label;
+use indelible_records::listing::{self, Cursor, Filter, LOOKED_AT_MAX, Whose};
 use indelible_records::operations::Operation;
 use indelible_records::retention::{self, Keeper, Plan, Retention};
 use indelible_records::windows::{self, Id, WindowedRecord};
@@ -151,10 +152,20 @@ fn populate(numbers: &mut Prng, trees: u64) -> Population {
     Population { store, runs }
 }
 
-/// Brings an execution into some other standing.
+/// One of few labels, which begin alike.
+fn label(numbers: &mut Prng) -> Label {
+    let name = ["order", "orde", "o"][numbers.below(3) as usize];
+    let value = ["1", "12", "", "1=✓"][numbers.below(4) as usize];
+    Label::new(name, value).unwrap()
+}
+
+/// Brings an execution into some other standing, and perhaps gives it a label.
 fn change(run: &mut Run, numbers: &mut Prng) {
     if run.row().standing.is_terminal() {
         return;
+    }
+    if numbers.below(3) == 0 {
+        run.labels.set(label(numbers)).unwrap();
     }
     let now = at(run.journal.last_timestamp().as_micros() + 1 + numbers.below(50));
     let running = run.stuck.is_none() && run.row().standing == Standing::Running;
@@ -200,7 +211,16 @@ fn expected(runs: &[Run], filter: &Filter) -> Vec<JournalKey> {
         .iter()
         .filter_map(|run| run.stored.clone())
         .filter(|row| filter.with_children || row.key.execution_id().is_root())
-        .filter(|row| filter.namespace.is_none() || row.namespace == filter.namespace)
+        .filter(|row| match &filter.whose {
+            Whose::All => filter.labels.is_empty() || row.namespace.is_some(),
+            Whose::Callers => row.namespace.is_some(),
+            Whose::Namespaces(names) => {
+                row.namespace.as_ref().is_some_and(|name| names.contains(name))
+            }
+        })
+        .filter(|row| {
+            filter.labels.iter().all(|label| row.labels.get(label.name()) == Some(label.value()))
+        })
         .filter(|row| filter.standings.is_empty() || filter.standings.contains(&row.standing))
         .filter(|row| filter.function.as_ref().is_none_or(|function| *function == row.function))
         .filter(|row| filter.created_from.is_none_or(|from| row.created_at >= from))
@@ -262,7 +282,16 @@ fn lists_show_what_is_there() {
             }
             if numbers.below(2) == 0 {
                 let name = NAMESPACES[numbers.below(4) as usize];
-                filter.namespace = Some(Namespace::new(name).unwrap());
+                filter.whose = Namespace::new(name).unwrap().into();
+            } else if numbers.below(3) == 0 {
+                let some = [NAMESPACES[0], NAMESPACES[3]].map(|name| Namespace::new(name).unwrap());
+                filter.whose = [Whose::Callers, Whose::Namespaces(some.to_vec())]
+                    [numbers.below(2) as usize]
+                    .clone();
+            }
+            if numbers.below(3) == 0 {
+                filter.labels.push(label(&mut numbers));
+                filter.labels.extend((numbers.below(3) == 0).then(|| label(&mut numbers)));
             }
             if numbers.below(3) == 0 {
                 filter.created_from = Some(at(998 + numbers.below(14)));
@@ -332,7 +361,7 @@ fn a_page_by_namespace_and_function_is_bounded() {
     }
     store.submit_blocking(batch).unwrap();
     let filter = Filter {
-        namespace: Some(Namespace::new("shop").unwrap()),
+        whose: Namespace::new("shop").unwrap().into(),
         function: Some(FunctionName::new("rare").unwrap()),
         ..Filter::default()
     };
@@ -815,9 +844,11 @@ fn the_background_sweeps() {
     let store = memory();
     for tree in 0..50 {
         let mut run = Run::start(tree, &key(tree, &[], &[1]), "order", at(10));
+        run.label("order=1");
         run.end(at(20), Standing::Failed);
         run.submit(&store);
     }
+    assert_eq!(count(&store, indelible_records::BY_LABEL), 50);
     let retention = Retention { failed: Some(Micros::new(5)), ..Retention::default() };
     let hour = std::time::Duration::from_secs(3600);
     let plan = Plan { retention, interval: hour, records_later: Micros::ZERO, apart: false };
@@ -831,6 +862,7 @@ fn the_background_sweeps() {
         indelible_records::BY_STATUS,
         indelible_records::BY_FUNCTION,
         indelible_records::BY_NAMESPACE,
+        indelible_records::BY_LABEL,
         indelible_records::FINISHED,
     ] {
         assert_eq!(count(&store, table), 0, "{}", table.name());

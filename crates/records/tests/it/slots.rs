@@ -41,6 +41,8 @@ fn rows_are_where_their_ids_lead() {
     let mut batch = Batch::in_slots(root.slot());
     let mut run = Run::start(3, &key(3, &[], &[1]), "place_order", at(1_000));
     run.work(at(1_001), 2);
+    run.label("order=1=✓");
+    run.label("urgent=");
     run.end(at(1_300), Standing::Completed);
     run.flush(&mut batch);
     let mut child = Run::start(3, &key(3, &[7], &[1, 2]), "größe", at(1_100));

@@ -18,6 +18,7 @@ use indelible_operations::id;
 use indelible_operations::retention::Age;
 use indelible_operations::state::Decision;
 use indelible_records::idempotency_keys::{KeyOutcome, KeyRecord};
+use indelible_records::labels::Labels;
 use indelible_records::operations::{self, Operation};
 use indelible_records::windows::{self, Id, WindowedRecord};
 use indelible_records::{executions, journals};
@@ -63,6 +64,8 @@ pub struct Start {
     pub trace_parent: Option<TraceParent>,
     /// Who starts it: written into the audit record, if it is started by this.
     pub actor: Option<Actor>,
+    /// Its labels, if it is started by this (C-79): a repeated request may have others.
+    pub labels: Labels,
 }
 
 /// A function that was started. It is durable.
@@ -255,7 +258,8 @@ impl Engine {
             let (operation, keyed) = (operation.clone(), keyed.clone());
             let request = OperationRequest { operation, root, binding, keyed };
             let (actor, kept) = (start.actor.clone(), waits == Waits::No);
-            let what = input::Start { started, request, again, actor, kept };
+            let labels = start.labels.clone();
+            let what = input::Start { started, request, again, actor, kept, labels };
             let what = Request::Start(Box::new(what));
             let Answer { reply, position } = shared.replied(flow, &root, what, room, lock).await?;
             let Reply::Begun(value) = reply else { return Err(misanswered(&reply).into()) };

@@ -35,7 +35,8 @@ pub use self::open::World;
 pub use self::reads::{LaneRead, Reads};
 pub use self::submitted::Submission;
 pub use self::views::{
-    AUDIT_PAGE_MAX, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, EventsPage, TREE_PAGE_MAX, TreePage,
+    AUDIT_PAGE_MAX, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, EventsPage, KeyUse, TREE_PAGE_MAX,
+    TreePage,
 };
 use crate::command::Command;
 use crate::guest;

@@ -4,25 +4,28 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use indelible_execution::keys;
 use indelible_execution::shown::View;
+use indelible_idempotency::IdempotencyKey;
 use indelible_journal::{
-    ComponentDigest, Ending, Event, ExecutionId, JournalKey, OperationKey, PromiseId, RootHash,
-    Started, Timestamp,
+    ComponentDigest, Ending, Event, ExecutionId, JournalKey, Namespace, OperationKey, PromiseId,
+    RootHash, Started, Timestamp,
 };
 use indelible_records::audit::{self, AuditPosition, Entry};
 use indelible_records::doubts::{
     self, Doubt, DoubtId, Filter as DoubtFilter, Page as DoubtPage, Place as DoubtPlace,
 };
 use indelible_records::executions::{self, Execution as Row, Standing};
+use indelible_records::idempotency_keys::{KeyOutcome, KeyRecord};
 use indelible_records::journals;
 use indelible_records::listing::{self, Cursor, Filter, LOOKED_AT_MAX, Listing, PAGE_MAX};
 use indelible_records::operations::{self, Operation};
-use indelible_records::windows::WindowedRecord;
+use indelible_records::windows::{self, Id, WindowedRecord};
 use indelible_store::{Position, Seen};
 
 use super::views::{
-    AUDIT_PAGE_MAX, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, EventsPage, TREE_PAGE_MAX, TreePage,
-    payload_bytes,
+    AUDIT_PAGE_MAX, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, EventsPage, KeyUse, TREE_PAGE_MAX,
+    TreePage, payload_bytes,
 };
 use super::{Engine, EngineError};
 use crate::guest::Manifest;
@@ -314,6 +317,35 @@ impl Reads<'_> {
         // The position of the read is unknown, but not after this one.
         let position = self.shared.store.accepted();
         Ok(self.saw(Seen { value, position }))
+    }
+
+    /// What an idempotency key was used for, as [`Engine::key_use`] has it.
+    pub(super) fn key_use(&self, key: &IdempotencyKey) -> Result<Option<KeyUse>, EngineError> {
+        let Some(led_to) = self.led_to(&keys::id_of(key))? else { return Ok(None) };
+        let namespace = Namespace::new(key.namespace().as_str());
+        let namespace = namespace.expect("a consumer's namespace is a name");
+        let operation_id = match led_to {
+            KeyOutcome::Operation(operation_id) => operation_id,
+            KeyOutcome::Answer(answer) => return Ok(Some(KeyUse::Command(Some(answer)))),
+            KeyOutcome::Target(root) => {
+                let answer = self.led_to(&Id::for_answer(&namespace, &root, key.value()))?;
+                return Ok(Some(KeyUse::Command(match answer {
+                    Some(KeyOutcome::Answer(answer)) => Some(answer),
+                    _ => None,
+                })));
+            }
+        };
+        let operation = OperationKey { namespace, operation_id };
+        // A purge takes the key's record before that of the operation.
+        let Some(known) = self.operation(&operation)? else { return Ok(None) };
+        let row = self.execution(&known.record.execution_id())?;
+        let (operation_id, in_progress) = (operation.operation_id, known.is_in_progress());
+        Ok(Some(KeyUse::Start { operation_id, in_progress, operation: known.record, row }))
+    }
+
+    fn led_to(&self, id: &Id) -> Result<Option<KeyOutcome>, EngineError> {
+        let found = self.saw(windows::get::<KeyRecord>(&self.shared.store, id)?);
+        Ok(found.map(|found| found.record.led_to))
     }
 
     /// What is known of an operation.

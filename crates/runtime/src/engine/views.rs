@@ -3,6 +3,7 @@
 
 use indelible_execution::shown::{OperationView, View};
 use indelible_execution::{LoadError, Reply, Request, TreeView};
+use indelible_idempotency::IdempotencyKey;
 use indelible_journal::{
     Ending, Event, ExecutionId, JournalKey, Namespace, OperationId, OperationKey, Outcome, Record,
     RootHash,
@@ -10,7 +11,9 @@ use indelible_journal::{
 use indelible_operations::retention::Age;
 use indelible_records::audit::{AuditPosition, Entry};
 use indelible_records::executions::Execution as Row;
+use indelible_records::idempotency_keys::Answer;
 use indelible_records::listing::{Cursor, Filter, Listing};
+use indelible_records::operations::Operation;
 
 use super::outcome::misanswered;
 use super::reads::Reads;
@@ -50,6 +53,25 @@ pub struct EventsPage {
     pub next: u64,
     /// Whether there is more now.
     pub more: bool,
+}
+
+/// What an idempotency key was used for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyUse {
+    /// A start.
+    Start {
+        /// The operation that it led to.
+        operation_id: OperationId,
+        /// What is known of the operation.
+        operation: Operation,
+        /// Whether no outcome of it is on record.
+        in_progress: bool,
+        /// Its execution, by the last attempt. None: it is no longer kept, or in memory alone.
+        row: Option<Row>,
+    },
+    /// Anything else, with its answer. None: the request may not have been carried out (C-80).
+    Command(Option<Answer>),
 }
 
 enum StoredExecution {
@@ -216,6 +238,12 @@ impl Engine {
                 Age::TooFarAhead => OperationView::FromTheFuture,
             },
         })
+    }
+
+    /// What an idempotency key was used for. None: it is unknown.
+    pub async fn key_use(&self, key: &IdempotencyKey) -> Result<Option<KeyUse>, EngineError> {
+        let key = key.clone();
+        self.shared.read(Lane::Lookups, move |reads| reads.key_use(&key)).await
     }
 
     /// Waits for the outcome of an operation, as [`Engine::outcome`] does for an execution; if

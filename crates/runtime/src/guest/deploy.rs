@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use indelible_journal::{ComponentDigest, Failure, Micros, Payload, Timestamp};
+use indelible_records::labels::Label;
 use wasmtime::{PoolConcurrencyLimitError, Store};
 
 use super::compile::CompileError;
@@ -349,6 +350,10 @@ impl Host for Nothing {
             parent_id: None,
             function: "describe".into(),
         }
+    }
+
+    fn label(&mut self, _: Label) -> Result<(), Refusal> {
+        Self::refuse("label")
     }
 
     fn log(&mut self, _: Level, _: String, _: Vec<(String, String)>) -> Result<(), Refusal> {

@@ -6,6 +6,7 @@ use std::task::Poll;
 use bytes::Bytes;
 pub use indelible_execution::guest::{Refusal, Settled, WaitRequest, WaitResult};
 use indelible_journal::{Micros, Payload, Timestamp};
+use indelible_records::labels::Label;
 
 /// What an execution can know of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +66,8 @@ pub trait Host: Send + 'static {
     fn random(&mut self, length: u32) -> Result<Bytes, Refusal>;
     /// The guest asks about itself.
     fn context(&mut self) -> Context;
+    /// The guest labels its execution.
+    fn label(&mut self, label: Label) -> Result<(), Refusal>;
     /// The guest logs a line.
     fn log(
         &mut self,

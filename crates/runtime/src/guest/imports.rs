@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use indelible_journal::{Micros, names::NAME_BYTES_MAX};
+use indelible_records::labels::Label;
 use wasmtime::component::{Linker, LinkerInstance};
 use wasmtime::{Engine, StoreContextMut};
 
@@ -23,7 +24,7 @@ use super::wire::{
 type Store<'a> = StoreContextMut<'a, State>;
 
 /// All functions of the interface.
-pub(super) const FUNCTIONS: [&str; 17] = [
+pub(super) const FUNCTIONS: [&str; 18] = [
     "call",
     "send-http",
     "start-timer",
@@ -39,6 +40,7 @@ pub(super) const FUNCTIONS: [&str; 17] = [
     "now",
     "random",
     "context",
+    "label",
     "log",
     "report-panic",
 ];
@@ -218,6 +220,10 @@ fn answers(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
 
 /// Functions whose output is for people.
 fn for_people(host: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
+    host.func_wrap("label", |mut store: Store<'_>, (name, value): (String, String)| {
+        let label = Label::new(&name, &value).map_err(|error| Halt::Trap(error.to_string()))?;
+        Ok(store.data_mut().host.label(label).map_err(Halt::from)?)
+    })?;
     type Line = (Level, String, Vec<(String, String)>);
     host.func_wrap("log", |mut store: Store<'_>, (level, message, fields): Line| {
         let bytes =

@@ -10,6 +10,7 @@ use indelible_journal::{ComponentDigest, ExecutionId, Micros, Payload, SignalNam
 use indelible_records::audit::{self, AuditSubject};
 use indelible_records::check;
 use indelible_records::component_versions::{self, Version};
+use indelible_records::labels::Labels;
 use indelible_records::truths::Truth;
 use indelible_records::{ComponentName, EXPIRIES, IDEMPOTENCY_KEYS, TABLES, windows};
 use indelible_runtime::world::Clock as _;
@@ -540,6 +541,7 @@ fn many_at_once() {
                 input: Payload::json("[{\"signal\":\"end\"}]"),
                 trace_parent: None,
                 actor: None,
+                labels: Labels::default(),
             };
             let id = engine.start(start(None)).await.unwrap().execution_id;
             let name = SignalName::new("go").unwrap();

@@ -13,6 +13,7 @@ use indelible_http_client::{Client, Config, Grant, Grants, Network};
 use indelible_http_peer::{Hold, Peer};
 use indelible_journal::{Ending, ExecutionId, Micros, Namespace, OperationId, Payload};
 use indelible_records::TABLES;
+use indelible_records::labels::Labels;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::{
     Actor, Attribution, Engine, Options, PersonDecision, Resolution, Start, World,
@@ -97,6 +98,7 @@ impl House {
             input: Payload::json(input.to_owned()),
             trace_parent: None,
             actor: None,
+            labels: Labels::default(),
         };
         self.runtime.block_on(self.engine().start(start)).unwrap().execution_id
     }

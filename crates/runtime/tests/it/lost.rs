@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use indelible_journal::{Ending, ExecutionId, Namespace, OperationId, Payload, SignalName};
 use indelible_records::TABLES;
+use indelible_records::labels::Labels;
 use indelible_runtime::{
     Attribution, ControlError, Engine, EngineError, Options, Start, StartRefused, World,
 };
@@ -33,6 +34,7 @@ fn request(id: &str, program: &serde_json::Value) -> Start {
         input: Payload::json(program.to_string()),
         trace_parent: None,
         actor: None,
+        labels: Labels::default(),
     }
 }
 

@@ -23,6 +23,7 @@ mod guest_sdk;
 mod hostile;
 mod keys;
 mod killed;
+mod labels;
 mod large;
 mod lost;
 mod operations;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use indelible_journal::{Namespace, OperationId, Payload};
 use indelible_records::TABLES;
+use indelible_records::labels::Labels;
 use indelible_runtime::{
     Attribution, Engine, EngineError, Options, Pace, Start, StartRefused, StartedExecution, World,
 };
@@ -92,6 +93,7 @@ fn request(number: usize) -> Start {
         input: Payload::json(program.to_string()),
         trace_parent: None,
         actor: None,
+        labels: Labels::default(),
     }
 }
 

@@ -30,7 +30,7 @@ fn call(house: &House, id: &str) -> String {
 }
 
 fn all() -> Filter {
-    Filter { namespace: Some(Namespace::new("tests").unwrap()), ..Filter::default() }
+    Filter { whose: Namespace::new("tests").unwrap().into(), ..Filter::default() }
 }
 
 fn lane(house: &House, lane: Lane) -> LaneReadings {

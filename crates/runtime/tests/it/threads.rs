@@ -7,6 +7,7 @@ use std::path::Path;
 use indelible_journal::{Ending, ErrorKind, ExecutionId, Namespace, Payload, SignalName};
 use indelible_records::TABLES;
 use indelible_records::check;
+use indelible_records::labels::Labels;
 use indelible_runtime::{Attribution, Engine, Options, Parking, ParkingBounds, Start, World};
 use indelible_store::embedded;
 use indelible_test_store::folder::reopen;
@@ -30,6 +31,7 @@ fn request(id: &str, program: &Value) -> Start {
         input: Payload::json(program.to_string()),
         trace_parent: None,
         actor: None,
+        labels: Labels::default(),
     }
 }
 

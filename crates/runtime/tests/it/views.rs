@@ -98,11 +98,11 @@ fn lists_go_by_namespace() {
         start_in(&house, "shop2", &format!("t{number}"), &waits);
     }
     house.work();
-    let filter = Filter { namespace: Some(namespace("shop")), ..Filter::default() };
+    let filter = Filter { whose: namespace("shop").into(), ..Filter::default() };
     let (mut seen, mut cursor): (Vec<ExecutionId>, Option<Cursor>) = (Vec::new(), None);
     for round in 0.. {
         let page = house.wait(house.engine().list(&filter, cursor.as_ref(), 3)).unwrap();
-        assert!(page.executions.iter().all(|row| row.namespace == filter.namespace));
+        assert!(page.executions.iter().all(|row| row.namespace == Some(namespace("shop"))));
         seen.extend(page.executions.iter().map(|row| row.key.execution_id().clone()));
         let Some(next) = page.next else { break };
         cursor = Some(next);
@@ -136,7 +136,7 @@ fn lists_go_by_namespace() {
     let foreign = start_in(&house, "shop2", "foreign", &waits);
     house.work();
     assert_eq!(begins(&foreign), [], "it is another's");
-    let none = Filter { namespace: Some(namespace("sho")), ..Filter::default() };
+    let none = Filter { whose: namespace("sho").into(), ..Filter::default() };
     assert!(house.wait(house.engine().list(&none, None, 100)).unwrap().executions.is_empty());
 }
 
@@ -517,7 +517,7 @@ fn nothing_is_shown_that_is_not_durable() {
         }
     };
     polled(&house);
-    let filter = Filter { namespace: Some(namespace("tests")), ..Filter::default() };
+    let filter = Filter { whose: namespace("tests").into(), ..Filter::default() };
     let operation = OperationId::new("one").unwrap();
     let own = namespace("tests");
     let mut list = pin!(engine.list(&filter, None, 10));

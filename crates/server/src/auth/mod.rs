@@ -19,7 +19,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, header};
 use indelible_journal::Timestamp;
 
-pub use self::caller::{Caller, Grant, GrantError, Namespaces, Roles};
+pub use self::caller::{ALL_NAMESPACES, Caller, Grant, GrantError, Namespaces, Roles};
 pub use self::local::{Foreign, OwnHosts};
 pub use self::sessions::{SessionAlgorithm, SessionKeys, SessionKeysError};
 pub(crate) use self::tokens::audited;

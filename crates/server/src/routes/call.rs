@@ -74,6 +74,7 @@ async fn start_call(state: &State, asked: &ApiRequest) -> Result<Submission, Pro
         input: asked.any_json()?,
         trace_parent: asked.trace_parent(),
         actor: Some(asked.caller.actor().clone()),
+        labels: asked.labels()?,
     };
     let submitted = state.engine.submit(start).await;
     let submitted = submitted.map_err(|refused| state.start_refused(&refused))?;

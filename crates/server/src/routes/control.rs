@@ -27,7 +27,7 @@ pub(super) async fn signal(state: Arc<State>, asked: ApiRequest) -> Result<Answe
     let wanted = wanted(&asked, &found, String::new())?;
     let done = state.engine.signal(&execution, &name, payload, wanted).await;
     let done = done.map_err(|error| state.not_done(&error))?;
-    Ok(answer(&done, &Delivered { delivery_id: done.value.get() }))
+    Ok(answer(&done, &Delivered { delivery_id: done.value.get() }).id(&execution))
 }
 
 /// Asks an execution to end.
@@ -36,7 +36,8 @@ pub(super) async fn cancel(state: Arc<State>, asked: ApiRequest) -> Result<Answe
     let wanted = wanted(&asked, &found, reason(&asked)?)?;
     let done = state.engine.cancel(&execution, wanted).await;
     let done = done.map_err(|error| state.not_done(&error))?;
-    Ok(answer(&done, &Cancelling { already: done.value == CancelOutcome::Already }))
+    let already = done.value == CancelOutcome::Already;
+    Ok(answer(&done, &Cancelling { already }).id(&execution))
 }
 
 /// Lets a stuck execution go on.
@@ -45,7 +46,7 @@ pub(super) async fn release(state: Arc<State>, asked: ApiRequest) -> Result<Answ
     let decided = decided(&asked, &found, reason(&asked)?)?;
     let done = state.engine.release(&execution, decided).await;
     let done = done.map_err(|error| state.not_done(&error))?;
-    Ok(answer(&done, &control::Done {}))
+    Ok(answer(&done, &control::Done {}).id(&execution))
 }
 
 /// Ends a stuck execution as failed.
@@ -59,7 +60,7 @@ pub(super) async fn fail(state: Arc<State>, asked: ApiRequest) -> Result<Answer,
         () = state.draining() => return Err(Problem::new(Code::Stopping, "the server is stopping")),
     };
     let done = done.map_err(|error| state.not_done(&error))?;
-    Ok(answer(&done, &control::Done {}))
+    Ok(answer(&done, &control::Done {}).id(&execution))
 }
 
 /// The reason in the body, if there is one.

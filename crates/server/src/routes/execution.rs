@@ -4,19 +4,24 @@
 use std::sync::Arc;
 
 use indelible_api::Problem;
-use indelible_api::call::Failed;
-use indelible_api::execution::{Detail, Events, Executions, Wait, WaitKind};
+use indelible_api::call::{Failed, Operation};
+use indelible_api::execution::{
+    Detail, Events, Execution, Executions, KeyUse as WireKeyUse, UsedFor, Wait, WaitKind,
+};
+use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
 use indelible_journal::{
     Attempts, AwaitKind, Ending, FunctionName, JournalKey, Namespace, PromiseId, Timestamp, json,
 };
 use indelible_records::beginning::TREES_MAX;
-use indelible_records::listing::{Cursor, Filter};
-use indelible_runtime::{Lane, Open, Stage, View};
+use indelible_records::executions::Execution as Row;
+use indelible_records::listing::{Cursor, Filter, NAMESPACES_MAX};
+use indelible_runtime::{KeyUse, Lane, Open, Stage, View};
 use serde_json::value::RawValue;
 
 use crate::answer::Answer;
+use crate::auth::{ALL_NAMESPACES, Namespaces};
 use crate::refusal::not_found;
-use crate::request::{ApiRequest, domain, malformed, state as state_of};
+use crate::request::{ApiRequest, SERVER_NAMESPACE, malformed, state as state_of};
 use crate::state::State;
 use crate::wire;
 
@@ -25,11 +30,14 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// A page of executions.
 pub(super) async fn list(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
-    let namespace = asked.namespace()?;
+    if let Some(key) = asked.query("key") {
+        return by_key(&state, &asked, key).await;
+    }
     let words = asked.query("state").into_iter().flat_map(|words| words.split(','));
     let function = asked.query("function").map(FunctionName::new).transpose();
     let filter = Filter {
-        namespace: Some(domain(&namespace)),
+        whose: asked.whose()?,
+        labels: asked.labels()?.iter().cloned().collect(),
         standings: words.filter_map(state_of).map(wire::standing).collect(),
         function: function.map_err(|error| malformed(format!("function is invalid: {error}")))?,
         created_from: asked.time("created_from"),
@@ -45,16 +53,69 @@ pub(super) async fn list(state: Arc<State>, asked: ApiRequest) -> Result<Answer,
     let page = reading.list(&filter, cursor.as_ref(), asked.limit()).await;
     let page = page.map_err(|error| state.engine_error(&error))?;
     if page.crowded {
-        return Err(malformed(format!(
-            "id_prefix matches more than {TREES_MAX} executions; give more digits"
-        )));
+        return Err(malformed(match filter.id_prefix {
+            Some(_) => {
+                format!("id_prefix matches more than {TREES_MAX} executions; give more digits")
+            }
+            None => format!(
+                "more than {NAMESPACES_MAX} namespaces have executions; name one to look for a label"
+            ),
+        }));
     }
     let answer = reading.run(move |_| {
-        let rows = page.executions.iter().map(|row| wire::execution(row, namespace.as_str()));
+        let rows = page.executions.iter().map(listed);
         let next = page.next.map(|next| next.to_string());
-        Ok(Answer::ok(&Executions { executions: rows.collect(), next }))
+        Ok(Answer::ok(&Executions { executions: rows.collect(), next, key: None }))
     });
     answer.await.map_err(|error| state.engine_error(&error))
+}
+
+/// A root, as lists show it.
+fn listed(row: &Row) -> Execution {
+    wire::execution(row, row.namespace.as_ref().map_or("", Namespace::as_str))
+}
+
+/// The execution that was started under an idempotency key, and what else a key was used for.
+async fn by_key(state: &State, asked: &ApiRequest, key: &str) -> Result<Answer, Problem> {
+    const BESIDE: [&str; 3] = ["key", "namespace", "limit"];
+    if asked.query("namespace") == Some(ALL_NAMESPACES) {
+        return Err(malformed("a key belongs to one namespace: name it"));
+    }
+    if let Some((other, _)) = asked.query.iter().find(|(name, _)| !BESIDE.contains(&name.as_str()))
+    {
+        return Err(malformed(format!("key finds one execution: leave {other} out")));
+    }
+    let namespace = asked.namespace()?;
+    let parsed = |namespace| {
+        let key = parse_key(namespace, Some(key)).map_err(|error| malformed(error.to_string()))?;
+        key.ok_or_else(|| malformed("key is empty"))
+    };
+    let used = |key: IdempotencyKey| async move {
+        state.engine.key_use(&key).await.map_err(|error| state.engine_error(&error))
+    };
+    let mut found = used(parsed(&namespace)?).await?;
+    if found.is_none() && *asked.caller.namespaces() == Namespaces::All {
+        // Commands to the whole server have keys, too.
+        let own = ConsumerNamespace::new(SERVER_NAMESPACE).expect("it is one");
+        found = used(parsed(&own)?).await?;
+    }
+    let mut page = Executions { executions: Vec::new(), next: None, key: None };
+    page.key = found.map(|found| match found {
+        KeyUse::Start { operation_id, operation, in_progress, row } => {
+            page.executions.extend(row.as_ref().map(listed));
+            let operation = Operation {
+                operation_id: operation_id.to_string(),
+                namespace: namespace.to_string(),
+                execution_id: operation.execution_id().to_string(),
+                accepted_at: operation.accepted_at.to_string(),
+                in_progress,
+            };
+            WireKeyUse { used_for: UsedFor::Start, operation: Some(operation) }
+        }
+        KeyUse::Command(answer) => WireKeyUse { used_for: wire::used_for(answer), operation: None },
+        _ => WireKeyUse { used_for: UsedFor::Command, operation: None },
+    });
+    Ok(Answer::ok(&page))
 }
 
 /// An execution, and what it waits for.
@@ -177,7 +238,7 @@ pub(super) async fn tree(state: Arc<State>, asked: ApiRequest) -> Result<Answer,
         let page = reads.tree(execution.root(), after.as_ref(), limit)?;
         let rows = page.executions.iter().map(|row| wire::execution(row, found.namespace.as_str()));
         let next = page.next.map(|next| next.to_string());
-        Ok(Answer::ok(&Executions { executions: rows.collect(), next }))
+        Ok(Answer::ok(&Executions { executions: rows.collect(), next, key: None }))
     });
     answer.await
 }

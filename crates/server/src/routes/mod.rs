@@ -98,6 +98,10 @@ pub enum Form {
     Text(usize),
     /// A namespace.
     Namespace,
+    /// A namespace, or `*` for all that the credential may see.
+    Namespaces,
+    /// A label: NAME=VALUE. A query may have several.
+    Label,
     /// A whole number in this range.
     Number(u64, u64),
     /// Seconds, as a decimal number, in this range.
@@ -176,8 +180,14 @@ impl Route {
             Body::None => &[],
             _ => &[Code::RequestTimeout, Code::PayloadTooLarge, Code::UnsupportedMediaType],
         };
-        let own = self.codes.iter().chain(credential).chain(stored).chain(body).copied();
+        let id: &[_] = if self.names_execution() { &[Code::Ambiguous] } else { &[] };
+        let own = self.codes.iter().chain(credential).chain(stored).chain(body).chain(id).copied();
         everybody.into_iter().chain(own)
+    }
+
+    /// Whether the path has the id of an execution or of a promise, whole or its first digits.
+    pub fn names_execution(&self) -> bool {
+        self.path.contains("{execution}") || self.path.contains("{promise}")
     }
 
     /// Whether a request to it changes something.

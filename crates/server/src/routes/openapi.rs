@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use indelible_api::{Code, Problem, header, problem};
 use indelible_records::beginning::{DIGITS_MAX, DIGITS_MIN};
+use indelible_records::labels::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -116,10 +117,10 @@ fn about(name: &str) -> &'static str {
     match name {
         "component" => "The name of a component.",
         "function" => "The name of one of its functions.",
-        "execution" => "The id of an execution.",
+        "execution" => "The id of an execution: whole, or its first digits if no other begins so.",
         "operation" => "The id of an operation: a UUIDv7.",
         "signal" => "The name of a signal.",
-        "promise" => "The id of a promise.",
+        "promise" => "The id of a promise: whole, or with the first digits of its root.",
         _ => "The id of an API key.",
     }
 }
@@ -127,7 +128,9 @@ fn about(name: &str) -> &'static str {
 fn path_schema(name: &str) -> Value {
     match name {
         "execution" | "promise" => {
-            json!({ "type": "string", "pattern": "^[0-9a-f]{64}(\\.(0|[1-9][0-9]{0,8}))*$" })
+            let digits = format!("[0-9a-f]{{{DIGITS_MIN},{DIGITS_MAX}}}");
+            let pattern = format!("^{digits}(\\.(0|[1-9][0-9]{{0,8}}))*$");
+            json!({ "type": "string", "pattern": pattern })
         }
         "operation" => form(Form::Uuid),
         "token" => json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),
@@ -142,6 +145,17 @@ fn form(form: Form) -> Value {
         Form::Namespace => {
             json!({ "type": "string", "pattern": "^[a-z0-9-][a-z0-9_-]{0,63}$", "default": "default" })
         }
+        Form::Namespaces => {
+            json!({ "type": "string", "pattern": "^(\\*|[a-z0-9-][a-z0-9_-]{0,63})$", "default": "default" })
+        }
+        // Of a value the bytes are counted, of which a character has one or more.
+        Form::Label => json!({
+            "type": "array",
+            "items": { "type": "string", "pattern": format!(
+                "^[0-9A-Za-z._-]{{1,{LABEL_NAME_BYTES_MAX}}}=[^\\x00-\\x1f\\x7f-\\x9f]{{0,{LABEL_VALUE_BYTES_MAX}}}$",
+            ) },
+            "maxItems": LABELS_MAX,
+        }),
         Form::Number(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Form::Seconds(min, max) => json!({ "type": "number", "minimum": min, "maximum": max }),
         Form::Time => json!({ "type": "string", "format": "date-time" }),
@@ -218,6 +232,12 @@ fn responses(route: &Route, generator: &mut SchemaGenerator, problem: &Value) ->
         }
         if route.changes() && route.name != "createToken" && route.name != "revokeToken" {
             headers.insert(header::VERDICT.to_owned(), verdict.clone());
+        }
+        if route.changes() && route.names_execution() {
+            let schema = json!({ "type": "string" });
+            let about = "The whole id that the id in the path stands for.";
+            headers
+                .insert(header::ID.to_owned(), json!({ "description": about, "schema": schema }));
         }
         if !headers.is_empty() {
             response["headers"] = Value::Object(headers);

@@ -40,6 +40,18 @@ const NAMESPACE: Parameter = parameter(
     "The namespace. By default the only one of the credential, otherwise `default`.",
     Form::Namespace,
 );
+const NAMESPACES: Parameter = parameter(
+    "namespace",
+    "The namespace; `*` for all that the credential may see. By default the only one of the \
+     credential, otherwise `default`.",
+    Form::Namespaces,
+);
+const LABEL: Parameter = parameter(
+    "label",
+    "A label of the execution, as NAME=VALUE: it is found by it. Up to 16. Labels are not part of \
+     the request: those of the first start count.",
+    Form::Label,
+);
 const WAIT: Parameter = parameter(
     "wait",
     "How long to wait for the outcome, in seconds; 30 by default. After that the response is 202, \
@@ -187,7 +199,7 @@ pub static ROUTES: &[Route] = &[
     post("/v1/call/{component}/{function}", "call", does!(call::call))
         .about("Start a function and wait for its outcome")
         .needs(CALL)
-        .query(&[NAMESPACE, WAIT])
+        .query(&[NAMESPACE, WAIT, LABEL])
         .headers(&[KEY, OPERATION_ID, IF_IN_FLIGHT, TRACE_PARENT])
         .body(Body::AnyJson)
         .answers(&[(200, json::<Returned>()), (202, json::<StillRunning>())])
@@ -195,7 +207,7 @@ pub static ROUTES: &[Route] = &[
     post("/v1/start/{component}/{function}", "start", does!(call::start))
         .about("Start a function; the response is sent when the start is durable")
         .needs(CALL)
-        .query(&[NAMESPACE])
+        .query(&[NAMESPACE, LABEL])
         .headers(&[KEY, OPERATION_ID, IF_IN_FLIGHT, TRACE_PARENT])
         .body(Body::AnyJson)
         .answers(&[(202, json::<Started>())])
@@ -227,7 +239,18 @@ pub static ROUTES: &[Route] = &[
         .about("Executions of a namespace, newest first")
         .needs(SEE)
         .query(&[
-            NAMESPACE,
+            NAMESPACES,
+            parameter(
+                "key",
+                "Only the one that was started under this idempotency key; without other filters. \
+                 `key` of the response says what the key was used for.",
+                Form::Text(255),
+            ),
+            parameter(
+                "label",
+                "Only those with this label, as NAME=VALUE; repeated, with all of them.",
+                Form::Label,
+            ),
             parameter(
                 "state",
                 "Only those in one of these states, separated by commas.",
@@ -347,7 +370,7 @@ pub static ROUTES: &[Route] = &[
             parameter(
                 "namespace",
                 "Only those of this namespace; all that the credential permits if none is given.",
-                Form::Namespace,
+                Form::Namespaces,
             ),
             parameter("all", "Also those that are settled, behind the others.", Form::Flag),
             parameter("state", "Only those in this state.", Form::Words(unresolved::STATES)),

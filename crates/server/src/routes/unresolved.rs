@@ -12,7 +12,7 @@ use indelible_runtime::{EngineError, Lane, Reads, Resolution};
 
 use super::control::{answer, decided, decision};
 use crate::answer::Answer;
-use crate::auth::Namespaces;
+use crate::auth::{ALL_NAMESPACES, Namespaces};
 use crate::refusal::not_found;
 use crate::request::{ApiRequest, malformed};
 use crate::state::{OwnedExecution, State};
@@ -25,7 +25,7 @@ pub(super) const STATES: &[&str] = &["held", "asking", "ended", "settled"];
 /// Lists what is unknown: in the namespace that is named, or else in all that the credential may
 /// see, so that an empty list hides nothing.
 pub(super) async fn list(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
-    let namespaces = match asked.query("namespace") {
+    let namespaces = match asked.query("namespace").filter(|name| *name != ALL_NAMESPACES) {
         Some(_) => vec![asked.namespace()?.to_string()],
         None => match asked.caller.namespaces() {
             Namespaces::All => Vec::new(),
@@ -78,7 +78,7 @@ pub(super) async fn list(state: Arc<State>, asked: ApiRequest) -> Result<Answer,
 
 /// The evidence for one question.
 pub(super) async fn detail(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
-    let promise = promise(&asked)?;
+    let promise = state.promise(&asked, "promise").await?;
     let (id, doubt) = found(&state, &asked, &promise).await?.ok_or_else(not_found)?;
     let answer = state.read(Lane::Views, move |reads| {
         let callers = callers(reads, &id)?;
@@ -89,7 +89,7 @@ pub(super) async fn detail(state: Arc<State>, asked: ApiRequest) -> Result<Answe
 
 /// Resolves an effect, or settles what has ended as Indeterminate: a person says what happened.
 pub(super) async fn resolve(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
-    let promise = promise(&asked)?;
+    let promise = state.promise(&asked, "promise").await?;
     // The execution may be deleted; then the doubt itself says whose it is.
     let owner = match found(&state, &asked, &promise).await? {
         Some((_, doubt)) => owner(&doubt.evidence),
@@ -124,12 +124,7 @@ pub(super) async fn resolve(state: Arc<State>, asked: ApiRequest) -> Result<Answ
     let decided = decided(&asked, &owner, reason)?;
     let done = state.engine.resolve_attempt(&promise, attempt, resolution, decided).await;
     let done = done.map_err(|error| state.not_done(&error))?;
-    Ok(answer(&done, &control::Done {}))
-}
-
-fn promise(asked: &ApiRequest) -> Result<PromiseId, Problem> {
-    let promise = asked.param("promise").parse::<PromiseId>();
-    promise.map_err(|_| malformed("the promise id in the path is invalid"))
+    Ok(answer(&done, &control::Done {}).id(&promise))
 }
 
 /// The doubt about a promise, if the caller may see it: the open one, else the latest.

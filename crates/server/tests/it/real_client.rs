@@ -11,7 +11,7 @@ use indelible_client::UnresolvedFilter;
 use indelible_client::api::Code;
 use indelible_client::api::access::{NewToken, Role};
 use indelible_client::api::call::Verdict;
-use indelible_client::api::execution::State;
+use indelible_client::api::execution::{State, UsedFor};
 use indelible_client::api::unresolved::Resolution;
 use indelible_client::{
     Backup, CallError, Client, Error, Filter, IfInFlight, OperationId, StartError,
@@ -251,6 +251,28 @@ async fn lists(client: &Client) {
     assert_eq!(detail.execution.state, State::Completed);
     let open = client.unresolved(&UnresolvedFilter::open()).unwrap().next().await;
     assert!(open.unwrap().unwrap().unresolved.is_empty());
+
+    // By label, by key, and whatever the namespace.
+    let echo = client.function::<u32, u32>("bench", "echo");
+    // Other clients of this test do the same in other namespaces.
+    let order = OperationId::mint();
+    let start = echo.start(&7).idempotency_key(order.to_string());
+    let labelled = start.label("order", order).label("tenant", "größe & x=y").await.unwrap();
+    assert_eq!(labelled.outcome().await.unwrap(), 7);
+    let by_label = Filter::all().label("order", order).label("tenant", "größe & x=y");
+    let own = [labelled.execution_id().to_owned()];
+    assert_eq!(every(client, &by_label, 1).await, own);
+    let elsewhere = client.in_namespace("elsewhere").unwrap();
+    assert!(every(&elsewhere, &by_label, 1).await.is_empty());
+    assert_eq!(every(&elsewhere, &by_label.everywhere(), 1).await, own);
+    let by_key = Filter::all().idempotency_key(order.to_string());
+    let page = client.executions(&by_key).unwrap().next().await.unwrap().unwrap();
+    assert_eq!(page.executions[0].execution_id, own[0]);
+    assert_eq!(page.executions[0].labels["order"], order.to_string());
+    let used = page.key.unwrap();
+    assert_eq!(used.used_for, UsedFor::Start);
+    let attached = client.attach_operation::<u32>(&used.operation.unwrap());
+    assert_eq!(attached.outcome().await.unwrap(), 7);
 
     // The record, page by page: nothing twice, nothing left out.
     let mut record = Vec::new();

@@ -22,6 +22,7 @@ use indelible_journal::{
     Ending, Event, ExecutionId, JournalKey, Namespace, OperationId, Payload, RootHash, SignalName,
     TraceParent,
 };
+use indelible_records::labels::Labels;
 use indelible_records::{TABLES, journals};
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::SilentObserver;
@@ -142,6 +143,7 @@ impl House {
             input: Payload::json(program.to_string()),
             trace_parent: trace_parent.map(|text| TraceParent::new(text).unwrap()),
             actor: None,
+            labels: Labels::default(),
         };
         self.engine.start(start).await.unwrap().execution_id
     }

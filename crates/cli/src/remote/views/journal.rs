@@ -47,7 +47,7 @@ impl Journal {
         let Some(execution) = &self.execution else {
             return Err(Failure::new("give an execution"));
         };
-        let remote = self.connection.connect()?;
+        let remote = self.connection.connect_to_find()?;
         let id = remote.find(execution)?;
         if self.json {
             let mut line = Vec::new();

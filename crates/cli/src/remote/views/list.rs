@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use indelible_client::api::execution::Execution;
+use indelible_client::api::execution::{Execution, State};
 use indelible_journal::Timestamp;
 
 use super::state::{tone, word};
@@ -15,12 +15,14 @@ use crate::text::{duration, plain};
 const DIGITS: usize = 8;
 /// A name is at most 255 bytes.
 const NAME_WIDTH_MAX: usize = 255;
-/// The reason why an execution is stuck can be long; `indelible show` prints all of it.
+/// The reason why an execution is stuck or failed can be long; `indelible show` prints all of it.
 const WHY_WIDTH_MAX: usize = 200;
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 9] = [
     Column::left("id"),
+    Column::left("namespace").or_narrow(10),
     Column::left("function").or_narrow(12),
+    Column::left("key").or_narrow(10),
     Column::left("state"),
     Column::right("started"),
     Column::right("took"),
@@ -31,16 +33,25 @@ const COLUMNS: [Column; 7] = [
 /// A row for each execution, in the order given.
 pub(super) fn lines(executions: &[Execution], now: Timestamp, screen: Screen) -> Vec<String> {
     let digits = digits(executions);
-    let rows: Vec<[Cell; 7]> = executions.iter().map(|one| row(one, digits, now)).collect();
+    let mut namespaces = executions.iter().map(|one| one.namespace.as_str());
+    let first = namespaces.next();
+    let several = namespaces.any(|namespace| Some(namespace) != first);
+    let row = |one: &Execution| {
+        let namespace = if several { one.namespace.as_str() } else { "" };
+        row(one, namespace, digits, now)
+    };
+    let rows: Vec<[Cell; 9]> = executions.iter().map(row).collect();
     columns::lines(&COLUMNS, &rows, screen)
 }
 
-fn row(execution: &Execution, digits: usize, now: Timestamp) -> [Cell; 7] {
+fn row(execution: &Execution, namespace: &str, digits: usize, now: Timestamp) -> [Cell; 9] {
     let started = told(&execution.created_at);
     let id: String = execution.execution_id.chars().take(digits).collect();
     [
         Cell::new(plain(&id, NAME_WIDTH_MAX)),
+        Cell::new(plain(namespace, NAME_WIDTH_MAX)),
         Cell::new(plain(&execution.function, NAME_WIDTH_MAX)),
+        Cell::new(plain(&called(execution), NAME_WIDTH_MAX)),
         Cell::toned(tone(execution.state), word(execution.state)),
         Cell::new(started.map_or_else(|| "?".to_owned(), |started| ago(started, now))),
         Cell::new(took(execution, now)),
@@ -48,11 +59,29 @@ fn row(execution: &Execution, digits: usize, now: Timestamp) -> [Cell; 7] {
             "1" => String::new(),
             attempts => plain(attempts, NAME_WIDTH_MAX),
         }),
-        Cell::toned(
-            Tone::Warn,
-            execution.stuck.as_deref().map_or_else(String::new, |why| plain(why, WHY_WIDTH_MAX)),
-        ),
+        why(execution),
     ]
+}
+
+/// What its caller calls it: its idempotency key, or its first label.
+fn called(execution: &Execution) -> String {
+    match (&execution.key, execution.labels.first_key_value()) {
+        (Some(key), _) => key.clone(),
+        (None, Some((name, value))) => format!("{name}={value}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Why it is stuck, or did not return.
+fn why(execution: &Execution) -> Cell {
+    let tone = match execution.state {
+        State::Stuck => Tone::Warn,
+        State::Failed => Tone::Bad,
+        _ => Tone::Faint,
+    };
+    let error = execution.error.as_ref().map(|error| format!("{}: {}", error.kind, error.message));
+    let why = execution.stuck.clone().or(error).unwrap_or_default();
+    Cell::toned(tone, plain(&why, WHY_WIDTH_MAX))
 }
 
 /// How long the execution took, or has been going.
@@ -85,7 +114,9 @@ fn digits(executions: &[Execution]) -> usize {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use indelible_client::api::execution::State;
+    use std::collections::BTreeMap;
+
+    use indelible_client::api::call::Failed;
 
     use super::*;
 
@@ -103,6 +134,9 @@ pub(super) mod tests {
             attempts: "1".to_owned(),
             events: 7,
             stuck: None,
+            key: None,
+            labels: BTreeMap::new(),
+            error: None,
         }
     }
 
@@ -129,6 +163,37 @@ pub(super) mod tests {
         for line in shown(&all, Some(60)) {
             assert!(crate::text::width(&line) <= 60, "{line:?}");
         }
+    }
+
+    /// A row has the key, or the first label, and why it failed; the namespace only if there are
+    /// several.
+    #[test]
+    fn a_row_says_what_it_is_called() {
+        let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let labels: BTreeMap<_, _> = [label("tenant", "x"), label("order", "1\u{7}")].into();
+        let error =
+            Some(Failed { kind: "UserError".into(), message: "no\nluck".into(), detail: None });
+        let mut all = [
+            Execution {
+                key: Some("order-7".to_owned()),
+                labels: labels.clone(),
+                error,
+                ..execution("02", "order", State::Failed)
+            },
+            Execution { labels, ..execution("01", "order", State::Completed) },
+        ];
+        assert_eq!(
+            shown(&all, None),
+            [
+                "id        function  key       state        started    took  why",
+                "02000000  order     order-7   failed     3 min ago  12.5ms  UserError: no\u{fffd}luck",
+                "01000000  order     order=1\u{fffd}  completed  3 min ago  12.5ms",
+            ]
+        );
+        all[1].namespace = "shop".to_owned();
+        let shown = shown(&all, None);
+        assert!(shown[0].starts_with("id        namespace  function"), "{shown:#?}");
+        assert!(shown[2].starts_with("01000000  shop       order"), "{shown:#?}");
     }
 
     /// All ids have the same number of digits, enough to tell them apart.

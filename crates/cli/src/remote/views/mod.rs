@@ -8,6 +8,7 @@
 
 mod branches;
 mod frame;
+mod gone;
 mod journal;
 mod list;
 mod page;

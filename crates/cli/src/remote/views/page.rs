@@ -97,6 +97,9 @@ fn head(subject: &Subject, now: Timestamp, screen: Screen) -> Vec<String> {
     rows.push(("version", one(&version)));
     rows.push(("namespace", one(&execution.namespace)));
     rows.push(("operation", one(&detail.operation_id)));
+    rows.push(("key", execution.key.iter().flat_map(|key| one(key)).collect()));
+    let label = |(name, value)| plain(&format!("{name}={value}"), ID_WIDTH_MAX);
+    rows.push(("labels", execution.labels.iter().map(label).collect()));
     if let Some(parent) = &detail.parent_id {
         rows.push(("called by", one(&name(parent))));
     }
@@ -127,7 +130,11 @@ fn room(screen: Screen) -> usize {
 }
 
 /// An input or a result: JSON, or bytes of which only the size is shown.
-fn value(json: Option<&RawValue>, other: Option<&Payload>, screen: Screen) -> Vec<String> {
+pub(super) fn value(
+    json: Option<&RawValue>,
+    other: Option<&Payload>,
+    screen: Screen,
+) -> Vec<String> {
     match (json, other) {
         (Some(json), _) => folded(json.get(), room(screen), VALUE_LINES_MAX),
         (None, Some(other)) => {
@@ -139,7 +146,7 @@ fn value(json: Option<&RawValue>, other: Option<&Payload>, screen: Screen) -> Ve
 }
 
 /// A text of several lines, each broken between words, cut to a bounded number of lines.
-fn paragraph(text: &str, screen: Screen) -> Vec<String> {
+pub(super) fn paragraph(text: &str, screen: Screen) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines().flat_map(|line| broken(line, room(screen))) {
         let left = VALUE_LINES_MAX.saturating_sub(lines.len());

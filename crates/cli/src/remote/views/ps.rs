@@ -16,6 +16,7 @@ use super::time::{When, when};
 use super::{list, now, print, print_json};
 use crate::failure::Failure;
 use crate::print::VERSION;
+use crate::remote::labels::{Label, label};
 use crate::remote::{Connection, Remote};
 use crate::screen::{Screen, Tone};
 
@@ -33,6 +34,7 @@ Examples:
   indelible ps
   indelible ps --state failed,stuck --since 1d
   indelible ps --function order --watch
+  indelible ps --label order=123 --namespace '*'
   indelible ps --json --limit 1000 | jq -r '.executions[].execution_id'";
 
 /// List executions, newest first
@@ -45,6 +47,9 @@ pub(crate) struct Ps {
     /// Only those of this function: its name, without the component
     #[arg(long, value_name = "NAME", value_parser = function)]
     function: Option<String>,
+    /// Only those with this label; repeated, with all of them
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<Label>,
     /// Only those started since then: 45s, 30m, 2h or 7d ago, or a time as 2026-03-14T09:26:53Z
     #[arg(long, value_name = "TIME", value_parser = when)]
     since: Option<When>,
@@ -94,7 +99,7 @@ impl Ps {
             let remote = self.connection.connect_to_draw()?;
             return self.watch(&remote, screen, out);
         }
-        let remote = self.connection.connect()?;
+        let remote = self.connection.connect_to_find()?;
         let ExecutionPage { executions, more } =
             remote.run(self.find(&remote, now(), self.limit))?;
         if self.json {
@@ -119,7 +124,8 @@ impl Ps {
         let wanted = limit as usize;
         // One more than wanted, to know whether there are more.
         let page = limit.saturating_add(1).min(PAGE_MAX);
-        let mut pages = remote.client.executions(&self.filter(now))?.limit(page);
+        let filter = self.filter(remote.scope(), now);
+        let mut pages = remote.client.executions(&filter)?.limit(page);
         let mut executions: Vec<Execution> = Vec::new();
         while executions.len() <= wanted
             && let Some(page) = pages.next().await?
@@ -132,9 +138,12 @@ impl Ps {
         Ok(ExecutionPage { executions, more })
     }
 
-    fn filter(&self, now: Timestamp) -> Filter {
+    fn filter(&self, scope: Filter, now: Timestamp) -> Filter {
         // Earlier attempts are left out: the last one has the execution's state.
-        let mut filter = Filter::all().latest_only();
+        let mut filter = scope.latest_only();
+        for Label { name, value } in &self.labels {
+            filter = filter.label(name, value);
+        }
         for state in &self.state {
             filter = filter.state(*state);
         }
@@ -153,6 +162,7 @@ impl Ps {
     fn is_filtered(&self) -> bool {
         !self.state.is_empty()
             || self.function.is_some()
+            || !self.labels.is_empty()
             || self.since.is_some()
             || self.before.is_some()
     }

@@ -12,13 +12,14 @@ use indelible_journal::Event;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::frame::{self, First, Frame, first};
+use super::gone;
 use super::page::{self, Subject};
 use super::silence::{ANSWER, Silence};
 use super::story::{Story, event};
 use super::{now, print, print_json};
 use crate::failure::Failure;
 use crate::remote::errors::Explained as _;
-use crate::remote::target::{Target, target};
+use crate::remote::target::{Keyed, Target, target};
 use crate::remote::{Connection, Remote};
 use crate::screen::Screen;
 
@@ -31,7 +32,8 @@ const TOGETHER: Duration = Duration::from_millis(100);
 
 const HELP: &str = "\
 EXECUTION is an id or the beginning of one (6 digits or more), as `indelible ps` prints it, or
-`last` for the newest; append .0.2 to name a descendant.
+`last` for the newest; append .0.2 to name a descendant. An operation id, or an idempotency key as
+key:KEY, names the execution that it led to.
 
 Each step has a row: when it began, what it is (a call of a function, an HTTP request, a timer, a
 signal, a join set), the id of the execution that it called, a bar over time, and how it ended:
@@ -41,6 +43,7 @@ A long execution is shown with its first and last steps; `indelible journal` sho
 Examples:
   indelible show last
   indelible show 9c4f1a2b --watch
+  indelible show --key order-7
   indelible show 9c4f1a2b.0 --json | jq .waits_for";
 
 /// Show one execution: how it stands, what it waits for, and its steps
@@ -48,8 +51,11 @@ Examples:
 #[command(after_long_help = HELP)]
 pub(crate) struct Show {
     /// Which execution
-    #[arg(value_parser = target)]
-    execution: Target,
+    #[arg(value_parser = target, required_unless_present = "key")]
+    execution: Option<Target>,
+    /// The one that was started under this idempotency key
+    #[arg(long, value_name = "KEY", conflicts_with = "execution")]
+    key: Option<String>,
     /// Draw it again as it goes on, until it is over
     #[arg(long, conflicts_with = "json")]
     watch: bool,
@@ -67,9 +73,14 @@ impl Show {
         }
         let remote = match self.watch {
             true => self.connection.connect_to_draw()?,
-            false => self.connection.connect()?,
+            false => self.connection.connect_to_find()?,
         };
-        let id = remote.find(&self.execution)?;
+        let id = match self.named(&remote)? {
+            Keyed::Execution(id) => id,
+            Keyed::Gone(operation) => {
+                return gone::show(&remote, &operation, self.json, screen, out);
+            }
+        };
         if self.watch {
             return watch(&remote, &id, screen, out);
         }
@@ -77,6 +88,18 @@ impl Show {
         match self.json {
             true => print_json(&page::document(&subject, now()), out),
             false => print(&page::lines(&subject, now(), screen), out),
+        }
+    }
+}
+
+impl Show {
+    /// What the arguments name.
+    fn named(&self, remote: &Remote) -> Result<Keyed, Failure> {
+        let key = self.key.as_deref().or(self.execution.as_ref().and_then(Target::key));
+        match (key, &self.execution) {
+            (Some(key), _) => remote.keyed(key),
+            (None, Some(execution)) => Ok(Keyed::Execution(remote.find(execution)?)),
+            (None, None) => Err(Failure::new("give an execution, or a key with --key")),
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<(), Failure> {
-        let remote = self.connection.connect()?;
+        let remote = self.connection.connect_to_find()?;
         let id = remote.find(&self.execution)?;
         if self.json {
             return json(&remote, &id, out);

@@ -4,6 +4,7 @@
 
 mod damage;
 mod edges;
+mod finding;
 mod fixture;
 mod folder;
 mod logs;

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -33,7 +34,7 @@ fn what_is_over_goes() {
     server.deploy("bench", "bench");
     server.deploy("approval", "approval");
     let key = [("idempotency-key", "k-1")];
-    let first = server.post(CALL, &key, r#"{"a":1}"#);
+    let first = server.post(&format!("{CALL}?label=order=7"), &key, r#"{"a":1}"#);
     assert_eq!(first.status, 200);
     let gone = id(&first);
     let waiting = id(&server.post("/v1/start/approval/approve", &[], WAITS));
@@ -57,6 +58,32 @@ fn what_is_over_goes() {
         let operation = first.json()["operation_id"].as_str().unwrap().to_owned();
         let operation = server.get(&format!("/v1/operations/{operation}")).json();
         assert_eq!(operation["in_progress"], false);
+        let by_key = server.get("/v1/executions?key=k-1").json();
+        let used = serde_json::json!({ "used_for": "start", "operation": operation });
+        assert_eq!(by_key, serde_json::json!({ "executions": [], "key": used }));
+        assert_eq!(
+            server.get("/v1/executions?label=order=7").json()["executions"],
+            serde_json::json!([])
+        );
+        // The command line says what came of it all the same.
+        let show = |arguments: &[&str]| {
+            let output = Command::new(env!("CARGO_BIN_EXE_indelible"))
+                .args(arguments)
+                .env("INDELIBLE_URL", format!("http://{}", server.address))
+                .output()
+                .unwrap();
+            String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+        };
+        let shown = show(&["show", "--key", "k-1"]);
+        let (first_line, last_line) = (shown.lines().next(), shown.lines().last());
+        let kept = format!("execution  {gone} (no longer kept)");
+        assert_eq!((first_line, last_line), (Some(kept.as_str()), Some("result     {\"a\":1}")));
+        let document: serde_json::Value =
+            serde_json::from_str(&show(&["show", "key:k-1", "--json"])).unwrap();
+        assert_eq!(document["execution_id"], gone.as_str());
+        assert_eq!((&document["v"], &document["result"]["a"]), (&1.into(), &1.into()));
+        let refused = show(&["cancel", "key:k-1", "--yes"]);
+        assert!(refused.contains("is no longer kept"), "{refused}");
     };
     repeated(&server);
     assert_eq!(listed(&server), [waiting.as_str()]);

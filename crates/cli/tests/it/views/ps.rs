@@ -22,10 +22,10 @@ fn a_list() {
     assert_eq!(
         filtered(&listed),
         "\
-id  function  state  started  took  attempt
+id  function  state  started  took  attempt  why
 [id]  wait_signal  blocked  [ago]  [took]
 [id]  flaky  completed  [ago]  [took]  3
-[id]  fail  failed  [ago]  [took]"
+[id]  fail  failed  [ago]  [took]  UserError: no"
     );
     let ids: Vec<&str> = listed.lines().skip(1).map(|line| &line[..8]).collect();
     assert_eq!(ids, [&waits[..8], &retried[..8], &failed[..8]]);
@@ -129,4 +129,79 @@ fn on_a_terminal() {
     let lines = seen(&written);
     assert!(lines.iter().all(|line| line.chars().count() <= 50), "{lines:#?}");
     assert_eq!(lines.len(), 3);
+}
+
+/// A list has keys, labels and errors, finds by label, and takes `*` for all namespaces; whatever it
+/// prints names an execution for the other commands.
+#[test]
+fn what_a_list_finds() {
+    let house = House::new(&["script"]);
+    let (done, fails) =
+        (json!([{ "return": 1 }]).to_string(), json!([{ "fail": "no luck" }]).to_string());
+    let call = |arguments: &[&str]| house.run(&[&["call", "script/main"], arguments].concat());
+    assert_eq!(
+        call(&[&done, "--key", "order-7", "--label", "order=7", "--label", "tenant=x"]).code,
+        Some(0)
+    );
+    assert_eq!(call(&[&fails, "--label", "order=8", "--namespace", "shop"]).code, Some(3));
+    let refused = house.run(&["start", "script/main", &done, "--label", "a b=1"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""));
+    assert!(refused.stderr.contains("the name of a label has 1 to 64"), "{}", refused.stderr);
+    assert_eq!(house.run(&["start", "script/main", &done, "--label", "order"]).code, Some(2));
+    assert_eq!(
+        filtered(&house.prints(&["ps"])),
+        "\
+id  function  key  state  started  took
+[id]  main  order-7  completed  [ago]  [took]"
+    );
+    let everywhere = house.prints(&["ps", "--namespace", "*"]);
+    assert_eq!(
+        filtered(&everywhere),
+        "\
+id  namespace  function  key  state  started  took  why
+[id]  shop  main  order=8  failed  [ago]  [took]  UserError: no luck
+[id]  default  main  order-7  completed  [ago]  [took]"
+    );
+    let labelled = house.prints_json(&["ps", "--namespace", "*", "--label", "tenant=x", "--json"]);
+    let row = &labelled["executions"][0];
+    assert_eq!((&row["key"], &row["labels"]["order"]), (&json!("order-7"), &json!("7")));
+    assert_eq!(labelled["executions"].as_array().unwrap().len(), 1);
+
+    let id = row["execution_id"].as_str().unwrap();
+    let page = house.prints_json(&["show", id, "--json"]);
+    let operation = page["operation_id"].as_str().unwrap();
+    let attempt = format!("{}@1", &id[..8]);
+    for named in [operation, &attempt, "key:order-7"] {
+        assert_eq!(house.prints_json(&["show", named, "--json"]), page, "{named}");
+    }
+    assert_eq!(house.prints_json(&["show", "--key", "order-7", "--json"]), page);
+    let shown = house.prints(&["show", "--key", "order-7"]);
+    assert!(
+        shown.contains("\nkey        order-7\nlabels     order=7\n           tenant=x\n"),
+        "{shown}"
+    );
+    // An id says which execution is meant, whatever the namespace.
+    let foreign = everywhere.lines().nth(1).unwrap().split(' ').next().unwrap();
+    for command in ["show", "tree", "journal"] {
+        assert!(house.prints(&[command, foreign]).contains("main"), "{command}");
+    }
+
+    let waits = json!([{ "signal": "go" }]).to_string();
+    house.run(&["start", "script/main", &waits, "--key", "waits"]);
+    let sent = house.run(&["signal", "key:waits", "go", "1", "--key", "signal-1"]);
+    assert_eq!(sent.code, Some(0), "{}", sent.stderr);
+    for (arguments, code, words) in [
+        (&["show", "--key", "signal-1"][..], 1, "was used for a signal"),
+        (&["show", "--key", "nothing"], 1, "nothing was asked for under the key \"nothing\""),
+        (&["show", "--key", "order-7", "--namespace", "shop"], 1, "nothing was asked for"),
+        (&["show", "--key", "order-7", "--namespace", "*"], 2, "a key belongs to one namespace"),
+        (&["show", id, "--key", "order-7"], 2, "cannot be used with"),
+        (&["show"], 2, "required"),
+        (&["call", "script/main", "--namespace", "*"], 2, "this command works in one namespace"),
+        (&["cancel", "key:order-7", "--yes"], 1, "already ended"),
+    ] {
+        let ran = house.run(arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{}", ran.stderr);
+    }
 }

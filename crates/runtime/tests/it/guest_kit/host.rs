@@ -8,6 +8,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use indelible_http::Request;
 use indelible_journal::{Failure, Micros, Outcome, Payload, RetryPolicy, Timestamp};
+use indelible_records::labels::Label;
 use indelible_runtime::guest::{Context, Host, Level, Refusal, Settled, WaitRequest, WaitResult};
 
 /// What a [`Host`] of a test does. Shared by the test and its hosts.
@@ -157,6 +158,11 @@ impl Host for Scripted {
             parent_id: Some("p".into()),
             function: "f".into(),
         }
+    }
+
+    fn label(&mut self, label: Label) -> Result<(), Refusal> {
+        self.0.asked.lock().unwrap().push(format!("label {label}"));
+        Ok(())
     }
 
     fn log(

@@ -22,7 +22,8 @@ use indelible_journal::{
     Ending, Event, ExecutionId, Journal, JournalKey, Micros, Namespace, OperationId, Payload,
     Record, SignalName, Timestamp,
 };
-use indelible_records::executions::{self, Execution, Standing};
+use indelible_records::executions::{self, EndError, Execution, Standing};
+use indelible_records::labels::Labels;
 use indelible_records::timers::{self, Timer};
 use indelible_records::{TABLES, journals};
 use indelible_runtime::guest::Guests;
@@ -338,6 +339,7 @@ impl House {
             input: Payload::json(input.to_owned()),
             trace_parent: None,
             actor: None,
+            labels: Labels::default(),
         }
     }
 
@@ -441,6 +443,9 @@ impl House {
                 function: started.function_name.clone(),
                 stuck: None,
                 namespace: started.idempotency_key.as_ref().map(|key| key.namespace.clone()),
+                idempotency_key: None,
+                labels: Labels::default(),
+                error: EndError::of(&journal),
             };
             executions::advance(&mut batch, None, &row, &entries).unwrap();
             for timer in journal.open_timers() {

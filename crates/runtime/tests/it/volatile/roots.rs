@@ -5,6 +5,7 @@ use std::sync::Arc;
 use indelible_idempotency::{ConsumerNamespace, parse_key};
 use indelible_journal::{Ending, ErrorKind, Micros, Namespace, OperationId, Payload};
 use indelible_records::check;
+use indelible_records::labels::Labels;
 use indelible_records::{EXECUTIONS, TABLES, windows};
 use indelible_runtime::{
     Attribution, CommandRefusal, ControlError, Engine, Options, Start, StartRefused, World,
@@ -428,5 +429,6 @@ pub(super) fn request(id: &str, function: &str, input: &str) -> Start {
         input: Payload::json(input.to_owned()),
         trace_parent: None,
         actor: None,
+        labels: Labels::default(),
     }
 }
