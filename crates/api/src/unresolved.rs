@@ -1,5 +1,7 @@
 //! What is unknown: effects and lost calls of which it is, or was, unknown whether they happened.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +21,9 @@ pub struct Unresolved {
     /// The idempotency key that the caller of the tree's root gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The labels of the root, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// What it is: method and address, or the function that was called.
     pub label: String,
     /// The attempt whose outcome is unknown.

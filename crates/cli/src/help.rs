@@ -6,7 +6,7 @@ use clap::Command;
 
 /// Commands by group. A command that is in no group is listed last.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Begin", &["demo", "new", "build", "run", "serve"]),
+    ("Begin", &["demo", "new", "build", "sdk", "run", "serve"]),
     ("Use a server", &["deploy", "call", "start", "signal", "cancel", "functions", "components"]),
     ("Look", &["ps", "show", "tree", "journal", "logs"]),
     ("Decide", &["unresolved", "resolve", "release", "fail"]),

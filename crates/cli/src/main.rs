@@ -66,6 +66,7 @@ struct Arguments {
 enum Command {
     Demo(demo::Demo),
     New(guest::New),
+    Sdk(guest::Sdk),
     Build(guest::Build),
     Deploy(remote::deploy::Deploy),
     Call(remote::call::Call),
@@ -123,6 +124,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Demo(command) => command.run(screen, &mut out),
         Command::New(command) => command.run(&mut out).map(well),
+        Command::Sdk(command) => command.run(&mut out).map(well),
         Command::Build(command) => command.run(&mut out).map(well),
         Command::Deploy(command) => command.run(&mut out).map(well),
         Command::Call(command) => command.run(&mut out),

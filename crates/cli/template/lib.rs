@@ -23,3 +23,26 @@ fn order(card: &str, cents: u64) -> Result<String, Error> {
 }
 
 indelible_sdk::guest!(charge, order);
+
+#[cfg(test)]
+mod tests {
+    use indelible_sdk::testing::TestHost;
+
+    use super::*;
+
+    #[test]
+    fn an_order_is_charged() {
+        let mut host = TestHost::new();
+        let receipt = host.run(|| order::call("card 1", 500)).unwrap();
+        assert_eq!(receipt, "card 1-500");
+        assert_eq!(host.calls()[0].function, "charge");
+    }
+
+    #[test]
+    fn an_order_is_stopped() {
+        let half = Duration::from_secs(30);
+        let mut host = TestHost::new().signal_after(half, "stop", "enough");
+        let error = host.run(|| order::call("card 1", 500)).unwrap_err();
+        assert_eq!(error.to_string(), "stopped after card 1-500: enough");
+    }
+}

@@ -5,17 +5,20 @@
 //! execution waits for the answer: then the execution has it in memory, too. Afterwards only the
 //! store has it, and settling it changes neither a journal nor an operation's record.
 
+use std::collections::BTreeMap;
+
 use data_encoding::{BASE64, HEXLOWER};
 use indelible_http::Request;
 use indelible_journal::{
-    Attempt, Event, InvokeKind, InvokePhase, JournalKey, OpenInvoke, PromiseId, Started, Timestamp,
+    Attempt, Event, ExecutionId, InvokeKind, InvokePhase, JournalKey, OpenInvoke, PromiseId,
+    Started, Timestamp,
 };
 use indelible_records::doubts::{
     self, Doubt, DoubtId, DoubtState, Evidence, EvidenceAnswer, EvidenceAttempt, Excerpt, Finding,
     SentRequest, Settlement,
 };
 use indelible_records::idempotency_keys::Answer;
-use indelible_records::{journals, operations};
+use indelible_records::{executions, journals, operations};
 use indelible_store::ReadError;
 use sha2::{Digest as _, Sha256};
 
@@ -222,6 +225,7 @@ impl Tree {
             None => operations::get(&cx.reads, operation).ok()?.value?.record.key,
         });
         let child = number(&open.promise_id);
+        let labels = self.root_labels(cx, key);
         let attempts = self.attempts(cx, key, open, why);
         let execution = self.execution(key);
         let started = execution.journal.started().expect("it has begun a call");
@@ -239,6 +243,7 @@ impl Tree {
             namespace: operation.as_ref().map(|own| own.namespace.to_string()).unwrap_or_default(),
             operation: operation.map(|own| own.operation_id.to_string()).unwrap_or_default(),
             key: caller_key,
+            labels,
             function: started.function_name.to_string(),
             input: excerpt(&started.input.bytes, INPUT_BYTES_MAX),
             request,
@@ -290,10 +295,24 @@ impl Tree {
         attempts
     }
 
+    /// The labels of a tree's root, as far as they can be read.
+    fn root_labels(&mut self, cx: Cx<'_>, key: &JournalKey) -> BTreeMap<String, String> {
+        let root = ExecutionId::root_of(*key.execution_id().root());
+        let in_memory = self.in_memory(&root).and_then(|key| self.find(&key));
+        let labels = match in_memory {
+            Some(root) => Some(root.labels.clone()),
+            None => executions::latest(&cx.reads, &root)
+                .ok()
+                .and_then(|row| row.value)
+                .map(|row| row.labels),
+        };
+        let labels = labels.unwrap_or_default();
+        labels.iter().map(|own| (own.name().to_owned(), own.value().to_owned())).collect()
+    }
+
     /// What the root of a tree was started with. None: it cannot be read.
     pub(crate) fn root_started(&mut self, cx: Cx<'_>, key: &JournalKey) -> Option<Started> {
-        let root =
-            JournalKey::first(indelible_journal::ExecutionId::root_of(*key.execution_id().root()));
+        let root = JournalKey::first(ExecutionId::root_of(*key.execution_id().root()));
         if let Some(started) = self.find(&root).and_then(|root| root.journal.started()) {
             return Some(started.clone());
         }

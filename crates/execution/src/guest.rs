@@ -3,6 +3,21 @@
 
 use indelible_journal::{ComponentDigest, Failure, JournalKey, Limits, Outcome, Payload};
 
+/// How many promises one await names at most: each is looked up, and all are journaled.
+pub const PROMISES_AWAITED_MAX: usize = 10_000;
+
+/// Refuses an await of too many promises.
+pub fn check_promises(promises: &[u32]) -> Result<(), String> {
+    if promises.len() <= PROMISES_AWAITED_MAX {
+        return Ok(());
+    }
+    Err(format!(
+        "the guest awaits {} promises at once; at most {PROMISES_AWAITED_MAX} are allowed: use a \
+         join set",
+        promises.len()
+    ))
+}
+
 /// Why a call of the guest's has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {

@@ -11,7 +11,9 @@
 //! - `commands`: inputs from outside. `work`: what is next.
 //! - `calls`, `waits`: what guests ask for. `effects`: HTTP requests. `unresolved`, `reconcile`:
 //!   effects whose outcome is unknown.
-//! - `doubts`: what stays open of them. `ending`, `retry`, `cancel`: how executions end. `volatile`: executions that are in memory
+//! - `doubts`: what stays open of them. `policy`: when guests want something tried again, filled in
+//!   and checked.
+//! - `ending`, `retry`, `cancel`: how executions end. `volatile`: executions that are in memory
 //!   alone.
 //! - `duplicates`: what a repeated request meets. `operation`, `keys`, `audit`: the records that
 //!   change with a tree.
@@ -34,6 +36,7 @@ pub mod keys;
 mod load;
 pub mod operation;
 pub mod output;
+pub mod policy;
 mod reconcile;
 mod retry;
 pub mod shown;

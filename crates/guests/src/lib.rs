@@ -146,6 +146,7 @@ pub struct HttpGuide;
 #[doc = include_str!("../../../docs/guides/signals.md")]
 #[doc = include_str!("../../../docs/guides/sagas.md")]
 #[doc = include_str!("../../../docs/guides/effects.md")]
+#[doc = include_str!("../../../docs/guides/testing-functions.md")]
 pub struct TypedGuides;
 
 fn root() -> PathBuf {

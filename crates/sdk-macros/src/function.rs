@@ -22,7 +22,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStr
     let description = description(&item.attrs);
     let doc = format!("The durable function `{callee}`.");
     let doc = quote!(#[doc = #doc]);
-    let caller = signature::caller(&doc, &item.vis, name, &arguments, &promised, &callee);
+    let (vis, own) = (&item.vis, signature::Component::Own);
+    let caller = signature::caller(&doc, vis, name, &arguments, &promised, &callee, own);
     let definition = definition(&options, &callee, &description);
     let run = run(&item, &callee, &arguments, fallible);
     let span = name.span();

@@ -74,6 +74,7 @@ pub(crate) fn expand(tokens: TokenStream) -> Result<TokenStream> {
             &arguments,
             &promised,
             &callee,
+            signature::Component::Other,
         ));
     }
     Ok(expanded)

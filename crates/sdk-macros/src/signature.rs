@@ -6,6 +6,13 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;
 use syn::{Error, FnArg, Ident, Pat, PatIdent, Result, ReturnType, Token, Type};
 
+/// Whose function is called.
+#[derive(Clone, Copy)]
+pub(crate) enum Component {
+    Own,
+    Other,
+}
+
 /// An argument.
 pub(crate) struct Argument {
     pub(crate) name: Ident,
@@ -89,7 +96,8 @@ pub(crate) fn encoded(arguments: &[Argument]) -> TokenStream {
 }
 
 /// `struct name {}` with `call`: it stands beside a function of the same name, because a struct
-/// with braces is only a type.
+/// with braces is only a type. A function of the
+/// component itself must be listed in `guest!`.
 pub(crate) fn caller(
     attributes: &TokenStream,
     visibility: &syn::Visibility,
@@ -97,10 +105,15 @@ pub(crate) fn caller(
     arguments: &[Argument],
     promised: &TokenStream,
     callee: &str,
+    of: Component,
 ) -> TokenStream {
     let names = arguments.iter().map(|argument| &argument.name);
     let types = arguments.iter().map(|argument| &argument.written);
     let input = encoded(arguments);
+    let call = match of {
+        Component::Own => quote!(::indelible_sdk::__private::call_own::<#name, _>(&#input)),
+        Component::Other => quote!(::indelible_sdk::call_remote(#callee, &#input)),
+    };
     let doc = format!("Starts a durable call of `{callee}`, which goes on by itself.");
     quote! {
         #attributes
@@ -112,7 +125,7 @@ pub(crate) fn caller(
             #[doc = #doc]
             #[allow(unreachable_pub, clippy::needless_pass_by_value)]
             pub fn call(#(#names: #types),*) -> ::indelible_sdk::Promise<#promised> {
-                ::indelible_sdk::call_remote(#callee, &#input)
+                #call
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What an execution can know of itself.
 
-use crate::bindings::indelible::guest::host;
+use crate::host;
 
 /// What an execution can know of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::bindings::{self, indelible::guest::host, indelible::guest::types};
+use crate::bindings::{self, indelible::guest::types};
+use crate::host;
 use crate::payload::{Decode as _, Payload};
 
 /// Why an await has no value.

@@ -3,8 +3,9 @@
 use std::panic::{self, PanicHookInfo};
 use std::sync::Once;
 
-use crate::bindings::{self, indelible::guest::host, indelible::guest::types};
+use crate::bindings::{self, indelible::guest::types};
 use crate::error::{ErrorKind, Failure, IntoFailure};
+use crate::host;
 use crate::payload::{Decode, Encode, Payload};
 
 /// What the host learns of a function, and how to run it. Made by `#[function]`.
@@ -49,7 +50,10 @@ pub trait Function {
     message = "the durable function `{Self}` is not listed in `guest!(…)`",
     note = "a component has the functions that `indelible_sdk::guest!(…)` lists, once in its crate"
 )]
-pub trait Listed {}
+pub trait Listed {
+    /// All functions of its component.
+    fn component() -> &'static [Definition];
+}
 
 /// What a function returns if it can fail.
 #[diagnostic::on_unimplemented(message = "`{Self}` is called `Result` but is not std's `Result`")]
@@ -105,13 +109,18 @@ pub fn arguments<T: Decode>(signature: &str, input: Payload) -> Result<T, Failur
 #[macro_export]
 macro_rules! guest {
     ($($function:path),+ $(,)?) => {
-        $(impl $crate::__private::Listed for $function {})+
         const _: () = {
             #[doc(hidden)]
             pub struct Component;
 
             const FUNCTIONS: &[$crate::__private::Definition] =
                 &[$(<$function as $crate::__private::Function>::DEFINITION),+];
+
+            $(impl $crate::__private::Listed for $function {
+                fn component() -> &'static [$crate::__private::Definition] {
+                    FUNCTIONS
+                }
+            })+
 
             impl $crate::bindings::Guest for Component {
                 fn describe() -> ::std::vec::Vec<$crate::bindings::Function> {
@@ -130,6 +139,14 @@ macro_rules! guest {
             #[cfg(target_arch = "wasm32")]
             $crate::bindings::export!(Component with_types_in $crate::bindings);
         };
+
+        /// For test hosts: the functions of this component, by name.
+        #[cfg(not(target_family = "wasm"))]
+        #[doc(hidden)]
+        #[allow(dead_code)]
+        pub fn __indelible_functions() -> &'static [$crate::__private::Definition] {
+            &[$(<$function as $crate::__private::Function>::DEFINITION),+]
+        }
     };
 }
 

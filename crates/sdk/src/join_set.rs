@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use crate::bindings::indelible::guest::host;
 use crate::error::{Error, Failure};
+use crate::host;
 use crate::promise::{self, Decoder, Promise};
 use crate::several::Settled;
 

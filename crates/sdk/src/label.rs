@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::bindings::indelible::guest::host;
+use crate::host;
 
 /// Labels this execution, so that people find it: `indelible ps --label order=123`. The last value
 /// of a name counts. It is stored with what the function does next, and is no part of the journal.

@@ -62,6 +62,8 @@
 //! # Ok(()) }
 //! ```
 //!
+//! With the feature `test-host`, for tests, a function runs in the test's own process: see `testing`.
+//!
 //! A guest has no threads, files, network, clock or environment. What of std would need them
 //! panics; [`now()`], [`random()`] and [`sleep()`] are there instead.
 
@@ -87,6 +89,7 @@ pub mod bindings;
 mod context;
 mod error;
 mod function;
+mod host;
 pub mod http;
 mod join_set;
 mod label;
@@ -98,6 +101,8 @@ mod rt;
 mod select;
 mod several;
 mod signal;
+#[cfg(all(feature = "test-host", not(target_family = "wasm")))]
+pub mod testing;
 mod time;
 
 pub use indelible_sdk_macros::{function, remote};
@@ -133,5 +138,6 @@ pub mod __private {
     pub use crate::function::{
         Definition, Fallible, Function, Listed, arguments, describe, outcome, run,
     };
+    pub use crate::promise::call_own;
     pub use crate::select::{Either, first};
 }

@@ -1,7 +1,7 @@
 //! The log of an execution: lines for people. They are not journaled, and are not written again
 //! when the function runs over what is recorded.
 
-use crate::bindings::indelible::guest::host;
+use crate::host;
 
 /// How important a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

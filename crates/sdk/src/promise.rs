@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use crate::bindings::indelible::guest::host;
 use crate::error::{Error, ErrorKind, Failure};
+use crate::function::{Function, Listed};
+use crate::host;
 use crate::payload::{Decode, Encode, Payload};
 use crate::time;
 
@@ -55,6 +56,13 @@ pub fn call_remote<T: Decode>(
             .map_err(|failure| Failure::from_host(failure, Some(&what)))
     });
     Promise { state: state.map_or_else(State::Refused, State::Started), what, decode: T::decode }
+}
+
+/// Calls a function of this component: what `#[function]` makes of `name::call(…)`.
+pub fn call_own<F: Function + Listed, T: Decode>(input: &impl Encode) -> Promise<T> {
+    #[cfg(all(feature = "test-host", not(target_family = "wasm")))]
+    crate::testing::learn(F::component());
+    call_remote(F::DEFINITION.name, input)
 }
 
 impl<T> Promise<T> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::bindings::indelible::guest::host;
+use crate::host;
 
 /// What can be had at random.
 pub trait Random {

@@ -6,8 +6,8 @@
 
 use std::convert::Infallible;
 
-use crate::bindings::indelible::guest::host::{self, SignalOrSettled};
 use crate::error::{Error, Failure};
+use crate::host::{self, SignalOrSettled};
 use crate::payload::Decode;
 use crate::promise::Promise;
 use crate::signal::Signal;

@@ -1,7 +1,7 @@
 //! Waits for several promises of one type at once.
 
-use crate::bindings::indelible::guest::host;
 use crate::error::{Error, Failure};
+use crate::host;
 use crate::promise::Promise;
 
 /// One of several promises, and how it ended.

@@ -5,8 +5,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use crate::bindings::indelible::guest::host::{self, SignalOrSettled};
 use crate::error::{Error, ErrorKind, Failure};
+use crate::host::{self, SignalOrSettled};
 use crate::payload::{Decode, Payload};
 use crate::time;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bindings::indelible::guest::host;
 use crate::error::Error;
+use crate::host;
 use crate::promise::{self, Promise};
 
 const MICROS_PER_SECOND: u64 = 1_000_000;

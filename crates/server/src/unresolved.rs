@@ -23,6 +23,7 @@ pub fn listed(id: &DoubtId, doubt: &Doubt) -> Unresolved {
         namespace: evidence.namespace.clone(),
         function: evidence.function.clone(),
         key: evidence.key.clone(),
+        labels: evidence.labels.clone(),
         label: doubt.label.clone(),
         attempt: doubt.attempt.get(),
         since: doubt.since.to_string(),

@@ -18,7 +18,7 @@ use super::files::{self, File};
 const NAME_BYTES_MAX: usize = 64;
 
 /// Names that cargo or rustc would refuse, or take for something else.
-const TAKEN: [&str; 12] = [
+const TAKEN: [&str; 13] = [
     "alloc",
     "core",
     "indelible-sdk",
@@ -26,6 +26,7 @@ const TAKEN: [&str; 12] = [
     "proc-macro",
     "proc-macro2",
     "quote",
+    "sdk",
     "serde",
     "serde-json",
     "std",
@@ -111,7 +112,12 @@ fn make(folder: &Path, name: &str) -> io::Result<()> {
 
 fn fill(folder: &Path, name: &str) -> io::Result<()> {
     fs::create_dir(folder)?;
-    for File { path, text } in files::all(name) {
+    write(folder, files::all(name))
+}
+
+/// Writes files into a folder.
+pub(super) fn write(folder: &Path, files: impl Iterator<Item = File>) -> io::Result<()> {
+    for File { path, text } in files {
         let path = folder.join(path);
         fs::create_dir_all(path.parent().unwrap_or(folder))?;
         fs::write(&path, text)?;

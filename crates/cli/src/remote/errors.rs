@@ -177,7 +177,7 @@ fn refused(problem: &Problem, asked: &ServerRequest) -> Failure {
             "`indelible ps` lists executions; choose another namespace with --namespace".to_owned()
         }
         Code::InvalidComponent => {
-            "rebuild the project with `indelible build`, which uses the SDK of this version"
+            "`indelible sdk` gives the project the SDK of this version; then build it again"
                 .to_owned()
         }
         Code::Forbidden => {

@@ -185,13 +185,18 @@ fn settlement(settled: &Settled) -> String {
 }
 
 fn text(listed: &Listed) -> String {
-    let Listed { promise_id, since, label, why, namespace, function, key, sent_key, .. } = listed;
+    let Listed {
+        promise_id, since, label, why, namespace, function, key, labels, sent_key, ..
+    } = listed;
     let mut text = format!("{}\n", plain(promise_id));
     // Writing to a string cannot fail.
     _ = writeln!(text, "  {}  {}  {}", plain(since), state(listed), plain(label));
     _ = write!(text, "  {}  namespace {}", plain(function), plain(namespace));
     if let Some(key) = key {
         _ = write!(text, "  key {}", plain(key));
+    }
+    for (name, value) in labels {
+        _ = write!(text, "  {}={}", plain(name), plain(value));
     }
     if let Some(sent) = sent_key {
         _ = write!(text, "  sent with Idempotency-Key {}", plain(sent));
@@ -214,6 +219,9 @@ fn evidence(detail: &UnresolvedDetail) -> String {
     ];
     if let Some(key) = &listed.key {
         lines.push(("key", plain(key)));
+    }
+    for (name, value) in &listed.labels {
+        lines.push(("label", format!("{}={}", plain(name), plain(value))));
     }
     lines.push(("input", excerpt(&detail.input)));
     if let Some(request) = &detail.request {
@@ -275,6 +283,7 @@ mod tests {
             namespace: hostile(),
             function: hostile(),
             key: Some(hostile()),
+            labels: [(hostile(), hostile())].into(),
             label: hostile(),
             attempt: 1,
             since: hostile(),

@@ -1,13 +1,13 @@
 //! Bounds that a guest can run into. Those that a guest can notice during replay are constants and
 //! not options: a changed option would make a replay take another path (D6).
 
+use indelible_execution::guest;
+pub use indelible_execution::guest::PROMISES_AWAITED_MAX;
+
 use super::state::Halt;
 
 /// How many bytes one `random` gives at most. Part of the contract.
 pub const RANDOM_BYTES_MAX: u32 = 65_536;
-
-/// How many promises one await names at most: each is looked up, and all are journaled.
-pub const PROMISES_AWAITED_MAX: usize = 10_000;
 
 /// How long the message of a failure is at most, in bytes; longer ones are cut. It is journaled.
 pub const FAILURE_MESSAGE_BYTES_MAX: usize = 8 * 1024;
@@ -49,24 +49,5 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<(), Halt> {
 
 /// Refuses an await of too many promises.
 pub(super) fn check_promises(promises: &[u32]) -> Result<(), Halt> {
-    if promises.len() <= PROMISES_AWAITED_MAX {
-        return Ok(());
-    }
-    Err(Halt::Trap(format!(
-        "the guest awaits {} promises at once; at most {PROMISES_AWAITED_MAX} are allowed: use a \
-         join set",
-        promises.len()
-    )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_is_cut_between_characters() {
-        assert_eq!(cut("short".into(), 5), "short");
-        assert_eq!(cut("longer".into(), 5), "lo…");
-        assert_eq!(cut("äöüäöü".into(), 8), "äö…");
-    }
+    guest::check_promises(promises).map_err(Halt::Trap)
 }

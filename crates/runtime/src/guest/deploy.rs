@@ -63,8 +63,8 @@ pub enum DeployError {
     /// It was built for another version of the contract.
     #[error(
         "the component was built for version {theirs} of the SDK's contract, but this server \
-         supports {ours}: rebuild it with `indelible build` and the `sdk` folder that this \
-         version's `indelible new` writes"
+         supports {ours}: give its project the SDK of this version with `indelible sdk`, and build it \
+         again"
     )]
     Version {
         /// The version that it was built for.

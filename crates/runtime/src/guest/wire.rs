@@ -1,6 +1,7 @@
 //! The types of the contract as they cross into and out of a guest, and their equivalents in the
 //! journal. `crates/sdk/wit/guest.wit` is the authority.
 
+use indelible_execution::policy::Retries;
 use indelible_journal::{self as journal, Codec, ErrorKind, Outcome};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
@@ -209,6 +210,13 @@ pub(super) struct RetryPolicy {
     #[component(name = "backoff-cap")]
     pub(super) backoff_cap: u64,
     pub(super) deadline: Option<u64>,
+}
+
+impl From<RetryPolicy> for Retries {
+    fn from(policy: RetryPolicy) -> Self {
+        let RetryPolicy { retries_max, backoff_base, backoff_cap, deadline } = policy;
+        Self { retries_max, backoff_base, backoff_cap, deadline }
+    }
 }
 
 /// `function`.

@@ -26,6 +26,7 @@ mod killed;
 mod labels;
 mod large;
 mod lost;
+mod natively;
 mod operations;
 mod outbox;
 mod paused;

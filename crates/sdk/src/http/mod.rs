@@ -40,9 +40,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::bindings::indelible::guest::{host, http as wit, types};
+use crate::bindings::indelible::guest::{http as wit, types};
 use crate::error::{ErrorKind, Failure};
 use crate::function::{Function, Listed};
+use crate::host;
 use crate::payload::Payload;
 use crate::promise::Promise;
 use crate::time::micros;

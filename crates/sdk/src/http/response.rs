@@ -1,5 +1,6 @@
 //! What came back.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Failure;
@@ -23,6 +24,36 @@ const CODEC: u8 = 6;
 const VERSION: u8 = 1;
 
 impl Response {
+    /// One with this status, and nothing else: what a test or a reconciler answers with.
+    #[must_use]
+    pub fn new(status: u16) -> Self {
+        Self { status, ..Self::default() }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with_header(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
+        self.headers.push((name.to_ascii_lowercase(), value.into()));
+        self
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Sets the body to a value as JSON, with the header that says so.
+    ///
+    /// # Panics
+    /// The value has no form in JSON, a map with keys that are not text for example.
+    #[must_use]
+    pub fn with_json<T: Serialize + ?Sized>(self, value: &T) -> Self {
+        let body = Payload::json(value).expect("the caller gives what has a form in JSON");
+        self.with_body(body.bytes).with_header("content-type", "application/json")
+    }
+
     /// Whether the status says that it worked: 200 to 299.
     #[must_use]
     pub fn is_success(&self) -> bool {

@@ -1,3 +1,4 @@
 //! That the generated bindings are those of the interface.
 
 mod bindings;
+mod testing;

@@ -194,6 +194,7 @@ pub(super) mod tests {
             namespace: "default".to_owned(),
             function: "ship".to_owned(),
             key: None,
+            labels: Default::default(),
             attempt: 1,
             since: "2026-03-14T09:20:00Z".to_owned(),
             label: "POST http://x/ship".to_owned(),

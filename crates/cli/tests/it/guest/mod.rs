@@ -1,4 +1,4 @@
-//! `indelible new` and `indelible build` with the real binary, cargo and compiler.
+//! `indelible new`, `indelible sdk` and `indelible build` with the real binary, cargo and compiler.
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 #![allow(clippy::disallowed_methods, reason = "the tests make folders")]
 
@@ -44,6 +44,39 @@ fn new_and_build() {
     assert!(contains(b"describe") && contains(b"run"));
     assert!(contains(b"indelible:guest/host@0.1.0"));
     assert!(!contains(b"wasi:"), "it asks for nothing but the host");
+}
+
+/// A project's SDK is replaced as a whole, and nothing else is.
+#[test]
+fn another_sdk() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().join("shop");
+    assert!(indelible(&["new", "shop"], folder.path()).status.success());
+    let read = |path: &str| fs::read_to_string(project.join(path)).unwrap();
+    let (lib, manifest) = (read("sdk/src/lib.rs"), read("sdk/Cargo.toml"));
+    fs::write(project.join("sdk/src/lib.rs"), "of another version").unwrap();
+    fs::write(project.join("sdk/src/gone.rs"), "of another version").unwrap();
+    fs::write(project.join("src/lib.rs"), "the user's").unwrap();
+    let output = indelible(&["sdk"], &project);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "./sdk\n");
+    assert_eq!((read("sdk/src/lib.rs"), read("sdk/Cargo.toml")), (lib, manifest));
+    assert_eq!(read("src/lib.rs"), "the user's");
+    assert!(!project.join("sdk/src/gone.rs").exists());
+    let count = fs::read_dir(&project).unwrap().count();
+    assert_eq!(count, 6, ".cargo, .gitignore, Cargo.toml, README.md, sdk and src");
+
+    let output = indelible(&["sdk", "shop", "--json"], folder.path());
+    let version = env!("CARGO_PKG_VERSION");
+    let expected = format!("{{\"v\":1,\"version\":\"{version}\",\"path\":\"shop/sdk\"}}\n");
+    assert_eq!(text(&output.stdout), expected);
+
+    for (path, why) in [("shop/src", "shop/src has no SDK in `sdk`"), ("none", "none has no SDK")] {
+        let output = indelible(&["sdk", path], folder.path());
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        assert!(said.contains(why) && said.contains("nothing was changed"), "{said}");
+    }
 }
 
 /// What is there stays as it is, and names that make no package are refused.

@@ -106,7 +106,7 @@ fn what_cannot_be_deployed() {
         "
         ---
         error: this is not a WebAssembly component (invalid-component)
-        hint: rebuild the project with `indelible build`, which uses the SDK of this version
+        hint: `indelible sdk` gives the project the SDK of this version; then build it again
         ",
     );
     user.file("core.wasm", wat::parse_str("(module)").unwrap());
@@ -115,7 +115,7 @@ fn what_cannot_be_deployed() {
         "
         ---
         error: this is a core WebAssembly module, not a component (invalid-component)
-        hint: rebuild the project with `indelible build`, which uses the SDK of this version
+        hint: `indelible sdk` gives the project the SDK of this version; then build it again
         ",
     );
     let other = r#"(component
@@ -127,8 +127,8 @@ fn what_cannot_be_deployed() {
         "
         ---
         error: the component was built for version 0.2.0 of the SDK's contract, but this server \
-        supports 0.1: rebuild it with `indelible build` and the `sdk` folder that this version's `indelible new` writes (invalid-component)
-        hint: rebuild the project with `indelible build`, which uses the SDK of this version
+        supports 0.1: give its project the SDK of this version with `indelible sdk`, and build it again (invalid-component)
+        hint: `indelible sdk` gives the project the SDK of this version; then build it again
         ",
     );
     // A million instances, in some hundred bytes.
@@ -142,7 +142,7 @@ fn what_cannot_be_deployed() {
         ---
         error: the component exceeds a limit: \
         it has 5 or more levels of components within each other; at most 4 are allowed: build it with `indelible build`, or compose it of fewer components (invalid-component)
-        hint: rebuild the project with `indelible build`, which uses the SDK of this version
+        hint: `indelible sdk` gives the project the SDK of this version; then build it again
         ",
     );
     user.run(&["deploy", "absent.wasm"]).check(

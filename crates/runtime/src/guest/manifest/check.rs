@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use indelible_journal::{Backoff, FunctionName, Micros, RetryBound, RetryClass, RetryPolicy};
+use indelible_execution::policy;
+use indelible_journal::{FunctionName, RetryPolicy};
 use serde::de::IgnoredAny;
 
 use super::super::bounds::cut;
@@ -25,9 +26,6 @@ const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 /// How long a whole manifest may be, in bytes: it is kept in memory for each version that is in
 /// use.
 const MANIFEST_BYTES_MAX: usize = 4 << 20;
-
-/// The longest time in a policy: a longer one is more likely a wrong unit than meant.
-const TIME_MAX: Micros = Micros::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// Checks a guest's description of itself.
 pub(in super::super) fn check(functions: Vec<wire::Function>) -> Result<Manifest, ManifestError> {
@@ -67,21 +65,7 @@ fn size(function: &FunctionSpec) -> usize {
 fn function(function: wire::Function) -> Result<FunctionSpec, ManifestError> {
     let wire::Function { name, description, persist, idem, retry_policy, .. } = function;
     let name = self::name(&name)?;
-    let policy = RetryPolicy {
-        class: match (persist, idem) {
-            (true, false) => RetryClass::PERSIST,
-            (true, true) => RetryClass::PERSIST_IDEM,
-            (false, false) => RetryClass::VOLATILE,
-            (false, true) => RetryClass::VOLATILE_IDEM,
-        },
-        bound: retry_policy.retries_max.map_or(RetryBound::Unbounded, RetryBound::Bounded),
-        backoff: Backoff {
-            base: Micros::new(retry_policy.backoff_base),
-            cap: Micros::new(retry_policy.backoff_cap),
-        },
-        deadline: retry_policy.deadline.map(Micros::new),
-        ..RetryPolicy::default()
-    };
+    let policy = policy::Retries::from(retry_policy).of_function(policy::class(persist, idem));
     spec(name, description, policy, function.input_schema, function.output_schema)
 }
 
@@ -97,7 +81,7 @@ pub(super) fn spec(
         if description.len() > DESCRIPTION_BYTES_MAX {
             return Err(too_long("description", description.len(), DESCRIPTION_BYTES_MAX));
         }
-        check_policy(&policy)?;
+        policy::check(&policy)?;
         Ok((schema("input", input_schema)?, schema("output", output_schema)?))
     })();
     match checked {
@@ -124,26 +108,6 @@ pub(super) fn name(name: &str) -> Result<FunctionName, ManifestError> {
     };
     let name = cut(name.escape_debug().to_string(), NAME_BYTES_MAX);
     Err(ManifestError::Name { name, problem })
-}
-
-pub(in super::super) fn check_policy(policy: &RetryPolicy) -> Result<(), String> {
-    let Backoff { base, cap } = policy.backoff;
-    if cap < base {
-        return Err(format!("its backoff grows from {base} to {cap}: the cap is below the base"));
-    }
-    if base == Micros::ZERO && policy.bound == RetryBound::Unbounded {
-        return Err("its retries have neither a limit nor a delay".into());
-    }
-    if policy.deadline == Some(Micros::ZERO) {
-        return Err("its deadline must be above zero".into());
-    }
-    let settle = policy.reconciler.as_ref().map(|reconciler| reconciler.settle);
-    match [Some(cap), policy.deadline, settle].into_iter().flatten().find(|time| *time > TIME_MAX) {
-        Some(time) => {
-            Err(format!("{time} in its retry policy is too long; times are in microseconds"))
-        }
-        None => Ok(()),
-    }
 }
 
 fn schema(which: &str, schema: Option<String>) -> Result<Option<Arc<str>>, String> {

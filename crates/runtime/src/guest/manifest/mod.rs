@@ -8,7 +8,7 @@ use std::sync::Arc;
 use indelible_journal::{FunctionName, RetryPolicy};
 use indelible_records::manifests;
 
-pub(super) use check::{check, check_policy};
+pub(super) use check::check;
 pub use indelible_records::manifests::MANIFEST_VERSION;
 
 /// The functions of a component; at least one, each name once, in the order of their names.
