@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub enum Code {
     /// The request makes no sense: its body, its query, an id or a header.
     MalformedRequest,
+    /// The input does not fit the function. Nothing was started, and the key is not used up.
+    InvalidInput,
     /// The request has an idempotency key and an operation id.
     KeyAndOperationId,
     /// The operation id carries a time that has not come.
@@ -46,6 +48,8 @@ pub enum Code {
     Ambiguous,
     /// The execution is not in a state in which this can be done.
     WrongState,
+    /// The new version would break callers of functions that are in use.
+    BreakingChange,
     /// The operation id is unknown, and older than operations are remembered.
     Expired,
     /// The body is larger than it may be.
@@ -91,8 +95,9 @@ struct CodeText {
 
 impl Code {
     /// All codes, by status.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::MalformedRequest,
+        Self::InvalidInput,
         Self::KeyAndOperationId,
         Self::OperationIdFromTheFuture,
         Self::Unauthenticated,
@@ -109,6 +114,7 @@ impl Code {
         Self::Conflict,
         Self::Ambiguous,
         Self::WrongState,
+        Self::BreakingChange,
         Self::Expired,
         Self::PayloadTooLarge,
         Self::UnsupportedMediaType,
@@ -133,6 +139,13 @@ impl Code {
                 retryable: false,
                 title: "The request is malformed",
                 page: include_str!("../../../docs/errors/malformed-request.md"),
+            },
+            Self::InvalidInput => CodeText {
+                text: "invalid-input",
+                status: 400,
+                retryable: false,
+                title: "The input does not fit the function",
+                page: include_str!("../../../docs/errors/invalid-input.md"),
             },
             Self::KeyAndOperationId => CodeText {
                 text: "key-and-operation-id",
@@ -245,6 +258,13 @@ impl Code {
                 retryable: false,
                 title: "The current state does not allow this",
                 page: include_str!("../../../docs/errors/wrong-state.md"),
+            },
+            Self::BreakingChange => CodeText {
+                text: "breaking-change",
+                status: 409,
+                retryable: false,
+                title: "Functions that are in use would break",
+                page: include_str!("../../../docs/errors/breaking-change.md"),
             },
             Self::Expired => CodeText {
                 text: "expired",

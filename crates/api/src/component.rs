@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +24,32 @@ pub struct Version {
     pub digest: String,
     /// When it was deployed under this name for the first time.
     pub deployed_at: String,
+    /// How many of its executions are not over, roots and children of all namespaces. A list of
+    /// components leaves it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<u64>,
+    /// Whether there may be more: a bounded number of executions is looked at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unfinished_more: bool,
+}
+
+/// Which version to make the active one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Activate {
+    /// The digest of a version that was deployed under the name.
+    pub digest: String,
+}
+
+/// A version that was made the active one. It is durable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Activated {
+    /// The component.
+    pub name: String,
+    /// Its active version.
+    pub digest: String,
+    /// What it can do.
+    pub functions: Vec<Function>,
 }
 
 /// A function of a component.
@@ -32,10 +59,20 @@ pub struct Function {
     pub component: String,
     /// Its name.
     pub name: String,
+    /// What it does, for people. Not there if it is empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
     /// Whether its executions survive a crash; if not, they are in memory alone.
     pub persist: bool,
     /// Whether doing it twice does no harm.
     pub idem: bool,
+    /// The JSON Schema of its input, if it has one: several arguments are an array. A list of
+    /// components and the answer to a deployment leave schemas out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Value>,
+    /// The JSON Schema of what it returns, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
 }
 
 /// All components.

@@ -7,7 +7,10 @@ use clap::Command;
 /// Commands by group. A command that is in no group is listed last.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Begin", &["demo", "new", "build", "sdk", "run", "serve"]),
-    ("Use a server", &["deploy", "call", "start", "signal", "cancel", "functions", "components"]),
+    (
+        "Use a server",
+        &["deploy", "call", "start", "signal", "cancel", "functions", "components", "activate"],
+    ),
     ("Look", &["ps", "show", "tree", "journal", "logs"]),
     ("Decide", &["unresolved", "resolve", "release", "fail"]),
     ("Look after a server", &["context", "token", "audit", "retention", "store", "bench"]),

@@ -35,7 +35,32 @@ impl FromStr for Input {
     }
 }
 
+/// For a function that refuses an input which is no array.
+pub(crate) const ARRAY_HINT: &str = "several arguments are one JSON array, as in '[\"card 1\", 500]'; \
+     `indelible functions` shows what it takes; nothing was started";
+
 impl Input {
+    /// The JSON, as it was given; `more` is what followed it on the command line, which is a mistake.
+    pub(crate) fn read_alone(&self, more: &[String]) -> Result<Box<RawValue>, Failure> {
+        if more.is_empty() {
+            return self.read();
+        }
+        let failure = Failure::new("the input is one JSON value, and several were given");
+        let one = |text: &String| match serde_json::from_str::<&RawValue>(text) {
+            Ok(json) => json.get().to_owned(),
+            Err(_) => serde_json::Value::from(text.as_str()).to_string(),
+        };
+        let failure = match self {
+            Self::Text(first) => {
+                let all: Vec<String> = [first].into_iter().chain(more).map(one).collect();
+                let all = all.join(", ");
+                failure.hint(format!("several arguments are an array: '[{all}]'; nothing was sent"))
+            }
+            Self::File(_) | Self::Stdin => failure.hint("nothing was sent"),
+        };
+        Err(failure.exit(Exit::Usage))
+    }
+
     /// The JSON, as it was given.
     pub(crate) fn read(&self) -> Result<Box<RawValue>, Failure> {
         let unreadable = |what: &str, error: io::Error| {
@@ -95,6 +120,19 @@ mod tests {
         assert_eq!(parse("-"), Input::Stdin);
         assert_eq!(parse("@a b.json"), Input::File("a b.json".into()));
         assert_eq!(parse("-1"), Input::Text("-1".to_owned()));
+    }
+
+    /// Who takes arguments for words is shown the array.
+    #[test]
+    fn words_are_refused() {
+        let more = ["500".to_owned(), "a b".to_owned()];
+        let refused = |input: &str, more: &[String]| {
+            let read = input.parse::<Input>().unwrap().read_alone(more);
+            read.map_err(|failure| failure.to_string()).map(|json| json.get().to_owned())
+        };
+        assert_eq!(refused("500", &[]).unwrap(), "500");
+        assert!(refused("card", &more).unwrap_err().contains(r#"'["card", 500, "a b"]'"#));
+        assert!(refused("@file", &more).unwrap_err().contains("several were given"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use http::Method;
 use indelible_api::access::{CreatedToken, NewToken, Token};
-use indelible_api::component::Deployed;
+use indelible_api::component::{Activate, Activated, Deployed};
 use indelible_api::control::{Cancelling, ConfirmClock, Delivered, Done, Reason};
 use indelible_api::unresolved::{Resolution, Resolve};
 use serde::Serialize;
@@ -29,6 +29,24 @@ pub struct Command<T> {
     request: Result<Request, Invalid>,
     key: Option<String>,
     answer: PhantomData<fn() -> T>,
+}
+
+/// What happens to a change of a component's active version that breaks functions in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfBreaking {
+    /// It is refused.
+    Refuse,
+    /// It is made, and the audit record says so.
+    Proceed,
+}
+
+impl IfBreaking {
+    fn query(self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Refuse => Vec::new(),
+            Self::Proceed => vec![("force", "true".to_owned())],
+        }
+    }
 }
 
 impl<T> fmt::Debug for Command<T> {
@@ -112,14 +130,40 @@ impl Client {
         self.post(&["retention", "clock", "confirm"], &body)
     }
 
-    /// Deploys a component: its bytes, as a build leaves them.
+    /// Deploys a component: its bytes, as a build leaves them. Refused if functions that are in use
+    /// would break.
     pub fn deploy(&self, component: &str, bytes: impl Into<Bytes>) -> Command<Deployed> {
-        let uri = self.uri(&["components", component], &[]);
+        self.deploy_with(component, bytes, IfBreaking::Refuse)
+    }
+
+    /// The same, and what happens if functions that are in use would break.
+    pub fn deploy_with(
+        &self,
+        component: &str,
+        bytes: impl Into<Bytes>,
+        if_breaking: IfBreaking,
+    ) -> Command<Deployed> {
+        let uri = self.uri(&["components", component], &if_breaking.query());
         let request = uri.map(|uri| {
             let mut request = Request::change(Method::PUT, uri).wasm(bytes.into());
             request.timeout = Some(self.inner.timeouts.deploy);
             request
         });
+        self.command(request)
+    }
+
+    /// Makes an earlier version of a component the one that new calls use. `digest` is the whole
+    /// digest of the version.
+    pub fn activate(
+        &self,
+        component: &str,
+        digest: &str,
+        if_breaking: IfBreaking,
+    ) -> Command<Activated> {
+        let activate = Activate { digest: digest.to_owned() };
+        let uri = self.uri(&["components", component, "activate"], &if_breaking.query());
+        let request =
+            uri.and_then(|uri| Ok(Request::change(Method::POST, uri).json(body(&activate)?)));
         self.command(request)
     }
 

@@ -70,7 +70,7 @@ pub use backup::Backup;
 pub use builder::{ANSWER_BYTES_MAX, Builder, Timeouts};
 pub use call::{Function, IfInFlight, Invocation, ToCall, ToStart};
 pub use client::Client;
-pub use command::Command;
+pub use command::{Command, IfBreaking};
 pub use error::{
     BuildError, CallError, Cause, Error, FunctionError, InFlight, Invalid, Lost, Malformed,
     StartError,

@@ -84,10 +84,11 @@ pub use component::{
     COMPONENT_NAME_BYTES_MAX, ComponentError, ComponentName, ComponentNameError, Version,
 };
 pub use engine::{
-    AUDIT_PAGE_MAX, Attribution, ControlError, DeployRefused, Deployment, EVENTS_PAGE_BYTES_MAX,
-    EVENTS_PAGE_MAX, Engine, EngineError, EventsPage, KeyUse, LaneRead, OpenError, PersonDecision,
-    REASON_BYTES_MAX, Readings, Reads, Receipt, Start, StartRefused, StartedExecution, Submission,
-    TREE_PAGE_MAX, TreePage, Verdict, World,
+    AUDIT_PAGE_MAX, Activation, Attribution, BreakingChange, ContractChange, ControlError, Count,
+    DeployRefused, Deployment, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, Engine, EngineError,
+    EventsPage, IfBreaking, KeyUse, LaneRead, OpenError, PersonDecision, REASON_BYTES_MAX,
+    Readings, Reads, Receipt, Start, StartRefused, StartedExecution, Submission, TREE_PAGE_MAX,
+    TreePage, Verdict, World,
 };
 pub use followers::Follow;
 pub use indelible_execution::input::{CommandRefusal, Resolution};
@@ -105,6 +106,8 @@ pub use indelible_records::idempotency_keys::CancelOutcome;
 pub use indelible_records::listing::{Cursor, CursorError, Filter, Listing};
 /// How long finished trees are kept.
 pub use indelible_records::retention::Retention;
+/// What is wrong with an input.
+pub use indelible_schema::Problem as InputProblem;
 pub use options::{Options, Ownership, Pace, Parking, ParkingBounds};
 pub use reader::{Lane, LaneReadings};
 pub use retention::{GoneReadings, interval as retention_interval};

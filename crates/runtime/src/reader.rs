@@ -2,7 +2,7 @@
 //! neither a connection's thread nor a worker waits for the store because of them.
 //!
 //! Each read belongs to a lane. Look-ups, of a row or two, have their own threads: they wait for no
-//! page. The other lanes share theirs and take turns, one piece of work each, so a thousand streams
+//! page. So have checks of inputs, which read nothing but take time. The other lanes share theirs and take turns, one piece of work each, so a thousand streams
 //! hold up a list by one piece, not by a thousand. Those threads have a lower priority than the
 //! rest of the process: when processors are short, calls come before lists, views and streams.
 //!
@@ -30,27 +30,37 @@ pub enum Lane {
     Lists,
     /// The next piece of a stream of events.
     Streams,
+    /// The input of a call, which may take long to check.
+    Inputs,
 }
 
 impl Lane {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Lookups, Self::Views, Self::Lists, Self::Streams];
+    pub const ALL: [Self; 5] =
+        [Self::Lookups, Self::Views, Self::Lists, Self::Streams, Self::Inputs];
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        ["lookups", "views", "lists", "streams"][self as usize]
+        ["lookups", "views", "lists", "streams", "inputs"][self as usize]
     }
 }
 
 /// The pools of threads: each has a name, and lanes that take turns.
-pub(crate) const POOLS: [(&str, &[Lane]); 2] =
-    [("lookups", &[Lane::Lookups]), ("pages", &[Lane::Views, Lane::Lists, Lane::Streams])];
+pub(crate) const POOLS: [(&str, &[Lane]); 3] = [
+    ("lookups", &[Lane::Lookups]),
+    ("pages", &[Lane::Views, Lane::Lists, Lane::Streams]),
+    ("inputs", &[Lane::Inputs]),
+];
 
 /// The pool with the lower priority.
 const PAGES: usize = 1;
 
 fn pool_of(lane: Lane) -> usize {
-    if lane == Lane::Lookups { 0 } else { PAGES }
+    match lane {
+        Lane::Lookups => 0,
+        Lane::Views | Lane::Lists | Lane::Streams => PAGES,
+        Lane::Inputs => 2,
+    }
 }
 
 /// The nice value of the pages' threads: while other threads have work, they get about a tenth of a
@@ -114,8 +124,8 @@ impl Reader {
             let max = match lane {
                 // Nothing is queued.
                 _ if !threaded => usize::MAX,
-                // Each belongs to a caller that other bounds have admitted, and takes microseconds.
-                Lane::Lookups => options.callers_waiting_max,
+                // Each belongs to a caller that other bounds have admitted.
+                Lane::Lookups | Lane::Inputs => options.callers_waiting_max,
                 Lane::Views | Lane::Lists | Lane::Streams => options.reads_waiting_max,
             };
             let max = max.clamp(1, Semaphore::MAX_PERMITS);

@@ -24,6 +24,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStr
     let doc = quote!(#[doc = #doc]);
     let (vis, own) = (&item.vis, signature::Component::Own);
     let caller = signature::caller(&doc, vis, name, &arguments, &promised, &callee, own);
+    let schemas = schemas(&options, &arguments, &promised);
     let definition = definition(&options, &callee, &description);
     let run = run(&item, &callee, &arguments, fallible);
     let span = name.span();
@@ -39,7 +40,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStr
         #caller
         impl ::indelible_sdk::__private::Function for #name {
             const DEFINITION: ::indelible_sdk::__private::Definition =
-                ::indelible_sdk::__private::Definition { #definition run: #run };
+                ::indelible_sdk::__private::Definition { #definition #schemas run: #run };
         }
         #listed
     })
@@ -89,8 +90,6 @@ fn definition(options: &Options, name: &str, description: &str) -> TokenStream {
     let persist = !volatile;
     let retries = option(retries_max.as_ref());
     let deadline = option(deadline.as_ref());
-    let input_schema = option(options.input_schema.as_ref());
-    let output_schema = option(options.output_schema.as_ref());
     quote! {
         name: #name,
         description: #description,
@@ -100,9 +99,34 @@ fn definition(options: &Options, name: &str, description: &str) -> TokenStream {
         backoff_base: #base,
         backoff_cap: #cap,
         deadline: #deadline,
-        input_schema: #input_schema,
-        output_schema: #output_schema,
     }
+}
+
+/// Closures that make the schemas: those of the options, or those of the types. A function has none
+/// of a type that lacks `JsonSchema`.
+fn schemas(options: &Options, arguments: &[Argument], promised: &TokenStream) -> TokenStream {
+    let given =
+        |text: &Expr| quote!(|| ::core::option::Option::Some(::std::string::String::from(#text)));
+    let made = |made: TokenStream| {
+        quote!(|| {
+            #[allow(unused_imports)]
+            use ::indelible_sdk::__private::NoSchemas as _;
+            #made
+        })
+    };
+    let input = options.input_schema.as_ref().map_or_else(
+        || {
+            let names = arguments.iter().map(Argument::shown);
+            let taken = signature::taken(arguments);
+            made(quote!(<::indelible_sdk::__private::SchemasOf<#taken>>::input(&[#(#names),*])))
+        },
+        given,
+    );
+    let output = options.output_schema.as_ref().map_or_else(
+        || made(quote!(<::indelible_sdk::__private::SchemasOf<#promised>>::output())),
+        given,
+    );
+    quote!(input_schema: #input, output_schema: #output,)
 }
 
 fn option<T: quote::ToTokens>(value: Option<T>) -> TokenStream {
@@ -115,7 +139,7 @@ fn option<T: quote::ToTokens>(value: Option<T>) -> TokenStream {
 /// A closure that decodes the arguments, runs the function and encodes what it returned.
 fn run(item: &ItemFn, callee: &str, arguments: &[Argument], fallible: bool) -> TokenStream {
     let name = &item.sig.ident;
-    let list: Vec<String> = arguments.iter().map(|argument| argument.name.to_string()).collect();
+    let list: Vec<String> = arguments.iter().map(Argument::shown).collect();
     let shown = format!("{callee}({})", list.join(", "));
     // Names of our own: an argument may be called like the function.
     let locals: Vec<_> =
@@ -123,13 +147,11 @@ fn run(item: &ItemFn, callee: &str, arguments: &[Argument], fallible: bool) -> T
     let passed = arguments.iter().zip(&locals).map(|(argument, local)| {
         if argument.by_reference { quote!(&#local) } else { quote!(#local) }
     });
-    let (pattern, types) = match arguments {
-        [] => (quote!(()), quote!(())),
-        [Argument { owned, .. }] => (quote!(#(#locals)*), quote!(#owned)),
-        several => {
-            let types = several.iter().map(|argument| &argument.owned);
-            (quote!((#(#locals),*)), quote!((#(#types),*)))
-        }
+    let types = signature::taken(arguments);
+    let pattern = match arguments {
+        [] => quote!(()),
+        [_] => quote!(#(#locals)*),
+        _ => quote!((#(#locals),*)),
     };
     // Errors about a type are shown where it stands.
     let span = item.sig.inputs.span();

@@ -20,7 +20,7 @@ use proc_macro::TokenStream;
 /// | `backoff = "1s..60s"` | the wait before the first retry, doubled for each further one, and its limit |
 /// | `deadline = "10m"` | for how long after its start a call is tried again |
 /// | `name = "charge-card"` | its name for callers, if it is not that of the Rust function |
-/// | `input_schema = "…"`, `output_schema = "…"` | JSON schemas |
+/// | `input_schema = "…"`, `output_schema = "…"` | JSON schemas, in place of those of the types |
 ///
 /// Durations are numbers with `us`, `ms`, `s`, `m`, `h` or `d`. The doc comment becomes the
 /// function's description.

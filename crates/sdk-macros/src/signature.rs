@@ -24,6 +24,13 @@ pub(crate) struct Argument {
     pub(crate) by_reference: bool,
 }
 
+impl Argument {
+    /// Its name, for people.
+    pub(crate) fn shown(&self) -> String {
+        self.name.to_string().replace("r#", "")
+    }
+}
+
 pub(crate) fn arguments(inputs: &Punctuated<FnArg, Token![,]>) -> Result<Vec<Argument>> {
     inputs.iter().map(argument).collect()
 }
@@ -80,6 +87,18 @@ pub(crate) fn output(output: &ReturnType) -> Result<(TokenStream, bool)> {
             Err(Error::new(ty.span(), "name the type: the journal needs a concrete one"))
         }
         ty => Ok((quote!(#ty), false)),
+    }
+}
+
+/// The type that is decoded for a call: the counterpart of [`encoded`].
+pub(crate) fn taken(arguments: &[Argument]) -> TokenStream {
+    match arguments {
+        [] => quote!(()),
+        [Argument { owned, .. }] => quote!(#owned),
+        several => {
+            let types = several.iter().map(|argument| &argument.owned);
+            quote!((#(#types),*))
+        }
     }
 }
 

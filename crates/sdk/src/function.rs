@@ -27,10 +27,10 @@ pub struct Definition {
     pub backoff_cap: u64,
     /// For how long after its start a call is tried again, in microseconds.
     pub deadline: Option<u64>,
-    /// A JSON schema of its input.
-    pub input_schema: Option<&'static str>,
-    /// A JSON schema of what it returns.
-    pub output_schema: Option<&'static str>,
+    /// Makes the JSON schema of its input.
+    pub input_schema: fn() -> Option<String>,
+    /// Makes the JSON schema of what it returns.
+    pub output_schema: fn() -> Option<String>,
     /// Runs it.
     pub run: fn(Payload) -> Result<Payload, Failure>,
 }
@@ -168,8 +168,8 @@ fn describe_one(function: &Definition) -> bindings::Function {
             backoff_cap: function.backoff_cap,
             deadline: function.deadline,
         },
-        input_schema: function.input_schema.map(str::to_owned),
-        output_schema: function.output_schema.map(str::to_owned),
+        input_schema: (function.input_schema)(),
+        output_schema: (function.output_schema)(),
     }
 }
 

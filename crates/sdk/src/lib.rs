@@ -98,6 +98,7 @@ mod payload;
 mod promise;
 mod random;
 mod rt;
+mod schema;
 mod select;
 mod several;
 mod signal;
@@ -106,6 +107,7 @@ pub mod testing;
 mod time;
 
 pub use indelible_sdk_macros::{function, remote};
+pub use schemars::{self, JsonSchema};
 
 pub use crate::context::{Context, context};
 pub use crate::error::{Error, ErrorKind, Failure, IntoFailure};
@@ -123,6 +125,8 @@ pub use crate::time::{Timestamp, now, sleep, timer};
 pub mod prelude {
     pub use std::time::Duration;
 
+    /// The crate itself too: what `#[derive(JsonSchema)]` makes names it.
+    pub use schemars::{self, JsonSchema};
     pub use serde::{Deserialize, Serialize};
 
     pub use crate::{
@@ -139,5 +143,6 @@ pub mod __private {
         Definition, Fallible, Function, Listed, arguments, describe, outcome, run,
     };
     pub use crate::promise::call_own;
+    pub use crate::schema::{NoSchemas, SchemasOf};
     pub use crate::select::{Either, first};
 }

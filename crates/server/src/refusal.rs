@@ -62,6 +62,7 @@ impl State {
             StartRefused::NoComponent(_) => Code::NoSuchComponent,
             StartRefused::NoFunction { .. } => Code::NoSuchFunction,
             StartRefused::TooLarge { .. } => Code::PayloadTooLarge,
+            StartRefused::InvalidInput { .. } => Code::InvalidInput,
             StartRefused::Conflict => Code::Conflict,
             StartRefused::Expired => Code::Expired,
             StartRefused::FromTheFuture => Code::OperationIdFromTheFuture,
@@ -131,6 +132,13 @@ impl State {
                 Problem::new(Code::InvalidComponent, detail)
             }
             DeployRefused::Mismatch => Problem::new(Code::Mismatch, refused.to_string()),
+            DeployRefused::NoComponent(_) => {
+                Problem::new(Code::NoSuchComponent, refused.to_string())
+            }
+            DeployRefused::NoVersion { .. } => Problem::new(Code::NotFound, refused.to_string()),
+            DeployRefused::Breaking { .. } => {
+                Problem::new(Code::BreakingChange, refused.to_string())
+            }
             DeployRefused::Engine(error) => self.engine_error(error),
             other => Problem::new(Code::Internal, other.to_string()),
         }

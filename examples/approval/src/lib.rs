@@ -3,7 +3,7 @@
 use indelible_sdk::prelude::*;
 
 /// What an employee wants to spend.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Expense {
     who: String,
     cents: u64,
@@ -12,7 +12,7 @@ struct Expense {
 }
 
 /// What the signal `decision` carries.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Decision {
     by: String,
     approved: bool,

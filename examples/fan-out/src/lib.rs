@@ -3,7 +3,7 @@
 use indelible_sdk::prelude::*;
 
 /// What came of all the work.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 struct Summary {
     done: u64,
     longest: u64,

@@ -4,7 +4,7 @@
 use indelible_sdk::prelude::*;
 
 /// What is ordered.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 struct Order {
     id: String,
     item: String,

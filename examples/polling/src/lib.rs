@@ -6,7 +6,7 @@ use indelible_sdk::prelude::*;
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Where a job stands.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 enum Status {
     Running,
     Done,

@@ -12,7 +12,7 @@ const FIRST: Duration = Duration::from_millis(100);
 const MOST: Duration = Duration::from_millis(300);
 
 /// What is ordered, and who takes the money.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Order {
     id: String,
     item: String,
@@ -22,7 +22,7 @@ struct Order {
 }
 
 /// What the payment service is asked for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Charge<'a> {
     order: &'a str,
     cents: u64,

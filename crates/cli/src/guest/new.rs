@@ -18,7 +18,7 @@ use super::files::{self, File};
 const NAME_BYTES_MAX: usize = 64;
 
 /// Names that cargo or rustc would refuse, or take for something else.
-const TAKEN: [&str; 13] = [
+const TAKEN: [&str; 14] = [
     "alloc",
     "core",
     "indelible-sdk",
@@ -26,6 +26,7 @@ const TAKEN: [&str; 13] = [
     "proc-macro",
     "proc-macro2",
     "quote",
+    "schemars",
     "sdk",
     "serde",
     "serde-json",

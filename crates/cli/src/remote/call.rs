@@ -12,12 +12,12 @@ use tokio::time::Instant;
 
 use super::connection::{Connection, Remote};
 use super::errors::{Explained as _, ServerRequest, short};
-use super::function::{ComponentFunction, FunctionRef, no_such};
+use super::function::{ComponentFunction, FunctionRef, is_misfit, no_such};
 use super::interrupt::{Interrupted, Interrupts, unanswered};
 use super::labels::Labels;
 use super::name::{Name, flag};
 use crate::failure::{CommandEnd, Exit, Failure};
-use crate::input::Input;
+use crate::input::{ARRAY_HINT, Input};
 use crate::outcome::{Document, End, Returned};
 use crate::print;
 
@@ -51,6 +51,9 @@ pub(crate) struct Call {
     /// an array
     #[arg(default_value = "null")]
     input: Input,
+    /// What users add who take arguments for words: it is refused with a hint
+    #[arg(hide = true)]
+    more: Vec<String>,
     #[command(flatten)]
     name: Name,
     #[command(flatten)]
@@ -70,7 +73,7 @@ const QUIET: Duration = Duration::from_secs(1);
 
 impl Call {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<CommandEnd, Failure> {
-        let input = self.input.read()?;
+        let input = self.input.read_alone(&self.more)?;
         let remote = self.connection.connect()?;
         let found = remote.function(&self.function)?;
         match remote.wait(self.reply(&remote, &found, &input)) {
@@ -87,7 +90,7 @@ impl Call {
                 }
                 Ok(CommandEnd::Well)
             }
-            Err(ended) => self.ended(ended, &remote, &found, out).map(CommandEnd::Wrong),
+            Err(ended) => self.ended(ended, &remote, &found, &input, out).map(CommandEnd::Wrong),
         }
     }
 
@@ -97,6 +100,7 @@ impl Call {
         ended: NoReply,
         remote: &Remote,
         found: &ComponentFunction,
+        input: &RawValue,
         out: &mut impl Write,
     ) -> Result<Failure, Failure> {
         let document = match &ended {
@@ -117,6 +121,9 @@ impl Call {
             NoReply::Call(error) => match *error {
                 CallError::Refused(problem) if no_such(problem.code) => {
                     remote.no_such_function(problem, found)
+                }
+                CallError::Refused(problem) if is_misfit(&problem, input) => {
+                    CallError::<()>::Refused(problem).explain(&remote.at).hint(ARRAY_HINT)
                 }
                 error => error.explain(&remote.at),
             },

@@ -71,7 +71,12 @@ fn versions(component: &Component) -> String {
     for version in component.versions.iter().rev() {
         let active = if version.digest == component.active { "  active" } else { "" };
         let (digest, at) = (plain(&short(&version.digest)), plain(&version.deployed_at));
-        text.push_str(&format!("{digest}  deployed {at}{active}\n"));
+        let more = if version.unfinished_more { "+" } else { "" };
+        let unfinished = match version.unfinished {
+            None => String::new(),
+            Some(count) => format!("  {count}{more} unfinished"),
+        };
+        text.push_str(&format!("{digest}  deployed {at}{active}{unfinished}\n"));
     }
     for line in table(&component.functions).lines() {
         text.push_str(&format!("  {line}\n"));
@@ -91,12 +96,17 @@ mod tests {
         let version = |letter: &str, deployed_at: &str| Version {
             digest: letter.repeat(64),
             deployed_at: deployed_at.to_owned(),
+            unfinished: Some(if letter == "a" { 0 } else { 7 }),
+            unfinished_more: letter == "b",
         };
         let function = |name: &str, persist, idem| Function {
             component: "shop".to_owned(),
             name: name.to_owned(),
+            description: String::new(),
             persist,
             idem,
+            input_schema: None,
+            output_schema: None,
         };
         let component = Component {
             name: "shop".to_owned(),
@@ -109,8 +119,8 @@ mod tests {
         };
         assert_eq!(
             versions(&component),
-            "bbbbbbbb  deployed 2026-02-01T00:00:00Z\n\
-             aaaaaaaa  deployed 2026-01-01T00:00:00Z  active\n  \
+            "bbbbbbbb  deployed 2026-02-01T00:00:00Z  7+ unfinished\n\
+             aaaaaaaa  deployed 2026-01-01T00:00:00Z  active  0 unfinished\n  \
              shop/order  persist\n  shop/ls     volatile  idem\n"
         );
         assert_eq!(
@@ -123,7 +133,8 @@ mod tests {
     #[test]
     fn what_a_server_says_is_harmless() {
         let hostile = "\u{1b}[2J\u{202e}";
-        let version = Version { digest: hostile.to_owned(), deployed_at: hostile.to_owned() };
+        let (digest, deployed_at) = (hostile.to_owned(), hostile.to_owned());
+        let version = Version { digest, deployed_at, unfinished: None, unfinished_more: false };
         let component = Component {
             name: hostile.to_owned(),
             active: hostile.to_owned(),

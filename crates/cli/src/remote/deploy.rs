@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 
 use clap::Args;
+use indelible_client::IfBreaking;
 use indelible_runtime::ComponentName;
 
 use super::connection::Server;
@@ -14,7 +15,9 @@ use crate::print::{self, plain};
 
 const HELP: &str = "\
 PATH is a component, or the folder of a project, which is built first. New calls use the new
-version; executions that have begun continue with the version that they began with.
+version; executions that have begun continue with the version that they began with. A version
+that lacks or incompatibly changes a function that is in use is refused unless --force is given;
+`indelible activate` goes back to an earlier version.
 
 Examples:
   indelible deploy my-shop
@@ -29,6 +32,9 @@ pub(crate) struct Deploy {
     /// What to call it; the name of its file, if not given
     #[arg(long)]
     name: Option<String>,
+    /// Go on although functions that are in use would break
+    #[arg(long)]
+    force: bool,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -51,7 +57,8 @@ impl Deploy {
             let (kib, server) = (bytes.len().div_ceil(1024), &remote.at);
             print::tell(&format!("sending {name} ({kib} KiB) to {server}, which compiles it"));
         }
-        let deployed = remote.run(remote.client.deploy(&name, bytes))?;
+        let if_breaking = if_breaking(self.force);
+        let deployed = remote.run(remote.client.deploy_with(&name, bytes, if_breaking))?;
         if self.json {
             return print::object(&deployed, out);
         }
@@ -68,6 +75,10 @@ impl Deploy {
         }
         Ok(())
     }
+}
+
+pub(super) fn if_breaking(force: bool) -> IfBreaking {
+    if force { IfBreaking::Proceed } else { IfBreaking::Refuse }
 }
 
 fn check(name: &str) -> Result<(), Failure> {

@@ -172,6 +172,16 @@ fn refused(problem: &Problem, asked: &ServerRequest) -> Failure {
                 .to_owned(),
         },
         Code::NoSuchComponent => "`indelible components` lists what is deployed".to_owned(),
+        Code::BreakingChange => {
+            "`indelible components COMPONENT` shows which versions are in use; \
+             --force goes on all the same; nothing was changed"
+                .to_owned()
+        }
+        Code::InvalidInput => {
+            "`indelible functions` shows what it takes; nothing was started, and \
+             the key is not used up"
+                .to_owned()
+        }
         Code::NoSuchFunction => "`indelible functions` lists what can be called".to_owned(),
         Code::NotFound => {
             "`indelible ps` lists executions; choose another namespace with --namespace".to_owned()

@@ -5,6 +5,8 @@ use std::str::FromStr;
 use indelible_client::api::component::Function;
 use indelible_client::api::{Code, Problem};
 
+use serde_json::value::RawValue;
+
 use super::connection::Remote;
 use super::errors::Explained as _;
 use crate::failure::Failure;
@@ -91,6 +93,11 @@ pub(super) fn no_such(code: Code) -> bool {
     matches!(code, Code::NoSuchComponent | Code::NoSuchFunction)
 }
 
+/// Whether a function refused an input that is no array, where it may want one.
+pub(super) fn is_misfit(problem: &Problem, input: &RawValue) -> bool {
+    problem.code == Code::InvalidInput && !input.get().starts_with('[')
+}
+
 /// The function's name as calls have it.
 fn whole(function: &Function) -> String {
     format!("{}/{}", function.component, function.name)
@@ -139,7 +146,9 @@ mod tests {
         let function = |name: &&str| {
             let (component, name) = name.split_once('/').unwrap();
             let (component, name) = (component.to_owned(), name.to_owned());
-            Function { component, name, persist: true, idem: false }
+            let (input_schema, output_schema) = (None, None);
+            let (description, persist, idem) = (String::new(), true, false);
+            Function { component, name, description, persist, idem, input_schema, output_schema }
         };
         names.iter().map(function).collect()
     }

@@ -6,6 +6,7 @@ use clap::Args;
 use indelible_client::api::component::Function;
 
 use super::connection::Server;
+use super::signature::signature;
 use crate::failure::Failure;
 use crate::print::{self, plain};
 
@@ -36,14 +37,26 @@ impl Functions {
     }
 }
 
-/// A line for each function: its name, and how it differs from most.
+/// A line for each function, with what it takes and returns and how it differs from most, and the
+/// first line of its description.
 pub(super) fn table(all: &[Function]) -> String {
-    let name = |function: &Function| plain(&format!("{}/{}", function.component, function.name));
-    let width = all.iter().map(|function| name(function).len()).max().unwrap_or_default();
-    let line = |function: &Function| {
+    let signatures: Vec<String> = all.iter().map(|one| plain(&signature(one))).collect();
+    let width = |text: &String| text.chars().count();
+    let most = signatures.iter().map(width).filter(|width| *width <= ALIGNED_MAX).max();
+    let line = |(function, signature): (&Function, &String)| {
         let persist = if function.persist { "persist" } else { "volatile" };
         let idem = if function.idem { "  idem" } else { "" };
-        format!("{:width$}  {persist}{idem}\n", name(function))
+        let description = match function.description.lines().next() {
+            Some(first) => format!("    {}\n", plain(first)),
+            None => String::new(),
+        };
+        format!(
+            "{signature:most$}  {persist}{idem}\n{description}",
+            most = most.unwrap_or_default()
+        )
     };
-    all.iter().map(line).collect()
+    all.iter().zip(&signatures).map(line).collect()
 }
+
+/// Longer signatures stand out of the columns.
+const ALIGNED_MAX: usize = 60;

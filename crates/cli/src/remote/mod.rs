@@ -11,6 +11,7 @@
 //! - the others: a command each, or two that belong together.
 //! - `views`: commands that only look: `ps`, `show`, `tree`, `journal`.
 
+pub(crate) mod activate;
 pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod cancel;
@@ -30,6 +31,7 @@ pub(crate) mod logs;
 mod name;
 pub(crate) mod retention;
 pub(crate) mod signal;
+mod signature;
 pub(crate) mod start;
 pub(crate) mod stuck;
 mod target;

@@ -10,12 +10,12 @@ use serde_json::value::RawValue;
 use super::call::AcceptedCall;
 use super::connection::Connection;
 use super::errors::{Explained as _, short};
-use super::function::{ComponentFunction, FunctionRef, no_such};
+use super::function::{ComponentFunction, FunctionRef, is_misfit, no_such};
 use super::interrupt::{Interrupted, Interrupts, unanswered};
 use super::labels::Labels;
 use super::name::Name;
 use crate::failure::Failure;
-use crate::input::Input;
+use crate::input::{ARRAY_HINT, Input};
 use crate::print;
 
 const HELP: &str = "\
@@ -36,6 +36,9 @@ pub(crate) struct Start {
     /// an array
     #[arg(default_value = "null")]
     input: Input,
+    /// What users add who take arguments for words: it is refused with a hint
+    #[arg(hide = true)]
+    more: Vec<String>,
     #[command(flatten)]
     name: Name,
     #[command(flatten)]
@@ -49,7 +52,7 @@ pub(crate) struct Start {
 
 impl Start {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
-        let input = self.input.read()?;
+        let input = self.input.read_alone(&self.more)?;
         let remote = self.connection.connect()?;
         let found = remote.function(&self.function)?;
         let ComponentFunction { component, function } = &found;
@@ -68,7 +71,12 @@ impl Start {
             Ok(Err(StartError::Refused(problem))) if no_such(problem.code) => {
                 return Err(remote.no_such_function(problem, &found));
             }
-            Ok(Err(error)) => return Err(error.explain(&remote.at)),
+            Ok(Err(error)) => {
+                let hint =
+                    matches!(&error, StartError::Refused(problem) if is_misfit(problem, &input));
+                let failure = error.explain(&remote.at);
+                return Err(if hint { failure.hint(ARRAY_HINT) } else { failure });
+            }
             Err(Interrupted) => {
                 return Err(unanswered(
                     &identity,

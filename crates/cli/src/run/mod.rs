@@ -30,7 +30,7 @@ use self::egress::Egress;
 use self::observer::Lines;
 use crate::failure::{CommandEnd, Exit, Failure};
 use crate::guest::{Built, component};
-use crate::input::Input;
+use crate::input::{ARRAY_HINT, Input};
 use crate::outcome::{Document, End, Returned};
 use crate::print;
 use crate::screen::Screen;
@@ -74,6 +74,9 @@ pub(crate) struct Run {
     /// an array
     #[arg(default_value = "null")]
     input: Input,
+    /// What users add who take arguments for words: it is refused with a hint
+    #[arg(hide = true)]
+    more: Vec<String>,
     /// Where everything is kept
     #[arg(long, value_name = "DIR", default_value = "indelible-data")]
     data: PathBuf,
@@ -98,7 +101,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(&self, screen: Screen, out: &mut impl Write) -> Result<CommandEnd, Failure> {
-        let input = Payload::json(self.input.read()?.get().to_owned());
+        let input = Payload::json(self.input.read_alone(&self.more)?.get().to_owned());
         let Built { name, bytes } = component(&self.component)?;
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.map_err(|error| failed("start", &error))?;
@@ -154,6 +157,9 @@ impl Run {
         let started = engine.start(start).await.map_err(|error| match error {
             StartRefused::Conflict => failed("start the execution", &error)
                 .hint("give another --id, or the same component, function and input again"),
+            StartRefused::InvalidInput { .. } => {
+                failed("start the execution", &error).hint(ARRAY_HINT)
+            }
             error => failed("start the execution", &error),
         })?;
         let id = &started.execution_id;

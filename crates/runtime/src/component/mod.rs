@@ -2,6 +2,8 @@
 //!
 //! A version is a digest. It stays for ever; a name points to the one that new calls take.
 
+pub(crate) mod inputs;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +17,7 @@ use indelible_records::{components, manifests};
 use indelible_slots::Slot;
 use indelible_store::{Batch, Position, ReadError, Store, SubmitError};
 
+use self::inputs::InputSchemas;
 use crate::guest::{Deployed, Guests, LoadError, Manifest, Program};
 
 /// How many names are read at a time.
@@ -25,6 +28,8 @@ pub(crate) struct Components {
     guests: Arc<Guests>,
     known: Mutex<ComponentCatalog>,
     deploying: tokio::sync::Mutex<()>,
+    /// The schemas of inputs, compiled.
+    pub(crate) inputs: InputSchemas,
 }
 
 #[derive(Default)]
@@ -35,6 +40,11 @@ struct ComponentCatalog {
     manifests: HashMap<ComponentDigest, Arc<Manifest>>,
     /// The names of a version: filled by `names_of`, and cleared when any name changes.
     names_of: HashMap<ComponentDigest, Arc<[String]>>,
+}
+
+/// Held while what is active changes: the name's record is read, changed and written.
+pub(crate) struct ChangePermit<'a> {
+    _held: tokio::sync::MutexGuard<'a, ()>,
 }
 
 /// Why nothing could be found out about a component.
@@ -65,8 +75,8 @@ impl Components {
     /// Reads the deployed names from the store. The manifest of a version is read when it is first
     /// wanted.
     pub(crate) fn open(store: Store, guests: Arc<Guests>) -> Result<Self, ComponentError> {
-        let deploying = tokio::sync::Mutex::default();
-        let components = Self { store, guests, known: Mutex::default(), deploying };
+        let (known, deploying, inputs) = Default::default();
+        let components = Self { store, guests, known, deploying, inputs };
         components.load()?;
         Ok(components)
     }
@@ -104,20 +114,44 @@ impl Components {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes are made one at a time, from the look at what is active to the commit.
+    pub(crate) async fn change(&self) -> ChangePermit<'_> {
+        ChangePermit { _held: self.deploying.lock().await }
+    }
+
     /// Stores a version under a name and makes it the active one. Returns whether the name had this
     /// version before, and the position of the commit. `more` adds to the same commit, and is given
     /// the same flag.
     pub(crate) async fn put(
         &self,
+        permit: &ChangePermit<'_>,
         name: &ComponentName,
         bytes: &[u8],
         deployed: &Deployed,
         now: Timestamp,
         more: impl Fn(&mut Batch, bool),
     ) -> Result<(bool, Position), ComponentError> {
-        // One deployment at a time: the name's record is read, changed and written.
-        let _one = self.deploying.lock().await;
         let digest = deployed.digest;
+        let position = self.activate(permit, name, &digest, now, |batch, known| {
+            components::put(batch, bytes);
+            manifests::put(batch, &digest, &deployed.manifest.to_json());
+            more(batch, known);
+        });
+        let done = position.await?;
+        self.known().manifests.insert(digest, Arc::new(deployed.manifest.clone()));
+        Ok(done)
+    }
+
+    /// Makes a version the active one of a name, under which it need not be known.
+    pub(crate) async fn activate(
+        &self,
+        _: &ChangePermit<'_>,
+        name: &ComponentName,
+        digest: &ComponentDigest,
+        now: Timestamp,
+        more: impl Fn(&mut Batch, bool),
+    ) -> Result<(bool, Position), ComponentError> {
+        let digest = *digest;
         loop {
             let (version, record) = {
                 let known = self.known();
@@ -132,8 +166,6 @@ impl Components {
             record.active = digest;
             let mut batch = Batch::in_slots(Slot::SERVER);
             let version = Truth::Components.raise(&mut batch, version);
-            components::put(&mut batch, bytes);
-            manifests::put(&mut batch, &digest, &deployed.manifest.to_json());
             component_versions::put(&mut batch, name, &record);
             more(&mut batch, known);
             let position = match self.store.submit(batch).await {
@@ -141,10 +173,8 @@ impl Components {
                 Err(error) if Truth::Components.is_behind(&error) && self.refresh()? => continue,
                 submitted => submitted?,
             };
-            let functions = Arc::new(deployed.manifest.clone());
             let mut all = self.known();
             all.version = version;
-            all.manifests.insert(digest, functions);
             all.names.insert(name.clone(), record);
             all.names_of.clear();
             return Ok((known, position));

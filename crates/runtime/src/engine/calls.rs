@@ -239,7 +239,10 @@ impl Engine {
                     (true, started, root)
                 }
                 (_, None) => match self.started(start, &operation) {
-                    Ok((started, root)) => (false, started, root),
+                    Ok((started, root)) => {
+                        self.check_input(start, &started).await?;
+                        (false, started, root)
+                    }
                     // The refusal shows what is deployed, which must be durable too.
                     Err(refused) => return self.refuse(refused).await,
                 },
@@ -333,6 +336,19 @@ impl Engine {
         let no_component = || StartRefused::NoComponent(start.component.clone());
         let digest = components.active(&start.component).ok_or_else(no_component)?;
         self.started_by(start, operation, digest)
+    }
+
+    /// Refuses an input that does not fit the function of the version that a new operation would
+    /// start. An operation that is known has been accepted, whatever later versions take.
+    async fn check_input(&self, start: &Start, started: &Started) -> Result<(), StartRefused> {
+        let Started { component_digest, function_name, input, .. } = started;
+        let checked = self.shared.check_input(component_digest, function_name, input).await;
+        let problems = checked.map_err(StartRefused::from)?;
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let (component, function) = (start.component.clone(), start.function.clone());
+        self.refuse(StartRefused::InvalidInput { component, function, problems }).await
     }
 
     /// What the record of an operation says of it.

@@ -30,6 +30,26 @@ pub struct Deployment {
     pub known: bool,
 }
 
+/// A version that was made the active one. It is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Activation {
+    /// Its version.
+    pub digest: ComponentDigest,
+    /// What it can do.
+    pub manifest: Manifest,
+}
+
+/// What happens to a change of the active version that breaks functions in use
+/// ([`BreakingChange`](super::BreakingChange)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfBreaking {
+    /// It is refused.
+    Refuse,
+    /// It is made, and the audit record says so.
+    Proceed,
+}
+
 /// The name of the flow of deployments. No function has this name.
 const FLOW: &str = "deploy";
 
@@ -39,10 +59,23 @@ impl Engine {
     ///
     /// Under a key, a repetition gets the same answer, and does not make an older version active
     /// again.
+    ///
+    /// What callers of functions in use would notice does not keep it: see [`Engine::deploy_with`].
     pub async fn deploy(
         &self,
         name: &str,
         bytes: &[u8],
+        asked: Attribution,
+    ) -> Result<Receipt<Deployment>, DeployRefused> {
+        self.deploy_with(name, bytes, IfBreaking::Proceed, asked).await
+    }
+
+    /// The same, which may be refused if it breaks functions that are in use.
+    pub async fn deploy_with(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        if_breaking: IfBreaking,
         asked: Attribution,
     ) -> Result<Receipt<Deployment>, DeployRefused> {
         let Attribution { actor, reason, key } = asked;
@@ -68,12 +101,15 @@ impl Engine {
         let name = ComponentName::new(name)?;
         let shared = &self.shared;
         let deployed = shared.guests.deploy_check(bytes)?;
+        let permit = shared.components.change().await;
+        let forced = self.breaks(&name, &deployed.manifest, if_breaking).await?;
+        let action = if forced { "deploy: forced" } else { "deploy" };
         let (now, digest) = (shared.clock.now(), deployed.digest);
         let under = self.note(under).await?;
-        let put = shared.components.put(&name, bytes, &deployed, now, |batch, known| {
+        let put = shared.components.put(&permit, &name, bytes, &deployed, now, |batch, known| {
             if let Some(actor) = &actor {
                 let about = AuditSubject::Component(name.clone(), digest);
-                let entry = audit_entry(&**shared, now, actor, about, "deploy", &reason);
+                let entry = audit_entry(&**shared, now, actor, about, action, &reason);
                 audit_rows::put(batch, &entry);
             }
             if let Some((under, _)) = &under {
@@ -87,11 +123,93 @@ impl Engine {
             }
         });
         let (known, position) = put.await.map_err(EngineError::from)?;
-        drop(under);
+        drop((under, permit));
         shared.store.durable(position).await.map_err(EngineError::from)?;
         info!(component = %name, %digest, "component deployed");
         let value = Deployment { digest, manifest: deployed.manifest, known };
         Ok(Receipt { value, prior: false })
+    }
+
+    /// Makes a version that was deployed under this name before the one that new calls take. Under
+    /// a key, a repetition gets the same answer and changes nothing.
+    pub async fn activate(
+        &self,
+        name: &str,
+        digest: &ComponentDigest,
+        if_breaking: IfBreaking,
+        asked: Attribution,
+    ) -> Result<Receipt<Activation>, DeployRefused> {
+        let Attribution { actor, reason, key } = asked;
+        let _room = self.shared.room(flow(FLOW)).await?;
+        let hash = |key| {
+            let request = RequestParts::new("activate").text(name).text(&digest.to_string());
+            (key, request.hash())
+        };
+        let looked_up = self.under(key.map(hash), SERVER).await?;
+        let name = ComponentName::new(name)?;
+        let no_version = || DeployRefused::NoVersion { name: name.clone(), digest: *digest };
+        let manifest = self.manifest(digest).await?.ok_or_else(no_version);
+        let under = match looked_up {
+            KeyLookup::Nothing(under) => under,
+            KeyLookup::Mismatch => return Err(DeployRefused::Mismatch),
+            KeyLookup::Answer(Answer::Done, _) => {
+                let value = Activation { digest: *digest, manifest: manifest? };
+                return Ok(Receipt { value, prior: true });
+            }
+            KeyLookup::Answer(_, key) => return Err(other_kind(&key).into()),
+        };
+        let shared = &self.shared;
+        let permit = shared.components.change().await;
+        let versions = shared.components.versions(name.as_str());
+        if versions.is_empty() {
+            self.durable_now().await?;
+            return Err(DeployRefused::NoComponent(name.to_string()));
+        }
+        if !versions.contains(digest) {
+            self.durable_now().await?;
+            return Err(no_version());
+        }
+        let manifest = manifest?;
+        let forced = self.breaks(&name, &manifest, if_breaking).await?;
+        let action = if forced { "activate: forced" } else { "activate" };
+        let now = shared.clock.now();
+        let under = self.note(under).await?;
+        let done = shared.components.activate(&permit, &name, digest, now, |batch, _| {
+            if let Some(actor) = &actor {
+                let about = AuditSubject::Component(name.clone(), *digest);
+                let entry = audit_entry(&**shared, now, actor, about, action, &reason);
+                audit_rows::put(batch, &entry);
+            }
+            if let Some((under, _)) = &under {
+                let expires = shared.context().expires_at(None);
+                let change = keys::done(expires, under, Answer::Done);
+                batch.touch(change.id.slot());
+                change.put(batch);
+            }
+        });
+        let (_, position) = done.await.map_err(EngineError::from)?;
+        drop((under, permit));
+        shared.store.durable(position).await.map_err(EngineError::from)?;
+        info!(component = %name, %digest, "component version activated");
+        let value = Activation { digest: *digest, manifest };
+        Ok(Receipt { value, prior: false })
+    }
+
+    /// Whether functions in use break if this manifest becomes the active one's. Err: they do, and
+    /// may not.
+    async fn breaks(
+        &self,
+        name: &ComponentName,
+        manifest: &Manifest,
+        if_breaking: IfBreaking,
+    ) -> Result<bool, DeployRefused> {
+        let changes = self.breaking_changes(name.as_str(), manifest).await?;
+        match if_breaking {
+            IfBreaking::Refuse if !changes.is_empty() => {
+                Err(DeployRefused::Breaking { name: name.clone(), changes })
+            }
+            IfBreaking::Refuse | IfBreaking::Proceed => Ok(!changes.is_empty()),
+        }
     }
 
     /// Reads the names again if another process has deployed (D13), and returns whether it had.

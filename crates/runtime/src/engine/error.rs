@@ -1,12 +1,14 @@
 //! What can go wrong, by what was asked for. In every case nothing has changed, unless the error
 //! says that this is unknown.
 
-use indelible_journal::ExecutionId;
+use indelible_journal::{ComponentDigest, ExecutionId};
 use indelible_operations::retention::TooShort;
 use indelible_operations::state::Refusal;
+use indelible_schema::Problem;
 use indelible_store::{Lost, ReadError, SubmitError};
 
-use crate::component::{ComponentError, ComponentNameError};
+use super::BreakingChange;
+use crate::component::{ComponentError, ComponentName, ComponentNameError};
 use crate::guest::DeployError;
 
 /// Why an engine cannot be opened.
@@ -169,6 +171,17 @@ pub enum StartRefused {
         /// The most.
         max: usize,
     },
+    /// The input does not fit the function's schema. Only a new operation is refused so: the key or
+    /// id of the request is not used up.
+    #[error("the input does not fit {component}/{function}: {}", told(.problems))]
+    InvalidInput {
+        /// The component.
+        component: String,
+        /// The function.
+        function: String,
+        /// What is wrong, first things first; never empty.
+        problems: Vec<Problem>,
+    },
     /// The same operation id was used for another request (see V-9, C-6).
     #[error("the operation id was already used for another component, function or input")]
     Conflict,
@@ -210,7 +223,15 @@ pub enum StartRefused {
     Engine(#[from] EngineError),
 }
 
-/// Why a component was not deployed.
+fn listed(changes: &[BreakingChange]) -> String {
+    changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn told(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// Why a component was not deployed, or a version not made active.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeployRefused {
@@ -223,6 +244,26 @@ pub enum DeployRefused {
     /// The bytes are not a guest that can be run.
     #[error(transparent)]
     Component(#[from] DeployError),
+    /// No component of this name is deployed.
+    #[error("no component {0:?} is deployed")]
+    NoComponent(String),
+    /// The component has no such version.
+    #[error("the component {name} has no version {digest}")]
+    NoVersion {
+        /// The component.
+        name: ComponentName,
+        /// The version.
+        digest: ComponentDigest,
+    },
+    /// Callers of functions that are in use would be broken, and the request does not say that they
+    /// may.
+    #[error("functions of {name} that are in use would break: {}", listed(.changes))]
+    Breaking {
+        /// The component.
+        name: ComponentName,
+        /// What would break; never empty.
+        changes: Vec<BreakingChange>,
+    },
     /// The engine cannot do anything now.
     #[error(transparent)]
     Engine(#[from] EngineError),

@@ -4,9 +4,10 @@
 //! - `open`: starting and stopping, and going on with what another process left.
 //! - `calls`: starts. `submitted`: a start whose caller waits. `outcome`: how executions ended.
 //! - `control`: signals, cancels, stuck executions, held effects.
-//! - `deploy`: components. `views`: what clients are shown. `reads`: reading the store in pieces.
+//! - `deploy`: components. `breaking`: what a change of version breaks. `views`: what clients are shown. `reads`: reading the store in pieces.
 //! - `retain`: deletes what is past its time.
 
+mod breaking;
 mod calls;
 mod control;
 mod deploy;
@@ -27,9 +28,10 @@ use indelible_journal::{ExecutionId, Timestamp};
 use indelible_records::retention::Background;
 use indelible_store::{Poison, Store};
 
+pub use self::breaking::{BreakingChange, ContractChange, Count};
 pub use self::calls::{Start, StartedExecution, Verdict};
 pub use self::control::{Attribution, ControlError, PersonDecision, REASON_BYTES_MAX, Receipt};
-pub use self::deploy::Deployment;
+pub use self::deploy::{Activation, Deployment, IfBreaking};
 pub use self::error::{DeployRefused, EngineError, OpenError, StartRefused};
 pub use self::open::World;
 pub use self::reads::{LaneRead, Reads};

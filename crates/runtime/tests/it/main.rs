@@ -1,5 +1,6 @@
 //! The engine: guests, scenarios, effects, crashes, and everything that should not happen.
 
+mod breaking;
 mod compile_process;
 mod deaths;
 mod doors;
@@ -21,6 +22,7 @@ mod guest_limits;
 mod guest_run;
 mod guest_sdk;
 mod hostile;
+mod inputs;
 mod keys;
 mod killed;
 mod labels;

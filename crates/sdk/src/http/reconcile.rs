@@ -1,11 +1,12 @@
 //! Whether a request happened: what a reconciler is asked, and what it says.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeStruct as _};
 
 use super::Response;
 
 /// A request of unknown outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Question {
     /// The `Idempotency-Key` that it was sent with.
     pub idempotency_key: String,

@@ -3,7 +3,7 @@
 use http::Method;
 use indelible_api::access::{AuditPage, CreatedToken, NewToken, Role, Token, Tokens, WhoAmI};
 use indelible_api::call::{Operation, Returned, Started, StillRunning};
-use indelible_api::component::{Component, Components, Deployed, Functions};
+use indelible_api::component::{Activate, Activated, Component, Components, Deployed, Functions};
 use indelible_api::control::{
     Cancelling, ConfirmClock, Delivered, Done, Ready, Reason, RetentionClock,
 };
@@ -82,6 +82,11 @@ const IF_IN_FLIGHT: Parameter = parameter(
      409.",
     Form::Words(&["attach", "conflict"]),
 );
+const FORCE: Parameter = parameter(
+    "force",
+    "Whether to go on although functions that are in use would break.",
+    Form::Flag,
+);
 const TRACE_PARENT: Parameter = parameter(
     header::TRACE_PARENT,
     "The trace that the request belongs to (W3C); a malformed value is ignored.",
@@ -107,6 +112,7 @@ const fn json<T: JsonSchema>() -> ResponseBody {
 }
 
 const STARTS: &[Code] = &[
+    Code::InvalidInput,
     Code::KeyAndOperationId,
     Code::OperationIdFromTheFuture,
     Code::ReservedNamespace,
@@ -119,6 +125,7 @@ const STARTS: &[Code] = &[
     Code::Indeterminate,
 ];
 const CALLS: &[Code] = &[
+    Code::InvalidInput,
     Code::KeyAndOperationId,
     Code::OperationIdFromTheFuture,
     Code::ReservedNamespace,
@@ -407,10 +414,19 @@ pub static ROUTES: &[Route] = &[
     Route::new(Method::PUT, "/v1/components/{component}", "deploy", does!(component::deploy))
         .about("Deploy a component and make it the version that new calls use")
         .needs(DEPLOY)
+        .query(&[FORCE])
         .headers(&[KEY])
         .body(Body::Wasm)
         .answers(&[(200, json::<Deployed>())])
-        .codes(&[Code::InvalidComponent, Code::Mismatch]),
+        .codes(&[Code::InvalidComponent, Code::Mismatch, Code::BreakingChange]),
+    post("/v1/components/{component}/activate", "activate", does!(component::activate))
+        .about("Make an earlier version of a component the one that new calls use")
+        .needs(DEPLOY)
+        .query(&[FORCE])
+        .headers(&[KEY])
+        .body(Body::Json(of::<Activate>))
+        .answers(&[(200, json::<Activated>())])
+        .codes(&[Code::NoSuchComponent, Code::NotFound, Code::Mismatch, Code::BreakingChange]),
     get("/v1/functions", "listFunctions", does!(component::functions))
         .about("Functions that can be called")
         .needs(RequiredAccess::Credential)

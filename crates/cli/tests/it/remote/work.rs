@@ -209,20 +209,70 @@ fn what_is_deployed() {
     user.does(&["deploy", &guest("trivial"), "--name", "approval"]);
     let deployed = user.json(&["deploy", &guest("approval")]);
     assert_eq!((&deployed["known"], &deployed["name"]), (&true.into(), &"approval".into()));
-    user.run(&["functions"]).check(0, "approval/approve  persist");
+    user.run(&["functions"]).check(
+        0,
+        "
+        approval/approve(expense: Expense) -> string  persist
+            Waits for the decision about an expense. Small ones need none.
+        ",
+    );
     user.run(&["components"]).check(0, "approval  [SHORT]  1 function, 2 versions  since [TIME]");
     user.run(&["components", "approval"]).check(
         0,
         "
         [SHORT]  deployed [TIME]
         [SHORT]  deployed [TIME]  active
-          approval/approve  persist
+          approval/approve(expense: Expense) -> string  persist
+              Waits for the decision about an expense. Small ones need none.
         ",
     );
     let one = user.json(&["components", "approval"]);
     assert_eq!(one["versions"].as_array().unwrap().len(), 2);
     assert_eq!(one["active"], one["versions"][0]["digest"]);
-    assert_eq!(user.json(&["functions"])["name"], "approve");
+    let function = user.json(&["functions"]);
+    assert_eq!(function["name"], "approve");
+    let schema = &function["input_schema"];
+    assert_eq!(schema["required"], serde_json::json!(["who", "cents", "seconds"]));
+    assert_eq!(one["functions"][0], function);
+}
+
+/// What does not fit is told with its place, starts nothing, and leaves the key as it was.
+#[test]
+fn inputs_that_do_not_fit() {
+    let house = House::new(&[]);
+    let user = User::of(&house.server);
+    user.does(&["deploy", &guest("behaviours")]);
+    user.run(&["call", "add", r#"[1, "2"]"#, "--key", "k"]).check(
+        1,
+        "
+        ---
+        error: the input does not fit behaviours/add: at /1: expected integer, got a string \
+        (invalid-input)
+        hint: `indelible functions` shows what it takes; nothing was started, and the key is not \
+        used up
+        ",
+    );
+    for command in ["call", "start"] {
+        user.run(&[command, "add", "1", "--key", "k"]).check(
+            1,
+            "
+            ---
+            error: the input does not fit behaviours/add: expected array, got 1 (invalid-input)
+            hint: several arguments are one JSON array, as in '[\"card 1\", 500]'; `indelible \
+            functions` shows what it takes; nothing was started
+            ",
+        );
+    }
+    user.run(&["call", "add", "1", "2", "--key", "k"]).check(
+        2,
+        "
+        ---
+        error: the input is one JSON value, and several were given
+        hint: several arguments are an array: '[1, 2]'; nothing was sent
+        ",
+    );
+    assert_eq!(user.does(&["ps", "--json"]), "");
+    assert_eq!(user.json(&["call", "add", "[1, 2]", "--key", "k"])["verdict"], "Fresh");
 }
 
 /// A newcomer sees the way, and each command has its help; completions and pages are there.

@@ -71,6 +71,8 @@ const ROWS: &[Row] = &[
     Row("GET", "/v1/components/{component}", ANY, Of::Component, None, 200),
     // It is none.
     Row("PUT", "/v1/components/{component}", DEPLOY, Of::Nobody, WASM, 422),
+    // The body makes no sense.
+    Row("POST", "/v1/components/{component}/activate", DEPLOY, Of::Component, EMPTY, 400),
     Row("GET", "/v1/functions", ANY, Of::Nobody, None, 200),
     Row("GET", "/v1/tokens", ADMIN, Of::Nobody, None, 200),
     Row("POST", "/v1/tokens", ADMIN, Of::Nobody, NEW, 201),

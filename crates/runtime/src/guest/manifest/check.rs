@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use indelible_execution::policy;
 use indelible_journal::{FunctionName, RetryPolicy};
+use indelible_schema::Schema;
 use serde::de::IgnoredAny;
 
 use super::super::bounds::cut;
@@ -33,7 +34,22 @@ pub(in super::super) fn check(functions: Vec<wire::Function>) -> Result<Manifest
         return Err(ManifestError::TooMany { count: functions.len(), max: FUNCTIONS_MAX });
     }
     let functions = functions.into_iter().map(function).collect::<Result<Vec<_>, _>>()?;
-    manifest(functions)
+    let manifest = manifest(functions)?;
+    manifest.functions().iter().try_for_each(compile_schemas)?;
+    Ok(manifest)
+}
+
+/// Whether the schemas of a function compile. Asked at deployment alone: what is stored was
+/// deployed, perhaps by a version that did not ask.
+fn compile_schemas(spec: &FunctionSpec) -> Result<(), ManifestError> {
+    for (which, schema) in [("input", &spec.input_schema), ("output", &spec.output_schema)] {
+        let Some(schema) = schema else { continue };
+        Schema::compile(schema).map_err(|error| ManifestError::Function {
+            function: spec.name.clone(),
+            problem: format!("its {which} schema {error}"),
+        })?;
+    }
+    Ok(())
 }
 
 /// Checks functions together.
