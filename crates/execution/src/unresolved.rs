@@ -306,8 +306,11 @@ impl Tree {
         let key = match self.latest(cx, &execution) {
             Ok(key) => key,
             // Its execution is over, and perhaps deleted; the doubt is not.
-            Err(CommandRefusal::Over(_) | CommandRefusal::Unknown) => {
-                return self.settle_ended(cx, resolve);
+            Err(refused @ (CommandRefusal::Over(_) | CommandRefusal::Unknown)) => {
+                return match self.settle_ended(cx, resolve) {
+                    Err(CommandRefusal::Unknown) => Err(refused),
+                    settled => settled,
+                };
             }
             Err(refused) => return Err(refused),
         };

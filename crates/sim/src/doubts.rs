@@ -43,7 +43,9 @@ pub(crate) fn check(tree: &[StoredJournal], doubts: &[(DoubtId, Doubt)]) -> Resu
                 DoubtState::Held | DoubtState::Asking(_) => false,
             };
             ensure!(is_over, "{promise:#} ended, and its doubt is {:?}", doubt.state);
-            ensure!(doubt.attempt == attempt, "{promise:#} is in doubt about another attempt");
+            // An attempt that was not begun is written as begun when it is given up: the doubt is about
+            // the one before it.
+            ensure!(doubt.attempt <= attempt, "{promise:#} is in doubt about a later attempt");
             let sent = doubt.evidence.request.as_ref().map(|sent| &sent.idempotency_key);
             ensure!(
                 sent == Some(&key_of(&promise)),

@@ -30,6 +30,7 @@ const IMPORTS: &str = r#"
   (import "indelible:guest/host@0.1.0" "now" (func $now (result i64)))
   (import "indelible:guest/host@0.1.0" "random" (func $random (param i32 i32)))
   (import "indelible:guest/host@0.1.0" "context" (func $context (param i32)))
+  (import "indelible:guest/host@0.1.0" "label" (func $label (param i32 i32 i32 i32)))
   (import "indelible:guest/host@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
   (import "indelible:guest/host@0.1.0" "report-panic" (func $report_panic (param i32 i32 i32 i32)))
 "#;

@@ -21,7 +21,8 @@ pub(super) fn signature(function: &Function) -> String {
 /// The arguments, with the names that the SDK gives them.
 fn arguments(schema: &Value) -> String {
     let names = schema.get("x-arguments").and_then(Value::as_array);
-    let names: Option<Vec<&str>> = names.map(|all| all.iter().filter_map(Value::as_str).collect());
+    let names: Option<Vec<&str>> =
+        names.and_then(|all| all.iter().map(Value::as_str).collect::<Option<_>>());
     let named = |name: &str, schema: &Value| format!("{name}: {}", shown(schema));
     match (names.as_deref(), schema.get("prefixItems").and_then(Value::as_array)) {
         (Some([]), _) => "()".to_owned(),

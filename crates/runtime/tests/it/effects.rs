@@ -382,8 +382,8 @@ fn only_what_is_unresolved_can_be_resolved() {
         .unwrap();
     work(&house);
     let events = house.events(&id).len();
-    conflict(refusal(&house, &first, Resolution::RunAgain), "it has already ended: NotPerformed");
-    conflict(refusal(&house, &first, Resolution::Happened(answer(200))), "it has already ended");
+    conflict(refusal(&house, &first, Resolution::RunAgain), "ada settled it at ");
+    conflict(refusal(&house, &first, Resolution::Happened(answer(200))), "it did not happen");
     conflict(refusal(&house, &id.child(1), Resolution::DidNotHappen), "in flight");
     assert_eq!(refusal(&house, &id.child(7), Resolution::DidNotHappen), CommandRefusal::Unknown);
     let other = ExecutionId::root_of(indelible_journal::RootHash::from_bytes([1; 32]));

@@ -174,7 +174,7 @@ fn another_version_of_the_contract_is_told_apart() {
     let (error, text) = refused(&component(&core, &wit));
     assert!(matches!(error, DeployError::Version { .. }), "{error:?}");
     assert!(text.contains("version 0.2.0 of the SDK's contract"), "{text}");
-    assert!(text.contains("this server supports 0.1: rebuild it with `indelible build`"), "{text}");
+    assert!(text.contains("this server supports 0.1: give its project the SDK of this version with `indelible sdk`"), "{text}");
     // With anything else that is wrong, all of it is named.
     let mixed = r#"(component
         (import "indelible:guest/host@0.2.0" (instance (export "now" (func (result u64)))))

@@ -126,7 +126,6 @@ fn examples_have_the_same_journals() {
             ..case("approval", "approve", expense.clone())
         },
         Case { cancel: Some(1_800), ..case("approval", "approve", expense) },
-        case("approval", "approve", json!({ "who": 7 })),
         case("fan-out", "summarize", json!(null)),
         case("polling", "await_job", json!(300)),
         Case { cancel: Some(100), ..case("polling", "await_job", json!(300)) },

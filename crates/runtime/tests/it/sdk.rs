@@ -147,8 +147,6 @@ fn failures() {
     fails("fail_transient", "\"busy\"", ErrorKind::Transient, "busy");
     let trap = fails("trap", "\"oh dear\"", ErrorKind::Trap, "oh dear");
     assert!(trap.message.contains("failing.rs:"), "{}", trap.message);
-    fails("add", "[1]", ErrorKind::UserError, "add");
-    fails("add", "{", ErrorKind::UserError, "column");
     fails("recurse_calls", "0", ErrorKind::UserError, "64 deep");
     for house in houses() {
         assert_eq!(returned(&house.run("flaky", "4").1), "4");

@@ -89,6 +89,10 @@ pub(super) async fn activate(state: Arc<State>, asked: ApiRequest) -> Result<Ans
     let name = asked.param("component").to_owned();
     let namespace = ConsumerNamespace::new(SERVER_NAMESPACE).expect("it is one");
     let key = asked.key(&namespace)?;
+    if !rows(&state).await?.iter().any(|(known, ..)| known.as_str() == name) {
+        let none = "no component of this name is deployed";
+        return Err(Problem::new(Code::NoSuchComponent, none));
+    }
     let Activate { digest } = asked.json()?;
     let digest: ComponentDigest =
         digest.parse().map_err(|_| malformed("digest must be the whole SHA-256 of a version"))?;

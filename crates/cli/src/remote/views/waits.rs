@@ -204,9 +204,12 @@ pub(super) mod tests {
             settled: None,
         };
         let detail = serde_json::from_value(serde_json::json!({
-            "execution_id": id, "namespace": "default", "function": "order", "attempts": "1",
-            "component_digest": id, "state": "blocked", "created_at": NOW, "updated_at": NOW,
-            "events": 7, "operation_id": "o", "waits_for": [],
+            "execution": {
+                "execution_id": id, "namespace": "default", "function": "order", "attempts": "1",
+                "component_digest": id, "state": "blocked", "created_at": NOW, "updated_at": NOW,
+                "events": 7,
+            },
+            "operation_id": "o", "waits_for": [],
         }));
         let lines = below(&detail.unwrap(), &[listed], NOW.parse().unwrap());
         let texts: Vec<_> = lines.into_iter().map(|line| line.text).collect();

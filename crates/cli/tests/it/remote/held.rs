@@ -62,7 +62,7 @@ fn a_person_resolves_what_a_server_holds() {
         "
         [ID].0
           [TIME]  waits for a person  POST http://127.0.0.1:[PORT]/do/drop-after
-          sends  namespace default  sent with Idempotency-Key [SECRET]
+          sends  namespace default  sent with Idempotency-Key [ID]
           connection closed before message completed
         ---
         hint: `indelible unresolved PROMISE` shows what was sent. Check the other service, then record \

@@ -220,8 +220,8 @@ fn what_is_deployed() {
     user.run(&["components", "approval"]).check(
         0,
         "
-        [SHORT]  deployed [TIME]
-        [SHORT]  deployed [TIME]  active
+        [SHORT]  deployed [TIME]  0 unfinished
+        [SHORT]  deployed [TIME]  active  0 unfinished
           approval/approve(expense: Expense) -> string  persist
               Waits for the decision about an expense. Small ones need none.
         ",
@@ -271,7 +271,7 @@ fn inputs_that_do_not_fit() {
         hint: several arguments are an array: '[1, 2]'; nothing was sent
         ",
     );
-    assert_eq!(user.does(&["ps", "--json"]), "");
+    assert_eq!(user.json(&["ps", "--json"])["executions"], serde_json::json!([]));
     assert_eq!(user.json(&["call", "add", "[1, 2]", "--key", "k"])["verdict"], "Fresh");
 }
 

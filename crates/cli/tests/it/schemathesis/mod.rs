@@ -115,7 +115,7 @@ fn set_up(server: &Server, secret: &str) -> [(&'static str, String); 5] {
         send("POST", path, "application/json", body.as_bytes(), wanted).json()
     };
     let returned = post("/v1/call/bench/echo", r#"{"a":[1,null]}"#, 200);
-    let failed = post("/v1/call/bench/requests", r#""not what it takes""#, 424);
+    let failed = post("/v1/call/bench/requests", r#"[1, "http://127.0.0.1:1/"]"#, 424);
     // Both wait for signals, which this set-up does not send.
     let live = || post("/v1/start/bench/listen?namespace=apart", "1", 202);
     let (live, ending) = (live(), live());

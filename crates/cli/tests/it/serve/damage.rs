@@ -177,8 +177,9 @@ fn serve(data: &Path, questions: &[Question], expected: &[Answer]) -> Result<Cam
         }
         damaged += 1;
     }
-    let ready = server.get("/v1/ready");
+    // The metrics read rows, too, and may be the first to meet damage.
     let metrics = String::from_utf8(server.get("/metrics").body).unwrap();
+    let ready = server.get("/v1/ready");
     let places =
         metrics.lines().find_map(|line| line.strip_prefix("indelible_store_damaged_places "));
     let places: Option<usize> = places.map(|places| places.parse().unwrap());

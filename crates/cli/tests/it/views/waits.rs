@@ -138,8 +138,17 @@ fn for_a_person_further_down() {
     assert!(said.contains(down), "{said}");
     assert!(said.contains("indelible resolve [id].0.0 happened|"), "{said}");
     let promise = format!("{}.0.0", &id[..8]);
-    let arguments =
-        ["resolve", &promise, "happened", "--status", "200", "--reason", "it is in their book"];
+    let arguments = [
+        "resolve",
+        &promise,
+        "happened",
+        "--status",
+        "200",
+        "--body",
+        "",
+        "--reason",
+        "in their book",
+    ];
     assert_eq!(house.run(&arguments).code, Some(0));
     house.over(&id);
 }

@@ -87,7 +87,7 @@ pub(crate) fn verify(
         states: vec![doubts::StateName::Held, doubts::StateName::Asking],
         ..doubts::Filter::default()
     };
-    let left = doubts::page(&store, &awaited, false, None, 10, 100_000).unwrap().value.doubts;
+    let left = doubts::page(&store, &awaited, false, None, 10, 10_000).unwrap().value.doubts;
     assert!(left.is_empty(), "left unresolved: {left:?}");
     let told = effects::all(&store);
     store.close().unwrap();
