@@ -80,7 +80,7 @@ impl Metrics {
     }
 
     /// All numbers, those of the engine and the store included, as they are now.
-    pub(crate) fn render(&self, state: &State, attention: Option<Attention>) -> String {
+    pub(crate) fn render(&self, state: &State, attention: Option<&Attention>) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a text takes everything");
         // `# EOF` ends the text, so the engine's metrics are inserted before it.

@@ -404,7 +404,7 @@ fn only_what_is_unresolved_can_be_resolved() {
     );
     work(&house);
     let why = refusal(&house, &id.child(0), Resolution::RunAgain);
-    conflict(why, "it ended as Indeterminate, and its workflow has already continued");
+    conflict(why, "it ended as Indeterminate, and what has ended does not run again");
     conflict(refusal(&house, &id.child(1), Resolution::RunAgain), "has not begun");
 }
 

@@ -117,7 +117,7 @@ impl House {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             let all = self.runtime.block_on(self.engine().unresolved(None, 10)).unwrap();
-            if let Some(one) = all.into_iter().find(|one| one.is_held()) {
+            if let Some(one) = all.into_iter().find(indelible_runtime::UnresolvedEffect::is_held) {
                 return one;
             }
             std::thread::yield_now();

@@ -77,6 +77,12 @@ fn in_the_engine(case: &Case, parking: Parking) -> (String, String) {
     (events, ending)
 }
 
+/// A result with its fields in one order; anything else as it is.
+fn sorted(ending: &str) -> String {
+    serde_json::from_str::<Value>(ending)
+        .map_or_else(|_| ending.to_owned(), |value| value.to_string())
+}
+
 fn natively(case: &Case) -> (String, String) {
     let functions = match case.component {
         "order-saga" => order_saga::__indelible_functions(),
@@ -134,6 +140,8 @@ fn examples_have_the_same_journals() {
         let (events, ending) = natively(case);
         for parking in [KEEP, Parking::Drop] {
             let (expected, expected_ending) = in_the_engine(case, parking);
+            // A component may keep the fields of an object in another order.
+            let (ending, expected_ending) = (sorted(&ending), sorted(&expected_ending));
             assert_eq!(ending, expected_ending, "{} {}", case.function, case.input);
             assert!(events == expected, "{events}\nand in the engine:\n{expected}");
         }

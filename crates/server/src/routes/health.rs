@@ -38,6 +38,6 @@ pub(super) async fn ready(state: Arc<State>, _: ApiRequest) -> Result<Answer, Pr
 pub(super) async fn metrics(state: Arc<State>, _: ApiRequest) -> Result<Answer, Problem> {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let attention = state.attention().await.ok();
-    let text = state.metrics.render(&state, attention);
+    let text = state.metrics.render(&state, attention.as_ref());
     Ok(Answer::of(StatusCode::OK, HeaderValue::from_static(kind), text.into()))
 }

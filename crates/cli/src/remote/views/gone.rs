@@ -17,6 +17,9 @@ use crate::remote::Remote;
 use crate::remote::errors::Explained as _;
 use crate::screen::{Screen, Tone};
 
+/// How long the record of an outcome may take to come: it is there, and nothing is waited for.
+const ANSWER: Duration = Duration::from_secs(30);
+
 /// Shows the outcome of an operation.
 pub(super) fn show(
     remote: &Remote,
@@ -26,7 +29,7 @@ pub(super) fn show(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let handle: Handle<Box<RawValue>> = remote.client.attach_operation(operation);
-    let ended = match remote.wait(handle.reply_within(Duration::ZERO)) {
+    let ended = match remote.wait(handle.reply_within(ANSWER)) {
         Ok(reply) => Ok(reply),
         Err(error) => Err(failed(&error).ok_or_else(|| error.explain(&remote.at))?),
     };

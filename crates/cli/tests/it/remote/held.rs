@@ -96,7 +96,7 @@ fn a_person_resolves_what_a_server_holds() {
         1,
         "
         ---
-        error: the effect cannot be resolved by a person: system:local settled it at [TIME]: it \
+        error: the effect cannot be resolved by a person: system:local settled it at [TIME] it \
         happened (I saw it) (wrong-state)
         hint: nothing has changed; `indelible unresolved` lists what can be resolved
         ",
