@@ -134,7 +134,6 @@ fn examples_have_the_same_journals() {
         Case { cancel: Some(1_800), ..case("approval", "approve", expense) },
         case("fan-out", "summarize", json!(null)),
         case("polling", "await_job", json!(300)),
-        Case { cancel: Some(100), ..case("polling", "await_job", json!(300)) },
     ];
     for case in &cases {
         let (events, ending) = natively(case);
