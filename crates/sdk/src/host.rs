@@ -1,5 +1,5 @@
 //! What this crate asks of its host: `interface host` of the contract. In a guest these are imports.
-//! In a native build they are answered by a [`TestHost`](crate::testing::TestHost), or not at all.
+//! In a native build they are answered by a `testing::TestHost`, or not at all.
 
 pub(crate) use crate::bindings::indelible::guest::host::*;
 
