@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::ensure;
 use clap::{Args, value_parser};
 
 /// Which seeds.
@@ -31,12 +32,16 @@ pub(crate) struct Sim {
 
 /// Builds the simulation and runs it; false if a seed fails.
 pub(crate) fn run(root: &Path, sim: &Sim) -> anyhow::Result<bool> {
-    let mut command = Command::new("cargo");
-    command.args(["run", "--quiet", "--locked", "-p", "indelible-sim", "--example", "sim"]);
-    if sim.release {
-        command.arg("--release");
-    }
-    command.arg("--");
+    let profile = if sim.release { "release" } else { "dev" };
+    // Of the whole workspace, as `verify` builds it: this package alone has dependencies with other
+    // features, and would compile wasmtime once more.
+    let mut build = Command::new("cargo");
+    build.args(["build", "--quiet", "--locked", "--workspace", "--example", "sim"]);
+    let built = build.args(["--profile", profile]).current_dir(root).status()?;
+    ensure!(built.success(), "the simulation does not build");
+    let folder = if sim.release { "release" } else { "debug" };
+    let target = indelible_guests::target_folder().join(folder);
+    let mut command = Command::new(target.join("examples/sim"));
     match &sim.seed {
         Some(seed) => {
             command.args(["--seed", seed]);

@@ -1,11 +1,19 @@
 //! `cargo xtask torture`: runs the store's and the engine's randomized tests for as long as is
 //! asked for. `verify` runs a few cycles of each.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "xtask is a shell: it times its stages"
+)]
 
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use clap::Args;
+use serde::Deserialize;
+use serde_json::Value;
 
 /// How much of each.
 #[derive(Args)]
@@ -34,18 +42,19 @@ pub(crate) struct Torture {
 /// A package, a module of its tests, and how much of it.
 type Test<'a> = (&'a str, &'a str, &'a [(&'a str, u64)]);
 
-const STORE: &str = "indelible-store";
-const RUNTIME: &str = "indelible-runtime";
+const STORE: &str = "store";
+const RUNTIME: &str = "runtime";
 
 /// Runs them one after the other; false at the first that fails.
 pub(crate) fn run(root: &Path, torture: &Torture) -> anyhow::Result<bool> {
-    for package in [STORE, RUNTIME] {
-        let built = cargo(root, &["build", "--locked", "-p", package, "--examples"], &[])?;
-        ensure!(built, "the examples of {package} do not build");
-    }
+    // The whole workspace, as `verify` builds it: one package alone has dependencies with other
+    // features, and would compile wasmtime once more.
+    let examples = built(root, &["build", "--examples"])?;
+    ensure!(!examples.is_empty(), "there are no examples");
+    let tests = built(root, &["test", "--test", "it", "--no-run"])?;
     let Torture { cycles, cuts, flips, seeds, seed, only } = torture;
     let kills = [("INDELIBLE_CRASH_CYCLES", *cycles), ("INDELIBLE_SEED", *seed)];
-    let tests: [Test<'_>; 7] = [
+    let modules: [Test<'_>; 7] = [
         (STORE, "crash", &kills),
         (RUNTIME, "killed", &kills),
         (RUNTIME, "effects_killed", &kills),
@@ -54,29 +63,52 @@ pub(crate) fn run(root: &Path, torture: &Torture) -> anyhow::Result<bool> {
         (STORE, "damage", &[("INDELIBLE_FLIPS", *flips)]),
         (STORE, "conformance", &[("INDELIBLE_SEEDS", *seeds)]),
     ];
-    let names = tests.map(|(_, test, _)| format!("{test}::"));
-    for (package, test, settings) in tests {
-        let module = format!("{test}::");
-        if only.as_ref().is_some_and(|only| only != test) {
+    let names = modules.map(|(_, module, _)| format!("{module}::"));
+    for (package, module, settings) in modules {
+        if only.as_ref().is_some_and(|only| only != module) {
             continue;
         }
-        let settings: Vec<_> =
-            settings.iter().map(|(name, value)| (*name, value.to_string())).collect();
-        let mut arguments =
-            vec!["test", "--locked", "-p", package, "--test", "it", &module, "--", "--nocapture"];
+        let folder = root.join("crates").join(package);
+        let binary =
+            tests.iter().find(|built| Path::new(&built.manifest_path).starts_with(&folder));
+        let binary = binary.with_context(|| format!("{package} has no tests"))?;
+        let module = format!("{module}::");
+        let mut command = Command::new(&binary.executable);
+        command.args([&module, "--nocapture"]);
         // A filter is any part of a test's path: another module may end like this one.
         for other in names.iter().filter(|name| name.ends_with(&module) && **name != module) {
-            arguments.extend(["--skip", other]);
+            command.args(["--skip", other]);
         }
-        if !cargo(root, &arguments, &settings)? {
+        command.envs(settings.iter().map(|(name, value)| (name, value.to_string())));
+        let began = Instant::now();
+        let passed = command.current_dir(&folder).status()?.success();
+        let (seconds, end) = (began.elapsed().as_secs(), if passed { "passed" } else { "FAILED" });
+        eprintln!("torture: {package} {module} {end} after {seconds} s");
+        if !passed {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn cargo(root: &Path, arguments: &[&str], settings: &[(&str, String)]) -> anyhow::Result<bool> {
+/// An executable that cargo has built.
+#[derive(Deserialize)]
+struct Executable {
+    manifest_path: PathBuf,
+    executable: PathBuf,
+}
+
+/// Builds what `arguments` select of the whole workspace; the executables.
+fn built(root: &Path, arguments: &[&str]) -> anyhow::Result<Vec<Executable>> {
     let mut command = Command::new("cargo");
-    command.args(arguments).envs(settings.iter().map(|(name, value)| (name, value)));
-    Ok(command.current_dir(root).status()?.success())
+    command.args(arguments).args(["--locked", "--workspace"]);
+    command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    let output = command.current_dir(root).output()?;
+    ensure!(output.status.success(), "the workspace does not build");
+    // Other messages have no executable.
+    let messages = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+    messages
+        .filter_map(|message| message.map(|it| Executable::deserialize(it).ok()).transpose())
+        .collect::<Result<_, _>>()
+        .context("cargo says something else than JSON")
 }
