@@ -1,0 +1,2 @@
+//! What a transaction costs.
+fn main() {}
