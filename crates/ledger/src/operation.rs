@@ -110,6 +110,16 @@ impl Operation {
         one.into_iter().chain(other)
     }
 
+    /// Whether it can change an entity.
+    pub(crate) fn is_write(&self) -> bool {
+        match self {
+            Self::Set { .. } | Self::Delete { .. } | Self::Add { .. } | Self::Transfer { .. } => {
+                true
+            }
+            Self::Check { .. } | Self::Get { .. } | Self::Start { .. } => false,
+        }
+    }
+
     /// What it counts towards the bound of a transaction: its keys, values, names and input.
     pub(crate) fn bytes(&self) -> usize {
         let keys: usize = self.keys().map(|key| key.as_str().len()).sum();

@@ -35,11 +35,6 @@ impl Value {
     pub fn hash(&self) -> ValueHash {
         self.hash
     }
-
-    /// The value of which only codec and hash are known: for the verifier, which has no values.
-    pub(crate) fn unseen(codec: Codec, hash: ValueHash) -> Self {
-        Self { payload: Payload::new(codec, Vec::new()), hash }
-    }
 }
 
 /// A number of a unit.
@@ -103,6 +98,18 @@ pub struct Entity {
 }
 
 impl Entity {
+    /// An entity of which only the summary is known: for the verifier, which has no values.
+    pub(crate) fn unseen(summary: &EntitySummary) -> Self {
+        let EntitySummary { version, expires_at, content } = summary.clone();
+        let content = match content {
+            ContentSummary::Value { codec, hash } => {
+                Content::Value(Value { payload: Payload::new(codec, Vec::new()), hash })
+            }
+            ContentSummary::Amount(amount) => Content::Amount(amount),
+        };
+        Self { content, version, expires_at }
+    }
+
     /// What stands for the entity in proofs.
     pub fn summary(&self) -> EntitySummary {
         EntitySummary {

@@ -1,7 +1,8 @@
 //! The state of a vault at its head, and what a transaction does to it.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use indelible_journal::{FunctionName, Payload, Timestamp};
@@ -109,13 +110,80 @@ impl Vault {
         let time = now.max(self.time);
         let starts = starts(request.operations());
         let transaction = Transaction { id, height, time, origin, request, actor };
-        let state_hash = self.state.digest();
-        let head = proof::next_head(self.head, self.incarnation, &transaction, state_hash);
-        (self.height, self.time, self.head) = (height, time, head);
+        let (state_hash, head) = self.advance(&transaction);
         let success = Success { transaction: id, height, time, head, results };
         let receipt = Arc::new(Receipt { hash: transaction.request.hash(), success });
         let record = Record { transaction, before, state_hash, head };
         Ok(Application::Applied(Applied { record, receipt, changes, starts }))
+    }
+}
+
+impl Vault {
+    /// The transaction has changed the state: the chain goes on with it.
+    fn advance(&mut self, transaction: &Transaction) -> (StateHash, ChainHash) {
+        let state_hash = self.state.digest();
+        let head = proof::next_head(self.head, self.incarnation, transaction, state_hash);
+        (self.height, self.time, self.head) = (transaction.height, transaction.time, head);
+        (state_hash, head)
+    }
+
+    /// Applies a transaction again, by the entities of its record in place of the vault's. After an
+    /// error the vault is of no more use.
+    pub(crate) fn replay(&mut self, record: &Record) -> Result<(), ReplayFault> {
+        let Record { transaction, before, state_hash, head } = record;
+        let height = self.height.next();
+        if transaction.height != height {
+            return Err(ReplayFault::Height { expected: height, found: transaction.height });
+        }
+        if transaction.time < self.time {
+            return Err(ReplayFault::Time);
+        }
+        let mut known = Known(before.iter().map(|(key, summary)| (key, summary)).collect());
+        let touched = BTreeMap::new();
+        let mut work = Work { reads: &mut known, height, results_left: usize::MAX, touched };
+        let operations = transaction.request.operations();
+        let written = operations.iter().filter(|operation| operation.is_write());
+        let written: BTreeSet<&EntityKey> = written.flat_map(Operation::keys).collect();
+        for operation in operations {
+            // Of an entity that does not change the record says nothing.
+            if operation.keys().all(|key| written.contains(key)) {
+                match work.operate(operation) {
+                    Ok(_) => {}
+                    Err(Stop::Refused(code, _)) => return Err(ReplayFault::Refused(code)),
+                    Err(Stop::Failed(never)) => match never {},
+                }
+            }
+        }
+        if work.changes(&mut self.state).1 != *before {
+            return Err(ReplayFault::Before);
+        }
+        let (computed, next) = self.advance(transaction);
+        if computed != *state_hash {
+            return Err(ReplayFault::StateHash);
+        }
+        if next == *head { Ok(()) } else { Err(ReplayFault::Head) }
+    }
+}
+
+/// Why a record does not continue its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReplayFault {
+    Height { expected: Height, found: Height },
+    Time,
+    Refused(Code),
+    Before,
+    StateHash,
+    Head,
+}
+
+/// The entities that a record names.
+struct Known<'a>(BTreeMap<&'a EntityKey, &'a EntitySummary>);
+
+impl Reads for Known<'_> {
+    type Error = Infallible;
+
+    fn entity(&mut self, key: &EntityKey) -> Result<Option<Entity>, Infallible> {
+        Ok(self.0.get(key).map(|summary| Entity::unseen(summary)))
     }
 }
 

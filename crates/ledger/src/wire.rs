@@ -51,21 +51,17 @@ pub(crate) enum Form {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Payload {
     codec: Text<Codec>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "raw")]
     value: Option<Box<RawValue>>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
 }
 
-/// A field that is there has a value: `null` is one, too.
-fn present<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    T::deserialize(deserializer).map(Some)
+/// The value `null` is a value.
+fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
 }
 
 impl Payload {
@@ -83,17 +79,15 @@ impl Payload {
         wire
     }
 
-    fn read(self) -> Result<indelible_journal::Payload, String> {
+    fn read(self) -> Option<indelible_journal::Payload> {
         let Text(codec) = self.codec;
         let bytes: Bytes = match (self.value, self.text, self.base64) {
             (Some(value), None, None) => Bytes::copy_from_slice(value.get().as_bytes()),
             (None, Some(text), None) => text.into(),
-            (None, None, Some(text)) => {
-                BASE64.decode(text.as_bytes()).map_err(|why| format!("not base64: {why}"))?.into()
-            }
-            _ => return Err("a value has exactly one of `value`, `text` and `base64`".to_owned()),
+            (None, None, Some(text)) => BASE64.decode(text.as_bytes()).ok()?.into(),
+            _ => return None,
         };
-        Ok(indelible_journal::Payload { codec, bytes })
+        Some(indelible_journal::Payload { codec, bytes })
     }
 }
 
@@ -147,8 +141,8 @@ impl Content {
         }
     }
 
-    fn read(self) -> Result<value::Content, String> {
-        Ok(match self {
+    fn read(self) -> Option<value::Content> {
+        Some(match self {
             Self::Value(payload) => value::Content::value(payload.read()?),
             Self::Amount(amount) => value::Content::Amount(amount.read()),
         })
@@ -157,7 +151,7 @@ impl Content {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
-enum Condition {
+pub(crate) enum Condition {
     Absent,
     Present,
     Version(u64),
@@ -176,8 +170,8 @@ impl Condition {
         }
     }
 
-    fn read(self) -> Result<operation::Condition, String> {
-        Ok(match self {
+    fn read(self) -> Option<operation::Condition> {
+        Some(match self {
             Self::Absent => operation::Condition::Absent,
             Self::Present => operation::Condition::Present,
             Self::Version(version) => operation::Condition::Version(Height::new(version)),
@@ -187,170 +181,144 @@ impl Condition {
     }
 }
 
-/// Leaves out what is not there.
-macro_rules! fields {
-    ($(#[$meta:meta])* struct $name:ident { $($field:ident: $type:ty,)* $(? $optional:ident: $of:ty,)* }) => {
-        $(#[$meta])*
-        #[derive(Serialize, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub(crate) struct $name {
-            $($field: $type,)*
-            $(
-                #[serde(default, skip_serializing_if = "Option::is_none")]
-                #[serde(deserialize_with = "present")]
-                $optional: Option<$of>,
-            )*
-        }
-    };
-}
-
-fields! {
-    struct Set {
-        key: Text<EntityKey>,
-        to: Content,
-        ? expires_at: Text<Timestamp>,
-        ? condition: Condition,
-    }
-}
-fields! {
-    struct Delete {
-        key: Text<EntityKey>,
-        ? condition: Condition,
-    }
-}
-fields! {
-    struct Check {
-        key: Text<EntityKey>,
-        condition: Condition,
-    }
-}
-fields! {
-    struct Get {
-        key: Text<EntityKey>,
-    }
-}
-fields! {
-    struct Add {
-        key: Text<EntityKey>,
-        delta: Text<i128>,
-        ? unit: Text<Unit>,
-        ? min: Text<i128>,
-        ? max: Text<i128>,
-        ? condition: Condition,
-    }
-}
-fields! {
-    struct Transfer {
-        from: Text<EntityKey>,
-        to: Text<EntityKey>,
-        quantity: Text<i128>,
-        ? unit: Text<Unit>,
-        ? min: Text<i128>,
-        ? max: Text<i128>,
-    }
-}
-fields! {
-    struct Start {
-        function: Text<FunctionName>,
-        input: Payload,
-    }
-}
-
+/// What is not there is left out. A `null` in its place is found when the line is written again.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub(crate) enum Operation {
-    Set(Set),
-    Delete(Delete),
-    Check(Check),
-    Get(Get),
-    Add(Add),
-    Transfer(Transfer),
-    Start(Start),
+    Set {
+        key: Text<EntityKey>,
+        to: Content,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Text<Timestamp>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        condition: Option<Condition>,
+    },
+    Delete {
+        key: Text<EntityKey>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        condition: Option<Condition>,
+    },
+    Check {
+        key: Text<EntityKey>,
+        condition: Condition,
+    },
+    Get {
+        key: Text<EntityKey>,
+    },
+    Add {
+        key: Text<EntityKey>,
+        delta: Text<i128>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        unit: Option<Text<Unit>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        min: Option<Text<i128>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max: Option<Text<i128>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        condition: Option<Condition>,
+    },
+    Transfer {
+        from: Text<EntityKey>,
+        to: Text<EntityKey>,
+        quantity: Text<i128>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        unit: Option<Text<Unit>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        min: Option<Text<i128>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max: Option<Text<i128>>,
+    },
+    Start {
+        function: Text<FunctionName>,
+        input: Payload,
+    },
 }
 
 impl Operation {
     fn of(operation: &operation::Operation, form: Form) -> Self {
+        use operation::Operation as O;
         let text = |key: &EntityKey| Text(key.clone());
-        let unit_text = |unit: &Option<Unit>| unit.clone().map(Text);
+        let number = |number: &Option<i128>| number.map(Text);
+        let named = |unit: &Option<Unit>| unit.clone().map(Text);
         let wire = |condition: &Option<operation::Condition>| {
             condition.as_ref().map(|condition| Condition::of(condition, form))
         };
         match operation {
-            operation::Operation::Set { key, content, expires_at, condition } => Self::Set(Set {
+            O::Set { key, content, expires_at, condition } => Self::Set {
                 key: text(key),
                 to: Content::of(content, form),
                 expires_at: expires_at.map(Text),
                 condition: wire(condition),
-            }),
-            operation::Operation::Delete { key, condition } => {
-                Self::Delete(Delete { key: text(key), condition: wire(condition) })
+            },
+            O::Delete { key, condition } => {
+                Self::Delete { key: text(key), condition: wire(condition) }
             }
-            operation::Operation::Check { key, condition } => {
-                Self::Check(Check { key: text(key), condition: Condition::of(condition, form) })
+            O::Check { key, condition } => {
+                Self::Check { key: text(key), condition: Condition::of(condition, form) }
             }
-            operation::Operation::Get { key } => Self::Get(Get { key: text(key) }),
-            operation::Operation::Add { key, delta, unit, min, max, condition } => Self::Add(Add {
+            O::Get { key } => Self::Get { key: text(key) },
+            O::Add { key, delta, unit, min, max, condition } => Self::Add {
                 key: text(key),
                 delta: Text(*delta),
-                unit: unit_text(unit),
-                min: min.map(Text),
-                max: max.map(Text),
+                unit: named(unit),
+                min: number(min),
+                max: number(max),
                 condition: wire(condition),
-            }),
-            operation::Operation::Transfer { from, to, quantity, unit, min, max } => {
-                Self::Transfer(Transfer {
-                    from: text(from),
-                    to: text(to),
-                    quantity: Text(*quantity),
-                    unit: unit_text(unit),
-                    min: min.map(Text),
-                    max: max.map(Text),
-                })
+            },
+            O::Transfer { from, to, quantity, unit, min, max } => Self::Transfer {
+                from: text(from),
+                to: text(to),
+                quantity: Text(*quantity),
+                unit: named(unit),
+                min: number(min),
+                max: number(max),
+            },
+            O::Start { function, input } => {
+                Self::Start { function: Text(function.clone()), input: Payload::of(input, form) }
             }
-            operation::Operation::Start { function, input } => Self::Start(Start {
-                function: Text(function.clone()),
-                input: Payload::of(input, form),
-            }),
         }
     }
 
-    pub(crate) fn read(self) -> Result<operation::Operation, String> {
-        let read = |condition: Option<Condition>| condition.map(Condition::read).transpose();
-        let text = |text: Option<Text<i128>>| text.map(|Text(number)| number);
-        Ok(match self {
-            Self::Set(Set { key, to, expires_at, condition }) => operation::Operation::Set {
-                key: key.0,
+    pub(crate) fn read(self) -> Option<operation::Operation> {
+        use operation::Operation as O;
+        let number = |number: Option<Text<i128>>| number.map(|Text(number)| number);
+        let named = |unit: Option<Text<Unit>>| unit.map(|Text(unit)| unit);
+        let read = |condition: Option<Condition>| match condition {
+            Some(condition) => condition.read().map(Some),
+            None => Some(None),
+        };
+        Some(match self {
+            Self::Set { key: Text(key), to, expires_at, condition } => O::Set {
+                key,
                 content: to.read()?,
                 expires_at: expires_at.map(|Text(at)| at),
                 condition: read(condition)?,
             },
-            Self::Delete(Delete { key, condition }) => {
-                operation::Operation::Delete { key: key.0, condition: read(condition)? }
+            Self::Delete { key: Text(key), condition } => {
+                O::Delete { key, condition: read(condition)? }
             }
-            Self::Check(Check { key, condition }) => {
-                operation::Operation::Check { key: key.0, condition: condition.read()? }
+            Self::Check { key: Text(key), condition } => {
+                O::Check { key, condition: condition.read()? }
             }
-            Self::Get(Get { key }) => operation::Operation::Get { key: key.0 },
-            Self::Add(Add { key, delta, unit, min, max, condition }) => operation::Operation::Add {
-                key: key.0,
-                delta: delta.0,
-                unit: unit.map(|Text(unit)| unit),
-                min: text(min),
-                max: text(max),
+            Self::Get { key: Text(key) } => O::Get { key },
+            Self::Add { key: Text(key), delta: Text(delta), unit, min, max, condition } => O::Add {
+                key,
+                delta,
+                unit: named(unit),
+                min: number(min),
+                max: number(max),
                 condition: read(condition)?,
             },
-            Self::Transfer(Transfer { from, to, quantity, unit, min, max }) => {
-                operation::Operation::Transfer {
-                    from: from.0,
-                    to: to.0,
-                    quantity: quantity.0,
-                    unit: unit.map(|Text(unit)| unit),
-                    min: text(min),
-                    max: text(max),
-                }
-            }
-            Self::Start(Start { function, input }) => {
-                operation::Operation::Start { function: function.0, input: input.read()? }
+            Self::Transfer { from, to, quantity, unit, min, max } => O::Transfer {
+                from: from.0,
+                to: to.0,
+                quantity: quantity.0,
+                unit: named(unit),
+                min: number(min),
+                max: number(max),
+            },
+            Self::Start { function: Text(function), input } => {
+                O::Start { function, input: input.read()? }
             }
         })
     }

@@ -16,47 +16,37 @@
 //!
 //! Any other byte anywhere, in the line where it is. A line is read, written again, and compared: what
 //! is read in the same way although it was changed is found there. Everything that a line says is in
-//! its proof; the header and the end have hashes of their own. Lines that are missing, doubled or in
-//! another order do not continue the chain, and a file that was cut off has no end.
+//! its proof, and the header has a hash of its own. Lines that are missing, doubled or in another order
+//! do not continue the chain, and a file that was cut off has no end.
 //!
-//! An export that is forged from its beginning verifies. Compare the [`Verified`] head with one that
+//! An export that is forged from its beginning verifies. Compare the head of [`Verified`] with one that
 //! was kept elsewhere.
+//!
+//! The format is described in `docs/formats/ledger.md`.
 
-use crate::hashes::{ChainHash, StateHash};
+mod lines;
+mod verify;
+
+pub use lines::{FORMAT, VERSION};
+pub use verify::{LineError, LineFault, Verified, Verifier};
+
+use crate::hashes::ChainHash;
 use crate::numbers::Height;
 use crate::proof::{Checkpoint, LtHash};
 use crate::transaction::Record;
 
-/// The first line: where the export begins.
-pub fn header_line(_start: &Checkpoint, _state: &LtHash) -> String {
-    String::new()
+/// The first line: where the export begins. `state` is the state hash there, whose digest is in the
+/// checkpoint.
+pub fn header_line(start: &Checkpoint, state: &LtHash) -> String {
+    lines::line(&lines::Header::of(start, state))
 }
 
 /// The line of a transaction.
-pub fn record_line(_record: &Record) -> String {
-    String::new()
+pub fn record_line(record: &Record) -> String {
+    lines::line(&lines::Record::of(record))
 }
 
-/// The last line.
-pub fn end_line(_height: Height, _head: ChainHash) -> String {
-    String::new()
-}
-
-/// Reads an export line by line.
-#[derive(Debug)]
-pub struct Verifier {}
-
-/// An export that is whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
-    /// Where it begins.
-    pub start: Checkpoint,
-    /// How many transactions it has.
-    pub transactions: u64,
-    /// The height at its end.
-    pub height: Height,
-    /// The head of the chain at its end.
-    pub head: ChainHash,
-    /// The hash of the state at its end.
-    pub state_hash: StateHash,
+/// The last line: without it a reader cannot tell that nothing was cut off.
+pub fn end_line(height: Height, head: ChainHash) -> String {
+    lines::line(&lines::Last::of(height, head))
 }
