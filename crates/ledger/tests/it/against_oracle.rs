@@ -290,6 +290,10 @@ fn a_million_steps() {
             2 => Some(1 + u32::try_from(random.below(u64::from(highest) + 1)).unwrap()),
             _ => Some(highest + 1),
         };
+        // A late copy of what was refused.
+        let late = stream.refused.as_ref().filter(|_| random.one_in(8));
+        let late = late.map(|(attempt, number, id, _)| (*attempt, *number, *id));
+        let (tried, number) = late.map_or((tried, number), |late| (Some(late.0), late.1));
         let count = if random.one_in(4) { 1 + random.index(4) } else { 1 };
         let writes: Vec<(u64, usize)> = (number..)
             .take(count)
@@ -297,7 +301,8 @@ fn a_million_steps() {
                 // Often what was sent under that number: a repetition.
                 let committed = stream.committed.get(number as usize - 1).copied();
                 let again = committed.filter(|_| !random.one_in(4));
-                (number, again.unwrap_or_else(|| random.index(requests.len())))
+                let copy = late.filter(|late| late.1 == number).map(|late| late.2);
+                (number, copy.or(again).unwrap_or_else(|| random.index(requests.len())))
             })
             .collect();
         let run = writes.iter().map(|(number, id)| (*number, requests[*id].clone())).collect();
@@ -335,7 +340,7 @@ fn a_million_steps() {
     }
     assert_eq!(&state, server.vault.state());
     // Eight kinds of answers, one of them with seven codes; and refusals that are told again.
-    assert!(kinds.len() >= 16 && kinds.values().all(|count| *count > 100), "{kinds:?}");
+    assert!(kinds.len() >= 16 && kinds.values().all(|count| *count > 50), "{kinds:?}");
 }
 
 fn compare_entities(server: &Server, oracle: &Oracle) {
