@@ -1,7 +1,7 @@
 //! A request as it was checked: its operations within every bound, and the hash that tells two
 //! requests under one name apart.
 
-use indelible_idempotency::{RequestHash, canonicalize};
+use indelible_idempotency::RequestHash;
 use sha2::{Digest as _, Sha256};
 
 use crate::bounds::Limits;
@@ -130,9 +130,7 @@ impl Request {
     /// is hashed as the JSON that it means: a client that orders members anew for a retry sends the
     /// same request.
     fn hashed(&self) -> RequestHash {
-        let json = serde_json::to_string(&wire::Hashed::of(self)).expect("text into memory");
-        let limits = indelible_idempotency::Limits { bytes_max: usize::MAX, depth_max: usize::MAX };
-        let canonical = canonicalize(&json, &limits).expect("what serde_json writes is JSON");
+        let canonical = serde_json::to_vec(&wire::Hashed::of(self)).expect("JSON into memory");
         RequestHash::from_bytes(Sha256::digest(canonical).into())
     }
 }
@@ -204,4 +202,83 @@ pub enum OperationError {
         /// How many it may have.
         max: usize,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use indelible_idempotency::canonicalize;
+    use indelible_journal::{Codec, FunctionName, Payload};
+
+    use super::*;
+    use crate::hashes::ValueHash;
+    use crate::names::{EntityKey, Unit};
+    use crate::numbers::Height;
+    use crate::operation::Condition;
+    use crate::value::Content;
+
+    /// C-45: what is hashed is canonical JSON as it is written, whatever the values.
+    #[test]
+    fn what_is_hashed_is_canonical() {
+        let key = || EntityKey::new("\"é\u{fb33}").unwrap();
+        let unit = || Some(Unit::new("EUR").unwrap());
+        let codecs = [Codec::JSON, Codec::TEXT, Codec::RAW];
+        let texts = ["{\"b\":1.0,\n\"a\":[]}", "no json \u{1}\u{7f}", "null", "{\"a\":1,\"a\":2}"];
+        let payloads =
+            codecs.iter().flat_map(|codec| texts.map(|text| Payload::new(*codec, text.as_bytes())));
+        let payloads: Vec<Payload> = payloads.chain([Payload::json(vec![0xff])]).collect();
+        let mut conditions = vec![
+            None,
+            Some(Condition::Absent),
+            Some(Condition::Present),
+            Some(Condition::Version(Height::new(u64::MAX))),
+            Some(Condition::Hash(ValueHash::of(b"1"))),
+            Some(Condition::Content(Content::amount(-1, Unit::new("EUR").unwrap()))),
+        ];
+        let is = |payload: &Payload| Some(Condition::Content(Content::value(payload.clone())));
+        conditions.extend(payloads.iter().map(is));
+        let mut operations = vec![
+            Operation::Get { key: key() },
+            Operation::Transfer {
+                from: EntityKey::new("a").unwrap(),
+                to: key(),
+                quantity: i128::MAX,
+                unit: unit(),
+                min: Some(1),
+                max: Some(2),
+            },
+        ];
+        for condition in conditions {
+            let expires_at = Some(indelible_journal::Timestamp::MAX);
+            let content = Content::amount(i128::MIN, Unit::new("EUR").unwrap());
+            let (min, max) = (Some(-1), Some(1));
+            operations.extend([
+                Operation::Delete { key: key(), condition: condition.clone() },
+                Operation::Set { key: key(), content, expires_at, condition: condition.clone() },
+                Operation::Add {
+                    key: key(),
+                    delta: 0,
+                    unit: unit(),
+                    min,
+                    max,
+                    condition: condition.clone(),
+                },
+            ]);
+            operations
+                .extend(condition.map(|condition| Operation::Check { key: key(), condition }));
+        }
+        operations.extend(
+            payloads
+                .into_iter()
+                .map(|input| Operation::Start { function: FunctionName::new("f").unwrap(), input }),
+        );
+        let limits = Limits::DEFAULT;
+        for request in [
+            Request::single(operations.clone(), &limits).unwrap(),
+            Request::batch(vec![operations.clone(), operations], &limits).unwrap(),
+        ] {
+            let json = serde_json::to_string(&wire::Hashed::of(&request)).unwrap();
+            let canonical = canonicalize(&json, &indelible_idempotency::Limits::default()).unwrap();
+            assert_eq!(String::from_utf8(canonical).unwrap(), json);
+        }
+    }
 }

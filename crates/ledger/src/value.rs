@@ -98,7 +98,7 @@ pub struct Entity {
 }
 
 impl Entity {
-    /// An entity of which only the summary is known: for the verifier, which has no values.
+    /// An entity of which only the summary is known.
     pub(crate) fn unseen(summary: &EntitySummary) -> Self {
         let EntitySummary { version, expires_at, content } = summary.clone();
         let content = match content {

@@ -255,6 +255,8 @@ struct Touched {
     before: Option<EntitySummary>,
     now: Option<Entity>,
     is_written: bool,
+    /// `now` has no bytes: a transaction that checks a thousand large values does not hold them all.
+    is_unseen: bool,
 }
 
 /// A transaction on its way: what it has read and changed so far.
@@ -307,15 +309,22 @@ impl<R: Reads> Work<'_, R> {
         match self.touched.entry(key.clone()) {
             Entry::Occupied(touched) => Ok(touched.into_mut()),
             Entry::Vacant(place) => {
-                let now = self.reads.entity(key).map_err(Stop::Failed)?;
+                let mut now = self.reads.entity(key).map_err(Stop::Failed)?;
                 let before = now.as_ref().map(Entity::summary);
-                Ok(place.insert(Touched { before, now, is_written: false }))
+                let is_large =
+                    |entity: &Entity| entity.content.value_bytes() > REFUSED_VALUE_BYTES_MAX;
+                let is_unseen = now.as_ref().is_some_and(is_large);
+                if is_unseen {
+                    now = before.as_ref().map(Entity::unseen);
+                }
+                Ok(place.insert(Touched { before, now, is_written: false, is_unseen }))
             }
         }
     }
 
     fn written(&mut self, key: &EntityKey) {
-        self.touched.get_mut(key).expect("an operation touches what it writes").is_written = true;
+        let touched = self.touched.get_mut(key).expect("an operation touches what it writes");
+        (touched.is_written, touched.is_unseen) = (true, false);
     }
 
     /// The entity under the key, if the condition holds of it.
@@ -332,7 +341,11 @@ impl<R: Reads> Work<'_, R> {
     }
 
     fn get(&mut self, key: &EntityKey) -> Result<OperationResult, Stop<R::Error>> {
-        let entity = self.touch(key)?.now.clone();
+        let touched = self.touch(key)?;
+        let entity = match touched.is_unseen {
+            true => self.reads.entity(key).map_err(Stop::Failed)?,
+            false => touched.now.clone(),
+        };
         let bytes = entity.as_ref().map_or(0, |entity| entity.content.value_bytes());
         match self.results_left.checked_sub(bytes) {
             Some(left) => self.results_left = left,
@@ -389,9 +402,13 @@ impl<R: Reads> Work<'_, R> {
     }
 
     fn refusal(&self, index: usize, code: Code, key: EntityKey) -> Refusal {
-        let current = self.touched.get(&key).and_then(|touched| touched.now.as_ref());
+        let touched = self.touched.get(&key);
+        let current = touched.and_then(|touched| touched.now.as_ref());
+        let is_unseen = touched.is_some_and(|touched| touched.is_unseen);
         let current_value = current.and_then(|entity| match &entity.content {
-            Content::Value(value) if value.payload().bytes.len() <= REFUSED_VALUE_BYTES_MAX => {
+            Content::Value(value)
+                if !is_unseen && value.payload().bytes.len() <= REFUSED_VALUE_BYTES_MAX =>
+            {
                 Some(value.payload().clone())
             }
             _ => None,
@@ -404,7 +421,7 @@ impl<R: Reads> Work<'_, R> {
     fn changes(self, state: &mut LtHash) -> (Vec<Change>, Vec<(EntityKey, EntitySummary)>) {
         let mut changes = Vec::with_capacity(self.touched.len());
         let mut befores = Vec::new();
-        for (key, Touched { before, now: after, is_written }) in self.touched {
+        for (key, Touched { before, now: after, is_written, .. }) in self.touched {
             if !is_written || before.is_none() && after.is_none() {
                 continue;
             }

@@ -1,5 +1,8 @@
 //! Operations as JSON: what request hashes are made of, and what a line of an export says. Types of
 //! their own, so that a name here can be kept when one in the domain changes.
+//!
+//! Fields are in alphabetical order, so that what is written is canonical JSON at once (a test
+//! compares): to sort it afterwards would double the cost of a request's hash.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -50,13 +53,13 @@ pub(crate) enum Form {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Payload {
-    codec: Text<Codec>,
-    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "raw")]
-    value: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
+    codec: Text<Codec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "raw")]
+    value: Option<Box<RawValue>>,
 }
 
 /// The value `null` is a value.
@@ -186,47 +189,47 @@ impl Condition {
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub(crate) enum Operation {
     Set {
-        key: Text<EntityKey>,
-        to: Content,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        condition: Option<Condition>,
         #[serde(skip_serializing_if = "Option::is_none")]
         expires_at: Option<Text<Timestamp>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        condition: Option<Condition>,
+        key: Text<EntityKey>,
+        to: Content,
     },
     Delete {
-        key: Text<EntityKey>,
         #[serde(skip_serializing_if = "Option::is_none")]
         condition: Option<Condition>,
+        key: Text<EntityKey>,
     },
     Check {
-        key: Text<EntityKey>,
         condition: Condition,
+        key: Text<EntityKey>,
     },
     Get {
         key: Text<EntityKey>,
     },
     Add {
-        key: Text<EntityKey>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        condition: Option<Condition>,
         delta: Text<i128>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        unit: Option<Text<Unit>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        min: Option<Text<i128>>,
+        key: Text<EntityKey>,
         #[serde(skip_serializing_if = "Option::is_none")]
         max: Option<Text<i128>>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        condition: Option<Condition>,
+        min: Option<Text<i128>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        unit: Option<Text<Unit>>,
     },
     Transfer {
         from: Text<EntityKey>,
-        to: Text<EntityKey>,
-        quantity: Text<i128>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        unit: Option<Text<Unit>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        min: Option<Text<i128>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         max: Option<Text<i128>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        min: Option<Text<i128>>,
+        quantity: Text<i128>,
+        to: Text<EntityKey>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        unit: Option<Text<Unit>>,
     },
     Start {
         function: Text<FunctionName>,

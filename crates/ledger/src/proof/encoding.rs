@@ -5,7 +5,7 @@ use indelible_journal::{Codec, Payload};
 
 use crate::hashes::ValueHash;
 use crate::names::{EntityKey, Scope, Unit};
-use crate::numbers::Incarnation;
+use crate::numbers::{Attempt, Incarnation};
 use crate::operation::{Condition, Operation};
 use crate::proof::Checkpoint;
 use crate::request::Kind;
@@ -121,7 +121,7 @@ impl Encoder {
                 self.u8(1);
                 self.text(client.as_str());
                 self.u64(sequence.get());
-                self.raw(&attempt.map_or(0, |attempt| attempt.get()).to_le_bytes());
+                self.raw(&attempt.map_or(0, Attempt::get).to_le_bytes());
             }
             Origin::Key(key) => {
                 self.u8(2);

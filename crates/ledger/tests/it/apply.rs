@@ -312,6 +312,37 @@ fn results_are_bounded() {
     assert_eq!((refusal.index, refusal.code), (1, Code::ResultTooLarge));
 }
 
+/// A large value is not held for a check, and is there for a `get` that follows, and for its refusal.
+#[test]
+fn a_large_value_is_read_when_it_is_returned() {
+    let mut bench = Bench::new();
+    let large = json(&"1".repeat(5_000));
+    bench.applied(vec![set("large", large.clone())]);
+    let limits = Limits::DEFAULT;
+    let mut apply = |operations| {
+        let proposal = Proposal {
+            id: TransactionId::from_bytes([9; 16]),
+            origin: Origin::Expiry,
+            request: single(operations),
+            actor: Actor::new("system:test"),
+        };
+        bench.vault.apply(proposal, at(5), &limits, &mut bench.entities).unwrap()
+    };
+    let same = check("large", Condition::Content(large.clone()));
+    let small = set("large", json("2"));
+    let result = apply(vec![same.clone(), get("large"), small.clone(), get("large")]);
+    let Application::Applied(applied) = result else { panic!("{result:?}") };
+    let values = applied.receipt.success.results.iter().filter_map(|result| match result {
+        OperationResult::Got(Some(entity)) => Some(entity.content.clone()),
+        _ => None,
+    });
+    assert_eq!(values.collect::<Vec<_>>(), [large, json("2")]);
+    let absent = check("large", Condition::Absent);
+    let result = apply(vec![same, small, absent]);
+    let Application::Refused(refusal) = result else { panic!("{result:?}") };
+    assert_eq!((refusal.index, refusal.current_value), (2, Some(Payload::json("2"))));
+}
+
 /// A reader that fails leaves the vault as it was.
 #[test]
 fn a_failed_read_changes_nothing() {
