@@ -133,8 +133,7 @@ fn step(vault: &mut OracleVault, height: u64, operation: &Operation) -> Result<(
         Operation::Start { .. } => return Ok(()),
     };
     match (condition, vault.get(of.as_str())) {
-        (None | Some(Condition::Absent), None) => {}
-        (None, _) | (Some(Condition::Present), Some(_)) => {}
+        (None, _) | (Some(Condition::Absent), None) | (Some(Condition::Present), Some(_)) => {}
         (Some(Condition::Absent), Some(_)) => return Err(Code::KeyExists),
         (Some(_), None) => return Err(Code::KeyNotFound),
         (Some(Condition::Version(wanted)), Some((_, version))) => {

@@ -1,4 +1,5 @@
 //! What the ledger promises, on the pure crate.
+#![expect(clippy::unwrap_used, reason = "all of this is a test, its helpers too")]
 
 mod against_oracle;
 mod apply;
