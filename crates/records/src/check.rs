@@ -537,7 +537,7 @@ mod tests {
         let manifest = format!("manifest/{}", "ab".repeat(32));
         let versioned = r#"{"version":2}"#;
         let answer = format!("\0\x04shop{}:key", "0".repeat(64));
-        let rows: [(Table, &[u8], &str, &str); 18] = [
+        let rows: [(Table, &[u8], &str, &str); 19] = [
             (crate::OPERATIONS, b"\0\x04shopid", "\0outcome", "it is too short"),
             (crate::IDEMPOTENCY_KEYS, b"\0\x04shopkey", "\0done", "it is too short"),
             (crate::ANSWERS, answer.as_bytes(), "\0done", "it is too short"),
@@ -552,6 +552,7 @@ mod tests {
             (crate::SETTINGS, manifest.as_bytes(), r#"{"version":1}"#, "missing field `functions`"),
             (crate::SETTINGS, token.as_bytes(), versioned, "it is not the JSON of an API key"),
             (crate::SETTINGS, b"retention-clock", versioned, "version 2"),
+            (crate::SETTINGS, b"hold", versioned, "version 2"),
             (crate::OUTBOX, &[0, 0, 0, 1], "", "a slot is invalid"),
             (crate::OUTBOX, &[0; 4], "settled", "it is too short"),
             (crate::OUTBOX, &[1 << 4; 12], "x", UNKNOWN_ROOM),

@@ -18,6 +18,7 @@ pub mod component_versions;
 pub mod cursor_key;
 pub mod doubts;
 pub mod executions;
+pub mod hold;
 pub mod idempotency_keys;
 pub(crate) mod index;
 pub mod journals;

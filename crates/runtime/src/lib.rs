@@ -45,6 +45,7 @@
 //! - `reader`: threads that read for clients. `admission`: bounds the commands under way.
 //!   `key_locks`: one request under a key at a time. `recovery`: work that another process left.
 //! - `replays`, `witness`: which execution killed a process.
+//! - `hold`: an engine that is open and lets nothing go on.
 //! - `retention`, `retention_clock`: deleting what is past its time, and the clock that decides.
 
 mod admission;
@@ -57,6 +58,7 @@ mod engine;
 mod followers;
 pub mod guest;
 mod guest_calls;
+mod hold;
 mod hosted;
 mod hosted_room;
 mod hosted_tree;
@@ -86,11 +88,12 @@ pub use component::{
 pub use engine::{
     AUDIT_PAGE_MAX, Activation, Attribution, BreakingChange, ContractChange, ControlError, Count,
     DeployRefused, Deployment, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, Engine, EngineError,
-    EventsPage, IfBreaking, KeyUse, LaneRead, OpenError, PersonDecision, REASON_BYTES_MAX,
-    Readings, Reads, Receipt, Start, StartRefused, StartedExecution, Submission, TREE_PAGE_MAX,
-    TreePage, Verdict, World,
+    EventsPage, IfBreaking, KeyUse, LaneRead, LiftOutcome, OpenError, PersonDecision,
+    REASON_BYTES_MAX, Readings, Reads, Receipt, Start, StartRefused, StartedExecution, Submission,
+    TREE_PAGE_MAX, TreePage, Verdict, World,
 };
 pub use followers::Follow;
+pub use hold::Hold;
 pub use indelible_execution::input::{CommandRefusal, Resolution};
 pub use indelible_execution::shown::{
     GuestWait, Open, OperationView, PendingAttempt, Stage, View, WAITS_MAX, Waits,
@@ -102,13 +105,15 @@ pub use indelible_records::audit::{
 pub use indelible_records::beginning::{IdPrefix, IdPrefixError};
 /// What lists and views show of an execution, and how lists are asked for.
 pub use indelible_records::executions::{Execution, Standing};
+/// What a store on hold was restored from.
+pub use indelible_records::hold::Restored;
 pub use indelible_records::idempotency_keys::CancelOutcome;
 pub use indelible_records::listing::{Cursor, CursorError, Filter, Listing};
 /// How long finished trees are kept.
 pub use indelible_records::retention::Retention;
 /// What is wrong with an input.
 pub use indelible_schema::Problem as InputProblem;
-pub use options::{Options, Ownership, Pace, Parking, ParkingBounds};
+pub use options::{Opening, Options, Ownership, Pace, Parking, ParkingBounds};
 pub use reader::{Lane, LaneReadings};
 pub use retention::{GoneReadings, interval as retention_interval};
 pub use retention_clock::RetentionTime;

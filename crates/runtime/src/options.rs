@@ -18,6 +18,8 @@ pub struct Options {
     pub pace: Pace,
     /// Which slots are its own.
     pub ownership: Ownership,
+    /// Whether it goes on with what is stored as soon as it is open.
+    pub opening: Opening,
     /// How long an execution that is being cancelled may clean up (C-22).
     pub cleanup_max: Micros,
     /// The most events that a guest may bring into its journal: past it, the attempt ends.
@@ -110,6 +112,15 @@ pub enum Ownership {
     Apart,
 }
 
+/// Whether an engine goes on with what is stored as soon as it is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// It does, unless its store is on hold.
+    AtWork,
+    /// It is on hold until that is lifted ([`Engine::lift_hold`](crate::Engine::lift_hold)).
+    OnHold,
+}
+
 impl Default for ParkingBounds {
     fn default() -> Self {
         Self::DEFAULT
@@ -123,6 +134,7 @@ impl Default for Options {
             parking: Parking::Keep(ParkingBounds::default()),
             pace: Pace::Ahead,
             ownership: Ownership::All,
+            opening: Opening::AtWork,
             cleanup_max: Micros::from_secs(60),
             journal_events_max: 1_000_000,
             signals_buffered_max: 10_000,

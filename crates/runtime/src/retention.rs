@@ -153,6 +153,10 @@ impl Keeper for Outcomes {
         self.shared.retention_clock.write_if_due(&self.shared.store).map(drop)
     }
 
+    fn may_delete(&self) -> bool {
+        !self.shared.hold.is_on()
+    }
+
     fn now(&self) -> Timestamp {
         self.shared.retention_time().time
     }

@@ -20,6 +20,7 @@ use crate::component::Components;
 use crate::effects::Effects;
 use crate::followers::Followers;
 use crate::guest::Guests;
+use crate::hold::HoldState;
 use crate::hosted::{Hosted, MachineId};
 use crate::key_locks::KeyLocks;
 use crate::options::{Options, Pace};
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) witness: Arc<dyn Witness>,
     pub(crate) replays: Replays,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) hold: HoldState,
     pub(crate) recovery: Recovery,
     pub(crate) reader: Reader,
     pub(crate) effects: Effects,
@@ -139,8 +141,9 @@ impl Shared {
     fn send_to(&self, flow: Flow, id: MachineId, command: Command) {
         let mut trees = lock(&self.trees);
         // Checked under the lock: after `failed` is set the trees are drained, and the caller of a
-        // tree that is made later would wait for ever.
-        if self.failed.load(Ordering::Acquire) {
+        // tree that is made later would wait for ever. While the engine is on hold no machine is
+        // made, so that none can do anything.
+        if self.failed.load(Ordering::Acquire) || self.hold.is_on() {
             drop(trees);
             return drop(command);
         }
@@ -182,9 +185,16 @@ impl Shared {
         self.retention_clock.advance(self.clock.as_ref())
     }
 
+    /// Ends the hold, and lets the timers' thread look at what is stored: it recovers the first
+    /// work, and wakes the workers with it.
+    pub(crate) fn go_on(&self) {
+        self.hold.lift();
+        self.timers.look();
+    }
+
     /// Recovers more of what another process left, unless enough is under way.
     pub(crate) fn recover_more(&self) {
-        if self.recovery.is_over() {
+        if self.hold.is_on() || self.recovery.is_over() {
             return;
         }
         match self.recovery.more(&self.store, self.run_queue.len()) {

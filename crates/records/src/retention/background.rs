@@ -63,6 +63,11 @@ pub trait Keeper: Send + 'static {
         Ok(())
     }
 
+    /// Whether this round may delete anything.
+    fn may_delete(&self) -> bool {
+        true
+    }
+
     /// The time now: it does not go back.
     fn now(&self) -> Timestamp;
 
@@ -247,6 +252,9 @@ impl Control {
         let (mut purges, mut sweeps) = (true, true);
         let (mut expiries, mut trees) = (None, SweepProgress::default());
         let mut failure = keeper.start_round().err().map(|error| error.to_string());
+        if !keeper.may_delete() {
+            return failure.map_or(Ok(()), Err);
+        }
         while purges || sweeps {
             let now = keeper.now();
             let mut purged = PurgeReport::default();

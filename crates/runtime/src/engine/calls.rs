@@ -233,6 +233,8 @@ impl Engine {
                 (_, Some(OperationLookup { execution, volatile: None, .. })) => {
                     return begun(execution, Verdict::InFlight, position, None);
                 }
+                // What is on record was told above. Whatever comes now would run a guest.
+                _ if shared.hold.is_on() => return Err(EngineError::OnHold.into()),
                 // Nothing of a volatile operation is stored before its end: only its tree knows
                 // whether it runs.
                 (_, Some(OperationLookup { volatile: Some((started, root)), .. })) => {

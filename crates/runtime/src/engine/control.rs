@@ -324,6 +324,7 @@ impl Engine {
             }
         };
         checked?;
+        self.shared.hold.check()?;
         let (under, lock) = self.note(under).await?.unzip();
         // A noted request holds its key's lock until a refusal has deleted the note.
         let noted = under.as_ref().is_some_and(|under| under.note.is_some());
@@ -388,7 +389,7 @@ impl Engine {
 
     /// Submits a batch and waits until it is durable. While the store is full, this polls instead
     /// of queueing: a queued future that is not polled in its turn would block all trees behind it.
-    async fn submit_durably(&self, batch: Batch) -> Result<(), EngineError> {
+    pub(super) async fn submit_durably(&self, batch: Batch) -> Result<(), EngineError> {
         let store = &self.shared.store;
         loop {
             match store.try_submit(batch.clone()) {

@@ -24,6 +24,9 @@ pub enum OpenError {
     /// The time by which records and trees are deleted cannot be read.
     #[error("the retention clock cannot be read: {0}")]
     RetentionClock(#[source] ReadError),
+    /// Whether the store is on hold cannot be read.
+    #[error("whether the store is on hold cannot be read: {0}")]
+    Hold(#[source] ReadError),
     /// No thread could be started.
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),
@@ -59,6 +62,9 @@ pub enum EngineError {
     /// The engine was opened without the room of this number.
     #[error("the engine was opened without room {0}")]
     NoRoom(u8),
+    /// The engine is [on hold](crate::Engine::hold): nothing goes on, and nothing new is accepted.
+    #[error("on hold: nothing goes on until an operator lifts the hold")]
+    OnHold,
     /// Too many callers wait already.
     #[error("the engine is busy: {waiting} callers are already waiting; try again later")]
     Busy {
@@ -89,6 +95,7 @@ impl EngineError {
             Self::Lost(_)
             | Self::Gone(_)
             | Self::NoRoom(_)
+            | Self::OnHold
             | Self::Busy { .. }
             | Self::ReadsBusy { .. }
             | Self::Stopped => false,

@@ -5,13 +5,14 @@
 //! - `calls`: starts. `submitted`: a start whose caller waits. `outcome`: how executions ended.
 //! - `control`: signals, cancels, stuck executions, held effects.
 //! - `deploy`: components. `breaking`: what a change of version breaks. `views`: what clients are shown. `reads`: reading the store in pieces.
-//! - `retain`: deletes what is past its time.
+//! - `retain`: deletes what is past its time. `hold`: an operator lets an engine go on.
 
 mod breaking;
 mod calls;
 mod control;
 mod deploy;
 mod error;
+mod hold;
 mod open;
 mod outcome;
 mod reads;
@@ -33,6 +34,7 @@ pub use self::calls::{Start, StartedExecution, Verdict};
 pub use self::control::{Attribution, ControlError, PersonDecision, REASON_BYTES_MAX, Receipt};
 pub use self::deploy::{Activation, Deployment, IfBreaking};
 pub use self::error::{DeployRefused, EngineError, OpenError, StartRefused};
+pub use self::hold::LiftOutcome;
 pub use self::open::World;
 pub use self::reads::{LaneRead, Reads};
 pub use self::submitted::Submission;
@@ -71,6 +73,8 @@ pub struct Readings {
     pub trees: usize,
     /// Trees that have something to do.
     pub runnable: usize,
+    /// Whether the engine is [on hold](Engine::hold).
+    pub on_hold: bool,
     /// Whether all work that another process left has been looked at.
     pub recovered: bool,
     /// Timers that are due and were sent to their executions.
@@ -178,6 +182,7 @@ impl Engine {
         Readings {
             trees: lock(&self.shared.trees).len(),
             runnable: self.shared.run_queue.len(),
+            on_hold: self.shared.hold.is_on(),
             recovered: self.shared.recovery.is_over(),
             timers_told: self.shared.timers.fired_count(),
             effects_leaving: self.shared.effects.leaving(),

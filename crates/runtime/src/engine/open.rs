@@ -22,6 +22,7 @@ use crate::command::{Command, RoomCommand};
 use crate::component::Components;
 use crate::effects::Effects;
 use crate::guest::Guests;
+use crate::hold::HoldState;
 use crate::hosted::MachineId;
 use crate::options::Options;
 use crate::outbox::Outbox;
@@ -70,7 +71,8 @@ impl World {
 }
 
 impl Engine {
-    /// Starts an engine over a store, and goes on with the work that is stored there.
+    /// Starts an engine over a store, and goes on with the work that is stored there, unless it is
+    /// [on hold](Engine::hold).
     pub fn open(store: Store, options: Options, world: World) -> Result<Self, OpenError> {
         Self::open_with(store, options, world, Rooms::default())
     }
@@ -96,6 +98,7 @@ impl Engine {
         let components = Components::open(store.clone(), Arc::clone(&guests))?;
         let retention_clock = RetentionClock::open(&store, clock.as_ref());
         let retention_clock = retention_clock.map_err(OpenError::RetentionClock)?;
+        let hold = HoldState::open(&store, options.opening).map_err(OpenError::Hold)?;
         let outbox = Outbox::open(store.clone())?;
         let places = guests.options().guests_max as usize;
         let limits = Limits {
@@ -133,6 +136,7 @@ impl Engine {
             trees: Mutex::new(HashMap::new()),
             replayed: AtomicU64::new(0),
             admission: Arc::new(Admission::new(options.commands_max, options.callers_waiting_max)),
+            hold,
             recovery: Recovery::new(),
             reader: Reader::new(&options),
             failed: AtomicBool::new(false),
@@ -142,7 +146,9 @@ impl Engine {
         });
         // Fails here if the queue cannot be read at all. Workers read its rows, as they have time.
         let _ = queue::next(&shared.store, None, 1)?;
-        shared.timers.look();
+        if !shared.hold.is_on() {
+            shared.timers.look();
+        }
         let mut engine = Self { shared, threads: Vec::new(), ticks: None, retention: None };
         // If a thread cannot be started, dropping the engine stops the others.
         engine.start_threads()?;
@@ -195,6 +201,9 @@ impl Drop for Engine {
 
 /// Tells trees of the timers that are due.
 pub(super) fn fire_due(shared: &Shared) -> Result<usize, EngineError> {
+    if shared.hold.is_on() {
+        return Ok(0);
+    }
     let now = shared.clock.now();
     shared.strike_out();
     shared.recovery.try_again();

@@ -138,8 +138,11 @@ impl Shared {
 }
 
 impl Shared {
-    /// Asks a tree and waits until the reply is durable.
+    /// Asks a tree something that changes nothing, and waits until the reply is durable.
     pub(super) async fn ask(&self, root: &RootHash, what: Request) -> Result<Reply, EngineError> {
+        if self.hold.is_on() {
+            return self.read(Lane::Views, move |reads| reads.ask_apart(what)).await;
+        }
         let room = self.room(Flow::GOING_ON).await?;
         let Answer { reply, position } =
             self.replied(Flow::GOING_ON, root, what, room, None).await?;
@@ -171,6 +174,7 @@ impl Engine {
         if !shared.rooms.has(key.room) {
             return Err(EngineError::NoRoom(key.room));
         }
+        shared.hold.check()?;
         let room = shared.room(Flow::GOING_ON).await?;
         let (reply, answer) = oneshot::channel();
         let waiter = Waiter { reply, room, lock: None };

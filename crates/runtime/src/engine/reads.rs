@@ -4,13 +4,14 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use indelible_execution::keys;
 use indelible_execution::shown::View;
+use indelible_execution::{Input, Reply, Request, Tree, keys};
 use indelible_idempotency::IdempotencyKey;
 use indelible_journal::{
     ComponentDigest, Ending, Event, ExecutionId, JournalKey, Namespace, OperationKey, PromiseId,
     RootHash, Started, Timestamp,
 };
+use indelible_machine::{CallerId, Machine as _};
 use indelible_records::audit::{self, AuditPosition, Entry};
 use indelible_records::doubts::{
     self, Doubt, DoubtId, Filter as DoubtFilter, Page as DoubtPage, Place as DoubtPlace,
@@ -162,6 +163,18 @@ impl Reads<'_> {
     fn saw<T>(&self, seen: Seen<T>) -> T {
         self.seen.set(self.seen.get().max(seen.position));
         seen.value
+    }
+
+    /// Asks a tree that is loaded for this question and forgotten with all that would follow: while
+    /// the engine is on hold, no tree is in memory, and none may go on. Loading resumes nothing.
+    pub(crate) fn ask_apart(&self, what: Request) -> Result<Reply, EngineError> {
+        let mut tree = Tree::default();
+        tree.handle(&self.shared.context(), Input::Asked(CallerId(1), what));
+        let reply = tree.changes().and_then(|mut changes| changes.replies.pop());
+        let no_reply = || EngineError::Malformed("a defect of Indelible: a tree is silent".into());
+        let (_, value) = reply.ok_or_else(no_reply)?;
+        // What it has read was accepted by now.
+        Ok(self.saw(Seen { value, position: self.shared.store.accepted() }))
     }
 
     /// How an execution stands: the last attempt at it.

@@ -32,6 +32,8 @@ impl Engine {
     /// Writes that clock, if it was not written for a while, and waits for the disk: not for async
     /// code.
     ///
+    /// While the engine is [on hold](Engine::hold) nothing is deleted: the next round does it.
+    ///
     /// A caller that repeats a request whose tree is gone is told its outcome, as long as its
     /// operation is remembered.
     pub fn retain(&mut self, retention: Retention) -> std::io::Result<()> {

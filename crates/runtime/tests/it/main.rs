@@ -29,6 +29,7 @@ mod labels;
 mod large;
 mod lost;
 mod natively;
+mod on_hold;
 mod operations;
 mod outbox;
 mod paused;
