@@ -74,6 +74,8 @@ pub enum Code {
     Damaged,
     /// The server has as much to do as it takes on.
     Busy,
+    /// The server is on hold: it shows everything, and nothing goes on.
+    OnHold,
     /// The server stops, or has not begun.
     Stopping,
     /// The disk failed and nothing is written any more, or the store is paused.
@@ -95,7 +97,7 @@ struct CodeText {
 
 impl Code {
     /// All codes, by status.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::MalformedRequest,
         Self::InvalidInput,
         Self::KeyAndOperationId,
@@ -127,6 +129,7 @@ impl Code {
         Self::Internal,
         Self::Damaged,
         Self::Busy,
+        Self::OnHold,
         Self::Stopping,
         Self::StoreStopped,
     ];
@@ -349,6 +352,13 @@ impl Code {
                 retryable: true,
                 title: "The server is busy",
                 page: include_str!("../../../docs/errors/busy.md"),
+            },
+            Self::OnHold => CodeText {
+                text: "on-hold",
+                status: 503,
+                retryable: true,
+                title: "The server is on hold",
+                page: include_str!("../../../docs/errors/on-hold.md"),
             },
             Self::Stopping => CodeText {
                 text: "stopping",

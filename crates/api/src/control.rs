@@ -59,6 +59,49 @@ pub struct ConfirmClock {
     pub reason: String,
 }
 
+/// Whether the server is on hold, and what would go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Hold {
+    /// Whether it is: everything is shown, and nothing goes on until an operator lifts the hold.
+    pub on_hold: bool,
+    /// Whether this process was started paused. Lifting that lasts until the process ends.
+    pub paused: bool,
+    /// What the data folder was restored from, if it was restored on hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Restored>,
+    /// Executions that are not over, stuck ones included, of all namespaces; of each state at most
+    /// 10,000 are counted.
+    pub unfinished: u64,
+    /// Open questions: requests and calls of which it is unknown whether they happened; at most
+    /// 10,000 are counted.
+    pub unresolved: u64,
+}
+
+/// What a data folder was restored from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Restored {
+    /// When it was restored, RFC 3339.
+    pub at: String,
+    /// When the backup was made. The data folder knows nothing of what happened after that.
+    pub backup_made_at: String,
+}
+
+/// An operator lets the server go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LiftHold {
+    /// Why: kept in the audit record.
+    #[schemars(length(min = 1, max = 1024))]
+    pub reason: String,
+}
+
+/// That the server goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Lifted {
+    /// Whether it was not on hold, so that nothing has changed.
+    pub already: bool,
+}
+
 /// Nothing to say: it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {}

@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode, Uri};
 use indelible_api::access::{AuditPage, Tokens, WhoAmI};
 use indelible_api::call::Operation;
 use indelible_api::component::{Component, Components, Functions};
-use indelible_api::control::RetentionClock;
+use indelible_api::control::{Hold, RetentionClock};
 use indelible_api::execution::{Detail, Events, Executions};
 use indelible_api::unresolved::{UnresolvedDetail, UnresolvedPage};
 use serde::Serialize;
@@ -187,6 +187,11 @@ impl Client {
     /// The clock by which records and finished executions are deleted. For admins.
     pub async fn retention_clock(&self) -> Result<RetentionClock, Error> {
         self.read(&["retention", "clock"], &[]).await
+    }
+
+    /// Whether the server is on hold, and what would go on. For admins.
+    pub async fn hold(&self) -> Result<Hold, Error> {
+        self.read(&["hold"], &[]).await
     }
 
     /// The caller that the token stands for.

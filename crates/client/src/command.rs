@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::Method;
 use indelible_api::access::{CreatedToken, NewToken, Token};
 use indelible_api::component::{Activate, Activated, Deployed};
-use indelible_api::control::{Cancelling, ConfirmClock, Delivered, Done, Reason};
+use indelible_api::control::{Cancelling, ConfirmClock, Delivered, Done, LiftHold, Lifted, Reason};
 use indelible_api::unresolved::{Resolution, Resolve};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -128,6 +128,11 @@ impl Client {
     pub fn confirm_retention_clock(&self, time: &str, reason: &str) -> Command<Done> {
         let body = ConfirmClock { time: time.to_owned(), reason: reason.to_owned() };
         self.post(&["retention", "clock", "confirm"], &body)
+    }
+
+    /// Lets a server that is on hold go on. For admins.
+    pub fn lift_hold(&self, reason: &str) -> Command<Lifted> {
+        self.post(&["hold", "lift"], &LiftHold { reason: reason.to_owned() })
     }
 
     /// Deploys a component: its bytes, as a build leaves them. Refused if functions that are in use

@@ -79,9 +79,11 @@ impl Retries {
 }
 
 /// Whether an answer is final. A function that returned, failed, was cancelled or is Indeterminate
-/// is over (V-31): the request is not repeated, whatever the document says.
+/// is over (V-31): the request is not repeated, whatever the document says. Nor is it while the
+/// server is on hold: a person ends that, and no caller should wait for a person unasked.
 pub(crate) fn is_final(status: StatusCode, problem: Option<&Problem>) -> bool {
     match status {
+        _ if problem.is_some_and(|problem| problem.code == Code::OnHold) => true,
         StatusCode::REQUEST_TIMEOUT
         | StatusCode::TOO_MANY_REQUESTS
         | StatusCode::BAD_GATEWAY
@@ -95,7 +97,8 @@ pub(crate) fn is_final(status: StatusCode, problem: Option<&Problem>) -> bool {
 
 /// Whether a request with this answer may have had an effect.
 pub(crate) fn may_have_arrived(status: StatusCode, problem: Option<&Problem>) -> bool {
-    status.is_server_error() && problem.is_none_or(|problem| problem.code != Code::Busy)
+    let refuses = |problem: &Problem| matches!(problem.code, Code::Busy | Code::OnHold);
+    status.is_server_error() && !problem.is_some_and(refuses)
 }
 
 /// Whether an answer says what became of the operation: it was given after the key or the id was
@@ -175,7 +178,8 @@ mod tests {
             let mut problem = Problem::new(code, "");
             let status = StatusCode::from_u16(problem.status).unwrap();
             let again = !is_final(status, Some(&problem));
-            assert_eq!(again, problem.retryable && code != Code::InFlight, "{code}");
+            let waits_in_vain = matches!(code, Code::InFlight | Code::OnHold);
+            assert_eq!(again, problem.retryable && !waits_in_vain, "{code}");
             if status == StatusCode::FAILED_DEPENDENCY {
                 problem.retryable = true;
                 assert!(is_final(status, Some(&problem)), "{code}");

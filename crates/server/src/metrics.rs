@@ -113,6 +113,11 @@ impl Metrics {
             ),
             ("body_bytes", "Bytes of request bodies in memory", bodies),
             (
+                "on_hold",
+                "Whether nothing goes on until an operator lifts the hold",
+                usize::from(engine.on_hold),
+            ),
+            (
                 "recovered",
                 "Whether all executions left by the previous process have been resumed",
                 usize::from(engine.recovered),

@@ -36,6 +36,11 @@ impl State {
             EngineError::Busy { .. } | EngineError::ReadsBusy { .. } => {
                 Problem::new(Code::Busy, error.to_string())
             }
+            EngineError::OnHold => Problem::new(
+                Code::OnHold,
+                "the server is on hold: it shows what is stored, and nothing goes on until an \
+                 operator lifts the hold",
+            ),
             EngineError::Stopped => Problem::new(Code::Stopping, "the server is stopping"),
             error if error.is_pause() => store_paused(),
             EngineError::Lost(_) => Problem::new(

@@ -61,6 +61,12 @@ async fn commands_are_repeated_under_one_key() {
     assert_eq!(seen.target, "/v1/retention/clock/confirm");
     assert_eq!(seen.body, format!(r#"{{"time":"{now}","reason":"it was off"}}"#));
 
+    let server = peer(&json!({"already": false})).await;
+    assert!(!server.client().lift_hold("looked").await.unwrap().already);
+    let seen = thrice(&server);
+    assert_eq!(seen.target, "/v1/hold/lift");
+    assert_eq!(seen.body, r#"{"reason":"looked"}"#);
+
     let server =
         peer(&json!({"name": "shop", "digest": "d", "known": false, "functions": []})).await;
     server.client().deploy("shop", &b"\0asm"[..]).await.unwrap();

@@ -73,11 +73,13 @@ async fn each_code_is_its_own_error() {
             | Code::Internal
             | Code::Damaged
             | Code::Busy
+            | Code::OnHold
             | Code::Stopping
             | Code::StoreStopped => "Transport",
             _ => "Refused",
         };
-        let again = call == "Transport" && !matches!(code, Code::Internal | Code::Damaged);
+        let is_final = matches!(code, Code::Internal | Code::Damaged | Code::OnHold);
+        let again = call == "Transport" && !is_final;
         let attempts = usize::try_from(if again { ATTEMPTS_MAX } else { 1 }).unwrap();
 
         let server = peer(code).await;

@@ -5,7 +5,8 @@
 //!   `events`: the same as it happens. `logs`: what functions logged.
 //! - `control`: signals, cancels, what people decide. `component`: what is deployed.
 //! - `access`: API keys and the audit record. `backup`: a copy of everything.
-//!   `retention`: the clock by which things are deleted. `health`: whether the server is well.
+//!   `retention`: the clock by which things are deleted. `hold`: a server that lets nothing go on.
+//!   `health`: whether the server is well.
 //! - `table`: which there are. `openapi`: the document.
 
 mod access;
@@ -16,6 +17,7 @@ mod control;
 mod events;
 mod execution;
 mod health;
+mod hold;
 mod logs;
 pub(crate) mod openapi;
 mod retention;

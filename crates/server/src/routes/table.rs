@@ -5,7 +5,8 @@ use indelible_api::access::{AuditPage, CreatedToken, NewToken, Role, Token, Toke
 use indelible_api::call::{Operation, Returned, Started, StillRunning};
 use indelible_api::component::{Activate, Activated, Component, Components, Deployed, Functions};
 use indelible_api::control::{
-    Cancelling, ConfirmClock, Delivered, Done, Ready, Reason, RetentionClock,
+    Cancelling, ConfirmClock, Delivered, Done, Hold, LiftHold, Lifted, Ready, Reason,
+    RetentionClock,
 };
 use indelible_api::execution::{Detail, Events, Executions};
 use indelible_api::log::Logs;
@@ -15,8 +16,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 
 use super::{Body, Form, Handler, Parameter, RequiredAccess, ResponseBody, Route};
 use super::{
-    access, backup, call, component, control, events, execution, health, logs, openapi, retention,
-    unresolved,
+    access, backup, call, component, control, events, execution, health, hold, logs, openapi,
+    retention, unresolved,
 };
 
 /// Those who may see executions.
@@ -123,6 +124,7 @@ const STARTS: &[Code] = &[
     Code::Expired,
     Code::Mismatch,
     Code::Indeterminate,
+    Code::OnHold,
 ];
 const CALLS: &[Code] = &[
     Code::InvalidInput,
@@ -138,9 +140,10 @@ const CALLS: &[Code] = &[
     Code::FunctionFailed,
     Code::Cancelled,
     Code::Indeterminate,
+    Code::OnHold,
 ];
 const CONTROLS: &[Code] =
-    &[Code::NotFound, Code::WrongState, Code::Mismatch, Code::ReservedNamespace];
+    &[Code::NotFound, Code::WrongState, Code::Mismatch, Code::ReservedNamespace, Code::OnHold];
 
 macro_rules! does {
     ($handler:path) => {
@@ -348,6 +351,7 @@ pub static ROUTES: &[Route] = &[
             Code::Mismatch,
             Code::ReservedNamespace,
             Code::TooManySignals,
+            Code::OnHold,
         ]),
     post("/v1/executions/{execution}/cancel", "cancel", does!(control::cancel))
         .about("Ask an execution to end; it may clean up first")
@@ -472,6 +476,18 @@ pub static ROUTES: &[Route] = &[
         .body(Body::Json(of::<ConfirmClock>))
         .answers(&[(200, json::<Done>())])
         .codes(&[Code::WrongState, Code::Mismatch]),
+    get("/v1/hold", "getHold", does!(hold::show))
+        .about("Whether the server is on hold, and what would go on")
+        .needs(ADMIN)
+        .answers(&[(200, json::<Hold>())]),
+    post("/v1/hold/lift", "liftHold", does!(hold::lift))
+        .about(
+            "Let a server that is on hold go on; repeating it has no further effect, with or \
+             without an idempotency key",
+        )
+        .needs(ADMIN)
+        .body(Body::Json(of::<LiftHold>))
+        .answers(&[(200, json::<Lifted>())]),
     get("/v1/whoami", "whoAmI", does!(access::who))
         .about("Whom the credential identifies")
         .needs(RequiredAccess::Credential)
@@ -483,7 +499,8 @@ pub static ROUTES: &[Route] = &[
     get("/v1/ready", "ready", does!(health::ready))
         .about("Whether the store can be written and unfinished executions have been resumed")
         .needs(RequiredAccess::Nothing)
-        .answers(&[(200, json::<Ready>())]),
+        .answers(&[(200, json::<Ready>())])
+        .codes(&[Code::OnHold]),
     get("/v1/openapi.json", "openapi", does!(openapi::serve))
         .about("This document")
         .needs(RequiredAccess::Nothing)

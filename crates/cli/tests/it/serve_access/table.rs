@@ -82,6 +82,9 @@ const ROWS: &[Row] = &[
     Row("GET", "/v1/retention/clock", ADMIN, Of::Nobody, None, 200),
     // The body makes no sense.
     Row("POST", "/v1/retention/clock/confirm", ADMIN, Of::Nobody, EMPTY, 400),
+    Row("GET", "/v1/hold", ADMIN, Of::Nobody, None, 200),
+    // The body makes no sense.
+    Row("POST", "/v1/hold/lift", ADMIN, Of::Nobody, EMPTY, 400),
     Row("GET", "/v1/whoami", ANY, Of::Nobody, None, 200),
     Row("GET", "/v1/health", RequiredAccess::Nothing, Of::Nobody, None, 200),
     Row("GET", "/v1/ready", RequiredAccess::Nothing, Of::Nobody, None, 200),
