@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
     ("Look", &["ps", "show", "tree", "journal", "logs"]),
     ("Decide", &["unresolved", "resolve", "release", "fail"]),
-    ("Look after a server", &["context", "token", "audit", "retention", "store", "bench"]),
+    ("Look after a server", &["context", "token", "audit", "retention", "hold", "store", "bench"]),
     ("Help", &["explain", "completions", "help"]),
 ];
 

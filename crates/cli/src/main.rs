@@ -87,6 +87,9 @@ enum Command {
     /// Look at the clock by which a server deletes, and confirm it
     #[command(subcommand)]
     Retention(remote::retention::Command),
+    /// Look at a server that lets nothing go on, and let it go on
+    #[command(subcommand)]
+    Hold(remote::hold::Command),
     Explain(serve::explain::Explain),
     /// Remember servers, and choose between them
     #[command(subcommand)]
@@ -142,6 +145,7 @@ fn main() -> ExitCode {
         Command::Token(command) => token::run(command, &mut out).map(well),
         Command::Audit(command) => command.run(&mut out).map(well),
         Command::Retention(command) => remote::retention::run(command, &mut out).map(well),
+        Command::Hold(command) => remote::hold::run(command, &mut out).map(well),
         Command::Explain(command) => command.run(&mut out).map(well),
         Command::Context(command) => remote::context::run(command, &mut out).map(well),
         Command::Ps(command) => command.run(screen, &mut out).map(well),

@@ -200,6 +200,11 @@ fn refused(problem: &Problem, asked: &ServerRequest) -> Failure {
         Code::Damaged => "the server's log names the damage; stop the server, keep a copy of its \
              data folder, and restore a backup: see `indelible explain damaged`"
             .to_owned(),
+        Code::OnHold => {
+            "`indelible hold show` says why, and what is unfinished; an admin lets the \
+             server go on with `indelible hold lift`"
+                .to_owned()
+        }
         Code::WrongState => "see its state with `indelible show EXECUTION`".to_owned(),
         code => format!("see `indelible explain {code}`"),
     };

@@ -25,6 +25,7 @@ pub(crate) mod deploy;
 mod errors;
 mod function;
 pub(crate) mod functions;
+pub(crate) mod hold;
 mod interrupt;
 mod labels;
 pub(crate) mod logs;

@@ -12,7 +12,9 @@ use indelible_journal::{Attempt, PromiseId};
 use indelible_records::TABLES;
 use indelible_records::doubts::Filter;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
-use indelible_runtime::{Actor, Engine, Options, PersonDecision, Resolution, World};
+use indelible_runtime::{
+    Actor, ControlError, Engine, EngineError, Options, PersonDecision, Resolution, World,
+};
 use indelible_server::unresolved;
 use indelible_store::embedded;
 
@@ -105,8 +107,13 @@ pub(super) fn resolve(
     let decided = PersonDecision::by(actor, &reason);
     let resolved = engine.resolve_attempt(&promise, attempt, resolution, decided);
     wait(&engine, resolved).map_err(|error| {
-        Failure::new(format!("nothing has changed: {error}"))
-            .hint("`indelible unresolved` lists what can be resolved")
+        let hint = match error {
+            ControlError::Engine(EngineError::OnHold) => {
+                "start a server on the folder, and let it go on with `indelible hold lift`"
+            }
+            _ => "`indelible unresolved` lists what can be resolved",
+        };
+        Failure::new(format!("nothing has changed: {error}")).hint(hint)
     })?;
     Ok(promise.to_string())
 }

@@ -23,7 +23,9 @@ use indelible_journal::{
 use indelible_records::executions::Execution;
 use indelible_records::labels::Labels;
 use indelible_runtime::world::Observer;
-use indelible_runtime::{Attribution, Engine, Start, StartRefused, StartedExecution, Verdict};
+use indelible_runtime::{
+    Attribution, Engine, Opening, Start, StartRefused, StartedExecution, Verdict,
+};
 use serde::Serialize;
 
 use self::egress::Egress;
@@ -107,7 +109,13 @@ impl Run {
         let runtime = runtime.map_err(|error| failed("start", &error))?;
         let observer: Arc<dyn Observer> = Arc::new(Lines { data: self.data.clone() });
         let client = self.egress.client(&name)?;
-        let engine = crate::serve::open(&self.data, client, &observer)?;
+        let engine = crate::serve::open(&self.data, client, &observer, Opening::AtWork)?;
+        if let Some(hold) = engine.hold() {
+            return Err(Failure::new(format!("{} is on hold ({hold})", self.data.display())).hint(
+                "start a server with `indelible serve --data DIR`, and let it go on with `indelible \
+                 hold lift`",
+            ));
+        }
         let (started, ending) = runtime.block_on(self.wait_for(&engine, &name, &bytes, input))?;
         let shown = match &ending {
             _ if self.json => print::object(document(&started, &ending), out),

@@ -167,7 +167,9 @@ pub(super) fn unopened(folder: &Path, error: &(dyn Error + 'static)) -> Failure 
 pub(super) fn unopened_engine(folder: &Path, error: &EngineOpenError) -> Failure {
     let failure = Failure::new(format!("cannot open {}: {error}", folder.display()));
     match error {
-        EngineOpenError::Components(_) | EngineOpenError::Queue(_) => failure.hint(DAMAGED),
+        EngineOpenError::Components(_) | EngineOpenError::Queue(_) | EngineOpenError::Hold(_) => {
+            failure.hint(DAMAGED)
+        }
         _ => failure.hint("nothing was changed"),
     }
 }

@@ -21,7 +21,7 @@ use indelible_http_client::Client;
 use indelible_records::TABLES;
 use indelible_runtime::guest::{Artifacts, GuestOptions, Guests};
 use indelible_runtime::world::{Observer, SilentObserver, System};
-use indelible_runtime::{Engine, Options, WitnessFile, World};
+use indelible_runtime::{Engine, Opening, Options, WitnessFile, World};
 use indelible_server::auth::{SessionAlgorithm, SessionKeys};
 use indelible_server::listen::{Tls, TlsError};
 use indelible_server::logs::LogFile;
@@ -30,7 +30,7 @@ use indelible_server::{AccessPolicy, Config, ServeError, Server, Stopped};
 use indelible_store::Store;
 use indelible_store::embedded::{self, EmbeddedBackend};
 use tokio::signal::unix::SignalKind;
-use tracing::info;
+use tracing::{info, warn};
 
 use self::settings::{Algorithm, Layer, Settings, Value};
 use crate::compile;
@@ -132,6 +132,11 @@ pub(crate) struct Serve {
     /// Where traces are told, by OTLP over HTTP, as http://127.0.0.1:4318/v1/traces
     #[arg(long, value_name = "URL")]
     traces: Option<String>,
+    /// Start on hold: everything is shown, and nothing goes on until an admin lifts the hold with
+    /// `indelible hold lift`
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true")]
+    paused: Option<String>,
     /// What is logged to standard error: a level (off, error, warn, info, debug, trace), and levels
     /// of targets, as info,indelible_store=debug [default: info]
     #[arg(long, value_name = "FILTER")]
@@ -211,7 +216,8 @@ impl Serve {
             let _within = runtime.enter();
             Server::listen(&config).map_err(|error| refused(&error))?
         };
-        let mut engine = open(settings.data(), client, &observer)?;
+        let opening = if settings.is_on("paused") { Opening::OnHold } else { Opening::AtWork };
+        let mut engine = open(settings.data(), client, &observer, opening)?;
         engine.retain(settings.retention()).map_err(|error| failed(&error))?;
         let engine = Arc::new(engine);
         let served = runtime.block_on(async {
@@ -234,6 +240,7 @@ impl Serve {
                 keys: settings.is_on("keys"),
                 nothing_deployed,
                 unknown: (unknown, unknown == UNKNOWN_COUNTED_MAX),
+                hold: engine.hold(),
             };
             // With JSON logs, every line of stderr has to be JSON.
             if format == Format::Text {
@@ -241,6 +248,10 @@ impl Serve {
             }
             let data = settings.data().display();
             info!(url = server.url(), %data, unresolved = unknown, "server ready");
+            if let Some(hold) = engine.hold() {
+                warn!(%hold, hint = "`indelible hold show`, then `indelible hold lift`",
+                    "server is on hold; nothing goes on until an operator lifts the hold");
+            }
             let (stop, stopped) = tokio::sync::oneshot::channel();
             let stopping = tokio::spawn(async move {
                 interrupts.any().await;
@@ -288,6 +299,7 @@ impl Serve {
             ("host_names", names),
             ("proxy_from_environment", text(&self.proxy_from_environment)),
             ("traces", text(&self.traces)),
+            ("paused", text(&self.paused)),
             ("log", text(&self.log)),
             ("log_format", text(&self.log_format)),
             ("tls.cert", path(&self.tls_cert)),
@@ -407,6 +419,7 @@ pub(crate) fn open(
     folder: &Path,
     client: Client,
     observer: &Arc<dyn Observer>,
+    opening: Opening,
 ) -> Result<Engine, Failure> {
     folder::check(folder)?;
     let failed = |error: &(dyn std::error::Error + 'static)| folder::unopened(folder, error);
@@ -434,7 +447,7 @@ pub(crate) fn open(
     }
     let (observer, witness) = (Arc::clone(observer), Arc::new(witness));
     let world = World { observer, witness, http: Arc::new(client), ..World::system(guests) };
-    let engine = Engine::open(store, Options::default(), world);
+    let engine = Engine::open(store, Options { opening, ..Options::default() }, world);
     engine.map_err(|error| folder::unopened_engine(folder, &error))
 }
 

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use indelible_runtime::Hold;
+
 /// The URL that the other commands use by default.
 const DEFAULT_URL: &str = "http://127.0.0.1:7070";
 
@@ -15,6 +17,8 @@ pub(super) struct Welcome<'a> {
     pub(super) nothing_deployed: bool,
     /// How many open questions there are, and whether there may be more.
     pub(super) unknown: (usize, bool),
+    /// Why nothing goes on, if nothing does.
+    pub(super) hold: Option<Hold>,
 }
 
 impl Welcome<'_> {
@@ -23,6 +27,12 @@ impl Welcome<'_> {
         let Self { url, data, .. } = self;
         let data = data.display();
         let mut lines = vec![format!("listening on {url}, data in {data}")];
+        if let Some(hold) = self.hold {
+            lines.push(format!(
+                "on hold ({hold}): nothing goes on until an admin lifts the hold; see `indelible \
+                 hold show`"
+            ));
+        }
         // An earlier process reported them when they arose, and may be gone.
         match self.unknown {
             (0, _) => {}
@@ -70,6 +80,7 @@ mod tests {
             keys,
             nothing_deployed,
             unknown: (0, false),
+            hold: None,
         };
         let first = welcome(DEFAULT_URL, false, true);
         let listening = "listening on http://127.0.0.1:7070, data in indelible-data";
@@ -84,6 +95,9 @@ mod tests {
         let waits =
             Welcome { unknown: (2, true), ..welcome(DEFAULT_URL, false, false) }.lines(false);
         assert!(waits[1].contains("outcome: 2 or more; `indelible unresolved`"), "{waits:?}");
+        let hold = Some(Hold { restored: None, paused: true });
+        let paused = Welcome { hold, ..welcome(DEFAULT_URL, false, false) }.lines(false);
+        assert!(paused[1].starts_with("on hold (started paused): nothing goes on"), "{paused:?}");
         let later = welcome(DEFAULT_URL, false, false).lines(true);
         assert!(!later.iter().any(|line| line.contains("deploy")), "{later:?}");
     }

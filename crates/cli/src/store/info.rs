@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use indelible_records::check::{self, TableCount};
+use indelible_records::hold;
 use indelible_store::{Store, embedded};
 use serde::Serialize;
 
@@ -20,8 +21,17 @@ struct Document<'a> {
     position: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     recovered: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_hold: Option<OnHold>,
     disk_bytes: u64,
     tables: Vec<Table>,
+}
+
+/// Why a server would let nothing go on.
+#[derive(Serialize)]
+struct OnHold {
+    restored_at: String,
+    backup_made_at: String,
 }
 
 #[derive(Serialize)]
@@ -35,6 +45,7 @@ struct Table {
 pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let OpenReport { store, recovered } = super::open(&arguments.folder)?;
     let counts = check::count(&store).map_err(|error| Failure::new(error.to_string()))?;
+    let on_hold = hold::get(&store).map_err(|error| Failure::new(error.to_string()))?;
     let disk_bytes = embedded::folder_bytes(&arguments.folder).map_err(|error| {
         Failure::new(format!("cannot measure {}: {error}", arguments.folder.display()))
     })?;
@@ -44,6 +55,10 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<(), Fai
         engine: embedded::BACKEND_NAME,
         position: store.durable_now().number(),
         recovered: recovered.as_deref(),
+        on_hold: on_hold.value.map(|restored| OnHold {
+            restored_at: restored.at.to_string(),
+            backup_made_at: restored.backup_made_at.to_string(),
+        }),
         disk_bytes,
         tables: tables(&store, &counts),
     };
@@ -72,6 +87,9 @@ fn write_text(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "engine     {}", document.engine)?;
     writeln!(out, "position   {}", document.position)?;
     writeln!(out, "on disk    {}", bytes(document.disk_bytes))?;
+    if let Some(OnHold { restored_at, backup_made_at }) = &document.on_hold {
+        writeln!(out, "on hold    restored at {restored_at} from the backup of {backup_made_at}")?;
+    }
     writeln!(out)?;
     let [rows, size, disk] = ["rows", "size", "on disk"].map(Column::right);
     let cells = document.tables.iter().map(|table| {

@@ -12,7 +12,9 @@ use indelible_records::TABLES;
 use indelible_records::backup::{self, BackupError, Counts, Header, Reader, RestoreError};
 use indelible_records::check;
 use indelible_records::executions::Standing;
+use indelible_records::hold::{self, Restored};
 use indelible_records::listing::{self, Filter, PAGE_MAX};
+use indelible_runtime::world::{Clock as _, System};
 use indelible_store::{Store, embedded};
 use serde::Serialize;
 
@@ -30,8 +32,10 @@ folder, as by `indelible store check`. If there is a problem, nothing is created
 A backup takes Indelible back in time, but not the rest of the world. The new folder does not know
 what happened after the backup: its server repeats the steps that unfinished executions have taken
 since, and executes a later request again when it is repeated. So restore only when the original is
-lost, and never next to a server that still runs it. The number of unfinished executions is printed:
-check them first.
+lost, and never next to a server that still runs it.
+
+With --hold the new folder is on hold: its server shows everything, and nothing goes on until an
+operator says so with `indelible hold lift`. Meanwhile look at what is unfinished and unknown.
 
 API keys are as they were: a key that was revoked since then is valid again. Components are compiled
 again when they are first used.
@@ -42,8 +46,9 @@ Exit codes:
   2  invalid arguments
 
 Examples:
-  indelible store restore monday.backup indelible-data
-  indelible serve --data indelible-data";
+  indelible store restore monday.backup indelible-data --hold
+  indelible serve --data indelible-data
+  indelible hold show";
 
 #[derive(Args)]
 pub(crate) struct Restore {
@@ -53,6 +58,9 @@ pub(crate) struct Restore {
     /// The data folder to make
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+    /// The new folder is on hold: its server lets nothing go on until an operator says so
+    #[arg(long)]
+    hold: bool,
     /// Make the folder although `store check` finds something wrong in it: the store was damaged
     /// before the backup was taken
     #[arg(long)]
@@ -71,6 +79,7 @@ struct Document<'a> {
     rows: u64,
     bytes: u64,
     unfinished: u64,
+    on_hold: bool,
     problems_count: u64,
 }
 
@@ -80,6 +89,8 @@ struct RestoreReport {
     counts: Counts,
     /// Roots that are not finished.
     unfinished: u64,
+    /// The folder is on hold: that was asked for, or the backup was of one on hold.
+    on_hold: bool,
     problems: u64,
 }
 
@@ -105,6 +116,7 @@ impl Restore {
             rows: made.counts.rows,
             bytes: made.counts.bytes,
             unfinished: made.unfinished,
+            on_hold: made.on_hold,
             problems_count: made.problems,
         };
         let written = if self.json { print::pretty(&document, out) } else { text(&document, out) };
@@ -169,9 +181,20 @@ impl Restore {
             .hint("use an earlier backup, or restore anyway with --despite-problems"));
         }
         let unfinished = unfinished(&store).map_err(|error| failed(&error))?;
+        // Before the folder has its name: no server can be started on it without the hold.
+        if self.hold {
+            put_on_hold(&store, &header).map_err(|error| failed(&*error))?;
+        }
+        let on_hold = hold::get(&store).map_err(|error| failed(&error))?.value.is_some();
         super::close(store)?;
-        Ok(RestoreReport { header, counts, unfinished, problems })
+        Ok(RestoreReport { header, counts, unfinished, on_hold, problems })
     }
+}
+
+/// Puts a restored store on hold, durably.
+fn put_on_hold(store: &Store, header: &Header) -> Result<(), Box<dyn std::error::Error>> {
+    let restored = Restored { at: System.now(), backup_made_at: header.made_at };
+    Ok(store.durable(hold::create(store, &restored)?).wait()?)
 }
 
 const NEWER: &str = "use the version of indelible that made it, or a newer one";
@@ -215,6 +238,9 @@ fn text(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "taken at    {}", document.made_at)?;
     writeln!(out, "rows        {}", document.rows)?;
     writeln!(out, "unfinished  {}", document.unfinished)?;
+    if document.on_hold {
+        writeln!(out, "on hold     until `indelible hold lift`")?;
+    }
     if document.problems_count > 0 {
         writeln!(out, "problems    {}", document.problems_count)?;
     }

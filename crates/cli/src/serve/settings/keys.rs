@@ -19,7 +19,7 @@ pub(super) struct Key {
 }
 
 /// All keys, in the order in which they are printed: those without a table first.
-pub(super) static KEYS: [Key; 18] = [
+pub(super) static KEYS: [Key; 19] = [
     key("listen", "INDELIBLE_LISTEN", Kind::Address, Some("127.0.0.1:7070")),
     key("data", "INDELIBLE_DATA", Kind::Path, Some("indelible-data")),
     key("keys", "INDELIBLE_KEYS", Kind::Switch, Some("false")),
@@ -27,6 +27,7 @@ pub(super) static KEYS: [Key; 18] = [
     key("host_names", "INDELIBLE_HOST_NAMES", Kind::Names, Some("")),
     key("proxy_from_environment", "INDELIBLE_PROXY_FROM_ENVIRONMENT", Kind::Switch, Some("false")),
     key("traces", "INDELIBLE_TRACES", Kind::Text, None),
+    key("paused", "INDELIBLE_PAUSED", Kind::Switch, Some("false")),
     key("log", "INDELIBLE_LOG", Kind::Filter, Some("info")),
     key("log_format", "INDELIBLE_LOG_FORMAT", Kind::Format, Some("text")),
     key("tls.cert", "INDELIBLE_TLS_CERT", Kind::Path, None),

@@ -8,6 +8,7 @@ mod access;
 mod away;
 mod contexts;
 mod held;
+mod hold;
 mod input;
 mod kit;
 mod refused;

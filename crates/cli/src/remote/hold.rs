@@ -1,0 +1,137 @@
+//! `indelible hold`: a server that shows everything and lets nothing go on, and the operator who lets
+//! it go on.
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use indelible_client::api::control::{Hold, Lifted, Restored};
+
+use super::connection::{Remote, Server};
+use crate::failure::Failure;
+use crate::print::{self, plain};
+use crate::remote::{Confirmation, confirm};
+
+const SHOW: &str = "\
+A server is on hold if its data folder was restored with `indelible store restore --hold`, or if it
+was started with --paused. It shows everything that is stored, and nothing goes on: no function
+runs, no timer fires, no request leaves, and nothing new is accepted.
+
+Examples:
+  indelible hold show
+  indelible ps --namespace '*' --state running,blocked,cancelling,stuck
+  indelible unresolved
+  indelible hold lift --reason 'the payment service has nothing newer'";
+
+const LIFT: &str = "\
+From then on everything that is unfinished goes on, and new requests are accepted. For a folder that
+was restored on hold that is for good. A server that was started with --paused goes on until it
+stops; when it is started so again, it is on hold again.
+
+A restored folder does not know what happened after the backup. Requests that were sent since are
+sent again when their executions come to them, with the same Idempotency-Key: look first at what is
+unfinished, and ask the services that it calls.
+
+Examples:
+  indelible hold show
+  indelible hold lift --reason 'the payment service has nothing newer'";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Show whether a server is on hold, why, and what would go on
+    #[command(after_long_help = SHOW)]
+    Show(Show),
+    /// Let a server that is on hold go on
+    #[command(after_long_help = LIFT)]
+    Lift(Lift),
+}
+
+#[derive(Args)]
+pub(crate) struct Show {
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Args)]
+pub(crate) struct Lift {
+    /// Why: kept in the audit record
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    #[command(flatten)]
+    sure: Confirmation,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<(), Failure> {
+    match command {
+        Command::Show(show) => show.run(out),
+        Command::Lift(lift) => lift.run(out),
+    }
+}
+
+impl Show {
+    fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
+        let remote = self.server.connect()?;
+        let hold = remote.run(remote.client.hold())?;
+        if self.json {
+            return print::object(&hold, out);
+        }
+        print::text(&lines(&hold), out)?;
+        if hold.on_hold {
+            print::tell(
+                "hint: look at what is unfinished (`indelible ps --namespace '*' --state \
+                 running,blocked,cancelling,stuck`) and unknown (`indelible unresolved`), then let \
+                 it go on with `indelible hold lift --reason TEXT`",
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Lift {
+    fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
+        let remote = self.server.connect()?;
+        confirm(&self.sure, || question(&remote))?;
+        let Lifted { already } = remote.run(remote.client.lift_hold(&self.reason))?;
+        let words = match already {
+            true => "the server is not on hold; nothing has changed",
+            false => "the hold is lifted; the server goes on",
+        };
+        print::done(Lifted { already }, words, self.json, out)
+    }
+}
+
+fn question(remote: &Remote) -> Result<String, Failure> {
+    let hold = remote.run(remote.client.hold())?;
+    let since = match &hold.restored {
+        None => String::new(),
+        Some(Restored { backup_made_at, .. }) => {
+            format!("; what was sent after {backup_made_at} may be sent again")
+        }
+    };
+    Ok(format!(
+        "let {} go on? Unfinished executions: {}; open questions: {}{since}",
+        remote.at.url, hold.unfinished, hold.unresolved
+    ))
+}
+
+fn lines(hold: &Hold) -> String {
+    let is = |is: bool| if is { "yes" } else { "no" };
+    let mut lines = format!("on hold        {}\n", is(hold.on_hold));
+    if let Some(Restored { at, backup_made_at }) = &hold.restored {
+        lines += &format!("restored at    {}\n", plain(at));
+        lines += &format!("backup made    {}\n", plain(backup_made_at));
+    }
+    if hold.paused {
+        lines += "paused         until this process ends\n";
+    }
+    lines += &format!("unfinished     {}\n", hold.unfinished);
+    lines += &format!("unresolved     {}\n", hold.unresolved);
+    lines
+}
