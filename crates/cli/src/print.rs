@@ -79,6 +79,13 @@ pub(crate) async fn is_reader_gone() -> bool {
     }
 }
 
+/// Writes a message for people that is about the output before it, and so comes after it.
+pub(crate) fn note(text: &str, out: &mut impl Write) {
+    // What cannot be written now fails again, and is reported, when the command ends.
+    _ = out.flush();
+    tell(text);
+}
+
 /// Writes a message for people to stderr.
 pub(crate) fn tell(text: &str) {
     // If stderr is closed there is no other place to say so.

@@ -84,10 +84,11 @@ impl Show {
         }
         print::text(&lines(&hold), out)?;
         if hold.on_hold {
-            print::tell(
+            print::note(
                 "hint: look at what is unfinished (`indelible ps --namespace '*' --state \
                  running,blocked,cancelling,stuck`) and unknown (`indelible unresolved`), then let \
                  it go on with `indelible hold lift --reason TEXT`",
+                out,
             );
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! `indelible ps`: the executions of a namespace, newest first.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use clap::Args;
 use indelible_client::api::execution::{Execution, State};
@@ -15,7 +15,7 @@ use super::state::state;
 use super::time::{When, when};
 use super::{list, now, print, print_json};
 use crate::failure::Failure;
-use crate::print::VERSION;
+use crate::print::{VERSION, note};
 use crate::remote::labels::{Label, label};
 use crate::remote::{Connection, Remote};
 use crate::screen::{Screen, Tone};
@@ -107,10 +107,8 @@ impl Ps {
         } else if !executions.is_empty() {
             print(&list::lines(&executions, now(), screen), out)?;
         }
-        if let Some(note) = self.note(executions.len(), more) {
-            // The note comes after the table that it is about.
-            _ = out.flush();
-            _ = writeln!(io::stderr(), "{note}");
+        if let Some(text) = self.note(executions.len(), more) {
+            note(&text, out);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use indelible_client::api::execution::Execution;
 
 use super::{branches, now, print};
 use crate::failure::{Failure, stop_when_unread};
-use crate::print::{VERSION, part};
+use crate::print::{VERSION, note, part};
 use crate::remote::errors::Explained as _;
 use crate::remote::target::{Target, target};
 use crate::remote::{Connection, Remote};
@@ -61,8 +61,7 @@ impl Tree {
         })?;
         print(&branches::lines(&drawn, now(), screen), out)?;
         if let Some(more @ 1..) = count.checked_sub(drawn.len()) {
-            _ = out.flush();
-            _ = writeln!(io::stderr(), "… and {more} more calls\nhint: --json prints all of them");
+            note(&format!("… and {more} more calls\nhint: --json prints all of them"), out);
         }
         Ok(())
     }
