@@ -28,6 +28,8 @@ pub enum Code {
     OriginRefused,
     /// The namespace is the server's own.
     ReservedNamespace,
+    /// The client id belongs to another caller.
+    ForeignClient,
     /// Nothing with this id exists, or the credential may not see it.
     NotFound,
     /// The API has no such path.
@@ -36,6 +38,8 @@ pub enum Code {
     NoSuchComponent,
     /// The component has no function of this name.
     NoSuchFunction,
+    /// The namespace has no vault of this name.
+    NoSuchVault,
     /// The path does not take this method.
     MethodNotAllowed,
     /// The body did not come in time.
@@ -50,8 +54,50 @@ pub enum Code {
     WrongState,
     /// The new version would break callers of functions that are in use.
     BreakingChange,
+    /// A number of the client before this one is missing.
+    #[serde(rename = "SEQUENCE_GAP")]
+    SequenceGap,
+    /// The client has used up its numbers.
+    #[serde(rename = "SEQUENCE_EXHAUSTED")]
+    SequenceExhausted,
+    /// The attempt was overtaken by a refusal.
+    #[serde(rename = "STALE_ATTEMPT")]
+    StaleAttempt,
+    /// The vault was deleted, and its name is not free yet.
+    VaultNameTaken,
+    /// The vault is another one than the request is meant for.
+    OtherIncarnation,
     /// The operation id is unknown, and older than operations are remembered.
     Expired,
+    /// The log does not go back that far.
+    Compacted,
+    /// The operation wants no entity under the key, and there is one.
+    #[serde(rename = "KEY_EXISTS")]
+    KeyExists,
+    /// The operation needs an entity under the key, and there is none.
+    #[serde(rename = "KEY_NOT_FOUND")]
+    KeyNotFound,
+    /// The entity has another version than the condition says.
+    #[serde(rename = "VERSION_MISMATCH")]
+    VersionMismatch,
+    /// The entity holds something else than the condition says.
+    #[serde(rename = "VALUE_MISMATCH")]
+    ValueMismatch,
+    /// Less would remain than the operation allows.
+    #[serde(rename = "BELOW_MIN")]
+    BelowMin,
+    /// More would be there than the operation allows.
+    #[serde(rename = "ABOVE_MAX")]
+    AboveMax,
+    /// The entity is no amount, or one of another unit.
+    #[serde(rename = "UNIT_MISMATCH")]
+    UnitMismatch,
+    /// The amount would not fit 128 bits.
+    #[serde(rename = "AMOUNT_OVERFLOW")]
+    AmountOverflow,
+    /// The values that the transaction would answer are too large.
+    #[serde(rename = "RESULT_TOO_LARGE")]
+    ResultTooLarge,
     /// The body is larger than it may be.
     PayloadTooLarge,
     /// The body's media type is not what the path wants, or the body is encoded.
@@ -60,6 +106,9 @@ pub enum Code {
     Mismatch,
     /// The component cannot be deployed.
     InvalidComponent,
+    /// The client's number was used for another request.
+    #[serde(rename = "SEQUENCE_MISMATCH")]
+    SequenceMismatch,
     /// The function was carried out, and failed.
     FunctionFailed,
     /// The execution was cancelled before it returned.
@@ -80,6 +129,8 @@ pub enum Code {
     Stopping,
     /// The disk failed and nothing is written any more, or the store is paused.
     StoreStopped,
+    /// The data folder was restored, and it cannot be told whether the request was carried out before.
+    Restored,
     /// A code that this version does not know, from a newer server.
     #[serde(other)]
     #[schemars(skip)]
@@ -97,7 +148,7 @@ struct CodeText {
 
 impl Code {
     /// All codes, by status.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 53] = [
         Self::MalformedRequest,
         Self::InvalidInput,
         Self::KeyAndOperationId,
@@ -106,10 +157,12 @@ impl Code {
         Self::Forbidden,
         Self::OriginRefused,
         Self::ReservedNamespace,
+        Self::ForeignClient,
         Self::NotFound,
         Self::NoSuchPath,
         Self::NoSuchComponent,
         Self::NoSuchFunction,
+        Self::NoSuchVault,
         Self::MethodNotAllowed,
         Self::RequestTimeout,
         Self::InFlight,
@@ -117,11 +170,27 @@ impl Code {
         Self::Ambiguous,
         Self::WrongState,
         Self::BreakingChange,
+        Self::SequenceGap,
+        Self::SequenceExhausted,
+        Self::StaleAttempt,
+        Self::VaultNameTaken,
+        Self::OtherIncarnation,
         Self::Expired,
+        Self::Compacted,
+        Self::KeyExists,
+        Self::KeyNotFound,
+        Self::VersionMismatch,
+        Self::ValueMismatch,
+        Self::BelowMin,
+        Self::AboveMax,
+        Self::UnitMismatch,
+        Self::AmountOverflow,
+        Self::ResultTooLarge,
         Self::PayloadTooLarge,
         Self::UnsupportedMediaType,
         Self::Mismatch,
         Self::InvalidComponent,
+        Self::SequenceMismatch,
         Self::FunctionFailed,
         Self::Cancelled,
         Self::Indeterminate,
@@ -132,6 +201,7 @@ impl Code {
         Self::OnHold,
         Self::Stopping,
         Self::StoreStopped,
+        Self::Restored,
     ];
 
     const fn about(self) -> CodeText {
@@ -192,6 +262,13 @@ impl Code {
                 title: "The namespace is reserved for the server",
                 page: include_str!("../../../docs/errors/reserved-namespace.md"),
             },
+            Self::ForeignClient => CodeText {
+                text: "foreign-client",
+                status: 403,
+                retryable: false,
+                title: "The client id belongs to another caller",
+                page: include_str!("../../../docs/errors/foreign-client.md"),
+            },
             Self::NotFound => CodeText {
                 text: "not-found",
                 status: 404,
@@ -219,6 +296,13 @@ impl Code {
                 retryable: false,
                 title: "The component has no function of this name",
                 page: include_str!("../../../docs/errors/no-such-function.md"),
+            },
+            Self::NoSuchVault => CodeText {
+                text: "no-such-vault",
+                status: 404,
+                retryable: false,
+                title: "No vault of this name exists",
+                page: include_str!("../../../docs/errors/no-such-vault.md"),
             },
             Self::MethodNotAllowed => CodeText {
                 text: "method-not-allowed",
@@ -269,12 +353,117 @@ impl Code {
                 title: "Functions that are in use would break",
                 page: include_str!("../../../docs/errors/breaking-change.md"),
             },
+            Self::SequenceGap => CodeText {
+                text: "SEQUENCE_GAP",
+                status: 409,
+                retryable: false,
+                title: "A sequence before this one is missing",
+                page: include_str!("../../../docs/errors/SEQUENCE_GAP.md"),
+            },
+            Self::SequenceExhausted => CodeText {
+                text: "SEQUENCE_EXHAUSTED",
+                status: 409,
+                retryable: false,
+                title: "The client has no further sequence",
+                page: include_str!("../../../docs/errors/SEQUENCE_EXHAUSTED.md"),
+            },
+            Self::StaleAttempt => CodeText {
+                text: "STALE_ATTEMPT",
+                status: 409,
+                retryable: false,
+                title: "The attempt was overtaken by a refusal",
+                page: include_str!("../../../docs/errors/STALE_ATTEMPT.md"),
+            },
+            Self::VaultNameTaken => CodeText {
+                text: "vault-name-taken",
+                status: 409,
+                retryable: false,
+                title: "The name of the vault is not free yet",
+                page: include_str!("../../../docs/errors/vault-name-taken.md"),
+            },
+            Self::OtherIncarnation => CodeText {
+                text: "other-incarnation",
+                status: 409,
+                retryable: false,
+                title: "The vault is another one of the same name",
+                page: include_str!("../../../docs/errors/other-incarnation.md"),
+            },
             Self::Expired => CodeText {
                 text: "expired",
                 status: 410,
                 retryable: false,
                 title: "The operation id is too old",
                 page: include_str!("../../../docs/errors/expired.md"),
+            },
+            Self::Compacted => CodeText {
+                text: "compacted",
+                status: 410,
+                retryable: false,
+                title: "The log does not go back that far",
+                page: include_str!("../../../docs/errors/compacted.md"),
+            },
+            Self::KeyExists => CodeText {
+                text: "KEY_EXISTS",
+                status: 412,
+                retryable: false,
+                title: "There is an entity under the key",
+                page: include_str!("../../../docs/errors/KEY_EXISTS.md"),
+            },
+            Self::KeyNotFound => CodeText {
+                text: "KEY_NOT_FOUND",
+                status: 412,
+                retryable: false,
+                title: "There is no entity under the key",
+                page: include_str!("../../../docs/errors/KEY_NOT_FOUND.md"),
+            },
+            Self::VersionMismatch => CodeText {
+                text: "VERSION_MISMATCH",
+                status: 412,
+                retryable: false,
+                title: "The entity has another version",
+                page: include_str!("../../../docs/errors/VERSION_MISMATCH.md"),
+            },
+            Self::ValueMismatch => CodeText {
+                text: "VALUE_MISMATCH",
+                status: 412,
+                retryable: false,
+                title: "The entity holds something else",
+                page: include_str!("../../../docs/errors/VALUE_MISMATCH.md"),
+            },
+            Self::BelowMin => CodeText {
+                text: "BELOW_MIN",
+                status: 412,
+                retryable: false,
+                title: "Less would remain than the minimum",
+                page: include_str!("../../../docs/errors/BELOW_MIN.md"),
+            },
+            Self::AboveMax => CodeText {
+                text: "ABOVE_MAX",
+                status: 412,
+                retryable: false,
+                title: "More would be there than the maximum",
+                page: include_str!("../../../docs/errors/ABOVE_MAX.md"),
+            },
+            Self::UnitMismatch => CodeText {
+                text: "UNIT_MISMATCH",
+                status: 412,
+                retryable: false,
+                title: "The entity is not an amount of this unit",
+                page: include_str!("../../../docs/errors/UNIT_MISMATCH.md"),
+            },
+            Self::AmountOverflow => CodeText {
+                text: "AMOUNT_OVERFLOW",
+                status: 412,
+                retryable: false,
+                title: "The amount would be too large",
+                page: include_str!("../../../docs/errors/AMOUNT_OVERFLOW.md"),
+            },
+            Self::ResultTooLarge => CodeText {
+                text: "RESULT_TOO_LARGE",
+                status: 412,
+                retryable: false,
+                title: "The results would be too large",
+                page: include_str!("../../../docs/errors/RESULT_TOO_LARGE.md"),
             },
             Self::PayloadTooLarge => CodeText {
                 text: "payload-too-large",
@@ -303,6 +492,13 @@ impl Code {
                 retryable: false,
                 title: "The component cannot be deployed",
                 page: include_str!("../../../docs/errors/invalid-component.md"),
+            },
+            Self::SequenceMismatch => CodeText {
+                text: "SEQUENCE_MISMATCH",
+                status: 422,
+                retryable: false,
+                title: "The sequence was already used for another request",
+                page: include_str!("../../../docs/errors/SEQUENCE_MISMATCH.md"),
             },
             Self::FunctionFailed => CodeText {
                 text: "function-failed",
@@ -373,6 +569,13 @@ impl Code {
                 retryable: true,
                 title: "The store has stopped",
                 page: include_str!("../../../docs/errors/store-stopped.md"),
+            },
+            Self::Restored => CodeText {
+                text: "restored",
+                status: 503,
+                retryable: true,
+                title: "The data folder was restored from a backup",
+                page: include_str!("../../../docs/errors/restored.md"),
             },
             Self::Unknown => CodeText {
                 text: "unknown",

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::{Failed, Verdict};
 use crate::code::Code;
+use crate::ledger::Refusal;
 
 /// The media type of a problem document.
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -38,6 +39,9 @@ pub struct Problem {
     /// How the function failed, if that is the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failed>,
+    /// Why a transaction was not applied, if that is the problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Box<Refusal>>,
 }
 
 impl Problem {
@@ -54,6 +58,7 @@ impl Problem {
             operation_id: None,
             verdict: None,
             error: None,
+            refusal: None,
         }
     }
 }

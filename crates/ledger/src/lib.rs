@@ -26,11 +26,13 @@
 //!
 //! Each transaction has canonical bytes, and the vault a chain of hashes over them and over its
 //! state ([`proof`]). [`export`] writes a vault's log as JSON Lines and verifies it without a server.
+//! [`json`] is how operations, results and entities are written there and in the HTTP API.
 
 pub mod bounds;
 pub mod cache;
 pub mod export;
 mod hashes;
+pub mod json;
 mod names;
 mod numbers;
 mod operation;
@@ -42,7 +44,6 @@ mod stream;
 mod transaction;
 mod value;
 mod vault;
-mod wire;
 mod write;
 
 pub use bounds::Limits;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::str::FromStr;
 
+use indelible_journal::OperationId;
 use uuid::Uuid;
 
 /// How many transactions a scope has had. The version of an entity is the height of its last change
@@ -205,6 +206,14 @@ uuid_newtype! {
     /// The id of a transaction: a UUIDv7 that the server makes when it accepts it.
     TransactionId
 }
+impl TransactionId {
+    /// The operation id of the execution that the transaction's operation with this index starts:
+    /// `tx:ID:INDEX`. A repetition of the transaction finds the same execution by it.
+    pub fn operation(&self, index: usize) -> OperationId {
+        OperationId::new(&format!("tx:{self}:{index}")).expect("it is short, and plain text")
+    }
+}
+
 uuid_newtype! {
     /// Which life of a scope: a vault that is deleted and made again has another (C-47).
     Incarnation

@@ -1,6 +1,6 @@
 //! What a transaction does, under which conditions, and what each operation answers.
 
-use indelible_journal::{FunctionName, Payload, Timestamp};
+use indelible_journal::{FunctionName, OperationId, Payload, Timestamp};
 
 use crate::hashes::ValueHash;
 use crate::names::{EntityKey, Unit};
@@ -199,5 +199,8 @@ pub enum OperationResult {
         to_balance: i128,
     },
     /// An execution begins with the commit.
-    Started,
+    Started {
+        /// Its operation id ([`TransactionId::operation`](crate::TransactionId::operation)).
+        operation: OperationId,
+    },
 }

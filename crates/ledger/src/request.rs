@@ -5,8 +5,8 @@ use indelible_idempotency::RequestHash;
 use sha2::{Digest as _, Sha256};
 
 use crate::bounds::Limits;
+use crate::json;
 use crate::operation::{Operation, OperationResult};
-use crate::wire;
 
 /// Whether a request is a single write or a batch. The kind is hashed: a batch under the number of a
 /// single write is another request (C-45).
@@ -130,7 +130,7 @@ impl Request {
     /// is hashed as the JSON that it means: a client that orders members anew for a retry sends the
     /// same request.
     fn hashed(&self) -> RequestHash {
-        let canonical = serde_json::to_vec(&wire::Hashed::of(self)).expect("JSON into memory");
+        let canonical = serde_json::to_vec(&json::Hashed::of(self)).expect("JSON into memory");
         RequestHash::from_bytes(Sha256::digest(canonical).into())
     }
 }
@@ -276,7 +276,7 @@ mod tests {
             Request::single(operations.clone(), &limits).unwrap(),
             Request::batch(vec![operations.clone(), operations], &limits).unwrap(),
         ] {
-            let json = serde_json::to_string(&wire::Hashed::of(&request)).unwrap();
+            let json = serde_json::to_string(&json::Hashed::of(&request)).unwrap();
             let canonical = canonicalize(&json, &indelible_idempotency::Limits::default()).unwrap();
             assert_eq!(String::from_utf8(canonical).unwrap(), json);
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use indelible_journal::{FunctionName, Payload, Timestamp};
+use indelible_journal::{FunctionName, OperationId, Payload, Timestamp};
 
 use crate::bounds::{Limits, REFUSED_VALUE_BYTES_MAX};
 use crate::hashes::{ChainHash, StateHash};
@@ -97,7 +97,7 @@ impl Vault {
         let mut work = Work { reads, height, results_left, touched: BTreeMap::new() };
         let mut results = Vec::with_capacity(request.operations().len());
         for (index, operation) in request.operations().iter().enumerate() {
-            match work.operate(operation) {
+            match work.operate(operation, || id.operation(index)) {
                 Ok(result) => results.push(result),
                 Err(Stop::Failed(why)) => return Err(why),
                 Err(Stop::Refused(code, key)) => {
@@ -144,10 +144,10 @@ impl Vault {
         let operations = transaction.request.operations();
         let written = operations.iter().filter(|operation| operation.is_write());
         let written: BTreeSet<&EntityKey> = written.flat_map(Operation::keys).collect();
-        for operation in operations {
+        for (index, operation) in operations.iter().enumerate() {
             // Of an entity that does not change the record says nothing.
             if operation.keys().all(|key| written.contains(key)) {
-                match work.operate(operation) {
+                match work.operate(operation, || transaction.id.operation(index)) {
                     Ok(_) => {}
                     Err(Stop::Refused(code, _)) => return Err(ReplayFault::Refused(code)),
                     Err(Stop::Failed(never)) => match never {},
@@ -268,7 +268,11 @@ struct Work<'a, R> {
 }
 
 impl<R: Reads> Work<'_, R> {
-    fn operate(&mut self, operation: &Operation) -> Result<OperationResult, Stop<R::Error>> {
+    fn operate(
+        &mut self,
+        operation: &Operation,
+        started: impl FnOnce() -> OperationId,
+    ) -> Result<OperationResult, Stop<R::Error>> {
         let version = self.height;
         match operation {
             Operation::Set { key, content, expires_at, condition } => {
@@ -301,7 +305,7 @@ impl<R: Reads> Work<'_, R> {
                     self.add(to, *quantity, unit.as_ref(), Origination::Refused, (None, *max))?;
                 Ok(OperationResult::Transferred { version, from_balance: taken, to_balance: given })
             }
-            Operation::Start { .. } => Ok(OperationResult::Started),
+            Operation::Start { .. } => Ok(OperationResult::Started { operation: started() }),
         }
     }
 

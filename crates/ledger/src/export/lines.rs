@@ -3,16 +3,17 @@
 use data_encoding::BASE64;
 use indelible_idempotency::RequestHash;
 use indelible_journal::{Codec, Namespace, OperationId, PromiseId, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::hashes::{ChainHash, StateHash, ValueHash};
+use crate::json::{self, Text};
 use crate::names::{Actor, ClientId, EntityKey, OriginId, Scope, VaultName};
 use crate::numbers::{Attempt, Height, Incarnation, Sequence, TransactionId};
 use crate::proof::{self, LtHash};
 use crate::request::{Kind, Request};
+use crate::transaction;
 use crate::value::{ContentSummary, EntitySummary};
-use crate::wire::{self, Form, Text};
-use crate::{transaction, value};
 
 /// What the first line says that it is.
 pub const FORMAT: &str = "indelible-ledger";
@@ -80,82 +81,133 @@ impl Header {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+/// A transaction with its proof: a line of an export, and an entry of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Record {
-    height: u64,
-    id: Text<TransactionId>,
-    time: Text<Timestamp>,
-    actor: String,
-    origin: Origin,
-    kind: RequestKind,
-    writes: Vec<Vec<wire::Operation>>,
-    before: Vec<Before>,
-    state_hash: Text<StateHash>,
-    head: Text<ChainHash>,
+pub struct Record {
+    /// Its place in the order of its scope, from 1.
+    pub height: u64,
+    /// Its id.
+    pub id: Text<TransactionId>,
+    /// The server's time, never less than that of the transaction before it.
+    pub time: Text<Timestamp>,
+    /// Who asked: `user:…`, `client:…` or `system:…`.
+    pub actor: String,
+    /// Under which name it came.
+    pub origin: Origin,
+    /// Whether it was one write or a batch.
+    pub kind: RequestKind,
+    /// The operations of each write.
+    pub writes: Vec<Vec<json::Operation>>,
+    /// The entities that it changed or removed, as they were before, by ascending keys.
+    pub before: Vec<Before>,
+    /// The hash of the state after it.
+    pub state_hash: Text<StateHash>,
+    /// The head of the chain after it.
+    pub head: Text<ChainHash>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// Whether a request is one write or a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum RequestKind {
+pub enum RequestKind {
+    /// One write.
     Single,
+    /// Several writes, all or none.
     Batch,
 }
 
-#[derive(Serialize, Deserialize)]
+/// The name under which a transaction came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
-enum Origin {
+pub enum Origin {
+    /// A client's number.
     Client(Client),
+    /// An idempotency key.
     Key(Text<OriginId>),
+    /// An operation id.
     Operation(Text<OperationId>),
+    /// A step of an execution.
     Promise(Text<PromiseId>),
+    /// A message from outside.
     Message(Message),
+    /// Entities whose time had come.
     Expiry,
 }
 
-#[derive(Serialize, Deserialize)]
+/// A client's number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Client {
-    id: Text<ClientId>,
-    sequence: u64,
+pub struct Client {
+    /// Whose stream.
+    pub id: Text<ClientId>,
+    /// The number in it.
+    pub sequence: u64,
+    /// The attempt, if the client counts them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<u32>,
+    pub attempt: Option<u32>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// A message from outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Message {
-    source: Text<OriginId>,
-    id: Text<OriginId>,
+pub struct Message {
+    /// Who sent it.
+    pub source: Text<OriginId>,
+    /// Its id there.
+    pub id: Text<OriginId>,
 }
 
 /// An entity before the transaction.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Before {
-    key: Text<EntityKey>,
-    version: u64,
+pub struct Before {
+    /// Its key.
+    pub key: Text<EntityKey>,
+    /// The height of its last change before.
+    pub version: u64,
+    /// When it was to be deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<Text<Timestamp>>,
-    was: Summary,
+    pub expires_at: Option<Text<Timestamp>>,
+    /// What it held.
+    pub was: Summary,
 }
 
-#[derive(Serialize, Deserialize)]
+/// What an entity holds, with the hash of a value in place of its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
-enum Summary {
+pub enum Summary {
+    /// A value.
     Value(ValueSummary),
-    Amount(wire::Amount),
+    /// An amount.
+    Amount(json::Amount),
 }
 
-#[derive(Serialize, Deserialize)]
+/// A value without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ValueSummary {
-    codec: Text<Codec>,
-    hash: Text<ValueHash>,
+pub struct ValueSummary {
+    /// How the bytes are encoded.
+    pub codec: Text<Codec>,
+    /// The SHA-256 of the bytes.
+    pub hash: Text<ValueHash>,
+}
+
+impl Summary {
+    /// For a client.
+    pub fn of(content: &ContentSummary) -> Self {
+        match content {
+            ContentSummary::Value { codec, hash } => {
+                Self::Value(ValueSummary { codec: Text(*codec), hash: Text(*hash) })
+            }
+            ContentSummary::Amount(amount) => Self::Amount(json::Amount::of(amount)),
+        }
+    }
 }
 
 impl Record {
-    pub(super) fn of(record: &transaction::Record) -> Self {
+    /// For a file, and for a client.
+    pub fn of(record: &transaction::Record) -> Self {
         let transaction = &record.transaction;
         Self {
             height: transaction.height.get(),
@@ -167,7 +219,7 @@ impl Record {
                 Kind::Single => RequestKind::Single,
                 Kind::Batch => RequestKind::Batch,
             },
-            writes: wire::writes(&transaction.request, Form::Exported),
+            writes: json::writes(&transaction.request),
             before: record.before.iter().map(Before::of).collect(),
             state_hash: Text(record.state_hash),
             head: Text(record.head),
@@ -176,10 +228,10 @@ impl Record {
 
     /// The record; `None` if something in it cannot be.
     pub(super) fn read(self) -> Option<transaction::Record> {
-        let read = |write: Vec<wire::Operation>| {
-            write.into_iter().map(wire::Operation::read).collect::<Option<Vec<_>>>()
+        let read = |write: Vec<json::Operation>| {
+            write.into_iter().map(json::Operation::read).collect::<Result<Vec<_>, _>>()
         };
-        let writes = self.writes.into_iter().map(read).collect::<Option<Vec<_>>>()?;
+        let writes = self.writes.into_iter().map(read).collect::<Result<Vec<_>, _>>().ok()?;
         let kind = match self.kind {
             RequestKind::Single => Kind::Single,
             RequestKind::Batch => Kind::Batch,
@@ -238,12 +290,7 @@ impl Origin {
 
 impl Before {
     fn of((key, entity): &(EntityKey, EntitySummary)) -> Self {
-        let was = match &entity.content {
-            ContentSummary::Value { codec, hash } => {
-                Summary::Value(ValueSummary { codec: Text(*codec), hash: Text(*hash) })
-            }
-            ContentSummary::Amount(amount) => Summary::Amount(wire::Amount::of(amount)),
-        };
+        let was = Summary::of(&entity.content);
         let expires_at = entity.expires_at.map(Text);
         Self { key: Text(key.clone()), version: entity.version.get(), expires_at, was }
     }
@@ -253,7 +300,7 @@ impl Before {
             Summary::Value(ValueSummary { codec, hash }) => {
                 ContentSummary::Value { codec: codec.0, hash: hash.0 }
             }
-            Summary::Amount(amount) => value::ContentSummary::Amount(amount.read()),
+            Summary::Amount(amount) => ContentSummary::Amount(amount.read()),
         };
         let version = Height::new(self.version);
         let expires_at = self.expires_at.map(|Text(at)| at);

@@ -24,7 +24,7 @@
 //!
 //! The format is described in `docs/formats/ledger.md`.
 
-mod lines;
+pub(crate) mod lines;
 mod verify;
 
 pub use lines::{FORMAT, VERSION};

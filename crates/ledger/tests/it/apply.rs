@@ -1,6 +1,6 @@
 //! What a transaction does to a vault: every condition and code, all or nothing, in order.
 
-use indelible_journal::{FunctionName, Payload};
+use indelible_journal::{FunctionName, OperationId, Payload};
 use indelible_ledger::{
     Actor, Application, Applied, Code, Condition, ContentSummary, Entity, Height, Limits,
     Operation, OperationResult, Origin, Proposal, Reads, Refusal, TransactionId, ValueHash, Vault,
@@ -297,7 +297,8 @@ fn times_and_starts() {
         assert_eq!((success.height.get(), success.time), (u64::from(height), at(time)));
         assert_eq!(applied.starts.len(), 1);
         assert_eq!((applied.starts[0].index, applied.starts[0].function.as_str()), (1, "ship"));
-        assert_eq!(success.results[1], OperationResult::Started);
+        let operation = OperationId::new(&format!("tx:{}:1", success.transaction)).unwrap();
+        assert_eq!(success.results[1], OperationResult::Started { operation });
         assert_eq!((applied.changes.len(), vault.time()), (0, at(time)));
     }
 }

@@ -9,6 +9,7 @@ mod cache;
 mod duplicates;
 mod export;
 mod golden;
+mod json;
 mod keyed;
 mod lt_hash;
 mod support;
