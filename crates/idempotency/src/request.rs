@@ -74,7 +74,7 @@ impl RequestHash {
     }
 
     /// From the bytes that were stored.
-    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 

@@ -44,7 +44,8 @@ pub struct Limits {
     pub batch_writes_max: usize,
     /// The most transactions in a run (C-8).
     pub run_transactions_max: usize,
-    /// The most bytes in a run.
+    /// The most bytes in a run. It is one commit, in which a value is up to eight times: as it is
+    /// now, as it was, and with each byte escaped in six in the log.
     pub run_bytes_max: usize,
     /// The most bytes of values that `get` returns, in a transaction and in a run.
     pub result_bytes_max: usize,
@@ -58,7 +59,7 @@ impl Limits {
         transaction_bytes_max: 4 * MIB,
         batch_writes_max: 1_000,
         run_transactions_max: 1_000,
-        run_bytes_max: 8 * MIB,
+        run_bytes_max: 4 * MIB,
         result_bytes_max: 4 * MIB,
     };
 }

@@ -64,5 +64,5 @@ pub use transaction::{
     Origin, OriginRecord, OriginVerdict, Proposal, Receipt, Record, Success, Transaction,
 };
 pub use value::{Amount, Content, ContentSummary, Entity, EntitySummary, Value};
-pub use vault::{Application, Applied, Change, Start, Vault};
+pub use vault::{Application, Applied, Change, ReplayFault, Start, Vault};
 pub use write::{Context, Run, RunError, Written, write};

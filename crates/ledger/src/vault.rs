@@ -129,7 +129,7 @@ impl Vault {
 
     /// Applies a transaction again, by the entities of its record in place of the vault's. After an
     /// error the vault is of no more use.
-    pub(crate) fn replay(&mut self, record: &Record) -> Result<(), ReplayFault> {
+    pub fn replay(&mut self, record: &Record) -> Result<(), ReplayFault> {
         let Record { transaction, before, state_hash, head } = record;
         let height = self.height.next();
         if transaction.height != height {
@@ -167,12 +167,23 @@ impl Vault {
 
 /// Why a record does not continue its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReplayFault {
-    Height { expected: Height, found: Height },
+pub enum ReplayFault {
+    /// It has another height.
+    Height {
+        /// The height that comes next.
+        expected: Height,
+        /// The height of the record.
+        found: Height,
+    },
+    /// It is earlier than the record before it.
     Time,
+    /// Its operations would have been refused.
     Refused(Code),
+    /// It names other entities than those that its operations change.
     Before,
+    /// It has another state hash.
     StateHash,
+    /// It has another head.
     Head,
 }
 

@@ -26,10 +26,15 @@ pub fn created_at(id: &OperationId) -> Option<Timestamp> {
 /// A new operation id out of a time and random bytes: a UUIDv7 (C-31) that leads to this slot, the
 /// one of the idempotency key if there is one (C-77).
 pub fn mint(now: Timestamp, random: &[u8; 10], slot: Option<Slot>) -> OperationId {
+    let id = mint_uuid(now, random, slot);
+    OperationId::new(&id.to_string()).expect("a UUID is a name")
+}
+
+/// A new UUIDv7 out of a time and random bytes, whose last three digits are this slot.
+pub fn mint_uuid(now: Timestamp, random: &[u8; 10], slot: Option<Slot>) -> Uuid {
     let millis = now.as_micros() / 1_000;
     let id = uuid::Builder::from_unix_timestamp_millis(millis, random).into_uuid();
-    let id = slot.map_or(id, |slot| slot.stamp_uuid(id));
-    OperationId::new(&id.to_string()).expect("a UUID is a name")
+    slot.map_or(id, |slot| slot.stamp_uuid(id))
 }
 
 #[cfg(test)]

@@ -172,16 +172,16 @@ impl Check<'_> {
             }
             known if known == crate::JOURNALS => self.journal_row(key, value),
             index if INDEXES.contains(&index) => self.index_row(table, key, value),
-            known if known == crate::QUEUE => {
-                crate::queue::decode(key).and_then(|row| match row.tree() {
-                    Some(entry) => self.exists(table, key, &entry.key),
-                    None => Err(codec::damaged(table, key, UNKNOWN_ROOM)),
-                })
-            }
+            known if known == crate::QUEUE => crate::queue::decode(key).and_then(|row| match row {
+                crate::queue::Row::Tree(entry) => self.exists(table, key, &entry.key),
+                crate::queue::Row::Room(_, room) if room.is_known() => Ok(()),
+                _ => Err(codec::damaged(table, key, UNKNOWN_ROOM)),
+            }),
             known if known == crate::TIMERS => {
-                crate::timers::decode(key).and_then(|row| match row.tree() {
-                    Some(timer) => self.timer(key, &timer.key),
-                    None => Err(codec::damaged(table, key, UNKNOWN_ROOM)),
+                crate::timers::decode(key).and_then(|row| match row {
+                    crate::timers::Row::Tree(timer) => self.timer(key, &timer.key),
+                    crate::timers::Row::Room(timer) if timer.key.is_known() => Ok(()),
+                    _ => Err(codec::damaged(table, key, UNKNOWN_ROOM)),
                 })
             }
             known if known == crate::DOUBTS => self.doubt(key, value),
@@ -197,6 +197,9 @@ impl Check<'_> {
             known if known == crate::SETTINGS => crate::settings::check(key, value),
             known if [crate::OUTBOX, crate::APPLIED].contains(&known) => {
                 crate::outbox::check(self.snapshot, known, key, value)
+            }
+            known if crate::ledger::check::TABLES.contains(&known) => {
+                crate::ledger::check::check(self.snapshot, known, key, value)
             }
             // Tables of other kinds of machines are checked by the code that owns them.
             _ => Ok(()),

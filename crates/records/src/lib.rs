@@ -24,6 +24,7 @@ pub(crate) mod index;
 pub mod journals;
 pub(crate) mod keys;
 pub mod labels;
+pub mod ledger;
 #[cfg(feature = "store")]
 pub mod listing;
 pub mod manifests;
@@ -33,6 +34,7 @@ mod plain;
 #[cfg(feature = "store")]
 mod purge;
 pub mod queue;
+pub mod restores;
 #[cfg(feature = "store")]
 pub mod retention;
 pub mod retention_clock;
@@ -45,7 +47,7 @@ pub mod windows;
 
 pub use self::component_name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
 pub use self::plain::{components, settings};
-pub use self::room::{BROUGHT_MIN, Room, RoomKey};
+pub use self::room::{BROUGHT_MIN, LEDGER_ROOM, Room, RoomKey};
 use indelible_slots::Slot;
 use indelible_store::{Shape, Table};
 
@@ -102,8 +104,24 @@ pub const DOUBTS_BY_TIME: Table =
 pub const BY_LABEL: Table =
     Table::new(20, "executions_by_label", Shape::Churn).with_slots(slots::labelled);
 
+/// Vaults and namespaces that are written to by transactions, by name.
+pub const LEDGER_SCOPES: Table =
+    Table::new(21, "ledger_scopes", Shape::Churn).with_slots(slots::vault);
+/// Entities as they are now, by the incarnation of their scope and key.
+pub const LEDGER_ENTITIES: Table =
+    Table::new(22, "ledger_entities", Shape::Sought).with_slots(slots::incarnation);
+/// Entities as they were, by incarnation, key and height.
+pub const LEDGER_HISTORY: Table =
+    Table::new(23, "ledger_history", Shape::Kept).with_slots(slots::incarnation);
+/// Transactions with their proof, by incarnation and height.
+pub const LEDGER_LOG: Table =
+    Table::new(24, "ledger_log", Shape::Kept).with_slots(slots::incarnation);
+/// What transactions came under: clients' streams, sequences, keys, operation ids; by incarnation.
+pub const LEDGER_ORIGINS: Table =
+    Table::new(25, "ledger_origins", Shape::Sought).with_slots(slots::incarnation);
+
 /// All tables. Later kinds of machines add theirs behind these.
-pub const TABLES: [Table; 20] = [
+pub const TABLES: [Table; 25] = [
     COMPONENTS,
     EXECUTIONS,
     JOURNALS,
@@ -124,4 +142,9 @@ pub const TABLES: [Table; 20] = [
     APPLIED,
     DOUBTS_BY_TIME,
     BY_LABEL,
+    LEDGER_SCOPES,
+    LEDGER_ENTITIES,
+    LEDGER_HISTORY,
+    LEDGER_LOG,
+    LEDGER_ORIGINS,
 ];

@@ -5,8 +5,8 @@ use indelible_journal::ComponentDigest;
 use indelible_store::{Batch, Read, ReadError, Scan, Seen, Table};
 
 use super::{
-    COMPONENTS, SETTINGS, codec, component_versions, cursor_key, hold, manifests, retention_clock,
-    tokens, truths,
+    COMPONENTS, SETTINGS, codec, component_versions, cursor_key, hold, manifests, restores,
+    retention_clock, tokens, truths,
 };
 
 const VERSION: u8 = 1;
@@ -56,7 +56,7 @@ pub mod components {
 }
 
 /// Settings, by name. These modules define all of them: [`component_versions`], [`manifests`],
-/// [`tokens`], [`truths`], [`cursor_key`], [`retention_clock`], [`hold`].
+/// [`tokens`], [`truths`], [`cursor_key`], [`retention_clock`], [`restores`], [`hold`].
 pub mod settings {
     use super::*;
 
@@ -137,6 +137,8 @@ pub mod settings {
             cursor_key::decode(&body).map(drop)
         } else if name == retention_clock::NAME {
             retention_clock::decode(&body).map(drop)
+        } else if name == restores::NAME {
+            restores::decode(&body).map(drop)
         } else if name == hold::NAME {
             hold::decode(&body).map(drop)
         } else {

@@ -69,6 +69,12 @@ pub fn delete_room(batch: &mut Batch, ticket: u64, key: &RoomKey) {
     batch.delete(QUEUE, encode_room(ticket, key));
 }
 
+/// The executions that a batch adds to the queue.
+pub fn put_by(batch: &Batch) -> Vec<Entry> {
+    let puts = batch.writes().iter().filter(|write| write.table == QUEUE && write.value.is_some());
+    puts.filter_map(|write| decode(&write.key).ok()?.tree()).collect()
+}
+
 /// Whether this entry is in the queue.
 pub fn holds(read: &impl Read, entry: &Entry) -> Result<bool, ReadError> {
     Ok(read.get(QUEUE, &encode(entry))?.value.is_some())
@@ -110,7 +116,7 @@ pub(crate) fn decode(key: &Bytes) -> Result<Row, ReadError> {
         let ticket = reader.u64()?;
         Ok(match Room::read(reader)? {
             Some(Room::Tree) => Row::Tree(Entry { ticket, key: keys::read_journal_key(reader)? }),
-            Some(Room::Brought(room)) => Row::Room(ticket, RoomKey::read(room, reader)?),
+            Some(Room::Other(room)) => Row::Room(ticket, RoomKey::read(room, reader)?),
             None => {
                 reader.rest();
                 Row::UnknownRoom(key.clone())

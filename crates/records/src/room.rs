@@ -13,14 +13,18 @@ use super::codec::{self, Malformed, Reader};
 pub enum Room {
     /// Trees of executions. Keys are journal keys.
     Tree,
-    /// A kind that the engine's embedder adds, by its number, from [`BROUGHT_MIN`] on.
-    Brought(u8),
+    /// Any other kind, by its number: [`LEDGER_ROOM`], or one that the engine's embedder adds, from
+    /// [`BROUGHT_MIN`] on.
+    Other(u8),
 }
+
+/// Scopes of the ledger. Keys are a slot and the name of the scope.
+pub const LEDGER_ROOM: u8 = 2;
 
 /// The first number of a kind that the embedder adds. Lower numbers are the engine's own.
 pub const BROUGHT_MIN: u8 = 128;
 
-/// A machine of a kind that the embedder added. Its key begins with its slot, as 12 bits and four
+/// A machine of another kind than a tree. Its key begins with its slot, as 12 bits and four
 /// zero bits, and has at most 64 KiB.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoomKey {
@@ -36,8 +40,13 @@ impl RoomKey {
         Slot::at_start_of(&self.key)
     }
 
+    /// Whether it is of a kind that the engine itself has.
+    pub(crate) fn is_known(&self) -> bool {
+        self.room == LEDGER_ROOM
+    }
+
     pub(crate) fn put(&self, out: &mut impl BufMut) {
-        Room::Brought(self.room).put(out);
+        Room::Other(self.room).put(out);
         out.put_u16(u16::try_from(self.key.len()).expect("keys of rooms are below 64 KiB"));
         out.put_slice(&self.key);
     }
@@ -55,7 +64,7 @@ impl Room {
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
             1 => Some(Self::Tree),
-            BROUGHT_MIN.. => Some(Self::Brought(number)),
+            LEDGER_ROOM | BROUGHT_MIN.. => Some(Self::Other(number)),
             _ => None,
         }
     }
@@ -63,7 +72,7 @@ impl Room {
     pub(crate) fn put(self, out: &mut impl BufMut) {
         out.put_u8(match self {
             Self::Tree => 1,
-            Self::Brought(number) => number,
+            Self::Other(number) => number,
         });
     }
 

@@ -1,7 +1,7 @@
 //! The slot of each row, from its table and key (D13): one function for each form of key. Every key
 //! has a slot: one that no version ever wrote is the server's.
 
-use indelible_slots::{Slot, of_key, of_operation};
+use indelible_slots::{Slot, of_key, of_operation, of_vault};
 
 use crate::Room;
 use crate::codec::Reader;
@@ -22,7 +22,7 @@ pub(crate) fn room(key: &[u8]) -> Slot {
     match key.get(8).and_then(|room| Room::from_number(*room)) {
         Some(Room::Tree) => behind::<9>(key),
         // The length of the machine's key comes first.
-        Some(Room::Brought(_)) => behind::<11>(key),
+        Some(Room::Other(_)) => behind::<11>(key),
         None => Slot::SERVER,
     }
 }
@@ -54,6 +54,21 @@ pub(crate) fn idempotency_key(key: &[u8]) -> Slot {
 pub(crate) fn answer(key: &[u8]) -> Slot {
     let slot = namespaced(key).and_then(|(_, name)| name.get(..3)?.parse().ok());
     slot.unwrap_or(Slot::SERVER)
+}
+
+/// The key is the name of a ledger's scope: a namespace, and a vault in it.
+pub(crate) fn vault(key: &[u8]) -> Slot {
+    let slot = namespaced(key).and_then(|(namespace, vault)| {
+        let vault = vault.strip_prefix('\u{1}').or_else(|| (vault == "\0").then_some(""))?;
+        Some(of_vault(namespace, vault))
+    });
+    slot.unwrap_or(Slot::SERVER)
+}
+
+/// The key begins with the incarnation of a ledger's scope, a UUID that ends with its slot.
+pub(crate) fn incarnation(key: &[u8]) -> Slot {
+    let digits = key.get(14..16).map(|end| u16::from_be_bytes([end[0] & 0x0f, end[1]]));
+    digits.and_then(Slot::new).unwrap_or(Slot::SERVER)
 }
 
 /// The key is the time when a record expires, its kind and its key.

@@ -153,7 +153,7 @@ pub(crate) fn decode(key: &Bytes) -> Result<Row, ReadError> {
         let due = reader.timestamp()?;
         match Room::read(reader)? {
             Some(Room::Tree) => {}
-            Some(Room::Brought(room)) => {
+            Some(Room::Other(room)) => {
                 let key = RoomKey::read(room, reader)?;
                 let what = Bytes::copy_from_slice(reader.rest());
                 return Ok(Row::Room(RoomTimer { due, key, what }));

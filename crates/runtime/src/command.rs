@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use indelible_execution::input::Reply;
 use indelible_execution::output::AttemptRef;
 use indelible_execution::{Input, Request};
@@ -15,6 +14,7 @@ use tokio::sync::oneshot::{self, Receiver};
 use crate::admission::AdmissionPermit;
 use crate::key_locks::KeyLock;
 use crate::outbox::Delivery;
+use crate::rooms::AnyValue;
 use crate::watchers::DurableEnd;
 
 pub(crate) enum Command {
@@ -37,7 +37,7 @@ pub(crate) enum Command {
 /// What waits in the inbox of a machine that is not a tree.
 pub(crate) enum RoomCommand {
     /// A caller asks, and waits.
-    Ask(Bytes, Waiter<Bytes>),
+    Ask(AnyValue, Waiter<AnyValue>),
     Due(RoomTimer),
     /// The stored queue names this machine.
     Recover(Guard),

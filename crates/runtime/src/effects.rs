@@ -203,7 +203,7 @@ impl Shared {
         }
         let mut untold = Vec::new();
         let carried = self.outbox.flush(&mut |delivery| {
-            if let Some((_, Message { room: Room::Brought(room), key, .. })) = &delivery.message {
+            if let Some((_, Message { room: Room::Other(room), key, .. })) = &delivery.message {
                 let key = RoomKey { room: *room, key: key.clone() };
                 self.send_room(key, RoomCommand::Deliver(delivery));
             } else if let Ok(DeliveryUse::Settled(batch)) = receive(&self.store, &delivery) {

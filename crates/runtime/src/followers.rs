@@ -1,57 +1,68 @@
-//! Followers of executions: each is woken when a commit changes the execution that it follows.
+//! Followers of executions and of other machines: each is woken when a commit changes what it
+//! follows.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use indelible_journal::ExecutionId;
+use indelible_records::RoomKey;
 use tokio::sync::watch;
 
 use crate::engine::EngineError;
 use crate::shared::lock;
 
-/// All followers, by execution.
-#[derive(Default)]
-pub(crate) struct Followers {
-    followed: Mutex<FollowedExecutions>,
-    /// How many executions are followed: while it is 0, a commit takes no lock here.
+/// All followers, by what they follow.
+pub(crate) struct Followers<K> {
+    followed: Mutex<Followed<K>>,
+    /// How many things are followed: while it is 0, a commit takes no lock here.
     count: AtomicUsize,
 }
 
-#[derive(Default)]
-struct FollowedExecutions {
+struct Followed<K> {
     /// Clients choose some of the keys: the map's seeded hash keeps them from choosing collisions.
-    executions: HashMap<ExecutionId, watch::Sender<()>>,
+    senders: HashMap<K, watch::Sender<()>>,
     /// The engine has stopped, so there will be no more commits.
     closed: bool,
 }
 
-impl Followers {
-    /// Whether any execution is followed.
+impl<K> Default for Followers<K> {
+    fn default() -> Self {
+        let followed = Followed { senders: HashMap::new(), closed: false };
+        Self { followed: Mutex::new(followed), count: AtomicUsize::new(0) }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Followers<K> {
+    /// Whether anything is followed.
     pub(crate) fn any(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// Follows an execution from now on. The caller reads the execution after this call: a commit
-    /// between a read and a later call would wake nothing.
-    pub(crate) fn follow(self: &Arc<Self>, execution: &ExecutionId) -> Follow {
+    /// Follows this from now on. The caller reads it after this call: a commit between a read and a
+    /// later call would wake nothing.
+    pub(crate) fn follow(self: &Arc<Self>, key: &K) -> Follower<K> {
         let mut followed = lock(&self.followed);
         let changes = if followed.closed {
             // A receiver without a sender: `Follow::changed` fails at once.
             watch::channel(()).1
         } else {
-            let sender = followed.executions.entry(execution.clone());
+            let sender = followed.senders.entry(key.clone());
             sender.or_insert_with(|| watch::channel(()).0).subscribe()
         };
-        self.count.store(followed.executions.len(), Ordering::SeqCst);
-        Follow { followers: Arc::clone(self), execution: execution.clone(), changes: Some(changes) }
+        self.count.store(followed.senders.len(), Ordering::SeqCst);
+        Follower { followers: Arc::clone(self), key: key.clone(), changes: Some(changes) }
     }
 
-    /// Wakes the followers of these executions, which a commit has changed.
-    pub(crate) fn changed<'a>(&self, executions: impl Iterator<Item = &'a ExecutionId>) {
+    /// Wakes the followers of these, which a commit has changed.
+    pub(crate) fn changed<'a>(&self, keys: impl Iterator<Item = &'a K>)
+    where
+        K: 'a,
+    {
         let followed = lock(&self.followed);
-        for execution in executions {
-            if let Some(sender) = followed.executions.get(execution) {
+        for key in keys {
+            if let Some(sender) = followed.senders.get(key) {
                 sender.send_replace(());
             }
         }
@@ -61,16 +72,16 @@ impl Followers {
     pub(crate) fn close(&self) {
         let mut followed = lock(&self.followed);
         followed.closed = true;
-        followed.executions.clear();
+        followed.senders.clear();
         self.count.store(0, Ordering::SeqCst);
     }
 
-    fn forget(&self, execution: &ExecutionId) {
+    fn forget(&self, key: &K) {
         let mut followed = lock(&self.followed);
-        if followed.executions.get(execution).is_some_and(|sender| sender.receiver_count() == 0) {
-            followed.executions.remove(execution);
+        if followed.senders.get(key).is_some_and(|sender| sender.receiver_count() == 0) {
+            followed.senders.remove(key);
         }
-        self.count.store(followed.executions.len(), Ordering::SeqCst);
+        self.count.store(followed.senders.len(), Ordering::SeqCst);
     }
 }
 
@@ -80,9 +91,16 @@ impl Followers {
 ///
 /// It says that the execution has changed, not how: read the execution, which shows what is durable
 /// (D2). Follow first and then read, or you miss a change in between.
-pub struct Follow {
-    followers: Arc<Followers>,
-    execution: ExecutionId,
+pub type Follow = Follower<ExecutionId>;
+
+/// A follower of a vault: each transaction wakes it, as [`Follow`] is woken. From
+/// [`Engine::follow_vault`](crate::Engine::follow_vault).
+pub type FollowVault = Follower<RoomKey>;
+
+/// Woken by commits: [`Follow`], [`FollowVault`].
+pub struct Follower<K: Clone + Eq + Hash> {
+    followers: Arc<Followers<K>>,
+    key: K,
     /// `Some` until this is dropped.
     changes: Option<watch::Receiver<()>>,
 }
@@ -90,9 +108,11 @@ pub struct Follow {
 impl Follow {
     /// The execution that is followed.
     pub fn execution(&self) -> &ExecutionId {
-        &self.execution
+        &self.key
     }
+}
 
+impl<K: Clone + Eq + Hash> Follower<K> {
     /// Completes when there were commits since the last call, one or many. The caller may have read
     /// them already. Fails when the engine stops. Dropping the future loses no change.
     pub async fn changed(&mut self) -> Result<(), EngineError> {
@@ -101,17 +121,17 @@ impl Follow {
     }
 }
 
-impl Drop for Follow {
+impl<K: Clone + Eq + Hash> Drop for Follower<K> {
     fn drop(&mut self) {
         // Dropped before `forget` counts the receivers that are left.
         drop(self.changes.take());
-        self.followers.forget(&self.execution);
+        self.followers.forget(&self.key);
     }
 }
 
-impl std::fmt::Debug for Follow {
+impl<K: Clone + Eq + Hash + std::fmt::Debug> std::fmt::Debug for Follower<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Follow").field("execution", &self.execution).finish_non_exhaustive()
+        f.debug_struct("Follower").field("key", &self.key).finish_non_exhaustive()
     }
 }
 

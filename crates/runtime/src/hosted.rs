@@ -78,7 +78,7 @@ impl Hosted {
     pub(crate) fn is_full(&self) -> bool {
         match self {
             Self::Tree(tree) => tree.is_full(),
-            Self::Room(_) => false,
+            Self::Room(room) => room.is_full(),
         }
     }
 

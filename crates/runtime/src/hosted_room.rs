@@ -3,24 +3,29 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
-use indelible_machine::{CallerId, Guard, TimerChange};
+use indelible_execution::input::StartReply;
+use indelible_execution::operation::OperationRequest;
+use indelible_execution::{Input as TreeInput, Reply, Request, Tree, input};
+use indelible_journal::{Durability, ExecutionId};
+use indelible_machine::{CallerId, Guard, Machine as _, TimerChange};
+use indelible_operations::Binding;
+use indelible_records::labels::Labels;
 use indelible_records::outbox::{Channel, Message, MessageId};
 use indelible_records::timers::{self, Row};
-use indelible_records::{Room, RoomKey};
+use indelible_records::{Room, RoomKey, queue};
 use indelible_store::{Batch, Position};
 
-use crate::command::{RoomCommand, Waiter};
+use crate::command::{Command, RoomCommand, Waiter};
 use crate::hosted::MachineId;
 use crate::outbox::{self, Delivery, DeliveryUse};
-use crate::rooms::{AnyRoom, Context, Input, RoomChanges};
+use crate::rooms::{AnyRoom, AnyValue, Context, Input, RoomChanges, RoomRows, RoomStart};
 use crate::shared::Shared;
 use crate::trouble;
 
 pub(crate) struct HostedRoom {
     key: RoomKey,
     machine: Box<dyn AnyRoom>,
-    waiters: BTreeMap<CallerId, Waiter<Bytes>>,
+    waiters: BTreeMap<CallerId, Waiter<AnyValue>>,
     guards: Vec<Guard>,
     /// The message that was handled and is not committed, with the batch that marks it as applied.
     delivered: Option<(MessageId, Batch)>,
@@ -29,6 +34,10 @@ pub(crate) struct HostedRoom {
 impl HostedRoom {
     pub(crate) fn new(key: RoomKey, machine: Box<dyn AnyRoom>) -> Self {
         Self { key, machine, waiters: BTreeMap::new(), guards: Vec::new(), delivered: None }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.machine.is_full()
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -56,8 +65,14 @@ impl HostedRoom {
     }
 
     /// Gives the machine an input. False: it has a notice, and has not applied the input.
-    fn handle(&mut self, shared: &Shared, input: Input) -> bool {
-        let context = Context { now: shared.clock.now(), reads: &shared.store, key: &self.key };
+    fn handle(&mut self, shared: &Shared, input: Input<AnyValue>) -> bool {
+        let context = Context {
+            now: shared.clock.now(),
+            reads: &shared.store,
+            key: &self.key,
+            surroundings: shared,
+            retention: &shared.limits.retention,
+        };
         self.machine.handle(&context, input);
         let notices = self.machine.notices();
         for notice in &notices {
@@ -107,8 +122,13 @@ impl HostedRoom {
     pub(crate) fn commit(&mut self, shared: &Shared) {
         while let Some(changes) = self.changes() {
             let RoomChanges { rows, timers, replies, outgoing } = changes;
-            let mut batch = rows;
+            let RoomRows { mut batch, starts } = rows;
             batch.touch(self.key.slot());
+            let begun = match begin_trees(shared, &mut batch, starts) {
+                Ok(begun) => begun,
+                Err(why) => return self.give_up(shared, &why),
+            };
+            let is_change = !batch.writes().is_empty();
             for (timer, change) in &timers {
                 match change {
                     TimerChange::Put => timers::put_room(&mut batch, timer),
@@ -123,7 +143,7 @@ impl HostedRoom {
             let mut unsent = Vec::with_capacity(outgoing.len());
             for message in outgoing {
                 let channel = Channel { from: self.key.slot(), to: message.to.slot() };
-                let room = Room::Brought(message.to.room);
+                let room = Room::Other(message.to.room);
                 let message = Message { room, key: message.to.key, payload: message.what };
                 match shared.outbox.write(&mut batch, channel, &message) {
                     Ok(one) => unsent.push(one),
@@ -141,6 +161,13 @@ impl HostedRoom {
             if let Some(id) = delivered {
                 shared.acknowledge(position, id);
             }
+            if is_change && shared.room_followers.any() {
+                shared.room_followers.changed(std::iter::once(&self.key));
+            }
+            for entry in begun {
+                let root = *entry.key.execution_id().root();
+                shared.send(&root, Command::tell(TreeInput::Recover(entry, Guard::NOTHING)));
+            }
             let rows: Vec<_> =
                 timers.into_iter().map(|(timer, change)| (Row::Room(timer), change)).collect();
             shared.timers.changed(&rows);
@@ -157,7 +184,7 @@ impl HostedRoom {
     fn changes(&mut self) -> Option<RoomChanges> {
         self.machine.changes().or_else(|| {
             self.delivered.as_ref().map(|_| RoomChanges {
-                rows: Batch::in_slots(self.key.slot()),
+                rows: Batch::in_slots(self.key.slot()).into(),
                 timers: Vec::new(),
                 replies: Vec::new(),
                 outgoing: Vec::new(),
@@ -188,4 +215,44 @@ impl HostedRoom {
         shared.outbox.send_again();
         shared.timers.keep_all(&MachineId::Room(self.key.clone()));
     }
+}
+
+/// Adds the executions that begin in a commit: each is born of its tree's own machine, which is
+/// dropped with nothing but its rows. What follows is told to the trees when the commit is accepted;
+/// if the process dies in between, recovery finds them in the stored queue.
+fn begin_trees(
+    shared: &Shared,
+    batch: &mut Batch,
+    starts: Vec<RoomStart>,
+) -> Result<Vec<queue::Entry>, String> {
+    let mut begun = Vec::with_capacity(starts.len());
+    for RoomStart { operation, version, called, input, actor } in starts {
+        let binding = Binding::of(&called, &input);
+        let function = called.split_once('/').map_or(&*called, |(_, function)| function);
+        let (started, root) = shared
+            .started_by(&operation, version, function, input, None)
+            .map_err(|error| error.to_string())?
+            .filter(|(started, _)| is_persist(started))
+            .ok_or_else(|| format!("there is no persist function {called} any more"))?;
+        let request = OperationRequest { operation, root, binding, keyed: None };
+        let (actor, labels) = (Some(actor), Labels::default());
+        let start = input::Start { started, request, again: false, actor, kept: true, labels };
+        let mut tree = Tree::default();
+        let asked = TreeInput::Asked(CallerId::NONE, Request::Start(Box::new(start)));
+        tree.handle(&shared.context(), asked);
+        let changes = tree.changes().ok_or("a tree has not begun")?;
+        let is_new = |(_, reply): &(_, Reply)| matches!(reply, Reply::Begun(StartReply::New(id)) if *id == ExecutionId::root_of(root));
+        if !changes.replies.iter().any(is_new) {
+            return Err(format!("the execution of {called} has begun before"));
+        }
+        let rows = changes.rows.map_err(|error| error.to_string())?;
+        begun.extend(queue::put_by(&rows));
+        batch.extend(rows);
+    }
+    Ok(begun)
+}
+
+fn is_persist(started: &indelible_journal::Started) -> bool {
+    let policy = started.retry_policy.as_ref();
+    policy.is_none_or(|policy| policy.class.durability == Durability::Persist)
 }

@@ -63,6 +63,7 @@ mod hosted;
 mod hosted_room;
 mod hosted_tree;
 mod key_locks;
+pub mod ledger;
 mod options;
 pub mod outbox;
 mod parking;

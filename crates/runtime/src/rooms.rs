@@ -1,14 +1,18 @@
-//! Rooms: kinds of machines beside trees, which the program that opens the engine provides (D14).
+//! Rooms: kinds of machines beside trees (D14): the ledger, and those that the program brings along
+//! which opens the engine.
 //! The host gives them turns, timers, messages and recovery, as it does trees. `docs/rooms.md` adds
 //! one.
 
+use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use indelible_journal::Timestamp;
+use indelible_execution::{Actor, Environment};
+use indelible_journal::{ComponentDigest, OperationKey, Payload, Timestamp};
 use indelible_machine::{CallerId, Machine};
+use indelible_operations::retention::Retention;
 pub use indelible_records::timers::RoomTimer;
 pub use indelible_records::{BROUGHT_MIN, RoomKey};
 use indelible_store::{Batch, Read};
@@ -22,13 +26,17 @@ pub struct Context<'a> {
     pub reads: &'a dyn Read,
     /// The machine's own key.
     pub key: &'a RoomKey,
+    /// Randomness, and the time by which retention deletes.
+    pub surroundings: &'a dyn Environment,
+    /// How long operations are remembered (C-3).
+    pub retention: &'a Retention,
 }
 
 /// What such a machine can be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
+pub enum Input<A> {
     /// A caller asks for something, and waits for the reply.
-    Asked(CallerId, Bytes),
+    Asked(CallerId, A),
     /// A timer is due.
     Due(RoomTimer),
     /// A message from another machine. Each is applied once.
@@ -46,31 +54,80 @@ pub struct Message {
     pub what: Bytes,
 }
 
+/// What such a machine stores.
+#[derive(Debug, Default)]
+pub struct RoomRows {
+    /// Its rows.
+    pub batch: Batch,
+    /// Executions that begin in the same commit: there are both, or neither.
+    pub starts: Vec<RoomStart>,
+}
+
+impl From<Batch> for RoomRows {
+    fn from(batch: Batch) -> Self {
+        Self { batch, starts: Vec::new() }
+    }
+}
+
+/// An execution that begins in the commit of a machine. Its function is persist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoomStart {
+    /// The operation, whose id was never used before.
+    pub operation: OperationKey,
+    /// The version that it starts.
+    pub version: ComponentDigest,
+    /// The component and the function, as callers name them.
+    pub called: String,
+    /// What it is given.
+    pub input: Payload,
+    /// Who starts it.
+    pub actor: Actor,
+}
+
+/// A question or a reply, whose type the room knows.
+pub(crate) type AnyValue = Box<dyn Any + Send>;
+
 /// What follows from an input: [`indelible_machine::Changes`].
 pub(crate) struct RoomChanges {
-    pub(crate) rows: Batch,
+    pub(crate) rows: RoomRows,
     pub(crate) timers: Vec<(RoomTimer, indelible_machine::TimerChange)>,
-    pub(crate) replies: Vec<(CallerId, Bytes)>,
+    pub(crate) replies: Vec<(CallerId, AnyValue)>,
     pub(crate) outgoing: Vec<Message>,
 }
 
 /// A machine of any room.
 pub(crate) trait AnyRoom: Send {
-    fn handle(&mut self, context: &Context<'_>, input: Input);
+    fn handle(&mut self, context: &Context<'_>, input: Input<AnyValue>);
     fn changes(&mut self) -> Option<RoomChanges>;
     fn notices(&mut self) -> Vec<String>;
+    fn is_full(&self) -> bool;
     fn is_idle(&self) -> bool;
 }
 
 impl<M: RoomMachine> AnyRoom for M {
-    fn handle(&mut self, context: &Context<'_>, input: Input) {
+    fn handle(&mut self, context: &Context<'_>, input: Input<AnyValue>) {
+        let input = match input {
+            Input::Asked(asker, ask) => {
+                let ask = ask.downcast().expect("`Engine::ask_room` compares the types");
+                Input::Asked(asker, *ask)
+            }
+            Input::Due(timer) => Input::Due(timer),
+            Input::Message(what) => Input::Message(what),
+            Input::Recover => Input::Recover,
+        };
         Machine::handle(self, context, input);
     }
 
     fn changes(&mut self) -> Option<RoomChanges> {
         let changes = Machine::changes(self)?;
         let (rows, timers) = (changes.rows, changes.timers);
-        Some(RoomChanges { rows, timers, replies: changes.replies, outgoing: changes.outgoing })
+        let any = |(asker, reply)| (asker, Box::new(reply) as AnyValue);
+        let replies = changes.replies.into_iter().map(any).collect();
+        Some(RoomChanges { rows, timers, replies, outgoing: changes.outgoing })
+    }
+
+    fn is_full(&self) -> bool {
+        RoomMachine::is_full(self)
     }
 
     fn notices(&mut self) -> Vec<String> {
@@ -88,22 +145,36 @@ pub trait RoomMachine:
     Send
     + for<'a> Machine<
         Context<'a> = Context<'a>,
-        Input = Input,
-        Rows = Batch,
+        Input = Input<Self::Ask>,
+        Rows = RoomRows,
         Timer = RoomTimer,
         Outgoing = Message,
-        Reply = Bytes,
+        Reply = Self::Answer,
         Event = Infallible,
         Notice = String,
     >
 {
+    /// What callers ask.
+    type Ask: Send + 'static;
+    /// What they are answered.
+    type Answer: Send + 'static;
+
+    /// Whether so much has changed that it must be committed before the next input.
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
-type RoomFactory = dyn Fn() -> Box<dyn AnyRoom> + Send + Sync;
+/// A room: how its machines are made, and what they can be asked.
+#[derive(Clone)]
+struct Room {
+    make: Arc<dyn Fn() -> Box<dyn AnyRoom> + Send + Sync>,
+    ask: TypeId,
+}
 
 /// The rooms that an engine is opened with, by their numbers.
 #[derive(Clone, Default)]
-pub struct Rooms(HashMap<u8, Arc<RoomFactory>>);
+pub struct Rooms(HashMap<u8, Room>);
 
 impl Rooms {
     /// Adds a room, whose number is [`BROUGHT_MIN`] or above and is used for no other room of the
@@ -115,8 +186,18 @@ impl Rooms {
         make: impl Fn() -> M + Send + Sync + 'static,
     ) -> Self {
         assert!(number >= BROUGHT_MIN, "numbers below {BROUGHT_MIN} are the engine's own");
-        self.0.insert(number, Arc::new(move || Box::new(make())));
+        self.insert(number, make);
         self
+    }
+
+    /// Adds a room of the engine's own, too.
+    pub(crate) fn insert<M: RoomMachine + 'static>(
+        &mut self,
+        number: u8,
+        make: impl Fn() -> M + Send + Sync + 'static,
+    ) {
+        let make = Arc::new(move || Box::new(make()) as Box<dyn AnyRoom>);
+        self.0.insert(number, Room { make, ask: TypeId::of::<M::Ask>() });
     }
 
     /// Whether there is such a room.
@@ -124,8 +205,13 @@ impl Rooms {
         self.0.contains_key(&room)
     }
 
+    /// Whether the machines of this room can be asked such a question.
+    pub(crate) fn takes<M: RoomMachine>(&self, room: u8) -> bool {
+        self.0.get(&room).is_some_and(|room| room.ask == TypeId::of::<M::Ask>())
+    }
+
     /// A machine of this room, if there is such a room.
     pub(crate) fn make(&self, room: u8) -> Option<Box<dyn AnyRoom>> {
-        self.0.get(&room).map(|make| make())
+        self.0.get(&room).map(|room| (room.make)())
     }
 }

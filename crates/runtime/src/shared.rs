@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use indelible_execution::{Context, Environment, Input, Limits, Purpose};
-use indelible_journal::{ComponentDigest, FunctionName, RetryPolicy, RootHash, Timestamp};
+use indelible_journal::{
+    ComponentDigest, ExecutionId, FunctionName, RetryPolicy, RootHash, Timestamp,
+};
 use indelible_machine::Guard;
 use indelible_records::outbox::MessageId;
 use indelible_records::{RoomKey, queue};
@@ -50,7 +52,8 @@ pub(crate) struct Shared {
     pub(crate) run_queue: RunQueue,
     pub(crate) timers: Timers,
     pub(crate) watchers: Watchers,
-    pub(crate) followers: Arc<Followers>,
+    pub(crate) followers: Arc<Followers<ExecutionId>>,
+    pub(crate) room_followers: Arc<Followers<RoomKey>>,
     pub(crate) key_locks: Arc<KeyLocks>,
     pub(crate) witness: Arc<dyn Witness>,
     pub(crate) replays: Replays,
@@ -135,7 +138,12 @@ impl Shared {
 
     /// Sends a command to a machine that is not a tree.
     pub(crate) fn send_room(&self, key: RoomKey, command: RoomCommand) {
-        self.send_to(Flow::GOING_ON, MachineId::Room(key), Command::Room(command));
+        self.send_room_in(Flow::GOING_ON, key, command);
+    }
+
+    /// The same; if the machine is made, it takes its turns in this flow.
+    pub(crate) fn send_room_in(&self, flow: Flow, key: RoomKey, command: RoomCommand) {
+        self.send_to(flow, MachineId::Room(key), Command::Room(command));
     }
 
     fn send_to(&self, flow: Flow, id: MachineId, command: Command) {
@@ -248,6 +256,7 @@ impl Shared {
         }
         self.watchers.clear();
         self.followers.close();
+        self.room_followers.close();
         true
     }
 }

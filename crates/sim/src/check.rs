@@ -22,6 +22,7 @@ impl Run {
     pub(crate) fn check(&mut self) -> Result<(), String> {
         self.nothing_is_left()?;
         self.counters_agree()?;
+        self.vaults_agree()?;
         let mut trees = Vec::new();
         for (number, root) in &self.ledger.roots {
             let tree = store::tree(self.store(), root).map_err(unreadable)?;

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use indelible_journal::Micros;
 use indelible_machine::{CallerId, Changes, Machine, TimerChange};
 use indelible_records::TABLES;
-use indelible_runtime::rooms::{Context, Input, Message, RoomKey, RoomMachine, RoomTimer, Rooms};
+use indelible_runtime::rooms::{
+    Context, Input, Message, RoomKey, RoomMachine, RoomRows, RoomTimer, Rooms,
+};
 use indelible_slots::{Slot, SlotSet};
 use indelible_store::{Batch, Shape, Table};
 use serde::{Deserialize, Serialize};
@@ -38,7 +40,7 @@ pub fn key(number: u8) -> RoomKey {
 }
 
 /// What a counter can be asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
     /// To tell what it stands at.
     Read,
@@ -48,7 +50,7 @@ pub enum Ask {
     Lend(u64, u8, u64),
 }
 
-/// What a counter answers, as JSON.
+/// What a counter answers.
 pub type Answer = Result<Standing, String>;
 
 /// What a counter stands at.
@@ -70,7 +72,7 @@ pub struct Counter {
     standing: Option<Standing>,
     changed: Option<RoomKey>,
     timers: Vec<(RoomTimer, TimerChange)>,
-    replies: Vec<(CallerId, Bytes)>,
+    replies: Vec<(CallerId, Answer)>,
     outgoing: Vec<Message>,
     notices: Vec<String>,
 }
@@ -86,34 +88,31 @@ impl Counter {
         Ok(self.standing.as_mut().expect("it was just read"))
     }
 
-    fn handle(&mut self, cx: &Context<'_>, input: Input) -> Result<(), String> {
+    fn handle(&mut self, cx: &Context<'_>, input: Input<Ask>) -> Result<(), String> {
         let standing = self.standing(cx)?;
         match input {
             Input::Asked(asker, ask) => {
-                match serde_json::from_slice(&ask) {
-                    // Nothing changes, and the caller is told.
-                    Err(error) => {
-                        let refused = Answer::Err(error.to_string());
-                        self.replies.push((asker, json(&refused)));
+                if let Ask::Add(amount) | Ask::Lend(amount, ..) = ask {
+                    let Some(count) = standing.count.checked_add(amount) else {
+                        // Nothing changes, and the caller is told.
+                        let refused = format!("the counter cannot count {amount} more");
+                        self.replies.push((asker, Err(refused)));
                         return Ok(());
-                    }
-                    Ok(Ask::Read) => {
-                        let reply: Answer = Ok(standing.clone());
-                        self.replies.push((asker, json(&reply)));
-                        return Ok(());
-                    }
-                    Ok(Ask::Add(amount)) => standing.count += amount,
-                    Ok(Ask::Lend(amount, to, after)) => {
-                        standing.count += amount;
-                        standing.next += 1;
-                        let number = standing.next;
-                        standing.lent.insert(number, (amount, to));
-                        let due = cx.now.saturating_add(Micros::new(after));
-                        self.timers.push((timer(cx, due, number), TimerChange::Put));
-                    }
+                    };
+                    standing.count = count;
                 }
-                let reply: Answer = Ok(self.standing(cx)?.clone());
-                self.replies.push((asker, json(&reply)));
+                if let Ask::Lend(amount, to, after) = ask {
+                    standing.next += 1;
+                    let number = standing.next;
+                    standing.lent.insert(number, (amount, to));
+                    let due = cx.now.saturating_add(Micros::new(after));
+                    self.timers.push((timer(cx, due, number), TimerChange::Put));
+                }
+                let now = self.standing(cx)?.clone();
+                self.replies.push((asker, Ok(now)));
+                if ask == Ask::Read {
+                    return Ok(());
+                }
             }
             // A timer that fires twice finds no loan, and does nothing.
             Input::Due(timer) => {
@@ -145,19 +144,22 @@ fn json(value: &impl Serialize) -> Bytes {
     serde_json::to_vec(value).expect("numbers are JSON").into()
 }
 
-impl RoomMachine for Counter {}
+impl RoomMachine for Counter {
+    type Ask = Ask;
+    type Answer = Answer;
+}
 
 impl Machine for Counter {
     type Context<'a> = Context<'a>;
-    type Input = Input;
-    type Rows = Batch;
+    type Input = Input<Ask>;
+    type Rows = RoomRows;
     type Timer = RoomTimer;
     type Outgoing = Message;
-    type Reply = Bytes;
+    type Reply = Answer;
     type Event = Infallible;
     type Notice = String;
 
-    fn handle(&mut self, cx: &Context<'_>, input: Input) {
+    fn handle(&mut self, cx: &Context<'_>, input: Input<Ask>) {
         if let Err(wrong) = self.handle(cx, input) {
             self.notices.push(wrong);
         }
@@ -172,7 +174,7 @@ impl Machine for Counter {
             return None;
         }
         Some(Changes {
-            rows,
+            rows: rows.into(),
             timers: std::mem::take(&mut self.timers),
             volatile_timers: Vec::new(),
             events: Vec::new(),

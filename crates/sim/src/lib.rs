@@ -43,6 +43,7 @@ mod run;
 pub mod seeds;
 mod store;
 mod transcript;
+mod vaults;
 mod world;
 
 pub use guests::Kit;

@@ -12,6 +12,7 @@ use crate::program::SIGNALS;
 use crate::rooms::Users;
 use crate::run::{Run, poll_to_end};
 use crate::store;
+use crate::vaults::Writers;
 
 /// Rounds of time and signals after which an execution that still runs counts as hanging.
 const ROUNDS_MAX: u64 = 3_000;
@@ -40,6 +41,7 @@ impl Run {
                 ensure!(started, "program {number} is not started, and nothing is wrong");
             }
         }
+        self.settle_vaults()?;
         for _ in 0..ROUNDS_MAX {
             self.tick += 1;
             self.rest()?;
@@ -66,6 +68,7 @@ impl Run {
             let wired = self.wire();
             let answered = self.poll_all()?;
             self.users.as_mut().map_or(Ok(()), Users::look)?;
+            self.writers.as_mut().map_or(Ok(()), Writers::look)?;
             // Polling makes new work: a client that is admitted because another was answered asks
             // only now, and a polled client may submit a batch itself.
             let asked = self.engine().readings().runnable > 0

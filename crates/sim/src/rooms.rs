@@ -6,11 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
 use indelible_runtime::{Engine, EngineError};
 
 use crate::Rng;
-use crate::counter::{self, Answer, Ask, COUNTERS, Standing};
+use crate::counter::{self, Answer, Ask, COUNTERS, Counter, Standing};
 use crate::run::Run;
 
 /// How many counters there are.
@@ -22,7 +21,7 @@ const WAITING_MAX: usize = 4;
 /// Rounds after which a message that is still not applied counts as lost.
 const ROUNDS_MAX: usize = 200;
 
-type Answered = Pin<Box<dyn Future<Output = Result<Bytes, EngineError>> + Send>>;
+type Answered = Pin<Box<dyn Future<Output = Result<Answer, EngineError>> + Send>>;
 
 /// The users of counters, and what they were told.
 pub(crate) struct Users {
@@ -57,9 +56,9 @@ impl Users {
                 let to = self.rng.below(COUNTERS_MAX.into()) as u8;
                 Ask::Lend(amount, to, self.rng.below(2_000_000))
             };
-            let what = serde_json::to_vec(&ask).expect("it is JSON").into();
             let engine = Arc::clone(engine);
-            let answer = async move { engine.ask_room(counter::key(own as u8), what).await };
+            let key = counter::key(own as u8);
+            let answer = async move { engine.ask_room::<Counter>(key, ask).await };
             self.asked += amount;
             self.waiting.push((amount, Box::pin(answer)));
         }
@@ -76,9 +75,7 @@ impl Users {
                 Poll::Ready(answer) => {
                     let (amount, _) = self.waiting.remove(place);
                     if let Ok(answer) = answer {
-                        let standing: Answer = serde_json::from_slice(&answer)
-                            .map_err(|error| format!("a counter makes no sense: {error}"))?;
-                        let standing = standing?;
+                        let standing = answer?;
                         ensure!(standing.count >= amount, "a counter forgot what it was asked");
                         self.acknowledged += amount;
                     }

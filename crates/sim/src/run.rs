@@ -22,6 +22,7 @@ use crate::plan::{Action, Plan};
 use crate::program::SIGNALS;
 use crate::rooms::Users;
 use crate::transcript::Transcript;
+use crate::vaults::Writers;
 use crate::world::{SimClock, SimEntropy, SimObserver};
 use crate::{Kit, Rng, counter, store};
 
@@ -78,10 +79,11 @@ pub(crate) struct Run {
     pub(crate) told: Arc<SimObserver>,
     pub(crate) peer: Arc<Peer>,
     pub(crate) known: AttemptFacts,
-    engine: Option<Arc<Engine>>,
+    pub(crate) engine: Option<Arc<Engine>>,
     clients: Vec<Client>,
     pub(crate) ledger: Ledger,
     pub(crate) users: Option<Users>,
+    pub(crate) writers: Option<Writers>,
     pub(crate) tick: u64,
     /// The next number for a signal, cancel or resolution: each has its own.
     next_value: u64,
@@ -119,6 +121,7 @@ impl Run {
             clients: Vec::new(),
             ledger: Ledger::default(),
             users: Users::new(seed),
+            writers: Writers::new(seed),
             tick: 0,
             next_value: 1,
             set_back: false,
@@ -212,10 +215,12 @@ impl Run {
         Ok(())
     }
 
-    /// The users of counters have their turn.
+    /// The users of counters and of the vault have their turn.
     pub(crate) fn count(&mut self) -> Result<(), String> {
         let engine = Arc::clone(self.engine());
-        self.users.as_mut().map_or(Ok(()), |users| users.act(&engine))
+        self.users.as_mut().map_or(Ok(()), |users| users.act(&engine))?;
+        drop(engine);
+        self.write_vaults()
     }
 
     fn act(&mut self, action: Action) -> Result<(), String> {
@@ -419,6 +424,9 @@ impl Run {
         }
         if let Some(users) = &mut self.users {
             users.hang_up();
+        }
+        if let Some(writers) = &mut self.writers {
+            writers.hang_up();
         }
         let engine = self.engine.take().and_then(Arc::into_inner);
         drop(engine.expect("nobody else has the engine"));

@@ -7,6 +7,7 @@
 //! | a tree of executions | the first 12 bits of its root hash, which are those of its operation |
 //! | an operation | [`of_operation`] |
 //! | an idempotency key | [`of_key`]: the operation that it leads to is minted with that slot |
+//! | a vault | [`of_vault`]; the ids of its incarnations end with it |
 //! | the whole server: components, API keys, settings | [`Slot::SERVER`] |
 //!
 //! Slots are in ids for ever; a table says which node owns which slots.
@@ -114,10 +115,17 @@ pub fn of_key(namespace: &str, key: &str) -> Slot {
     of_name(KEY_SEED, namespace, key)
 }
 
-/// The seeds keep the hashes of operation ids and of keys apart: an id that is spelled like a key
-/// is not drawn to the key's slot.
+/// The slot of a vault: a hash of namespace and name (D13). The ledger of a namespace itself is the
+/// vault without a name.
+pub fn of_vault(namespace: &str, vault: &str) -> Slot {
+    of_name(VAULT_SEED, namespace, vault)
+}
+
+/// The seeds keep the hashes of operation ids, of keys and of vaults apart: an id that is spelled
+/// like a key is not drawn to the key's slot.
 const OPERATION_SEED: u64 = 1;
 const KEY_SEED: u64 = 2;
+const VAULT_SEED: u64 = 3;
 
 /// The first 12 bits of XXH3-64 over the namespace with its length (2 bytes, high byte first) and
 /// the name. The hash only spreads names: an attacker who aims at one slot reaches it with any hash

@@ -14,6 +14,7 @@ use indelible_records::check;
 use indelible_records::executions::Standing;
 use indelible_records::hold::{self, Restored};
 use indelible_records::listing::{self, Filter, PAGE_MAX};
+use indelible_records::restores;
 use indelible_runtime::world::{Clock as _, System};
 use indelible_store::{Store, embedded};
 use serde::Serialize;
@@ -181,7 +182,8 @@ impl Restore {
             .hint("use an earlier backup, or restore anyway with --despite-problems"));
         }
         let unfinished = unfinished(&store).map_err(|error| failed(&error))?;
-        // Before the folder has its name: no server can be started on it without the hold.
+        // Before the folder has its name: no server can be started on it without this.
+        count_restore(&store).map_err(|error| failed(&*error))?;
         if self.hold {
             put_on_hold(&store, &header).map_err(|error| failed(&*error))?;
         }
@@ -189,6 +191,11 @@ impl Restore {
         super::close(store)?;
         Ok(RestoreReport { header, counts, unfinished, on_hold, problems })
     }
+}
+
+/// Counts the restore, durably: clients of the ledger that are ahead of it are told so (C-48).
+fn count_restore(store: &Store) -> Result<(), Box<dyn std::error::Error>> {
+    Ok(store.durable(restores::raise(store)?).wait()?)
 }
 
 /// Puts a restored store on hold, durably.

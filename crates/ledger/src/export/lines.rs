@@ -226,8 +226,8 @@ impl Record {
         }
     }
 
-    /// The record; `None` if something in it cannot be.
-    pub(super) fn read(self) -> Option<transaction::Record> {
+    /// The record; `None` if something in it cannot be. The chain does not know of request hashes.
+    pub(super) fn read(self, hash: RequestHash) -> Option<transaction::Record> {
         let read = |write: Vec<json::Operation>| {
             write.into_iter().map(json::Operation::read).collect::<Result<Vec<_>, _>>()
         };
@@ -236,8 +236,7 @@ impl Record {
             RequestKind::Single => Kind::Single,
             RequestKind::Batch => Kind::Batch,
         };
-        // The chain does not know of request hashes.
-        let request = Request::stored(kind, writes, RequestHash::from_bytes([0; 32]));
+        let request = Request::stored(kind, writes, hash);
         let transaction = transaction::Transaction {
             id: self.id.0,
             height: Height::new(self.height),

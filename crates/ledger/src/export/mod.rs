@@ -30,6 +30,8 @@ mod verify;
 pub use lines::{FORMAT, VERSION};
 pub use verify::{LineError, LineFault, Verified, Verifier};
 
+use indelible_idempotency::RequestHash;
+
 use crate::hashes::ChainHash;
 use crate::numbers::Height;
 use crate::proof::{Checkpoint, LtHash};
@@ -44,6 +46,12 @@ pub fn header_line(start: &Checkpoint, state: &LtHash) -> String {
 /// The line of a transaction.
 pub fn record_line(record: &Record) -> String {
     lines::line(&lines::Record::of(record))
+}
+
+/// A line that [`record_line`] wrote, with the hash of the transaction's request, which is not in it.
+/// `None` if it is no such line.
+pub fn read_record(line: &[u8], hash: RequestHash) -> Option<Record> {
+    serde_json::from_slice::<lines::Record>(line).ok()?.read(hash)
 }
 
 /// The last line: without it a reader cannot tell that nothing was cut off.

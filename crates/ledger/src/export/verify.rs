@@ -1,5 +1,6 @@
 //! Verifies an export line by line.
 
+use indelible_idempotency::RequestHash;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -10,6 +11,9 @@ use crate::numbers::Height;
 use crate::proof::{self, Checkpoint};
 use crate::refusal::Code;
 use crate::vault::{ReplayFault, Vault};
+
+/// A verifier compares no requests.
+const NO_HASH: RequestHash = RequestHash::from_bytes([0; 32]);
 
 /// Reads an export line by line. It holds a line and the head of the vault, however long the export is.
 #[derive(Debug, Clone, Default)]
@@ -190,7 +194,8 @@ impl Verifier {
             Progress::Going(going) => {
                 let record: lines::Record = read(line)?;
                 // What cannot be read into the domain was written by no export.
-                let record = record.read().ok_or(LineFault::Unreadable { at: line.len() })?;
+                let record =
+                    record.read(NO_HASH).ok_or(LineFault::Unreadable { at: line.len() })?;
                 going.vault.replay(&record).map_err(fault)?;
             }
             Progress::Ended(_) => return Err(LineFault::AfterEnd),

@@ -29,6 +29,7 @@ use indelible_store::{Batch, Bounds, Scan, Store};
 
 use indelible_test_store::rows::{Run, at, audit_entry, held, key, put_clock};
 
+use crate::ledger;
 use crate::support::{key_record, operation_record, operation_row, shop};
 
 fn fixture(name: &str) -> PathBuf {
@@ -111,6 +112,7 @@ fn fill(store: &Store) -> Vec<Run> {
     put_clock(&mut batch, 30);
     doubts::replace(&mut batch, &effect(), None, &held());
     audit::put(&mut batch, &audit_entry(1_400, *b"0123456789abcdef"));
+    ledger::fill(&mut batch);
     let sent = message(9);
     outbox::put(&mut batch, sent, &to_tree());
     outbox::settle(&mut batch, sent.channel, 7, &[]);

@@ -4,6 +4,7 @@ mod backup;
 mod beginning;
 mod fixture;
 mod labels;
+mod ledger;
 mod retention;
 mod rows;
 mod slots;

@@ -10,8 +10,8 @@ use indelible_execution::operation::OperationRequest;
 use indelible_execution::{Actor, RECONCILE_NAMESPACE, Reply, Request};
 use indelible_idempotency::IdempotencyKey;
 use indelible_journal::{
-    ComponentDigest, Durability, Ending, Event, ExecutionId, FunctionName, JournalKey, Namespace,
-    OperationId, OperationKey, Payload, RetryClass, RootHash, Started, TraceParent,
+    ComponentDigest, Durability, Ending, Event, ExecutionId, JournalKey, Namespace, OperationId,
+    OperationKey, Payload, RetryClass, RootHash, Started, TraceParent,
 };
 use indelible_operations::Binding;
 use indelible_operations::id;
@@ -29,6 +29,7 @@ use super::outcome::misanswered;
 use super::submitted::{Interest, Submission};
 use super::{Engine, EngineError, StartRefused};
 use crate::command::Answer;
+use crate::component::ComponentError;
 use crate::guest::Manifest;
 use crate::run_queue::Flow;
 use crate::shared::Shared;
@@ -423,30 +424,49 @@ impl Engine {
         operation: &OperationKey,
         digest: ComponentDigest,
     ) -> Result<(Started, RootHash), StartRefused> {
-        let components = &self.shared.components;
-        let no_component = || StartRefused::NoComponent(start.component.clone());
-        let functions = components.functions(&digest).map_err(EngineError::from)?;
-        let functions = functions.ok_or_else(no_component)?;
-        let spec = functions.function(&start.function).ok_or_else(|| StartRefused::NoFunction {
-            component: start.component.clone(),
-            function: start.function.clone(),
-            has: names(&functions),
-        })?;
+        let Start { function, input, trace_parent, .. } = start;
+        let (input, trace_parent) = (input.clone(), trace_parent.clone());
+        let begins = self.shared.started_by(operation, digest, function, input, trace_parent);
+        begins.map_err(EngineError::from)?.ok_or_else(|| {
+            let component = start.component.clone();
+            match self.shared.components.functions(&digest) {
+                Ok(Some(functions)) => {
+                    let (function, has) = (start.function.clone(), names(&functions));
+                    StartRefused::NoFunction { component, function, has }
+                }
+                _ => StartRefused::NoComponent(component),
+            }
+        })
+    }
+}
+
+impl Shared {
+    /// What an execution of this version is started with, and the root of its tree; `None` if the
+    /// version is gone or has no such function.
+    pub(crate) fn started_by(
+        &self,
+        operation: &OperationKey,
+        digest: ComponentDigest,
+        function: &str,
+        input: Payload,
+        trace_parent: Option<TraceParent>,
+    ) -> Result<Option<(Started, RootHash)>, ComponentError> {
+        let Some(functions) = self.components.functions(&digest)? else { return Ok(None) };
+        let Some(spec) = functions.function(function) else { return Ok(None) };
         let root = RootHash::derive(&digest, None, operation);
         let key = JournalKey::first(ExecutionId::root_of(root));
-        let function_name: FunctionName = spec.name.clone();
         let started = Started {
             component_digest: digest,
-            function_name,
-            input: start.input.clone(),
+            function_name: spec.name.clone(),
+            input,
             parent_id: None,
             idempotency_key: Some(operation.clone()),
             attempts: key.attempts().clone(),
-            limits: self.shared.guests.options().limits,
+            limits: self.guests.options().limits,
             retry_policy: Some(Arc::clone(&spec.retry_policy)),
-            trace_parent: start.trace_parent.clone(),
+            trace_parent,
         };
-        Ok((started, root))
+        Ok(Some((started, root)))
     }
 }
 
@@ -460,7 +480,7 @@ pub(super) fn flow(called: &str) -> Flow {
 }
 
 /// The names of all functions, for people.
-fn names(manifest: &Manifest) -> String {
+pub(crate) fn names(manifest: &Manifest) -> String {
     let names: Vec<_> =
         manifest.functions().iter().map(|function| function.name.as_str()).collect();
     names.join(", ")

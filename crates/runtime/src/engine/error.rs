@@ -189,6 +189,10 @@ pub enum StartRefused {
         /// What is wrong, first things first; never empty.
         problems: Vec<Problem>,
     },
+    /// A volatile function cannot begin in the commit of a transaction: nothing of it is stored (see
+    /// C-39).
+    #[error("{0} is volatile, and a transaction starts persist functions only")]
+    Volatile(String),
     /// The same operation id was used for another request (see V-9, C-6).
     #[error("the operation id was already used for another component, function or input")]
     Conflict,

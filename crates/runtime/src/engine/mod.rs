@@ -30,6 +30,7 @@ use indelible_records::retention::Background;
 use indelible_store::{Poison, Store};
 
 pub use self::breaking::{BreakingChange, ContractChange, Count};
+pub(crate) use self::calls::names;
 pub use self::calls::{Start, StartedExecution, Verdict};
 pub use self::control::{Attribution, ControlError, PersonDecision, REASON_BYTES_MAX, Receipt};
 pub use self::deploy::{Activation, Deployment, IfBreaking};
@@ -107,6 +108,10 @@ pub struct Readings {
 }
 
 impl Engine {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Does the next piece of work on this thread. False: there is none now.
     pub fn step(&self) -> bool {
         self.step_with(RunQueue::try_pop)

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use indelible_execution::{Input, Limits};
 use indelible_http::{NoNetwork, Sender};
-use indelible_records::queue;
 use indelible_records::timers::Row;
+use indelible_records::{LEDGER_ROOM, queue};
 use indelible_store::Store;
 
 use super::{Engine, EngineError, OpenError};
@@ -24,6 +24,7 @@ use crate::effects::Effects;
 use crate::guest::Guests;
 use crate::hold::HoldState;
 use crate::hosted::MachineId;
+use crate::ledger::{LedgerMemory, VaultMachine};
 use crate::options::Options;
 use crate::outbox::Outbox;
 use crate::parking::ParkingLot;
@@ -82,8 +83,10 @@ impl Engine {
         store: Store,
         options: Options,
         world: World,
-        rooms: Rooms,
+        mut rooms: Rooms,
     ) -> Result<Self, OpenError> {
+        let memory = Arc::new(LedgerMemory::default());
+        rooms.insert(LEDGER_ROOM, move || VaultMachine::new(Arc::clone(&memory)));
         let retention = options.retention()?;
         let World { clock, entropy, observer, witness, http, guests } = world;
         store.damage().tell({
@@ -125,6 +128,7 @@ impl Engine {
             timers: Default::default(),
             watchers: Default::default(),
             followers: Default::default(),
+            room_followers: Default::default(),
             key_locks: Default::default(),
             askers: AtomicU64::new(0),
             rooms,
@@ -189,6 +193,7 @@ impl Engine {
             cell.clear(&self.shared.rooms);
         }
         self.shared.followers.close();
+        self.shared.room_followers.close();
         self.shared.watchers.clear();
     }
 }

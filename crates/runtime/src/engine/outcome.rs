@@ -1,6 +1,5 @@
 //! How executions ended, and waiting: for their ends, for the disk, for admission.
 
-use bytes::Bytes;
 use indelible_execution::{Reply, Request};
 use indelible_journal::{Ending, ExecutionId, OperationKey, RootHash};
 use indelible_records::RoomKey;
@@ -8,6 +7,7 @@ use indelible_records::executions::Execution as Row;
 use indelible_records::operations::Operation;
 use indelible_records::windows::WindowedRecord;
 use indelible_store::Lost;
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
@@ -18,6 +18,7 @@ use crate::admission::{AdmissionError, AdmissionPermit};
 use crate::command::{Answer, Command, RoomCommand, Waiter};
 use crate::key_locks::KeyLock;
 use crate::reader::Lane;
+use crate::rooms::RoomMachine;
 use crate::run_queue::Flow;
 use crate::shared::Shared;
 
@@ -169,20 +170,26 @@ impl Shared {
 
 impl Engine {
     /// Asks a machine that is not a tree. The reply is durable.
-    pub async fn ask_room(&self, key: RoomKey, what: Bytes) -> Result<Bytes, EngineError> {
+    pub async fn ask_room<M: RoomMachine>(
+        &self,
+        key: RoomKey,
+        ask: M::Ask,
+    ) -> Result<M::Answer, EngineError> {
         let shared = &self.shared;
-        if !shared.rooms.has(key.room) {
+        if !shared.rooms.takes::<M>(key.room) {
             return Err(EngineError::NoRoom(key.room));
         }
         shared.hold.check()?;
-        let room = shared.room(Flow::GOING_ON).await?;
+        // Each machine has its own share of the time.
+        let flow = Flow::of(foldhash::fast::FixedState::default().hash_one(&key));
+        let room = shared.room(flow).await?;
         let (reply, answer) = oneshot::channel();
         let waiter = Waiter { reply, room, lock: None };
-        shared.send_room(key, RoomCommand::Ask(what, waiter));
+        shared.send_room_in(flow, key, RoomCommand::Ask(Box::new(ask), waiter));
         let answer = shared.unless_paused(answer).await?.map_err(|_| stopped(shared))?;
         let Answer { reply, position } = answer.map_err(EngineError::Damaged)?;
         shared.store.durable(position).await?;
-        Ok(reply)
+        Ok(*reply.downcast().expect("a machine's replies have the type that it says"))
     }
 }
 

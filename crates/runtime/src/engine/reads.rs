@@ -22,7 +22,7 @@ use indelible_records::journals;
 use indelible_records::listing::{self, Cursor, Filter, LOOKED_AT_MAX, Listing, PAGE_MAX};
 use indelible_records::operations::{self, Operation};
 use indelible_records::windows::{self, Id, WindowedRecord};
-use indelible_store::{Position, Seen};
+use indelible_store::{Position, Seen, Store};
 
 use super::views::{
     AUDIT_PAGE_MAX, EVENTS_PAGE_BYTES_MAX, EVENTS_PAGE_MAX, EventsPage, KeyUse, TREE_PAGE_MAX,
@@ -59,7 +59,7 @@ impl Shared {
     }
 
     /// Reads one piece.
-    pub(super) async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         lane: Lane,
         work: impl FnOnce(&Reads<'_>) -> Result<T, EngineError> + Send + 'static,
@@ -160,7 +160,11 @@ impl Reads<'_> {
         Ok(Seen { value, position: reads.seen.get() })
     }
 
-    fn saw<T>(&self, seen: Seen<T>) -> T {
+    pub(crate) fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    pub(crate) fn saw<T>(&self, seen: Seen<T>) -> T {
         self.seen.set(self.seen.get().max(seen.position));
         seen.value
     }

@@ -27,6 +27,7 @@ mod keys;
 mod killed;
 mod labels;
 mod large;
+mod ledger;
 mod lost;
 mod natively;
 mod on_hold;

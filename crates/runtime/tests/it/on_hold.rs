@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
 use indelible_journal::{ExecutionId, Micros, Payload, SignalName, Timestamp};
 use indelible_records::executions::Standing;
 use indelible_records::{audit, check, hold};
@@ -15,7 +14,7 @@ use indelible_runtime::{
     Actor, Attribution, ControlError, EngineError, LiftOutcome, Opening, Options, PersonDecision,
     Resolution, Restored, Retention, Start, StartRefused, Verdict,
 };
-use indelible_sim::counter::{self, Ask};
+use indelible_sim::counter::{self, Ask, Counter};
 
 use crate::support::wire::Wire;
 use crate::support::{House, KEEP, by_hand, returned};
@@ -315,8 +314,8 @@ fn other_rooms_wait() {
     house.tables = counter::tables();
     house.reopen();
     let ask = |house: &House, ask: &Ask| {
-        let what = Bytes::from(serde_json::to_vec(ask).unwrap());
-        house.wait(house.engine().ask_room(counter::key(1), what)).map(drop)
+        let asked = house.engine().ask_room::<Counter>(counter::key(1), ask.clone());
+        house.wait(asked).map(drop)
     };
     let counted = |house: &House, number: u8| {
         let store = house.engine().store();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use indelible_journal::Micros;
 use indelible_records::{Room, RoomKey, check, queue, timers};
 use indelible_runtime::{EngineError, Options, Pace};
-use indelible_sim::counter::{self, Answer, Ask, COUNTERS, Standing};
+use indelible_sim::counter::{self, Ask, COUNTERS, Counter, Standing};
 use indelible_store::Batch;
 
 use crate::support::{House, KEEP, by_hand};
@@ -21,10 +21,8 @@ fn house(options: Options) -> House {
 }
 
 fn ask(house: &House, number: u8, ask: &Ask) -> Result<Standing, EngineError> {
-    let what = Bytes::from(serde_json::to_vec(ask).unwrap());
-    let answer = house.wait(house.engine().ask_room(counter::key(number), what))?;
-    let answer: Answer = serde_json::from_slice(&answer).unwrap();
-    Ok(answer.unwrap())
+    let answer = house.engine().ask_room::<Counter>(counter::key(number), ask.clone());
+    Ok(house.wait(answer)?.unwrap())
 }
 
 /// Everything that is due happens, and every message is applied, acknowledged and forgotten.
@@ -124,7 +122,7 @@ fn a_room_that_nobody_brought() {
     assert!(house.engine().store().damage().places() > 0, "it is noted");
     let left = queue::next(house.engine().store(), None, 10).unwrap().value;
     assert_eq!(left, [queue::Row::Room(1, stranger.clone())]);
-    let refused = house.wait(house.engine().ask_room(stranger, Bytes::new()));
+    let refused = house.wait(house.engine().ask_room::<Counter>(stranger, Ask::Read));
     assert!(matches!(refused, Err(EngineError::NoRoom(200))), "{refused:?}");
     // Without its room, a timer stays where it is.
     ask(&house, 1, &Ask::Lend(3, 2, 1_000)).unwrap();
@@ -134,7 +132,7 @@ fn a_room_that_nobody_brought() {
     house.work();
     let left = timers::next(house.engine().store(), None, 10).unwrap().value;
     assert!(matches!(&left[..], [timers::Row::Room(timer)] if timer.key == counter::key(1)));
-    assert_eq!(Room::from_number(200), Some(Room::Brought(200)));
+    assert_eq!(Room::from_number(200), Some(Room::Other(200)));
 }
 
 /// What makes no sense to a machine changes nothing, and others go on.
@@ -142,8 +140,8 @@ fn a_room_that_nobody_brought() {
 fn a_request_that_makes_no_sense() {
     let house = house(by_hand(KEEP));
     ask(&house, 1, &Ask::Add(1)).unwrap();
-    let refused = house.wait(house.engine().ask_room(counter::key(1), "?".into())).unwrap();
-    let refused: Answer = serde_json::from_slice(&refused).unwrap();
+    let asked = house.engine().ask_room::<Counter>(counter::key(1), Ask::Add(u64::MAX));
+    let refused = house.wait(asked).unwrap();
     assert!(refused.is_err(), "{refused:?}");
     assert_eq!(ask(&house, 1, &Ask::Add(1)).unwrap().count, 2);
 }

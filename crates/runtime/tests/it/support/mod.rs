@@ -295,6 +295,11 @@ impl House {
         }
     }
 
+    /// What the clock shows.
+    pub fn clock_time(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// Moves the clock, and does nothing.
     pub fn move_clock(&self, time: Micros) {
         self.clock.0.fetch_add(time.get(), Ordering::SeqCst);
