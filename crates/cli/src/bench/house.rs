@@ -229,6 +229,11 @@ pub(super) fn broken(what: String) -> Failure {
         .hint("this is a defect of the engine, or --guest is not a component for this benchmark")
 }
 
+/// A number that tells the names of one run from those of another.
+pub(super) fn moment() -> u128 {
+    std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_micros()
+}
+
 /// Runs `count` pieces of work with an engine, many at once; returns the results in no order.
 pub(super) fn many<T, F>(
     runtime: &Runtime,

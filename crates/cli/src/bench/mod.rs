@@ -4,7 +4,7 @@
 //!   `open`: one workload each.
 //! - `steps`: the rows that a step writes. `load`: fills a store with them. `drive`: runs producers
 //!   and measures their latency.
-//! - `server`: calls to a server, over HTTP. `calls`, `http`, `signals`, `timers`, `recover`,
+//! - `server`: calls to a server, over HTTP. `ledger`: transactions, over HTTP or not. `calls`, `http`, `signals`, `timers`, `recover`,
 //!   `history`: benchmarks of the engine. `house`: opens their engine in a folder. `guest`: the
 //!   component that they call. `hearing`: observes the lines that its functions log.
 //! - `place`: the folder of a benchmark. `meters`: memory, processor time and disk that it uses.
@@ -18,6 +18,7 @@ mod histogram;
 mod history;
 mod house;
 mod http;
+mod ledger;
 mod load;
 mod measure;
 mod meters;
@@ -58,6 +59,7 @@ const SEED_LOAD: u64 = 2;
 const SEED_READS: u64 = 3;
 const SEED_SUSTAINED: u64 = 4;
 const SEED_FILL: u64 = 5;
+const SEED_LEDGER: u64 = 6;
 
 const STORE_HELP: &str = "\
 step commits steps of executions. A step writes about 780 bytes: a row with two journal entries of
@@ -129,6 +131,9 @@ pub(crate) enum Command {
     /// Measure calls with many finished executions in the store, against an empty one
     #[command(after_long_help = history::HELP)]
     History(EngineBench<history::HistoryArguments>),
+    /// Measure sequenced transactions on a vault of the ledger, over HTTP or in this process
+    #[command(after_long_help = ledger::HELP)]
+    Ledger(Box<ledger::LedgerArguments>),
     /// Start waiting executions until killed, or resume them; `recover` starts this
     #[command(hide = true)]
     Wait(recover::WaitArguments),
@@ -250,6 +255,7 @@ pub(crate) fn run(bench: Bench, out: &mut impl Write) -> Result<(), Failure> {
         Command::Timers(measured) => measured.run(&runtime, out),
         Command::Recover(measured) => measured.run(&runtime, out),
         Command::History(measured) => measured.run(&runtime, out),
+        Command::Ledger(arguments) => ledger::run(&arguments, &runtime, out),
         Command::Wait(arguments) => recover::wait(&arguments, &runtime, out),
         Command::Fill(arguments) => {
             open::fill(&runtime, &arguments.dir, &arguments.cache.options())

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
 use super::drive::{Producer, Stretch, drive_for};
-use super::house::{COMPONENT, EngineArguments};
+use super::house::{self, COMPONENT, EngineArguments};
 use super::place::{BenchFolder, Guest};
 use super::report::{Measurement, Report, figures, latency, micros, round};
 use super::{guest, meters, note, raw};
@@ -39,18 +39,18 @@ pub(crate) struct ServerArguments {
     /// How many connections call at once
     #[arg(long, value_name = "N", default_value = "64",
         value_parser = value_parser!(u32).range(1..=4096))]
-    connections: u32,
+    pub(super) connections: u32,
     /// How long each measurement takes
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = value_parser!(u32).range(1..=86_400))]
-    seconds: u32,
+    pub(super) seconds: u32,
     #[command(flatten)]
-    place: EngineArguments,
+    pub(super) place: EngineArguments,
 }
 
 /// A server to call.
 #[derive(Clone)]
-struct Target {
+pub(super) struct Target {
     authority: String,
     authorization: Option<String>,
     /// The process id, if the server is our own.
@@ -65,19 +65,7 @@ pub(super) fn run(
     let component = guest::component(arguments.place.guest.as_deref())?;
     let place = arguments.place.folder.make(runtime)?;
     let mut report = Report::new(out, arguments.place.json);
-    let (target, server) = match &arguments.url {
-        Some(url) => (Target::named(url, arguments.token_env.as_deref())?, None),
-        None => {
-            let (target, guest, took) = started(runtime, &place)?;
-            let (rss_mb, ready_ms) = (target.rss_mb(), round(took.as_secs_f64() * 1e3, 1));
-            let text = format!(
-                "serve: ready after {ready_ms:.0} ms, {} MB of memory",
-                rss_mb.map_or("?".to_owned(), |mb| format!("{mb:.0}")),
-            );
-            report.measurement(&Measurement::new("serve", figures!(ready_ms, rss_mb), text))?;
-            (target, Some(guest))
-        }
-    };
+    let (target, server) = arguments.target(runtime, &place, &mut report)?;
     let bench = Bench { arguments, runtime, target: &target };
     bench.deploy(component)?;
     // The first calls load the component, which is not measured.
@@ -98,6 +86,28 @@ pub(super) fn run(
         server.kill();
     }
     Ok(())
+}
+
+impl ServerArguments {
+    /// The server to call, and its process if it was started for this.
+    pub(super) fn target<W: Write>(
+        &self,
+        runtime: &Runtime,
+        place: &Arc<BenchFolder>,
+        report: &mut Report<'_, W>,
+    ) -> Result<(Target, Option<Guest>), Failure> {
+        if let Some(url) = &self.url {
+            return Ok((Target::named(url, self.token_env.as_deref())?, None));
+        }
+        let (target, guest, took) = started(runtime, place)?;
+        let (rss_mb, ready_ms) = (target.rss_mb(), round(took.as_secs_f64() * 1e3, 1));
+        let text = format!(
+            "serve: ready after {ready_ms:.0} ms, {} MB of memory",
+            rss_mb.map_or("?".to_owned(), |mb| format!("{mb:.0}")),
+        );
+        report.measurement(&Measurement::new("serve", figures!(ready_ms, rss_mb), text))?;
+        Ok((target, Some(guest)))
+    }
 }
 
 /// Starts a server: its address, and how long it took to be ready.
@@ -146,19 +156,30 @@ impl Target {
         Ok(Self { authority: authority.to_string(), authorization, process: None })
     }
 
-    fn rss_mb(&self) -> Option<f64> {
+    pub(super) fn rss_mb(&self) -> Option<f64> {
         self.process.and_then(|process| meters::rss_mb_of(&process.to_string()))
+    }
+
+    /// How often the server's store has synced.
+    pub(super) fn syncs(&self, runtime: &Runtime) -> Option<u64> {
+        let metrics =
+            runtime.block_on(async { Connection::new(self.clone()).await?.get("/metrics").await });
+        let (_, body) = metrics.ok()?;
+        let text = String::from_utf8_lossy(&body).into_owned();
+        let line =
+            text.lines().find_map(|line| line.strip_prefix("indelible_store_syncs_total "))?;
+        line.trim().parse().ok()
     }
 }
 
 /// A keep-alive connection.
-struct Connection {
+pub(super) struct Connection {
     target: Target,
     sender: SendRequest<Full<Bytes>>,
 }
 
 impl Connection {
-    async fn new(target: Target) -> Result<Self, Failure> {
+    pub(super) async fn new(target: Target) -> Result<Self, Failure> {
         let stream = TcpStream::connect(&target.authority).await.map_err(|error| {
             Failure::new(format!("cannot connect to {}: {error}", target.authority))
                 .hint("start a server with `indelible serve`")
@@ -175,7 +196,7 @@ impl Connection {
         self.send(Method::GET, path, None, None, Bytes::new()).await
     }
 
-    async fn send(
+    pub(super) async fn send(
         &mut self,
         method: Method,
         path: &str,
@@ -279,7 +300,7 @@ impl Bench<'_> {
         if self.arguments.url.is_some() {
             note("calls go to a server that others may use");
         }
-        let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_micros();
+        let since = house::moment();
         let callers = self.runtime.block_on(async {
             let mut callers = Vec::new();
             for number in 0..connections {
@@ -295,22 +316,11 @@ impl Bench<'_> {
             }
             Ok(callers)
         })?;
-        let before = self.syncs();
+        let before = self.target.syncs(self.runtime);
         let driven = drive_for(self.runtime, callers, length)?;
-        let fsyncs = before.zip(self.syncs()).map(|(before, after)| after - before);
+        let fsyncs =
+            before.zip(self.target.syncs(self.runtime)).map(|(before, after)| after - before);
         Ok((driven, fsyncs))
-    }
-
-    /// How often the server's store has synced.
-    fn syncs(&self) -> Option<u64> {
-        let metrics = self
-            .runtime
-            .block_on(async { Connection::new(self.target.clone()).await?.get("/metrics").await });
-        let (_, body) = metrics.ok()?;
-        let text = String::from_utf8_lossy(&body).into_owned();
-        let line =
-            text.lines().find_map(|line| line.strip_prefix("indelible_store_syncs_total "))?;
-        line.trim().parse().ok()
     }
 
     fn measurement(
