@@ -68,26 +68,26 @@ impl Timers {
             return;
         }
         let mut state = lock(&self.state);
-        for (timer, change) in timers {
-            match change {
-                TimerChange::Put => {}
-                TimerChange::Delete => {
-                    if !state.told.remove(timer) {
-                        state.kept.remove(timer);
-                    }
-                }
-                TimerChange::Keep => {
-                    state.told.remove(timer);
-                    state.kept.insert(timer.clone());
-                }
+        let of = |wanted| {
+            timers.iter().filter(move |(_, change)| *change == wanted).map(|(timer, _)| timer)
+        };
+        for timer in of(TimerChange::Keep) {
+            state.told.remove(timer);
+            state.kept.insert(timer.clone());
+        }
+        // After those that stay: a timer may fire, and what it led to may be over in the same
+        // commit, which may also put another timer for the same moment, and so the same row. A row
+        // that counted as sent would not fire before a restart.
+        for timer in of(TimerChange::Delete) {
+            if !state.told.remove(timer) {
+                state.kept.remove(timer);
             }
         }
         if state.full && state.told.len() <= TOLD_MAX / 2 {
             state.full = false;
             self.changed.notify_all();
         }
-        let put = timers.iter().filter(|(_, change)| *change == TimerChange::Put);
-        if let Some(earliest) = put.map(|(timer, _)| timer.due()).min() {
+        if let Some(earliest) = of(TimerChange::Put).map(Row::due).min() {
             state.from = state.from.min(earliest);
             if state.next.is_none_or(|next| earliest < next) {
                 state.next = Some(earliest);
