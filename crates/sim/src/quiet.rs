@@ -105,7 +105,7 @@ impl Run {
             return Ok(true);
         }
         let mut missing = Vec::new();
-        let mut over = true;
+        let mut open = Vec::new();
         for root in self.ledger.roots.values() {
             let tree = store::tree(self.store(), root);
             let tree = tree.map_err(|error| format!("a tree cannot be read: {error}"))?;
@@ -118,11 +118,11 @@ impl Run {
                 if status.is_terminal() {
                     continue;
                 }
-                over = false;
                 let Status::Blocked { kind, .. } = status else {
                     return Err(format!("{name} hangs: it is {status}"));
                 };
                 ensure!(!journal.can_wake(), "{name} hangs: its wait is over");
+                open.push(format!("{name} waits for {kind:?}"));
                 if let AwaitKind::Signal { name, .. } | AwaitKind::SignalOr { name, .. } = kind {
                     let known = SIGNALS.iter().find(|known| **known == name.as_str());
                     let id = journal.key().execution_id().clone();
@@ -130,12 +130,16 @@ impl Run {
                 }
             }
         }
-        ensure!(over || !missing.is_empty(), "it hangs: nobody waits for a signal");
+        ensure!(
+            open.is_empty() || !missing.is_empty(),
+            "nothing waits for a signal, and {}",
+            open.join(", ")
+        );
         for (id, name) in missing {
             let value = self.value();
             self.ask(Request::Signal(id, name, value))?;
         }
-        Ok(!over)
+        Ok(!open.is_empty())
     }
 
     /// No client waits, every program's outcome can be read, and a repeated start is answered.
