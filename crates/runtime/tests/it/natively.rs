@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use indelible_journal::{Ending, Micros};
@@ -10,7 +11,8 @@ use indelible_sdk::call_remote;
 use indelible_sdk::testing::TestHost;
 use serde_json::{Value, json};
 
-use crate::support::{House, KEEP, by_hand};
+use crate::support::disk::Disk;
+use crate::support::{House, KEEP, by_hand, guests};
 
 /// The examples as native code.
 macro_rules! examples {
@@ -45,7 +47,8 @@ fn case(component: &'static str, function: &'static str, input: Value) -> Case {
 
 /// Each event of a tree, by its name, after the place of its execution; and how the root ended.
 fn in_the_engine(case: &Case, parking: Parking) -> (String, String) {
-    let house = House::new(by_hand(parking));
+    // A guest that is interrupted lets others go on before it: other journals, and as good.
+    let house = House::with(Arc::new(Disk::new()), by_hand(parking), guests::unhurried());
     house.deploy(case.component);
     let called = format!("{}/{}", case.component, case.function);
     let id = house.start("one", &called, &case.input.to_string());
