@@ -2,7 +2,7 @@
 //! held execution and its timers, a stop and what is on its way. The wire is the test's.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -463,33 +463,6 @@ fn what_is_told_twice_happens_once() {
     }
 }
 
-/// D5: the clock stands still while a reconciler is asked for the second time and says that the
-/// request did not happen. The next attempt is due at the moment at which the question was, so both
-/// have the same row; and after a death in between the answer is found when the timer fires again.
-#[test]
-fn a_question_and_the_next_attempt_are_due_at_one_moment() {
-    for commits in 1.. {
-        let (mut house, wire) = house(by_hand(Parking::Drop));
-        wire.knows(0);
-        let id = house.start("a", "sends", &spec("POST", "unknown,201", r#""settle_ms":1000"#));
-        work(&house);
-        house.move_clock_to(house.engine().next_due().unwrap());
-        house.disk.dies_after(commits);
-        work(&house);
-        let died = house.disk.is_dead();
-        if died {
-            house.crash();
-            work(&house);
-        }
-        house.disk.revive();
-        assert!(returned(&house.ending(&id)).contains("201"), "death after {commits} commits");
-        nothing_is_left(&house);
-        if !died {
-            break;
-        }
-    }
-}
-
 /// Room for one request serves all, in whatever state they are, and cancels on the way leave no
 /// room taken.
 #[test]
@@ -570,12 +543,14 @@ fn a_stop_leaves_what_waits_for_room_to_the_next_engine() {
 struct Slow {
     entered: mpsc::Sender<ThreadId>,
     goes_on: Mutex<mpsc::Receiver<()>>,
+    took: Arc<AtomicBool>,
 }
 
 impl Sender for Slow {
     fn send(&self, _attempt: Attempt, _report: Report) {
         let _ = self.entered.send(thread::current().id());
         let _ = self.goes_on.lock().unwrap().recv();
+        self.took.store(true, Ordering::SeqCst);
     }
 }
 
@@ -596,13 +571,15 @@ fn the_stores_own_thread_does_not_close_the_store() {
     let (entered, enters) = mpsc::channel();
     let (go_on, goes_on) = mpsc::channel();
     let (mut house, _) = house(by_hand(KEEP));
-    house.http = Arc::new(Slow { entered, goes_on: Mutex::new(goes_on) });
+    let took = Arc::<AtomicBool>::default();
+    house.http = Arc::new(Slow { entered, goes_on: Mutex::new(goes_on), took: took.clone() });
     house.reopen();
+    let of_one_store = Arc::strong_count(&house.disk);
     house.disk.hold();
     {
         let start = house.engine().start(house.request("a", "sends", &spec("POST", "200", "")));
         let mut start = std::pin::pin!(start);
-        for _ in 0..50 {
+        while house.engine().readings().effects_leaving == 0 {
             let waker = std::task::Waker::noop();
             let _ = start.as_mut().poll(&mut std::task::Context::from_waker(waker));
             house.engine().step();
@@ -611,16 +588,13 @@ fn the_stores_own_thread_does_not_close_the_store() {
     house.disk.release();
     let stores_own = enters.recv().unwrap();
     // The engine stops meanwhile, and waits for the threads that are still in it.
-    let goes = thread::spawn(move || {
-        for _ in 0..100_000 {
-            thread::yield_now();
-        }
-        go_on.send(()).unwrap();
-    });
+    let goes = thread::spawn(move || go_on.send(()).unwrap());
     house.reopen();
+    assert!(took.load(Ordering::SeqCst), "the engine is gone, and the thread is still in it");
     goes.join().unwrap();
     house.start("b", "echo", "1");
-    for _ in 0..200_000 {
+    // The first store is closed when its thread has let go of the disk.
+    while Arc::strong_count(&house.disk) > of_one_store {
         thread::yield_now();
     }
     let mut panics = std::mem::take(&mut *panics.lock().unwrap());
